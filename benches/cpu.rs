@@ -44,6 +44,13 @@ fn add_residual(_accum: Accum, x: Tensor, residual: Tensor) -> Tensor {
     d
 }
 
+/// Two accumulators that share A.
+#[epilogue]
+fn swiglu(gate: Accum, up: Accum) -> Tensor {
+    let d = silu(gate) * up;
+    d
+}
+
 /// The operands of one problem in one element type, and its plans.
 struct Bench {
     shape: [usize; 3],
@@ -93,6 +100,7 @@ impl Bench {
 
     fn unfused(&mut self) -> Outcome<()> {
         let Self { a, b, bias, residual, d, t, passes, .. } = self;
+        let (a, b) = (&*a, &*b);
         self.plain.run(a, b, Plain { d })?;
         passes.0.run(a, b, AddBias { x: d, bias, d: t })?;
         passes.1.run(a, b, ApplyGelu { x: t, d })?;
@@ -170,7 +178,37 @@ fn print_ratios(name: &str, bench: &mut Bench, has_bare: bool) -> Outcome<()> {
     Ok(())
 }
 
+/// SwiGLU over two halves of a weight, against the product with all of it, which stores twice as much.
+fn print_gated([m, n, k]: [usize; 3]) -> Outcome<()> {
+    let device = Device::cpu();
+    let values = |count: usize| (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.01).collect::<Vec<_>>();
+    let (a, b) = (device.tensor(&values(m * k), [m, k])?, device.tensor(&values(2 * n * k), [2 * n, k])?.transpose()?);
+    let (gate, up) = (b.slice(1, 0..n)?, b.slice(1, n..2 * n)?);
+    let (mut d, mut wide) = (device.zeros::<f32>([m, n])?, device.zeros::<f32>([m, 2 * n])?);
+    let plain = Gemm::plan::<Plain>(&device, &a, &b)?;
+    let fused = Gemm::plan::<Swiglu>(&device, &a, [&gate, &up])?;
+    let mut times = [const { Vec::new() }; 2];
+    for _ in 0..21 {
+        let start = Instant::now();
+        plain.run(&a, &b, Plain { d: &mut wide })?;
+        times[0].push(start.elapsed().as_secs_f64() * 1e3);
+        let start = Instant::now();
+        fused.run(&a, [&gate, &up], Swiglu { d: &mut d })?;
+        times[1].push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    let [plain, fused] = times.map(median);
+    println!(
+        "{m}x{n}x{k} SwiGLU {fused:.2} ms, product of {} columns {plain:.2} ms, SwiGLU / product {:.3}",
+        2 * n,
+        fused / plain
+    );
+    Ok(())
+}
+
 fn run(criterion: &mut Criterion) -> Outcome<()> {
+    for shape in [[1024, 1024, 1024], [64, 4096, 1024], [1, 4096, 1024]] {
+        print_gated(shape)?;
+    }
     let mut group = criterion.benchmark_group("cpu");
     group.sample_size(20);
     for shape in [[1024, 1024, 1024], [4096, 4096, 64]] {

@@ -1,4 +1,4 @@
-//! How long a plan takes: the choice alone, a kernel from the disk cache, and NVRTC.
+//! How long a plan takes: one that was made before, the choice alone, a kernel from the disk cache or a bundle, and NVRTC.
 //!
 //! `cargo bench --bench plan`. Needs NVRTC (`cargo xtask tools`), no GPU.
 #![allow(missing_docs, clippy::print_stderr, reason = "a benchmark is a program")]
@@ -26,6 +26,20 @@ fn plans(criterion: &mut Criterion) {
     criterion.bench_function("choose a kernel", |b| b.iter(|| black_box(builder(&device).choose().map(drop)).is_ok()));
 
     let Ok(gemm) = builder(&device).plan() else { return eprintln!("the plan failed") };
+    criterion
+        .bench_function("the same plan again", |b| b.iter(|| black_box(builder(&device).plan().map(drop)).is_ok()));
+    let bundler = epilogue::bundle::Builder::new();
+    let made = bundler.emulated_target(Arch::SM_80).map(|target| builder(&target).plan().map(drop));
+    let bundle = epilogue::bundle::Bundle::from_bytes(bundler.to_bytes());
+    let (Ok(Ok(())), Ok(bundle)) = (made, bundle) else { return eprintln!("no bundle") };
+    criterion.bench_function("a plan from a bundle, on a new device", |b| {
+        let device = || {
+            let device = Device::emulated(Arch::SM_80).expect("there was one");
+            bundle.install(&device).expect("it is for this device");
+            device
+        };
+        b.iter_with_setup(device, |device| black_box(builder(&device).plan().map(drop)).is_ok());
+    });
     let Some(source) = gemm.kernel_source().cloned() else { return eprintln!("no kernel") };
     let Ok(compiler) = Compiler::find() else { return eprintln!("no NVRTC") };
     for arch in [Arch::SM_80, Arch::SM_90A] {

@@ -4,7 +4,7 @@
 
 #![allow(missing_docs, reason = "criterion's macros")]
 
-mod peers;
+mod ndarray_rows;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -218,8 +218,8 @@ fn normalisations(c: &mut Criterion) {
     let array = Array2::from_shape_vec((rows, columns), values).expect("the shape holds the values");
     let (_, _, a) = matrix(ElementType::F32);
     let cases: [Case; 2] = [
-        ("softmax", te::ops::softmax(&a, 1), peers::softmax),
-        ("layer norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), peers::layer_norm),
+        ("softmax", te::ops::softmax(&a, 1), ndarray_rows::softmax),
+        ("layer norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), ndarray_rows::layer_norm),
     ];
     for (name, output, peer) in cases {
         let mut group = group(c, &format!("{name} of {rows} x {columns} f32"));

@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
-mod peers;
+mod ndarray_rows;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -163,8 +163,8 @@ fn normalisations(rows: usize, columns: usize) {
     let array = Array2::from_shape_vec((rows, columns), values).expect("the shape holds the values");
     let a = te::placeholder([te::var("n"), te::var("m")], "A");
     let cases: [Case; 3] = [
-        ("softmax", te::ops::softmax(&a, 1), peers::softmax),
-        ("layer_norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), peers::layer_norm),
+        ("softmax", te::ops::softmax(&a, 1), ndarray_rows::softmax),
+        ("layer_norm", te::ops::layer_norm(&a, [1], None, None, 1e-5), ndarray_rows::layer_norm),
         ("rms_norm", te::ops::rms_norm(&a, [1], None, 1e-5), rms_norm),
     ];
     for (name, output, peer) in cases {

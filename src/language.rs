@@ -19,10 +19,10 @@
 //! assert_eq!(RowReduction::tree().outputs().len(), 2);
 //! ```
 //!
-//! The function becomes the struct `RowReduction`: one field for every parameter but the accumulator and for every
+//! The function becomes the struct `RowReduction`: one field for every parameter but the accumulators and for every
 //! returned name. `#[epilogue(name = X)]` names it otherwise. As a type it has no lifetime, so that a plan is kept as
-//! `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first parameter is the accumulator, [`Accum`]; the
-//! others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
+//! `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first parameter is the accumulator, [`Accum`],
+//! or the first up to four are, each the product of A and a B of its own (see [`Right`](crate::gemm::Right)); the others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
 //! M, N, K, the batch and all strides belong to a run, not to the function: a leading batch axis on any argument means
 //! one of it per batch, none means it is shared.
 //!
@@ -173,7 +173,8 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub enum Unwritten {}
 
-/// The accumulator: the M×N values of A·B, in the arithmetic's type. The first parameter of every epilogue.
+/// An accumulator: the M×N values of A·B, in the arithmetic's type. The first parameter of every epilogue; the second, third
+/// and fourth may be too, of the same A and a B each.
 #[derive(Debug)]
 pub enum Accum {}
 

@@ -106,6 +106,7 @@
 //! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
+//! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
 //! | [`expr`], [`tile`] | what both `gemm` and `te` generate code with: scalar operations; reductions and layouts over threads |
@@ -117,8 +118,10 @@
 //! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans |
 //! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` |
 //! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
+//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) |
+//! | `safetensors` | the tensors of safetensors files, without a copy |
 //!
-//! All three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
+//! The first three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
 //! and CPUs.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
@@ -151,8 +154,11 @@ pub use epilogue_macros::epilogue_closure as epilogue;
 /// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
 pub use epilogue_runtime as runtime;
 #[doc(inline)]
+pub use epilogue_runtime::bundle;
+#[doc(inline)]
 pub use epilogue_runtime::{
-    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, Source, Stream, f8e4m3, f8e5m2,
+    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, PlainElement, Source, Stream, f8e4m3,
+    f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};

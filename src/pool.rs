@@ -24,6 +24,9 @@ impl<T> Pool<T> {
     /// Takes what was put back for a stream, if it suffices. Until it is put back it is the caller's alone: another run
     /// on the stream makes its own meanwhile.
     pub(crate) fn take(&self, stream: &Stream, suffices: impl FnOnce(&T) -> bool) -> Option<T> {
+        if stream.is_dry() {
+            return None;
+        }
         let (mut kept, stream) = (lock(&self.0), key(stream));
         let place = kept.iter().position(|(of, _)| *of == stream)?;
         let (_, memory) = kept.remove(place);
@@ -34,6 +37,10 @@ impl<T> Pool<T> {
 
     /// Keeps memory for the next run on a stream. All launches that use it have been given to the stream.
     pub(crate) fn put(&self, stream: &Stream, memory: T) {
+        // Of a dry stream's there may be none: what runs can't use it.
+        if stream.is_dry() {
+            return;
+        }
         self.keep(key(stream), memory);
     }
 

@@ -32,6 +32,12 @@ impl<K: Clone + Eq + Hash, V> Variants<K, V> {
         lock(&self.places).get(key).and_then(|place| place.made.get()).map(Arc::clone)
     }
 
+    /// Puts one there that was made elsewhere.
+    pub(crate) fn put(&self, key: K, made: Arc<V>) {
+        let place = Place { made: OnceLock::from(made), making: Mutex::new(()) };
+        lock(&self.places).insert(key, Arc::new(place));
+    }
+
     /// Any that is there and fits.
     pub(crate) fn find(&self, fits: impl Fn(&V) -> bool) -> Option<Arc<V>> {
         lock(&self.places).values().filter_map(|place| place.made.get()).find(|made| fits(made)).map(Arc::clone)

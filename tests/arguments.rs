@@ -229,6 +229,7 @@ fn arguments_by_name() {
 
     let before = tensors.outputs();
     let Tensors { a, b, c, r, d, sums, partial } = &mut tensors;
+    let (a, b) = (&*a, &*b);
     let end = "; the arguments of `example` are c, alpha, r, d, sums, partial";
     let mut refused = |names: &[&str], expected: &str| {
         let mut left = [&mut *r, &mut *d, &mut *sums, &mut *partial].map(Some);

@@ -46,6 +46,12 @@ fn arguments(tree: &ValidTree, choices: &mut Choices<'_>) -> Vec<Vec<f64>> {
     tree.parameters().iter().map(values).collect()
 }
 
+/// A product for every accumulator.
+fn products(tree: &ValidTree, choices: &mut Choices<'_>) -> Vec<Product> {
+    let product = |_| Product::exact(EXTENT, random::values(choices, ElementType::F32, EXTENT.len()));
+    tree.accumulators().iter().map(product).collect()
+}
+
 fn as_arguments<'a>(tree: &ValidTree, values: &'a [Vec<f64>]) -> Vec<Argument<'a>> {
     let argument = |(p, values): (&epilogue::evt::ValidParameter, &'a Vec<f64>)| match p.class {
         ParameterClass::Scalar => Argument::Scalar(values[0]),
@@ -190,7 +196,12 @@ mod direct {
     }
 
     /// The value of every node at one element; of a reduction, its operand's.
-    pub(crate) fn element(tree: &Tree, accum: f64, arguments: &[Argument<'_>], [l, m, n]: [usize; 3]) -> Vec<Plain> {
+    pub(crate) fn element(
+        tree: &Tree,
+        accums: &[f64],
+        arguments: &[Argument<'_>],
+        [l, m, n]: [usize; 3],
+    ) -> Vec<Plain> {
         let mut values: Vec<Plain> = Vec::new();
         let in_memory = |p: &epilogue::evt::ParameterId| match &arguments[p.index()] {
             Argument::Scalar(x) => *x,
@@ -203,7 +214,7 @@ mod direct {
             let operands: Vec<Plain> = data.node.operands().iter().map(|o| values[o.index()]).collect();
             let numbers = || operands.iter().map(|x| x.number()).collect::<Vec<f32>>();
             values.push(match &data.node {
-                Node::Accum => Plain::Number(accum as f32),
+                Node::Accum(i) => Plain::Number(accums[*i] as f32),
                 Node::Load(p) | Node::Broadcast(p) => {
                     if tree.parameters()[p.index()].element == Some(ElementType::Bool) {
                         Plain::Truth(in_memory(p) != 0.0)
@@ -283,12 +294,12 @@ proptest! {
         let mut data = Choices::new(&data);
         let values = arguments(&valid, &mut data);
         let arguments = as_arguments(&valid, &values);
-        let accum = random::values(&mut data, ElementType::F32, EXTENT.len());
-        let product = Product::exact(EXTENT, accum.clone());
-        let outputs = reference::evaluate(&valid, &product, &arguments, Options::default()).expect("complete");
-        for (place, accum) in accum.iter().enumerate() {
+        let products = products(&valid, &mut data);
+        let outputs = reference::evaluate(&valid, &products, &arguments, Options::default()).expect("complete");
+        for place in 0..EXTENT.len() {
+            let accums: Vec<f64> = products.iter().map(|product| product.values[place]).collect();
             let index = [place / (EXTENT.m * EXTENT.n), place / EXTENT.n % EXTENT.m, place % EXTENT.n];
-            let nodes = direct::element(&tree, *accum, &arguments, index);
+            let nodes = direct::element(&tree, &accums, &arguments, index);
             for ((output, written), valid) in outputs.iter().zip(tree.outputs()).zip(valid.outputs()) {
                 prop_assert_eq!(valid.kind, OutputKind::Store);
                 let result = reference::round(valid.element, nodes[written.node.index()].as_f64());
@@ -408,11 +419,10 @@ fn most_bounds_are_narrow() {
         let valid = tree.validate(Types::new(ElementType::F32, ElementType::F32)).expect("valid");
         let mut data = Choices::new(&data);
         let values = arguments(&valid, &mut data);
-        let accum = random::values(&mut data, ElementType::F32, EXTENT.len());
+        let products = products(&valid, &mut data);
         let options = Options { tile: Some((2, 2)), ..Options::default() };
         let outputs =
-            reference::evaluate(&valid, &Product::exact(EXTENT, accum), &as_arguments(&valid, &values), options)
-                .expect("complete");
+            reference::evaluate(&valid, &products, &as_arguments(&valid, &values), options).expect("complete");
         for (bounds, value) in outputs.iter().flat_map(|o| o.bounds.iter().zip(&o.values)) {
             all += 1;
             let width = bounds.high - bounds.low;

@@ -33,7 +33,7 @@ fn kernel_of(tree: &ValidTree, fast: bool) -> String {
     let mut text = String::new();
     for value in tree.values() {
         let element = match value.kind {
-            ValueKind::Accum => tree.types().accumulator,
+            ValueKind::Accum(_) => tree.types().accumulator,
             ValueKind::Load(p) | ValueKind::Broadcast(p) => tree.parameter(p).element,
             _ => continue,
         };
@@ -61,7 +61,7 @@ fn kernel_of(tree: &ValidTree, fast: bool) -> String {
 fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fast: bool) -> Vec<Vec<f64>> {
     let kernel = device.compile(&source("expression", &kernel_of(tree, fast))).unwrap();
     let of_values = tree.values().iter().filter_map(|value| match value.kind {
-        ValueKind::Accum => Some(tree.types().accumulator),
+        ValueKind::Accum(_) => Some(tree.types().accumulator),
         ValueKind::Load(p) | ValueKind::Broadcast(p) => Some(tree.parameter(p).element),
         _ => None,
     });
@@ -203,7 +203,8 @@ fn primitives_keep_their_bounds() {
                 .map(|v| Argument::Array(Array::packed(v, ShapeClass::Tensor, extent, false)))
                 .collect();
             let exact = Product::exact(extent, x.clone());
-            let expected = &reference::evaluate(&tree, &exact, &arguments, Options::default()).unwrap()[0];
+            let expected =
+                &reference::evaluate(&tree, std::slice::from_ref(&exact), &arguments, Options::default()).unwrap()[0];
             for (i, result) in results.iter().enumerate() {
                 let given: Vec<f64> = leaves[..op.arity()].iter().map(|v| v[i]).collect();
                 let value = expected.values[i];
@@ -259,7 +260,7 @@ fn approximate_functions_keep_their_bounds() {
         assert!(text.contains("approx"), "{text}");
         let results = run(&device, &tree, std::slice::from_ref(&x), x.len(), fast);
         let options = Options { fast_math: fast, ..Options::default() };
-        let expected = reference::evaluate(&tree, &Product::exact(extent, x.clone()), &[], options).unwrap();
+        let expected = reference::evaluate(&tree, &[Product::exact(extent, x.clone())], &[], options).unwrap();
         for ((name, results), expected) in names.iter().zip(results).zip(expected) {
             for ((x, result), bounds) in x.iter().zip(results).zip(&expected.bounds) {
                 assert!(bounds.admit(result), "{name}({x:e}) as {output}: {result:e}, not {bounds:?}");
@@ -307,7 +308,8 @@ fn functions_of_users_run_also_hand_written_ones() {
         let x = interesting(real);
         let extent = Extent { m: 1, n: x.len(), l: 1 };
         let results = run(&device, &tree, std::slice::from_ref(&x), x.len(), false);
-        let expected = reference::evaluate(&tree, &Product::exact(extent, x.clone()), &[], Options::default()).unwrap();
+        let expected =
+            reference::evaluate(&tree, &[Product::exact(extent, x.clone())], &[], Options::default()).unwrap();
         for i in (0..x.len()).filter(|&i| !x[i].is_nan()) {
             // A NaN is 0 in the hand-written body, which is its author's affair.
             assert!(expected[0].bounds[i].admit(results[0][i]), "{real} {:e}: {:e}", x[i], results[0][i]);
@@ -338,12 +340,13 @@ fn random_expressions_run() {
             let first = reference::round(p.element, first);
             arguments_of.push(if constant { vec![first; extent.n] } else { values });
         }
-        let accum = random::values(&mut data, tree.types().accumulator, extent.n);
+        let accums: Vec<Vec<f64>> =
+            tree.accumulators().iter().map(|_| random::values(&mut data, tree.types().accumulator, extent.n)).collect();
         let leaves: Vec<Vec<f64>> = tree
             .values()
             .iter()
             .filter_map(|v| match v.kind {
-                ValueKind::Accum => Some(accum.clone()),
+                ValueKind::Accum(i) => Some(accums[i].clone()),
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => Some(arguments_of[p.index()].clone()),
                 _ => None,
             })
@@ -360,7 +363,8 @@ fn random_expressions_run() {
             })
             .collect();
         let options = Options { fast_math: fast, ..Options::default() };
-        let expected = reference::evaluate(&tree, &Product::exact(extent, accum.clone()), &arguments, options).unwrap();
+        let products: Vec<Product> = accums.into_iter().map(|accum| Product::exact(extent, accum)).collect();
+        let expected = reference::evaluate(&tree, &products, &arguments, options).unwrap();
         for (expected, mut results) in expected.into_iter().zip(results) {
             // A vector's or scalar's kernel elements repeat.
             results.truncate(expected.values.len());

@@ -52,11 +52,16 @@ fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
 /// Accesses of local memory, outside the loop of products, of kernels that are known to lack one register: a word that is
 /// stored and loaded once for a tile.
 fn kept(report: &str) -> usize {
-    let known = [
-        "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2",
-        "row_reduction wgmma tf32: 128x128 ping-pong, 6 stages, groups of 8 along M",
-    ];
-    if known.iter().any(|kernel| report.contains(kernel)) { 2 } else { 0 }
+    let known = "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2";
+    if report.contains(known) { 2 } else { 0 }
+}
+
+/// Kernels of two accumulators are in the set, with every instruction, register and copy that it is held against.
+#[test]
+fn two_accumulators_are_in_the_covering_set() {
+    let swiglu = set::covering().into_iter().filter(|subject| subject.tree.name() == "swiglu");
+    let (sm90, sm80): (Vec<_>, Vec<_>) = swiglu.partition(|subject| matches!(subject.key, KernelKey::Sm90(_)));
+    assert!(sm80.len() == 3 && sm90.len() >= 5, "{} {}", sm80.len(), sm90.len());
 }
 
 #[test]

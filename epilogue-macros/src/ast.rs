@@ -18,11 +18,11 @@ pub(crate) struct Header {
 
 /// A function under `#[epilogue]`, or the closure given to `epilogue!`.
 pub(crate) struct Epilogue {
-    /// The accumulator; `None` after a mistake.
-    pub(crate) accum: Option<Binding>,
-    /// The word `Accum`, where it is written.
-    pub(crate) accum_class: Option<Ident>,
-    /// All parameters but the accumulator.
+    /// The accumulators, at least one; none after a mistake.
+    pub(crate) accums: Vec<Binding>,
+    /// The words `Accum`, where they are written.
+    pub(crate) accum_classes: Vec<Ident>,
+    /// All parameters but the accumulators.
     pub(crate) parameters: Vec<Parameter>,
     /// The declared results; `None` in the closure form, and after a mistake.
     pub(crate) returns: Option<Vec<Return>>,
@@ -47,7 +47,7 @@ pub(crate) struct Binding {
     pub(crate) name: Ident,
 }
 
-/// A parameter other than the accumulator.
+/// A parameter other than an accumulator.
 pub(crate) struct Parameter {
     /// Its documentation.
     pub(crate) attributes: Vec<Attribute>,

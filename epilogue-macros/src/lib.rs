@@ -26,7 +26,7 @@ use syn::{Expr, ExprClosure, ExprLit, ItemFn, Lit, LitStr, MetaNameValue, Token}
 
 use report::Errors;
 
-/// Makes a function into an epilogue: a struct with one field for every parameter but the accumulator and for every
+/// Makes a function into an epilogue: a struct with one field for every parameter but the accumulators and for every
 /// returned name.
 ///
 /// `#[epilogue(name = X)]` names the struct; otherwise `row_reduction` becomes `RowReduction`.

@@ -1,12 +1,14 @@
 //! One allocation on one device. Tensors share it; the last one frees it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cuda::Allocation;
 use crate::device::Device;
 use crate::emulated::EmulatedMemory;
 use crate::error::Result;
-use crate::host::HostMemory;
+use crate::exchange_error::ExchangeError;
+use crate::host_memory::HostMemory;
 use crate::status::Seen;
 
 /// Memory of a device. Its bytes always hold values: allocations start filled.
@@ -22,6 +24,20 @@ pub(crate) enum Memory {
     Host(HostMemory),
     Cuda(Allocation),
     Emulated(EmulatedMemory),
+    /// None, at an address that no other buffer without memory has.
+    None {
+        address: u64,
+    },
+}
+
+impl Memory {
+    /// For a buffer of so many bytes without memory.
+    pub(crate) fn none(bytes: usize) -> Self {
+        /// Above the addresses that devices have.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 62);
+        let room = (bytes as u64).clamp(1, 1 << 56).next_multiple_of(256);
+        Self::None { address: NEXT.fetch_add(room, Ordering::Relaxed) }
+    }
 }
 
 impl Buffer {
@@ -44,7 +60,31 @@ impl Buffer {
             Memory::Host(memory) => memory.pointer() as u64,
             Memory::Cuda(allocation) => allocation.address(),
             Memory::Emulated(memory) => memory.address(),
+            Memory::None { address } => *address,
         }
+    }
+
+    pub(crate) fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Number of bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the memory may be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        match &self.memory {
+            Memory::Host(memory) => memory.rights().write,
+            Memory::Cuda(allocation) => allocation.is_writable(),
+            Memory::Emulated(_) | Memory::None { .. } => true,
+        }
+    }
+
+    /// An error unless the memory may be written.
+    pub(crate) fn require_writable(&self) -> Result<(), ExchangeError> {
+        if self.is_writable() { Ok(()) } else { Err(ExchangeError::ReadOnly) }
     }
 
     /// Copies bytes out, after every write that was put on a stream before. Fails where a kernel reported a failure since
@@ -52,9 +92,12 @@ impl Buffer {
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
-            Memory::Host(memory) => memory.read(offset, into),
+            Memory::Host(memory) => memory.read(offset, into)?,
             Memory::Cuda(allocation) => allocation.read(offset, into)?,
             Memory::Emulated(memory) => memory.read(offset, into)?,
+            Memory::None { .. } => {
+                return Err(self.device.unsupported("read a tensor without memory", "run on a device that computes"));
+            }
         }
         self.device.status().report(&self.seen)
     }
@@ -62,10 +105,13 @@ impl Buffer {
     /// Copies bytes in, after every use that was put on a stream before.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         debug_assert!(offset + from.len() <= self.bytes);
+        self.require_writable()?;
         match &self.memory {
-            Memory::Host(memory) => memory.write(offset, from),
+            Memory::Host(memory) => memory.write(offset, from)?,
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
             Memory::Emulated(memory) => memory.write(offset, from)?,
+            // Nobody can see it.
+            Memory::None { .. } => {}
         }
         Ok(())
     }

@@ -48,6 +48,15 @@ impl CacheKey {
         Self(*hasher.finalize().as_bytes())
     }
 
+    /// The hash's bytes.
+    pub(crate) const fn as_bytes(&self) -> &[u8; HASH] {
+        &self.0
+    }
+
+    pub(crate) const fn from_bytes(bytes: [u8; HASH]) -> Self {
+        Self(bytes)
+    }
+
     fn to_hex(self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }

@@ -4,15 +4,13 @@ use std::fmt;
 use std::path::Path;
 
 use crate::arch::Arch;
-use crate::cache::{CacheKey, KernelCache};
+use crate::cache::KernelCache;
 use crate::compile_log::CompileLog;
 use crate::discovery;
 use crate::error::{Absent, Result};
 use crate::nvrtc::{Made, Nvrtc};
 use crate::source::{Compiled, Output, Source};
-
-/// Changes whenever the options that [`options`] adds or the stored form change.
-const CACHE_GENERATION: &[u8] = b"epilogue kernels 1";
+use crate::stored::{self, source_key};
 
 /// NVIDIA's run-time compiler, loaded from this machine.
 #[derive(Clone)]
@@ -60,26 +58,25 @@ impl Compiler {
     /// fails.
     pub fn compile(&self, source: &Source, arch: Arch, output: Output) -> Result<Compiled> {
         let options = options(source, arch, output);
-        let key = self.key(source, &options);
-        if let Some(cache) = &self.cache
-            && let Some(made) = cache.load(key).as_deref().and_then(decode)
-        {
+        let key = source_key(source, &options);
+        if let Some(made) = self.cache.as_ref().and_then(|cache| stored::load(cache, key, self.version())) {
             return Ok(compiled(made, source, true));
         }
         let made = self.nvrtc.compile(&source.name, &source.code, &options, output == Output::Cubin)?;
         if let Some(cache) = &self.cache {
-            let _ = cache.store(key, &encode(&made));
+            stored::store(cache, key, self.version(), &made);
         }
         Ok(compiled(made, source, false))
     }
+}
 
-    /// Everything that the output depends on. The name is part of it: messages and line information hold it.
-    fn key(&self, source: &Source, options: &[String]) -> CacheKey {
-        let (major, minor) = self.nvrtc.version;
-        let version = format!("NVRTC {major}.{minor}, {} bytes", self.nvrtc.file_bytes);
-        let mut parts = vec![CACHE_GENERATION, version.as_bytes(), source.name.as_bytes(), source.code.as_bytes()];
-        parts.extend(options.iter().map(String::as_bytes));
-        CacheKey::of(&parts)
+impl KernelCache {
+    /// What some NVRTC has made of a source before, on a machine that may have none any more; of several, the newest
+    /// one's.
+    #[must_use]
+    pub fn compiled(&self, source: &Source, arch: Arch, output: Output) -> Option<Compiled> {
+        let made = stored::load_by_any(self, source_key(source, &options(source, arch, output)))?;
+        Some(compiled(made, source, true))
     }
 }
 
@@ -104,7 +101,8 @@ fn options(source: &Source, arch: Arch, output: Output) -> Vec<String> {
     options
 }
 
-fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
+/// What was made of a source.
+pub(crate) fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
     Compiled {
         cubin: made.cubin,
         ptx: made.ptx,
@@ -112,28 +110,6 @@ fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
         sites: source.sites.clone(),
         cached,
     }
-}
-
-/// The three parts, each after its length.
-fn encode(made: &Made) -> Vec<u8> {
-    let parts = [&made.cubin, made.ptx.as_bytes(), made.log.as_bytes()];
-    let mut bytes = Vec::with_capacity(parts.iter().map(|p| p.len() + 8).sum());
-    for part in parts {
-        bytes.extend((part.len() as u64).to_le_bytes());
-        bytes.extend(part);
-    }
-    bytes
-}
-
-fn decode(mut bytes: &[u8]) -> Option<Made> {
-    let mut part = || {
-        let (length, rest) = bytes.split_first_chunk::<8>()?;
-        let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        bytes = rest;
-        Some(part.to_vec())
-    };
-    let (cubin, ptx, log) = (part()?, String::from_utf8(part()?).ok()?, String::from_utf8(part()?).ok()?);
-    Some(Made { cubin, ptx, log })
 }
 
 #[cfg(test)]
@@ -150,17 +126,6 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
     if (i < n) x[i] *= factor;
 }
 "#;
-
-    #[test]
-    fn entries_round_trip() {
-        let made = Made { cubin: vec![1, 2, 3], ptx: "ptx".to_owned(), log: String::new() };
-        let bytes = encode(&made);
-        let again = decode(&bytes).unwrap();
-        assert_eq!((again.cubin, again.ptx, again.log), (made.cubin, made.ptx, made.log));
-        for length in 0..bytes.len() {
-            assert!(decode(&bytes[..length]).is_none());
-        }
-    }
 
     #[test]
     fn compiles_to_machine_code_and_to_ptx() {
@@ -222,6 +187,10 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
         ] {
             assert!(!other.cached);
         }
+        // Without NVRTC the same kernel is there, and no other.
+        let kept = cache.compiled(&source, Arch::SM_80, Output::Cubin).unwrap();
+        assert!(kept.cached && kept.cubin == first.cubin);
+        assert!(cache.compiled(&source, Arch::SM_90A, Output::Cubin).is_none());
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let bytes = std::fs::read(&path).unwrap();

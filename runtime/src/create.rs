@@ -8,8 +8,9 @@ use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::emulated::EmulatedMemory;
 use crate::error::{LayoutError, Result};
-use crate::host::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::layout::Layout;
+use crate::stream::Stream;
 use crate::tensor::{DeviceTensor, filled};
 
 impl Device {
@@ -42,13 +43,14 @@ impl Device {
         let memory = match self.backend() {
             Backend::Host => {
                 let memory = HostMemory::zeroed(bytes.len())?;
-                memory.write(0, bytes);
+                memory.write(0, bytes)?;
                 Memory::Host(memory)
             }
             Backend::Cuda { context, .. } => Memory::Cuda(Allocation::holding(context, bytes)?),
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::holding(emulator, bytes, &label(element, shape))?)
             }
+            Backend::Target(_) => Memory::none(bytes.len()),
         };
         let buffer = Buffer::new(self.clone(), bytes.len(), memory);
         Ok(DeviceTensor::new(Arc::new(buffer), element, layout))
@@ -75,8 +77,20 @@ impl Device {
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::zeroed(emulator, bytes, &label(element, shape.as_ref()))?)
             }
+            Backend::Target(_) => Memory::none(bytes),
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
+    }
+
+    /// A tensor that has a shape and no memory, for work on a [dry stream](Self::dry_stream). It lies where no other tensor
+    /// does, as aligned as tensors with memory.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`].
+    pub fn without_memory(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        let layout = Layout::packed(shape.as_ref(), element.size())?;
+        let bytes = layout.len() * element.size();
+        Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, Memory::none(bytes))), element, layout))
     }
 
     /// A contiguous tensor that its maker writes before anyone else sees it.
@@ -89,6 +103,7 @@ impl Device {
             Backend::Emulated(emulator) => {
                 Memory::Emulated(EmulatedMemory::uninitialised(emulator, bytes, &label(element, shape))?)
             }
+            Backend::Target(_) => Memory::none(bytes),
         };
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
@@ -106,12 +121,26 @@ impl Device {
     }
 }
 
+impl Stream {
+    /// A tensor of zeros for work on this stream: on a dry one, without memory.
+    ///
+    /// # Errors
+    /// As [`Device::zeros_of`].
+    pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        if self.is_dry() {
+            self.device().without_memory(element, shape)
+        } else {
+            self.device().zeros_of(element, shape)
+        }
+    }
+}
+
 /// What an emulated device's reports call a buffer.
 fn label(element: ElementType, shape: &[usize]) -> String {
     format!("the {element} tensor {shape:?}")
 }
 
-fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
+pub(crate) fn check_length(shape: &[usize], given: usize) -> Result<(), LayoutError> {
     let needed = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
     match needed {
         Some(needed) if needed == given => Ok(()),

@@ -1,10 +1,13 @@
 //! Devices. What one makes is in the files of what is made: streams (`stream`), tensors (`create`), kernels (`load`).
 
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use crate::arch::Arch;
+use crate::bundle::opened::Bundle;
+use crate::bundle::recorder::Recorder;
 use crate::compiler::Compiler;
 use crate::cuda::{Context, CudaStream};
 use crate::emulated::Emulator;
@@ -12,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::host;
 use crate::loaded::Loaded;
 use crate::properties::Properties;
+use crate::source::Output;
 use crate::status::{Seen, Status};
 
 /// What kind of device it is.
@@ -28,6 +32,11 @@ pub enum DeviceKind {
     /// A GPU of the given architecture, executed by ptx-vm on the CPU.
     Emulated {
         /// The architecture.
+        arch: Arch,
+    },
+    /// A target of a [bundle](crate::bundle) in the making: it compiles, and runs nothing.
+    Target {
+        /// The architecture that it compiles for.
         arch: Arch,
     },
 }
@@ -59,6 +68,10 @@ struct Inner {
     compiler: OnceLock<Compiler>,
     /// Kernels of this crate's own, by their symbols.
     own_kernels: Mutex<BTreeMap<String, Arc<Loaded>>>,
+    /// Where kernels come from; where there are none, they are compiled.
+    bundles: RwLock<Arc<[Bundle]>>,
+    /// What libraries above this one keep with the device, by its type.
+    kept: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     status: Status,
     /// What [`Device::check`] has reported.
     checked: Seen,
@@ -75,6 +88,8 @@ pub(crate) enum Backend {
     },
     #[cfg_attr(not(feature = "emulated"), allow(dead_code, reason = "there is none"))]
     Emulated(Arc<Emulator>),
+    /// Nothing does: what is compiled is kept.
+    Target(Recorder),
 }
 
 impl Device {
@@ -133,7 +148,8 @@ impl Device {
     #[cfg(feature = "emulated")]
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
-        let (kind, properties) = (DeviceKind::Emulated { arch }, Emulator::properties(arch));
+        let kind = DeviceKind::Emulated { arch };
+        let properties = Properties { name: format!("emulated {arch}"), ..Self::typical(arch)? };
         Ok(Self::with(kind, properties, Backend::Emulated(emulator)))
     }
 
@@ -143,7 +159,7 @@ impl Device {
     pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
         match &self.0.backend {
             Backend::Emulated(emulator) => Some(&emulator.machine),
-            Backend::Host | Backend::Cuda { .. } => None,
+            Backend::Host | Backend::Cuda { .. } | Backend::Target(_) => None,
         }
     }
 
@@ -159,7 +175,7 @@ impl Device {
                 emulator.substitute(kernel, module);
                 Ok(())
             }
-            Backend::Host | Backend::Cuda { .. } => {
+            Backend::Host | Backend::Cuda { .. } | Backend::Target(_) => {
                 Err(self.unsupported("substitute kernels", "use `Device::emulated`"))
             }
         }
@@ -168,8 +184,65 @@ impl Device {
     fn with(kind: DeviceKind, properties: Properties, backend: Backend) -> Self {
         let status = Status::default();
         let (checked, synchronized) = (status.seen(), Arc::new(status.seen()));
-        let (compiler, own_kernels) = Default::default();
-        Self(Arc::new(Inner { kind, properties, backend, compiler, own_kernels, status, checked, synchronized }))
+        let (compiler, own_kernels, kept) = Default::default();
+        let bundles = RwLock::new(Arc::from([]));
+        let inner =
+            Inner { kind, properties, backend, compiler, own_kernels, bundles, kept, status, checked, synchronized };
+        Self(Arc::new(inner))
+    }
+
+    /// A target of a bundle in the making.
+    pub(crate) fn of_recorder(arch: Arch, recorder: Recorder) -> Result<Self> {
+        let emulated = recorder.form == Output::Ptx;
+        if emulated && ![Arch::SM_80, Arch::SM_90A].contains(&arch) {
+            return Err(Error::Unsupported {
+                device: format!("an emulated {arch}"),
+                operation: "run kernels",
+                advice: "use `Arch::SM_80` or `Arch::SM_90A`",
+            });
+        }
+        Ok(Self::with(DeviceKind::Target { arch }, Self::typical(arch)?, Backend::Target(recorder)))
+    }
+
+    fn typical(arch: Arch) -> Result<Properties> {
+        Properties::typical(arch).ok_or_else(|| Error::Unsupported {
+            device: format!("a target for {arch}"),
+            operation: "choose kernels",
+            advice: "use sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100a or sm_120a",
+        })
+    }
+
+    /// What kernels must be compiled for and to, to run here; `None` on the CPU, which runs none.
+    pub(crate) fn kernel_form(&self) -> Option<(Arch, Output)> {
+        let form = match self.backend() {
+            Backend::Host => return None,
+            Backend::Cuda { .. } => Output::Cubin,
+            Backend::Emulated(_) => Output::Ptx,
+            Backend::Target(recorder) => recorder.form,
+        };
+        Some((self.arch()?, form))
+    }
+
+    pub(crate) fn add_bundle(&self, bundle: Bundle) {
+        let mut bundles = self.0.bundles.write().unwrap_or_else(PoisonError::into_inner);
+        *bundles = bundles.iter().cloned().chain([bundle]).collect();
+    }
+
+    /// The bundles that it takes its kernels from, in the order in which they were installed; where there are none,
+    /// kernels are compiled.
+    #[must_use]
+    pub fn bundles(&self) -> Arc<[Bundle]> {
+        Arc::clone(&self.0.bundles.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What a library keeps with this device, as long as there is a handle of it: one value of every type, made at the
+    /// first call. It must hold no handle of the device, or neither is ever freed.
+    #[must_use]
+    pub fn kept<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = kept.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // It was put there under this very type.
+        Arc::clone(value).downcast().unwrap_or_default()
     }
 
     pub(crate) fn backend(&self) -> &Backend {
@@ -244,6 +317,22 @@ impl Device {
     }
 }
 
+/// A device that may be gone.
+#[derive(Clone)]
+pub(crate) struct WeakDevice(Weak<Inner>);
+
+impl WeakDevice {
+    pub(crate) fn upgraded(&self) -> Option<Device> {
+        self.0.upgrade().map(Device)
+    }
+}
+
+impl Device {
+    pub(crate) fn downgraded(&self) -> WeakDevice {
+        WeakDevice(Arc::downgrade(&self.0))
+    }
+}
+
 /// Handles are equal when they are of one device: tensors of one are valid on the other.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
@@ -259,6 +348,12 @@ impl fmt::Display for Device {
             DeviceKind::Cuda { ordinal } => write!(f, "CUDA device {ordinal} ({})", self.0.properties.name),
             DeviceKind::Cpu => f.write_str("the CPU"),
             DeviceKind::Emulated { arch } => write!(f, "an emulated {arch}"),
+            DeviceKind::Target { arch } => match self.0.backend {
+                Backend::Target(Recorder { form: Output::Ptx, .. }) => {
+                    write!(f, "a bundle's target, an emulated {arch}")
+                }
+                _ => write!(f, "a bundle's target {arch}"),
+            },
         }
     }
 }

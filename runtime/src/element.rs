@@ -98,13 +98,18 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// A Rust type that is the host's form of an [`ElementType`].
+mod sealed {
+    /// Memory is read and freed as [`super::Element`] says, so nobody else may say it.
+    pub trait Sealed {}
+}
+
+/// A Rust type that is the host's form of an [`ElementType`]; each has one. Implemented by this crate only.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
     label = "no element type",
     note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool"
 )]
-pub trait Element: Copy + Send + Sync + 'static {
+pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The element type that this Rust type holds.
     const TYPE: ElementType;
 
@@ -118,24 +123,46 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn from_memory(read: Vec<Self::Memory>) -> Vec<Self>;
 }
 
+/// An element type of which every bit pattern is a value: all but `bool`. Only memory of such types is handed out, or written
+/// in place, as elements: whatever has been written there, also by others, is one.
+///
+/// ```compile_fail,E0277
+/// # use epilogue_runtime::Device;
+/// let mut mask = [false];
+/// Device::cpu().scope(|scope| scope.borrow_mut(&mut mask, [1]).map(drop)); // `borrow` takes them
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "memory that is written can't be used in place as `{Self}`",
+    label = "not every bit pattern is a value of this type",
+    note = "truth values lie in bytes that may be any: read a copy with `to_vec::<bool>()`, or lend bytes with \
+            `borrow_bytes_mut(ElementType::Bool, ...)`"
+)]
+pub trait PlainElement: Element<Memory = Self> + bytemuck::Pod {}
+
 macro_rules! elements {
     ($($rust:ty => $variant:ident),* $(,)?) => {
-        $(impl Element for $rust {
-            const TYPE: ElementType = ElementType::$variant;
-            type Memory = Self;
+        $(
+            impl Element for $rust {
+                const TYPE: ElementType = ElementType::$variant;
+                type Memory = Self;
 
-            fn bytes(values: &[Self]) -> &[u8] {
-                bytemuck::cast_slice(values)
-            }
+                fn bytes(values: &[Self]) -> &[u8] {
+                    bytemuck::cast_slice(values)
+                }
 
-            fn from_memory(read: Vec<Self>) -> Vec<Self> {
-                read
+                fn from_memory(read: Vec<Self>) -> Vec<Self> {
+                    read
+                }
             }
-        })*
+            impl PlainElement for $rust {}
+            impl sealed::Sealed for $rust {}
+        )*
     };
 }
 
 elements!(f64 => F64, f32 => F32, bf16 => BF16, f16 => F16, f8e4m3 => F8E4M3, f8e5m2 => F8E5M2, i64 => I64, i32 => I32, i8 => I8, u8 => U8);
+
+impl sealed::Sealed for bool {}
 
 impl Element for bool {
     const TYPE: ElementType = ElementType::Bool;

@@ -11,7 +11,6 @@ use crate::arch::Arch;
 use crate::cache::CacheKey;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
-use crate::properties::Properties;
 
 /// Parsed modules kept before all are dropped.
 const MODULES_KEPT: usize = 256;
@@ -39,24 +38,6 @@ impl Emulator {
             }
         };
         Ok(Self { machine: Machine::new(options.arch(generation)), arch, substitutes: Mutex::default() })
-    }
-
-    /// What the emulated GPU would report: an A100's (40 GB) or an H200's numbers.
-    pub(crate) fn properties(arch: Arch) -> Properties {
-        let hopper = arch >= Arch::SM_90;
-        Properties {
-            name: format!("emulated {arch}"),
-            arch: Some(arch),
-            multiprocessors: if hopper { 132 } else { 108 },
-            shared_bytes_per_block: if hopper { 227 << 10 } else { 163 << 10 },
-            shared_bytes_per_multiprocessor: if hopper { 228 << 10 } else { 164 << 10 },
-            registers_per_multiprocessor: 65536,
-            threads_per_multiprocessor: 2048,
-            l2_bytes: if hopper { 50 << 20 } else { 40 << 20 },
-            memory_bytes: if hopper { 141 << 30 } else { 40 << 30 },
-            driver_version: 0,
-            clock_khz: if hopper { 1_980_000 } else { 1_410_000 },
-        }
     }
 
     fn memory_error(&self, error: &MemoryError, bytes: usize) -> Error {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::compile_log::CompileLog;
 use crate::element::ElementType;
+use crate::exchange_error::ExchangeError;
 
 /// What this machine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +110,8 @@ pub enum LayoutError {
         "writing through a view that holds some element more than once (shape {shape:?}, strides {strides:?}) has no one meaning"
     )]
     WriteToRepeated { shape: Vec<usize>, strides: Vec<isize> },
+    #[error("a view of shape {shape:?} with strides {strides:?} reaches {needed} elements, and {given} were given")]
+    TooShort { shape: Vec<usize>, strides: Vec<isize>, needed: usize, given: usize },
     #[error("address {address:#x} is not a multiple of {alignment}, the alignment of {element}")]
     Misaligned { address: u64, alignment: usize, element: ElementType },
 }
@@ -202,6 +205,9 @@ pub enum Error {
     /// A shape, view or stride that can't be.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// Memory that can't come in or go out without a copy, or that may not be used so.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// The tensor holds another element type than the caller's.
     #[error("the tensor holds {held}, and was asked for {asked}")]
     ElementType {
@@ -256,6 +262,16 @@ pub enum Error {
     /// The source does not compile.
     #[error("{0}")]
     Compile(Box<CompileFailure>),
+    /// The device takes its kernels from [bundles](crate::bundle), and none of them holds this one.
+    #[error("no bundle of this device holds the kernel `{kernel}` for {needed}: {advice}")]
+    NotInBundle {
+        /// The kernel.
+        kernel: String,
+        /// What it is needed for: an architecture, or an emulated one.
+        needed: String,
+        /// What the bundles hold, and what to do.
+        advice: String,
+    },
     /// NVRTC failed for a reason other than the source.
     #[error("NVRTC's {call} failed: {message}")]
     Nvrtc {

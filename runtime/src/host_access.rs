@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use crate::buffer::{Buffer, Memory};
 use crate::device::Device;
 use crate::error::Result;
-use crate::host::HostMemory;
+use crate::exchange_error::ExchangeError;
+use crate::host_memory::{HostMemory, Life};
 use crate::tensor::DeviceTensor;
 
 /// Tensors of most calls: lists of so many are no memory of their own.
@@ -31,8 +32,8 @@ pub struct HostAccess<'a> {
 #[derive(Debug)]
 #[allow(dead_code, reason = "held for their Drop")]
 enum Lock<'a> {
-    Read(RwLockReadGuard<'a, ()>),
-    Write(RwLockWriteGuard<'a, ()>),
+    Read(RwLockReadGuard<'a, Life>),
+    Write(RwLockWriteGuard<'a, Life>),
 }
 
 impl<'a> HostAccess<'a> {
@@ -40,23 +41,23 @@ impl<'a> HostAccess<'a> {
     /// taken for writing.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one of
+    /// `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that is over.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
         let mut wanted: SmallVec<[(&'a HostMemory, bool); FEW]> = SmallVec::new();
         for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
             wanted.push((host_memory(tensor.buffer())?, write));
         }
-        // By address, writers first, so that of a buffer wanted both ways the writer stays.
-        wanted.sort_by_key(|&(memory, write)| (memory.pointer() as usize, !write));
-        wanted.dedup_by_key(|(memory, _)| memory.pointer() as usize);
+        // One order for everybody, writers first, so that of a buffer wanted both ways the writer stays. (Two buffers may
+        // be borrowed from one place, so its address won't do.)
+        wanted.sort_by_key(|&(memory, write)| (std::ptr::from_ref(memory) as usize, !write));
+        wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);
         let locks = wanted
             .into_iter()
-            .map(
-                |(memory, write)| {
-                    if write { Lock::Write(memory.write_lock()) } else { Lock::Read(memory.read_lock()) }
-                },
-            )
-            .collect();
+            .map(|(memory, write)| {
+                Ok(if write { Lock::Write(memory.write_lock()?) } else { Lock::Read(memory.read_lock()?) })
+            })
+            .collect::<Result<_>>()?;
         Ok(Self {
             _locks: locks,
             reads: reads.iter().map(|t| t.device_address() as *const u8).collect(),
@@ -78,9 +79,12 @@ impl<'a> HostAccess<'a> {
     }
 }
 
-fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
+pub(crate) fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
     match buffer.memory() {
         Memory::Host(memory) => Ok(memory),
+        Memory::None { .. } => {
+            Err(buffer.device().unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"))
+        }
         Memory::Cuda(_) | Memory::Emulated(_) => Err(Device::cpu().mismatch(buffer.device(), "a tensor")),
     }
 }
@@ -90,9 +94,10 @@ impl DeviceTensor {
     /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
+    /// As of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[self], &[])?;
+        self.require_gaps()?;
         let range = self.byte_range();
         let length = (range.end - range.start) as usize;
         if length == 0 {
@@ -106,9 +111,10 @@ impl DeviceTensor {
     /// As [`with_bytes`](Self::with_bytes), for writing.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
+    /// As of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes_mut<R>(&mut self, visit: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[], &[self])?;
+        self.require_gaps()?;
         let range = self.byte_range();
         let length = (range.end - range.start) as usize;
         if length == 0 {
@@ -119,14 +125,22 @@ impl DeviceTensor {
         Ok(visit(bytes))
     }
 
+    /// An error where the bytes between the elements are somebody else's.
+    fn require_gaps(&self) -> Result<()> {
+        if self.is_contiguous() || host_memory(self.buffer())?.rights().gaps {
+            return Ok(());
+        }
+        Err(ExchangeError::Gaps { shape: self.shape().to_vec(), strides: self.strides().to_vec() }.into())
+    }
+
     /// The first element of a CPU tensor, without a lock.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     ///
     /// # Safety
-    /// The caller reaches only the view's elements, only while a tensor of this buffer lives, and makes sure that
-    /// meanwhile nobody writes what it reads nor touches what it writes: not through this crate's functions either.
+    /// The caller reaches only the view's elements, only while a tensor of this buffer lives (and, where its memory is
+    /// borrowed, the scope goes on), writes only memory that may be written, and makes sure that meanwhile nobody writes what it reads nor touches what it writes: not through this crate's functions either.
     pub unsafe fn host_pointer(&self) -> Result<*mut u8> {
         host_memory(self.buffer())?;
         Ok(self.device_address() as *mut u8)

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::buffer::Memory;
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
-use crate::device::Device;
+use crate::device::{Device, WeakDevice};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::loaded::{Code, Loaded};
@@ -65,7 +65,7 @@ impl Kernel {
         &self.0.loaded.entry
     }
 
-    /// The PTX that it was made from.
+    /// The PTX that it was made from; of machine code from a [bundle](crate::bundle), the kernels' declarations only.
     #[must_use]
     pub fn ptx(&self) -> &str {
         &self.0.loaded.compiled.ptx
@@ -83,11 +83,11 @@ impl Kernel {
     pub fn emulated_module(&self) -> Option<&ptx_vm::Module> {
         match &self.0.loaded.code {
             Code::Emulated { module, .. } => Some(module),
-            Code::Cuda(_) => None,
+            Code::Cuda(_) | Code::None => None,
         }
     }
 
-    /// Whether it came from the disk cache.
+    /// Whether it came from the disk cache, or from a bundle.
     #[must_use]
     pub fn was_cached(&self) -> bool {
         self.0.loaded.compiled.cached
@@ -126,12 +126,12 @@ impl Kernel {
         let threads = launch.block.iter().product();
         match &self.0.loaded.code {
             Code::Cuda(function) => function.blocks_per_multiprocessor(threads, launch.shared_bytes).map(Some),
-            Code::Emulated { .. } => Ok(None),
+            Code::Emulated { .. } | Code::None => Ok(None),
         }
     }
 
     /// How many clusters of the launch's shape the whole device runs at once (a cluster of one block is a block): what
-    /// a persistent kernel's grid is made of. On an emulated device, one block for every multiprocessor that it
+    /// a persistent kernel's grid is made of. On an emulated device and a bundle's target, one block for every multiprocessor that it
     /// stands for.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Kernel {
                 Ok((blocks * self.0.device.properties().multiprocessors).max(1))
             }
             Code::Cuda(function) => function.active_clusters(launch),
-            Code::Emulated { .. } => {
+            Code::Emulated { .. } | Code::None => {
                 let blocks = launch.cluster.iter().product::<u32>();
                 Ok((self.0.device.properties().multiprocessors / blocks).max(1))
             }
@@ -159,7 +159,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Launch`] for a shape or arguments that can't be; [`Error::Device`] for a tensor or stream of another
-    /// device; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
+    /// device; [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly) for one to write that may only be read; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
     /// if it is on, as [`Error::Races`].
     pub fn launch(&self, launch: &Launch, arguments: &[KernelArgument<'_>], stream: &Stream) -> Result<()> {
         let inner = &*self.0;
@@ -169,6 +169,9 @@ impl Kernel {
         for argument in arguments {
             if let Some(tensor) = argument.tensor() {
                 inner.device.require_same(tensor.device(), "a tensor")?;
+                if matches!(argument, KernelArgument::Output(_) | KernelArgument::Writes(_)) {
+                    tensor.buffer().require_writable()?;
+                }
                 addresses.push(tensor.device_address());
             }
         }
@@ -184,6 +187,12 @@ impl Kernel {
             }
         }
         self.check_arguments(&values)?;
+        if let StreamKind::Dry = stream.kind() {
+            return Ok(());
+        }
+        if arguments.iter().filter_map(KernelArgument::tensor).any(|tensor| !tensor.has_memory()) {
+            return Err(inner.device.unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"));
+        }
         match (&inner.loaded.code, stream.kind()) {
             (Code::Cuda(function), StreamKind::Cuda(on)) => {
                 let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
@@ -193,6 +202,7 @@ impl Kernel {
                 cuda::order(on, &used, || unsafe { function.launch(launch, &pointers, on) })
             }
             (Code::Emulated { emulator, module }, _) => emulator.launch(module, &inner.loaded.entry, launch, &values),
+            (_, StreamKind::Dry) | (Code::None, _) => Ok(()),
             (Code::Cuda(_), StreamKind::Immediate) => Err(inner.device.mismatch(stream.device(), "the stream")),
         }
     }
@@ -248,6 +258,37 @@ impl Kernel {
     }
 }
 
+/// A kernel that a library keeps with its device ([`Device::kept`]): it holds no handle of the device.
+#[derive(Clone)]
+pub struct KeptKernel {
+    device: WeakDevice,
+    loaded: Arc<Loaded>,
+}
+
+impl Kernel {
+    /// The kernel without a handle of its device; `None` of one that reports failures, which are of every kernel by
+    /// itself.
+    #[must_use]
+    pub fn kept(&self) -> Option<KeptKernel> {
+        let Inner { device, loaded, reports } = &*self.0;
+        reports.is_none().then(|| KeptKernel { device: device.downgraded(), loaded: Arc::clone(loaded) })
+    }
+}
+
+impl KeptKernel {
+    /// The kernel; `None` when the last handle of its device is gone.
+    #[must_use]
+    pub fn attached(&self) -> Option<Kernel> {
+        Some(Kernel::new(self.device.upgraded()?, Arc::clone(&self.loaded), None))
+    }
+}
+
+impl fmt::Debug for KeptKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeptKernel({})", self.loaded.entry)
+    }
+}
+
 impl Drop for Inner {
     /// What its launches still have to report is taken down before the kernel is forgotten.
     fn drop(&mut self) {
@@ -276,7 +317,7 @@ impl<'a> KernelArgument<'a> {
         };
         match self.tensor()?.buffer().memory() {
             Memory::Cuda(allocation) => Some((allocation, access)),
-            Memory::Host(_) | Memory::Emulated(_) => None,
+            Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         }
     }
 }

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! A kernel is compiled for the device it will run on ([`Device::compile`]) or for none ([`Compiler::compile`]), and
-//! found in the disk cache ([`KernelCache`]) the next time. An emulated device ([`Device::emulated`]) compiles the same
+//! found in the disk cache ([`KernelCache`]) the next time, with or without a compiler; or it was compiled ahead of time
+//! ([`bundle`]). An emulated device ([`Device::emulated`]) compiles the same
 //! source to PTX and executes that.
 //!
 //! # Order
@@ -32,6 +33,7 @@
 
 mod arch;
 mod buffer;
+pub mod bundle;
 mod cache;
 mod compile_log;
 mod compiler;
@@ -47,10 +49,13 @@ mod emulated;
 #[path = "no_emulator.rs"]
 mod emulated;
 mod error;
+mod exchange;
+mod exchange_error;
 mod failure;
 mod float8;
 mod host;
 mod host_access;
+mod host_memory;
 mod kernel;
 mod launch;
 mod layout;
@@ -62,6 +67,7 @@ mod properties;
 mod ptx_signature;
 mod source;
 mod status;
+mod stored;
 mod stream;
 mod strided;
 mod tensor;
@@ -74,12 +80,14 @@ pub use cache::{CacheKey, KernelCache};
 pub use compile_log::{CompileLog, Diagnostic, Resources, Severity};
 pub use compiler::Compiler;
 pub use device::{Device, DeviceKind};
-pub use element::{Element, ElementType};
+pub use element::{Element, ElementType, PlainElement};
 pub use error::{Absent, CompileFailure, DataError, Error, LayoutError, Result};
+pub use exchange::{Kept, Scope, dlpack};
+pub use exchange_error::ExchangeError;
 pub use failure::Site;
 pub use float8::{f8e4m3, f8e5m2};
 pub use host_access::HostAccess;
-pub use kernel::{Kernel, KernelArgument};
+pub use kernel::{KeptKernel, Kernel, KernelArgument};
 pub use launch::Launch;
 pub use properties::Properties;
 pub use source::{Compiled, Output, Source};

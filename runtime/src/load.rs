@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::bundle::opened as bundle;
+use crate::cache::KernelCache;
 use crate::cuda::{Function, HostRecord};
 use crate::device::{Backend, Device};
 use crate::emulated::EmulatedMemory;
@@ -9,23 +11,60 @@ use crate::error::{Error, Result};
 use crate::failure::RECORD_BYTES;
 use crate::kernel::Kernel;
 use crate::loaded::{Code, Loaded};
-use crate::source::{Compiled, Output, Source};
+use crate::source::{Compiled, Source};
 use crate::status::{Record, STATUS_VARIABLE};
 
 impl Device {
-    /// Compiles a kernel for this device, or takes it from the disk cache, and loads it.
+    /// Compiles a kernel for this device, or takes it from where it has been compiled before, and loads it: see
+    /// [`compiled`](Self::compiled).
     ///
     /// # Errors
-    /// [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
-    /// which runs no CUDA.
+    /// As [`compiled`](Self::compiled), and as [`load`](Self::load).
     pub fn compile(&self, source: &Source) -> Result<Kernel> {
-        let (arch, output) = match (self.backend(), self.arch()) {
-            (Backend::Cuda { .. }, Some(arch)) => (arch, Output::Cubin),
-            (Backend::Emulated(_), Some(arch)) => (arch, Output::Ptx),
-            _ => return Err(self.runs_no_kernels()),
+        self.load(self.compiled(source)?, &source.entry)
+    }
+
+    /// A source compiled for this device: where the device has [bundles](crate::bundle), from those, and nothing is
+    /// compiled; else from the disk cache, where NVRTC need not be there any more, or by NVRTC.
+    ///
+    /// # Errors
+    /// [`Error::NotInBundle`]; [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
+    /// which runs no CUDA.
+    pub fn compiled(&self, source: &Source) -> Result<Compiled> {
+        let Some((arch, output)) = self.kernel_form() else { return Err(self.runs_no_kernels()) };
+        let bundles = self.bundles();
+        if !bundles.is_empty() {
+            return bundle::take(&bundles, source, arch, output);
+        }
+        let compiled = match self.compiler() {
+            Ok(compiler) => compiler.compile(source, arch, output)?,
+            Err(Error::Absent(absent)) => {
+                let kept = KernelCache::of_user().and_then(|cache| cache.compiled(source, arch, output));
+                return kept.ok_or(Error::Absent(absent));
+            }
+            Err(error) => return Err(error),
         };
-        let compiled = self.compiler()?.compile(source, arch, output)?;
-        self.load(compiled, &source.entry)
+        if let Backend::Target(recorder) = self.backend() {
+            recorder.keep(source, arch, &compiled, self.compiler()?.version());
+        }
+        Ok(compiled)
+    }
+
+    /// Whether [`compiled`](Self::compiled) would find a source in the device's bundles; `None` where it has none.
+    #[must_use]
+    pub fn is_bundled(&self, source: &Source) -> Option<bool> {
+        let bundles = self.bundles();
+        let (arch, output) = self.kernel_form().filter(|_| !bundles.is_empty())?;
+        Some(bundle::has(&bundles, source, arch, output))
+    }
+
+    /// Whether the device's bundles hold any kernel of this symbol, which takes less time than
+    /// [`is_bundled`](Self::is_bundled); `None` where it has none.
+    #[must_use]
+    pub fn is_name_bundled(&self, symbol: &str) -> Option<bool> {
+        let bundles = self.bundles();
+        let (arch, output) = self.kernel_form().filter(|_| !bundles.is_empty())?;
+        Some(bundle::has_name(&bundles, symbol, arch, output))
     }
 
     /// Loads the kernel `entry` of something compiled before: machine code for a GPU, PTX for an emulated device.
@@ -60,6 +99,7 @@ impl Device {
                 }
                 Code::Emulated { emulator: Arc::clone(emulator), module }
             }
+            Backend::Target(_) => Code::None,
             Backend::Host => return Err(self.runs_no_kernels()),
         };
         Ok(Kernel::new(self.clone(), Arc::new(Loaded::new(entry, compiled, code)?), reports))

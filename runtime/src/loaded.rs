@@ -20,7 +20,12 @@ pub(crate) struct Loaded {
 /// What runs.
 pub(crate) enum Code {
     Cuda(Function),
-    Emulated { emulator: Arc<Emulator>, module: Module },
+    Emulated {
+        emulator: Arc<Emulator>,
+        module: Module,
+    },
+    /// Nothing: the device is a bundle's target.
+    None,
 }
 
 impl Loaded {

@@ -38,7 +38,7 @@ impl Source {
 }
 
 /// What a compilation makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Output {
     /// Machine code for one architecture, with the PTX that it was assembled from.
     Cubin,
@@ -51,12 +51,12 @@ pub enum Output {
 pub struct Compiled {
     /// Machine code (an ELF file); empty when only PTX was asked for.
     pub cubin: Vec<u8>,
-    /// PTX, as NVRTC wrote it.
+    /// PTX, as NVRTC wrote it. Of machine code from a [`Bundle`](crate::bundle::Bundle), the kernels' declarations only.
     pub ptx: String,
     /// The log; it holds the kernels' resources when there is machine code.
     pub log: crate::CompileLog,
     /// The source's [`sites`](Source::sites).
     pub sites: Vec<Site>,
-    /// Whether it came from the disk cache.
+    /// Whether it came from the disk cache, or from a bundle.
     pub cached: bool,
 }

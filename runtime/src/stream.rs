@@ -44,6 +44,8 @@ pub struct Stream {
 pub(crate) enum StreamKind {
     Immediate,
     Cuda(Arc<CudaStream>),
+    /// Nothing runs.
+    Dry,
 }
 
 impl Device {
@@ -53,6 +55,7 @@ impl Device {
         let kind = match self.backend() {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { stream, .. } => StreamKind::Cuda(Arc::clone(stream)),
+            Backend::Target(_) => StreamKind::Dry,
         };
         Stream::new(self.clone(), kind, Arc::clone(self.synchronized()))
     }
@@ -65,8 +68,16 @@ impl Device {
         let kind = match self.backend() {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
             Backend::Cuda { context, .. } => StreamKind::Cuda(Arc::new(CudaStream::new(context)?)),
+            Backend::Target(_) => StreamKind::Dry,
         };
         Ok(Stream::new(self.clone(), kind, Arc::new(self.status().seen())))
+    }
+
+    /// A stream on which nothing runs: launches are checked, their kernels are compiled, and that is all. What is put on
+    /// it may be given [tensors without memory](Self::without_memory). So a program compiles ahead what it will run.
+    #[must_use]
+    pub fn dry_stream(&self) -> Stream {
+        Stream::new(self.clone(), StreamKind::Dry, Arc::new(self.status().seen()))
     }
 }
 
@@ -75,8 +86,12 @@ impl Stream {
         Self { device, kind, seen }
     }
 
-    /// Somebody else's stream: cudarc's `CudaStream::cu_stream()`, PyTorch's `cuda_stream`, null for the legacy default
-    /// stream.
+    pub(crate) fn on_cuda(device: &Device, stream: CudaStream) -> Self {
+        Self::new(device.clone(), StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()))
+    }
+
+    /// Somebody else's stream: PyTorch's `cuda_stream`, null for the legacy default stream. (For cudarc's
+    /// there is [`of_cudarc`](Self::of_cudarc).)
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a device that is not a GPU.
@@ -89,10 +104,9 @@ impl Stream {
             Backend::Cuda { context, .. } => {
                 // SAFETY: the caller's promise.
                 let stream = unsafe { CudaStream::borrow(context, stream) };
-                let (kind, seen) = (StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()));
-                Ok(Self { device: device.clone(), kind, seen })
+                Ok(Self::on_cuda(device, stream))
             }
-            Backend::Host | Backend::Emulated(_) => {
+            Backend::Host | Backend::Emulated(_) | Backend::Target(_) => {
                 Err(device.unsupported("borrow a CUDA stream", "use `default_stream` or `new_stream`"))
             }
         }
@@ -114,8 +128,14 @@ impl Stream {
     pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
         match &self.kind {
             StreamKind::Cuda(stream) => Some(stream.handle()),
-            StreamKind::Immediate => None,
+            StreamKind::Immediate | StreamKind::Dry => None,
         }
+    }
+
+    /// Whether nothing runs on it: [`Device::dry_stream`].
+    #[must_use]
+    pub fn is_dry(&self) -> bool {
+        matches!(self.kind, StreamKind::Dry)
     }
 
     /// Waits until all work put on the stream is done.
@@ -136,7 +156,7 @@ impl Stream {
     pub fn record(&self) -> Result<Event> {
         let kind = match &self.kind {
             StreamKind::Cuda(stream) => EventKind::Cuda(Arc::new(stream.record(true)?)),
-            StreamKind::Immediate => EventKind::Immediate(Instant::now()),
+            StreamKind::Immediate | StreamKind::Dry => EventKind::Immediate(Instant::now()),
         };
         Ok(Event { device: self.device.clone(), kind })
     }

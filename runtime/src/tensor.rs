@@ -44,6 +44,14 @@ impl DeviceTensor {
         Self { buffer, element, layout }
     }
 
+    pub(crate) fn into_buffer(self) -> Arc<Buffer> {
+        self.buffer
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     pub(crate) fn buffer(&self) -> &Arc<Buffer> {
         &self.buffer
     }
@@ -122,6 +130,12 @@ impl DeviceTensor {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether there are elements: on a bundle's target, and of [`Device::without_memory`], there are none.
+    #[must_use]
+    pub fn has_memory(&self) -> bool {
+        !matches!(self.buffer.memory(), Memory::None { .. })
     }
 
     /// The device that holds it.
@@ -285,10 +299,13 @@ impl DeviceTensor {
             return self.buffer.write(start, bytes);
         }
         if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.write_lock();
-            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out.
-            let span = unsafe { std::slice::from_raw_parts_mut(memory.pointer().add(start), self.span_bytes()) };
-            self.scatter_into(bytes, span);
+            let _lock = memory.write_lock()?;
+            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies between
+            // them may be somebody else's.)
+            unsafe { self.scattering().copy(bytes.as_ptr(), memory.pointer().add(start)) };
+            return Ok(());
+        }
+        if !self.has_memory() {
             return Ok(());
         }
         let mut span = zeroed::<u8>(self.span_bytes())?;
@@ -301,7 +318,7 @@ impl DeviceTensor {
         self.layout.span() * self.element.size()
     }
 
-    fn check_element<T: Element>(&self) -> Result<()> {
+    pub(crate) fn check_element<T: Element>(&self) -> Result<()> {
         if self.element == T::TYPE { Ok(()) } else { Err(Error::ElementType { held: self.element, asked: T::TYPE }) }
     }
 
@@ -314,10 +331,10 @@ impl DeviceTensor {
             return self.buffer.read(start, into);
         }
         if let Memory::Host(memory) = self.buffer.memory() {
-            let _lock = memory.read_lock();
-            // SAFETY: the view lies in the buffer, and nobody writes while the lock is held.
-            let span = unsafe { std::slice::from_raw_parts(memory.pointer().add(start), self.span_bytes()) };
-            self.gather_from(span, into);
+            let _lock = memory.read_lock()?;
+            debug_assert!(into.len() == self.len() * self.element.size());
+            // SAFETY: the view lies in the buffer, and nobody writes its elements while the lock is held.
+            unsafe { self.gathering().copy(memory.pointer().add(start), into.as_mut_ptr()) };
             return Ok(());
         }
         let mut span = zeroed::<u8>(self.span_bytes())?;
@@ -329,19 +346,27 @@ impl DeviceTensor {
     /// Copies the view's elements out of the bytes that it spans.
     fn gather_from(&self, span: &[u8], into: &mut [u8]) {
         debug_assert!(span.len() >= self.span_bytes() && into.len() == self.len() * self.element.size());
-        let packed = self.layout.packed_strides();
-        let copy = Strided::new(self.shape(), self.strides(), &packed, self.element.size(), usize::MAX);
         // SAFETY: the view spans the one, and its elements fill the other.
-        unsafe { copy.copy(span.as_ptr(), into.as_mut_ptr()) };
+        unsafe { self.gathering().copy(span.as_ptr(), into.as_mut_ptr()) };
     }
 
     /// Copies the view's elements into the bytes that it spans.
     fn scatter_into(&self, from: &[u8], span: &mut [u8]) {
         debug_assert!(span.len() >= self.span_bytes() && from.len() == self.len() * self.element.size());
-        let packed = self.layout.packed_strides();
-        let copy = Strided::new(self.shape(), &packed, self.strides(), self.element.size(), usize::MAX);
         // SAFETY: as above.
-        unsafe { copy.copy(from.as_ptr(), span.as_mut_ptr()) };
+        unsafe { self.scattering().copy(from.as_ptr(), span.as_mut_ptr()) };
+    }
+
+    /// The copy of the view's elements into a packed row.
+    fn gathering(&self) -> Strided {
+        let packed = self.layout.packed_strides();
+        Strided::new(self.shape(), self.strides(), &packed, self.element.size(), usize::MAX)
+    }
+
+    /// The copy of a packed row into the view's elements.
+    fn scattering(&self) -> Strided {
+        let packed = self.layout.packed_strides();
+        Strided::new(self.shape(), &packed, self.strides(), self.element.size(), usize::MAX)
     }
 }
 

@@ -110,6 +110,16 @@ pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
+/// Writes a file that must not be there yet, which this user alone may write, and everybody may read.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
+    options.open(path)?.write_all(bytes)
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use std::fs::{self, Permissions};

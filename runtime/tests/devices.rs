@@ -5,9 +5,11 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use cudarc::driver::{CudaContext, DevicePtr as _};
+use epilogue_runtime::bundle::{Builder, Bundle};
 use epilogue_runtime::{
-    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, Kernel, KernelArgument, L2Promotion, Launch,
-    LayoutError, Site, Source, Stream, Swizzle, TensorMap, TiledMap, ptx_vm, testing,
+    Arch, DataError, Device, DeviceKind, DeviceTensor, ElementType, Error, ExchangeError, Kernel, KernelArgument,
+    L2Promotion, Launch, LayoutError, Site, Source, Stream, Swizzle, TensorMap, TiledMap, dlpack, ptx_vm, testing,
 };
 use proptest::prelude::*;
 
@@ -59,8 +61,21 @@ extern "C" __global__ void spin(unsigned long long* out, unsigned n) {
 /// Set in the processes that `the_cuda_code_runs_without_a_gpu` starts.
 const ON_FAKE_DRIVER: &str = "EPILOGUE_TEST_ON_FAKE_DRIVER";
 
+/// Set in the process that `a_gpu_runs_machine_code_from_a_bundle` starts: the bundle.
+const FROM_BUNDLE: &str = "EPILOGUE_TEST_FROM_BUNDLE";
+
+fn has_no_compiler() -> bool {
+    epilogue_runtime::Compiler::find().is_err() && epilogue_runtime::KernelCache::of_user().is_none()
+}
+
 /// The devices to test on, or none where kernels can't be compiled.
 fn devices(test: &str) -> Vec<Device> {
+    if let Some(path) = std::env::var_os(FROM_BUNDLE) {
+        assert!(has_no_compiler(), "nothing may be compiled");
+        let device = Device::cuda(0).unwrap();
+        Bundle::open(path).unwrap().install(&device).unwrap();
+        return vec![device];
+    }
     if testing::compiler(test).is_none() {
         return Vec::new();
     }
@@ -410,6 +425,99 @@ fn borrowed_memory_and_streams() {
     }
 }
 
+/// `y = scale·x` of `count` numbers, on a stream.
+fn scale(kernel: &Kernel, by: f32, x: &DeviceTensor, y: &DeviceTensor, on: &Stream) -> Result<(), Error> {
+    let (parameters, count) = (affine(by, 0.0), (x.len() as i32).to_ne_bytes());
+    let (input, output) = (KernelArgument::Input(x), KernelArgument::Output(y));
+    let arguments = [input, output, KernelArgument::Value(&parameters), KernelArgument::Value(&count)];
+    kernel.launch(&Launch { block: [32, 1, 1], ..Launch::default() }, &arguments, on)
+}
+
+#[test]
+fn dlpack_of_a_gpu() {
+    for device in devices("dlpack_of_a_gpu").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. })) {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+        let (y, z) = (device.zeros::<f32>([2, 2]).unwrap(), device.zeros::<f32>([2, 2]).unwrap());
+        let place = y.device_address();
+        scale(&kernel, 2.0, &x, &y, &device.new_stream().unwrap()).unwrap();
+        // The pending work is waited for, since whoever takes it doesn't know of it.
+        let given = y.to_dlpack().unwrap();
+        drop(y);
+        // SAFETY: it comes from this library, and nobody else writes it.
+        let back = unsafe { device.take_dlpack(given) }.unwrap();
+        assert_eq!(back.device_address(), place);
+        // Nor does its maker know of the streams that it is used on, when it is released.
+        scale(&kernel, 10.0, &back, &z, &device.new_stream().unwrap()).unwrap();
+        drop(back);
+        assert_eq!(z.to_vec::<f32>().unwrap(), [20.0, 40.0, 60.0, 80.0]);
+
+        // SAFETY: refused before anything is read.
+        let shown = unsafe { Device::cpu().take_dlpack(x.to_dlpack().unwrap()) }.unwrap_err();
+        assert!(shown.to_string().contains("device 0 of DLPack's type 2 (1: CPU, 2: CUDA), and the CPU"), "{shown}");
+        let mut marked = x.to_dlpack().unwrap().into_raw();
+        // SAFETY: a valid structure, which is this function's.
+        let read_only = unsafe {
+            marked.as_mut().flags = dlpack::DLManagedTensorVersioned::READ_ONLY;
+            device.take_dlpack(dlpack::Owned::from_raw(marked)).unwrap()
+        };
+        let refused = scale(&kernel, 1.0, &x, &read_only, &device.default_stream());
+        assert!(matches!(refused, Err(Error::Exchange(ExchangeError::ReadOnly))));
+        assert!(matches!(read_only.clone().copy_from(&[0.0f32; 4]), Err(Error::Exchange(ExchangeError::ReadOnly))));
+        let values = [0.0f32];
+        assert!(matches!(device.scope(|scope| scope.borrow(&values, [1])), Err(Error::Unsupported { .. })));
+    }
+}
+
+#[test]
+fn cudarc_slices_and_streams() {
+    for device in
+        devices("cudarc_slices_and_streams").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. }))
+    {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let context = CudaContext::new(0).unwrap();
+        let (first, second) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        // cudarc relies on copies of pageable memory being done at once, which the fake driver's are not.
+        let (before, values, mut after) = ([1.0f32, 2.0, 3.0, 4.0], [5.0f32, 6.0, 7.0, 8.0], [0.0f32; 4]);
+        let mut theirs = first.clone_htod(&before).unwrap();
+        // Pending work on another of cudarc's streams than the slice's own.
+        second.memcpy_htod(&values, &mut theirs).unwrap();
+        let place = theirs.device_ptr(&first).0;
+        let x = device.take_cuda_slice(theirs, [2, 2]).unwrap();
+        assert_eq!(x.device_address(), place);
+        let y = device.zeros::<f32>([2, 2]).unwrap();
+        let on = Stream::of_cudarc(&device, &second).unwrap();
+        scale(&kernel, 2.0, &x, &y, &device.new_stream().unwrap()).unwrap();
+        scale(&kernel, 10.0, &y, &x, &on).unwrap();
+        drop((on, second));
+        let view = x.transpose().unwrap();
+        let kept = x.into_cuda_slice::<f32>().unwrap_err();
+        assert!(matches!(kept.reason, Error::Exchange(ExchangeError::InUse)));
+        drop(view);
+        let back = kept.tensor.into_cuda_slice::<f32>().unwrap();
+        // On any stream of cudarc's.
+        let third = context.new_stream().unwrap();
+        third.memcpy_dtoh(&back, &mut after).unwrap();
+        third.synchronize().unwrap();
+        assert_eq!(after, [100.0, 120.0, 140.0, 160.0]);
+        assert_eq!(back.device_ptr(&first).0, place);
+
+        // What is taken lives as long as it is used.
+        let x = device.take_cuda_slice(back, [4]).unwrap();
+        scale(&kernel, 0.5, &x, &y, &device.new_stream().unwrap()).unwrap();
+        drop(x);
+        assert_eq!(y.to_vec::<f32>().unwrap(), [50.0, 60.0, 70.0, 80.0]);
+
+        let short = device.take_cuda_slice(first.clone_htod(&before[..1]).unwrap(), [2]).unwrap_err();
+        assert!(matches!(short, Error::Layout(LayoutError::DataLength { needed: 2, given: 1, .. })));
+        let ours = y.into_cuda_slice::<f32>().unwrap_err();
+        assert!(matches!(ours.reason, Error::Exchange(ExchangeError::NotTaken { .. })));
+        let cpu = Stream::of_cudarc(&Device::cpu(), &first).unwrap_err();
+        assert!(matches!(cpu, Error::Unsupported { .. }));
+        first.synchronize().unwrap(); // while `before` lives
+    }
+}
+
 #[test]
 fn more_memory_than_there_is() {
     for device in devices("more_memory_than_there_is").into_iter().chain([Device::cpu()]) {
@@ -632,6 +740,25 @@ fn a_driver_without_a_device_is_absence() {
     let mut child = driver.command(&["--exact", NAME]);
     std::fs::write(driver.library(), b"no library").unwrap();
     assert_success(child.env(EXPECTED_ABSENCE, "no usable CUDA driver"));
+}
+
+/// Machine code that was compiled for a GPU which was not there, in a process without a compiler: with its parameters and
+/// registers.
+#[test]
+fn a_gpu_runs_machine_code_from_a_bundle() {
+    const NAME: &str = "a_gpu_runs_machine_code_from_a_bundle";
+    let is_child = [ON_FAKE_DRIVER, FROM_BUNDLE].iter().any(|name| std::env::var_os(name).is_some());
+    if is_child || testing::compiler(NAME).is_none() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let (driver, builder) = (FakeDriver::new(NAME), Builder::new());
+    let target = builder.target(Arch::SM_80).unwrap();
+    target.compile(&source("affine")).unwrap();
+    let path = driver.0.join("kernels.bundle");
+    builder.write(&path).unwrap();
+    let mut child = driver.command(&["--exact", "kernels_compute"]);
+    child.env(FROM_BUNDLE, path).env("FAKE_DRIVER_MAJOR", "8");
+    assert_success(child.env("EPILOGUE_NVRTC", "no-such-library").env("EPILOGUE_CACHE", "off"));
 }
 
 /// A folder with the fake driver as `libcuda.so`.

@@ -1,9 +1,9 @@
-//! The device headers: CUDA C++ files, joined into one text without `#include`s. `gemm` and `te` both emit through them;
-//! no generated text belongs here.
+//! The device headers: CUDA C++ files, and a function that joins them into one text without `#include`s. Both `gemm`
+//! and `te` emit kernels on top of them. No generated text belongs here.
 
 use std::collections::BTreeSet;
 
-/// Path below `src/device/` and text of every header.
+/// The path below `src/device/` and the text of every header.
 const HEADERS: &[(&str, &str)] = &[
     ("ptx.cuh", include_str!("ptx.cuh")),
     ("convert.cuh", include_str!("convert.cuh")),
@@ -43,7 +43,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
 ];
 
-/// Headers with all that they include, each once and before its first use.
+/// The headers, with everything that they include, each once and before its first use.
 pub(crate) fn inlined(paths: &[&str]) -> String {
     let (mut text, mut seen) = (String::new(), BTreeSet::new());
     for path in paths {
@@ -70,7 +70,7 @@ fn append(path: &str, seen: &mut BTreeSet<&'static str>, text: &mut String) {
     }
 }
 
-/// `included` as seen from the header at `path`.
+/// The path of `included`, as included by the header at `path`.
 fn resolve(path: &str, included: &str) -> String {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     match included.strip_prefix("../") {

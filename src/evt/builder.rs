@@ -19,7 +19,14 @@ impl TreeBuilder {
     /// Starts a tree: the epilogue's name and the user's source file.
     #[must_use]
     pub fn new(name: &'static str, file: &'static str) -> Self {
-        let tree = Tree { name, file, nodes: Vec::new(), parameters: Vec::new(), outputs: Vec::new() };
+        let tree = Tree {
+            name,
+            file,
+            accumulators: Vec::new(),
+            nodes: Vec::new(),
+            parameters: Vec::new(),
+            outputs: Vec::new(),
+        };
         Self { tree, site: Site::default() }
     }
 
@@ -35,9 +42,10 @@ impl TreeBuilder {
         id
     }
 
-    /// The accumulator.
+    /// The next accumulator: the first is the product of A and the first B, the second that of A and the second B.
     pub fn accum(&mut self, name: &'static str) -> NodeId {
-        let id = self.push(Node::Accum);
+        let id = self.push(Node::Accum(self.tree.accumulators.len()));
+        self.tree.accumulators.push(name);
         self.name(id, name);
         id
     }
@@ -126,7 +134,11 @@ impl TreeBuilder {
 
     /// Ends the tree.
     #[must_use]
-    pub fn finish(self) -> Tree {
+    pub fn finish(mut self) -> Tree {
+        // Whatever an epilogue reads, it is one of a product.
+        if self.tree.accumulators.is_empty() {
+            self.tree.accumulators.push("accum");
+        }
         self.tree
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use super::valid::resolve;
-use super::{Form, Mistake, Node, NodeId, Parameter, ParameterClass, ShapeClass, Site, Tree, TreeError, Types};
+use super::{
+    Form, MAX_ACCUMULATORS, Mistake, Node, NodeId, Parameter, ParameterClass, ShapeClass, Site, Tree, TreeError, Types,
+};
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
 
@@ -61,6 +63,7 @@ impl Checker<'_> {
 
     pub(super) fn check(&self) -> Result<Vec<Fact>, TreeError> {
         self.operand_types()?;
+        self.accumulators()?;
         let mut facts = Vec::with_capacity(self.tree.nodes.len());
         for index in 0..self.tree.nodes.len() {
             let fact = self.node(index, &facts)?;
@@ -77,6 +80,17 @@ impl Checker<'_> {
         self.fail(Site::default(), Mistake::OperandTypes { a, b, accumulator, reason })
     }
 
+    fn accumulators(&self) -> Result<(), TreeError> {
+        let names = &self.tree.accumulators;
+        if names.len() > MAX_ACCUMULATORS {
+            return self.fail(Site::default(), Mistake::Accumulators { given: names.len() });
+        }
+        match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            Some((_, name)) => self.fail(Site::default(), Mistake::DuplicateName { name }),
+            None => Ok(()),
+        }
+    }
+
     fn node(&self, index: usize, facts: &[Fact]) -> Result<Fact, TreeError> {
         let data = &self.tree.nodes[index];
         let id = NodeId(u32::try_from(index).unwrap_or(u32::MAX));
@@ -91,7 +105,7 @@ impl Checker<'_> {
         let class =
             data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
         match &data.node {
-            Node::Accum => Ok(Fact::number(ShapeClass::Tensor)),
+            Node::Accum(_) => Ok(Fact::number(ShapeClass::Tensor)),
             Node::Load(parameter) | Node::Broadcast(parameter) => {
                 let is_load = matches!(data.node, Node::Load(_));
                 let declared = self.tree.parameters.get(parameter.index());

@@ -3,6 +3,8 @@
 /// What the epilogue reads, writes, computes and keeps, per element of the product where not said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
+    /// Accumulators that are read: products of A and one B each.
+    pub accumulators: usize,
     /// M×N tensors read.
     pub loads: usize,
     /// M×N tensors written.
@@ -27,7 +29,7 @@ pub struct Cost {
     pub simple_operations: usize,
     /// Costly functions: exponentials, roots, divisions.
     pub costly_operations: usize,
-    /// Most 32-bit registers that values of one element occupy at once, the accumulator's included.
+    /// Most 32-bit registers that values of one element occupy at once, the accumulators' included.
     pub element_registers: usize,
     /// 32-bit registers for values that are the same for the whole product.
     pub scalar_registers: usize,
@@ -38,6 +40,12 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Accumulators that a kernel has: at least one, though nothing be read of it.
+    #[must_use]
+    pub const fn products(&self) -> usize {
+        if self.accumulators == 0 { 1 } else { self.accumulators }
+    }
+
     /// Bytes moved per element of the product.
     #[must_use]
     pub const fn bytes_per_element(&self) -> usize {

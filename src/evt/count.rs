@@ -5,7 +5,8 @@ use crate::expr::{Body, ExprNode, Function, Op};
 
 impl Cost {
     pub(super) fn of(types: Types, values: &[Value], parameters: &[ValidParameter], outputs: &[ValidOutput]) -> Self {
-        let mut cost = Self::default();
+        let accumulators = values.iter().filter(|value| matches!(value.kind, ValueKind::Accum(_))).count();
+        let mut cost = Self { accumulators, ..Self::default() };
         for parameter in parameters.iter().filter(|p| p.value.is_some()) {
             match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
@@ -39,7 +40,7 @@ impl Cost {
 
     fn add_operations(&mut self, kind: &ValueKind) {
         match kind {
-            ValueKind::Accum
+            ValueKind::Accum(_)
             | ValueKind::Load(_)
             | ValueKind::Broadcast(_)
             | ValueKind::Literal(_)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ParameterClass, ShapeClass, Site};
+use super::{MAX_ACCUMULATORS, ParameterClass, ShapeClass, Site};
 use crate::ElementType;
 use crate::expr::Real;
 
@@ -36,6 +36,12 @@ pub enum Mistake {
     /// No output.
     #[error("nothing is returned; return at least one value")]
     NothingReturned,
+    /// More accumulators than there are products of one A.
+    #[error("{given} accumulators; an epilogue has at most {MAX_ACCUMULATORS}, each of another B: use two products")]
+    Accumulators {
+        /// How many there are.
+        given: usize,
+    },
     /// An operand is not an earlier node of the same tree.
     #[error("{what} reads a value that is not defined before it; build operands before their users, in one tree")]
     UndefinedOperand {

@@ -24,8 +24,8 @@ pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub use tree::{
-    Axis, Form, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId, Position, ReduceOp,
-    Reduction, ShapeClass, Site, Tree,
+    Axis, Form, MAX_ACCUMULATORS, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId,
+    Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
 };
 pub use valid::{
     Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType, Width,

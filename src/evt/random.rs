@@ -56,18 +56,29 @@ pub struct Profile {
     pub batch: bool,
     /// Integers, positions and truth values.
     pub typed: bool,
+    /// Most accumulators.
+    pub accumulators: usize,
     /// Element types that parameters, outputs and casts may be declared with.
     pub elements: &'static [ElementType],
 }
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { operations: 12, reductions: true, partials: true, batch: true, typed: true, elements: &ElementType::ALL }
+        Self {
+            operations: 12,
+            reductions: true,
+            partials: true,
+            batch: true,
+            typed: true,
+            accumulators: 3,
+            elements: &ElementType::ALL,
+        }
     }
 }
 
 /// Names that are awkward somewhere: C++ keywords, CUDA's variables, functions, shadowing.
 const PARAMETERS: [&str; 6] = ["c", "double", "bias", "alpha", "threadIdx", "tanh"];
+const ACCUMULATORS: [&str; 4] = ["accum", "gate", "switch", "expf"];
 const VALUES: [&str; 6] = ["x", "d", "exp", "x", "register", "accum"];
 const OUTPUTS: [&str; 4] = ["out", "z", "float", "reduction"];
 
@@ -316,8 +327,15 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         truths: Vec::new(),
         of_integers: Vec::new(),
     };
-    let accum = growing.builder.at(1, 1).accum("accum");
+    // More often than not one, else every other number as often.
+    let most = profile.accumulators.max(1);
+    let accumulators = (choices.below(2 * most - 1) + 2).saturating_sub(most).max(1);
+    let mut accum = growing.builder.at(1, 1).accum(ACCUMULATORS[0]);
     growing.numbers.push((accum, ShapeClass::Tensor));
+    for name in ACCUMULATORS.iter().take(accumulators).skip(1) {
+        accum = growing.builder.accum(name);
+        growing.numbers.push((accum, ShapeClass::Tensor));
+    }
     let mut written = Vec::new();
     for name in &PARAMETERS[..choices.below(PARAMETERS.len() + 1)] {
         let class = choices.pick(&[

@@ -22,7 +22,7 @@ pub(super) struct Draft {
     pub(super) site: Site,
     /// Computed from host scalars by multiplication alone.
     host_factor: bool,
-    /// Depends on the accumulator.
+    /// Depends on an accumulator.
     on_accum: bool,
     /// Depends on memory.
     on_memory: bool,
@@ -31,7 +31,7 @@ pub(super) struct Draft {
 /// What makes two values equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Accum,
+    Accum(usize),
     Parameter(usize),
     Literal(u64),
     Integer(i64),
@@ -64,7 +64,7 @@ impl<'a> Simplifier<'a> {
         for (data, fact) in tree.nodes.iter().zip(facts) {
             let value = |id: &NodeId| values[id.index()];
             let id = match &data.node {
-                Node::Accum => this.add(ValueKind::Accum, fact.class, data.site),
+                Node::Accum(i) => this.add(ValueKind::Accum(*i), fact.class, data.site),
                 Node::Load(p) | Node::Broadcast(p) => {
                     let leaf = this.leaf(&data.node, fact.class, data.site);
                     if this.integers.contains(p) { this.real(leaf, data.site) } else { leaf }
@@ -187,7 +187,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Apply(op, _) if op.is_comparison() => Kind::Truth,
             ValueKind::Apply(Op::Select, operands) => of(&operands[1]),
             ValueKind::Apply(_, operands) => of(&operands[0]),
-            ValueKind::Accum
+            ValueKind::Accum(_)
             | ValueKind::Literal(_)
             | ValueKind::ToReal(_)
             | ValueKind::Scaled { .. }
@@ -202,7 +202,7 @@ impl<'a> Simplifier<'a> {
 
     fn key(kind: &ValueKind) -> Key {
         match kind {
-            ValueKind::Accum => Key::Accum,
+            ValueKind::Accum(i) => Key::Accum(*i),
             ValueKind::Load(p) | ValueKind::Broadcast(p) => Key::Parameter(p.index()),
             ValueKind::Literal(x) => Key::Literal(x.to_bits()),
             ValueKind::Integer(x) => Key::Integer(*x),
@@ -239,7 +239,7 @@ impl<'a> Simplifier<'a> {
             }
             _ => false,
         };
-        let on_accum = kind == ValueKind::Accum || any(|d| d.on_accum);
+        let on_accum = matches!(kind, ValueKind::Accum(_)) || any(|d| d.on_accum);
         let ty = self.type_of(&kind);
         let id = ValueId::new(self.drafts.len());
         self.drafts.push(Draft { kind, class, ty, name: None, site, host_factor, on_accum, on_memory });

@@ -129,7 +129,7 @@ impl ParameterClass {
     }
 }
 
-/// A parameter of the epilogue, the accumulator aside.
+/// A parameter of the epilogue, the accumulators aside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// The user's name.
@@ -243,11 +243,14 @@ impl Position {
     }
 }
 
+/// The most accumulators of an epilogue.
+pub const MAX_ACCUMULATORS: usize = 4;
+
 /// A node of the visitor tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// The product's accumulator.
-    Accum,
+    /// An accumulator, by its place in [`Tree::accumulators`].
+    Accum(usize),
     /// A `Tensor` or `TensorMut` parameter, read from memory.
     Load(ParameterId),
     /// A `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar` parameter.
@@ -279,7 +282,7 @@ impl Node {
     #[must_use]
     pub fn operands(&self) -> &[NodeId] {
         match self {
-            Self::Accum
+            Self::Accum(_)
             | Self::Load(_)
             | Self::Broadcast(_)
             | Self::Literal(_)
@@ -324,6 +327,7 @@ pub struct Output {
 pub struct Tree {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
+    pub(crate) accumulators: Vec<&'static str>,
     pub(crate) nodes: Vec<NodeData>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) outputs: Vec<Output>,
@@ -342,13 +346,20 @@ impl Tree {
         self.file
     }
 
+    /// The accumulators' names, in the order of the B that they are products of; an epilogue that names none has one all the
+    /// same.
+    #[must_use]
+    pub fn accumulators(&self) -> &[&'static str] {
+        &self.accumulators
+    }
+
     /// The nodes, operands before users.
     #[must_use]
     pub fn nodes(&self) -> &[NodeData] {
         &self.nodes
     }
 
-    /// The parameters, the accumulator aside, in the order of declaration.
+    /// The parameters, the accumulators aside, in the order of declaration.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters

@@ -93,8 +93,8 @@ pub type Operands = SmallVec<[ValueId; 3]>;
 /// How a value is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueKind {
-    /// The product's accumulator, converted to the arithmetic type.
-    Accum,
+    /// An accumulator, by its place in [`ValidTree::accumulators`], converted to the arithmetic type.
+    Accum(usize),
     /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type: see [`Value::ty`].
     Load(ParameterId),
     /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the value's type.
@@ -130,7 +130,7 @@ impl ValueKind {
     #[must_use]
     pub fn operands(&self) -> Operands {
         match self {
-            Self::Accum
+            Self::Accum(_)
             | Self::Load(_)
             | Self::Broadcast(_)
             | Self::Literal(_)
@@ -264,6 +264,7 @@ pub struct ValidTree {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
     pub(crate) types: Types,
+    pub(crate) accumulators: Vec<&'static str>,
     pub(crate) values: Vec<Value>,
     pub(crate) parameters: Vec<ValidParameter>,
     pub(crate) outputs: Vec<ValidOutput>,
@@ -352,10 +353,21 @@ impl ValidTree {
         }
     }
 
-    /// The accumulator's value; `None` when nothing that is returned depends on it.
+    /// The accumulators' names: as many as the product has B, at least one, whether they are read or not.
     #[must_use]
-    pub fn accum(&self) -> Option<ValueId> {
-        self.enumerate().find(|(_, value)| value.kind == ValueKind::Accum).map(|(id, _)| id)
+    pub fn accumulators(&self) -> &[&'static str] {
+        &self.accumulators
+    }
+
+    /// The accumulators that something returned depends on: the others need not be computed.
+    pub fn live_accumulators(&self) -> impl Iterator<Item = usize> {
+        (0..self.accumulators.len()).filter(|i| self.values.iter().any(|value| value.kind == ValueKind::Accum(*i)))
+    }
+
+    /// Whether anything returned depends on an accumulator.
+    #[must_use]
+    pub fn multiplies(&self) -> bool {
+        self.live_accumulators().next().is_some()
     }
 
     fn read_of_class(&self, wanted: impl Fn(ParameterClass) -> bool) -> impl Iterator<Item = (ParameterId, ValueId)> {
@@ -385,14 +397,23 @@ impl ValidTree {
         self.outputs.iter().enumerate().filter_map(|(i, output)| output.reduction().map(|r| (i, output, r)))
     }
 
-    /// Whether an output is the accumulator itself, of a product of integers, in an integer type that holds it: then it is
+    /// Whether an output is an accumulator itself, of a product of integers, in an integer type that holds it: then it is
     /// stored as it is, and not by way of the arithmetic's type, which rounds integers beyond 2^24.
     #[must_use]
     pub fn keeps_integers(&self, output: &ValidOutput) -> bool {
-        output.kind == OutputKind::Store
-            && self.value(output.value).kind == ValueKind::Accum
+        self.kept_integers(output).is_some()
+    }
+
+    /// The accumulator that an output [keeps as it is](Self::keeps_integers).
+    #[must_use]
+    pub fn kept_integers(&self, output: &ValidOutput) -> Option<usize> {
+        let exact = output.kind == OutputKind::Store
             && self.types.accumulator == ElementType::I32
-            && matches!(output.element, ElementType::I32 | ElementType::I64)
+            && matches!(output.element, ElementType::I32 | ElementType::I64);
+        match self.value(output.value).kind {
+            ValueKind::Accum(i) if exact => Some(i),
+            _ => None,
+        }
     }
 
     /// Whether any reduction runs along the axis.

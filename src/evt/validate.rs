@@ -83,7 +83,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
                 *x = moved(&place, *x);
             }
             ValueKind::Cast(_, x) | ValueKind::ToReal(x) => *x = moved(&place, *x),
-            ValueKind::Accum
+            ValueKind::Accum(_)
             | ValueKind::Load(_)
             | ValueKind::Broadcast(_)
             | ValueKind::Literal(_)
@@ -122,7 +122,8 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     }
     let guards = guards(&values, &outputs, &parameters);
     let cost = Cost::of(types, &values, &parameters, &outputs);
-    ValidTree { name: tree.name, file: tree.file, types, values, parameters, outputs, guards, cost }
+    let accumulators = tree.accumulators.clone();
+    ValidTree { name: tree.name, file: tree.file, types, accumulators, values, parameters, outputs, guards, cost }
 }
 
 /// For every value the most significant bits of an output that it reaches; `None` for a value that reaches none.
@@ -232,12 +233,12 @@ impl Identifiers {
 }
 
 impl Value {
-    /// Whether it is a literal, a parameter or the accumulator: nothing to compute.
+    /// Whether it is a literal, a parameter or an accumulator: nothing to compute.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
         matches!(
             self.kind,
-            ValueKind::Accum
+            ValueKind::Accum(_)
                 | ValueKind::Load(_)
                 | ValueKind::Broadcast(_)
                 | ValueKind::Literal(_)

@@ -3,16 +3,19 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::Device;
 
 use super::autotune::{Found, Store};
+use super::bundled::among_bundled;
 use super::kernel::sm80::Tile;
 use super::kernel::{Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Machine};
 use super::planned::Gemm;
-use super::problem::{Arithmetic, Error, Knob, MAX_EXTENT, Major, OperandLayout, OperandView, Problem};
+use super::problem::operand::common_layout;
+use super::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
+use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
@@ -68,13 +71,17 @@ pub struct Builder<E = ()> {
 }
 
 impl Gemm<()> {
-    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`) with the
-    /// epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
+    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`; one for each of
+    /// several accumulators, see [`Right`](super::Right)) with the epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
     /// finds it in the disk cache).
     ///
     /// # Errors
     /// [`Error`]: a tree that does not fit the types, shapes that don't multiply, NVRTC missing.
-    pub fn plan<E: Epilogue>(device: &Device, a: &DeviceTensor, b: &DeviceTensor) -> Result<Gemm<E>, Error> {
+    pub fn plan<'a, 'b, E: Epilogue>(
+        device: &Device,
+        a: impl Into<Left<'a>>,
+        b: impl Into<Right<'b>>,
+    ) -> Result<Gemm<E>, Error> {
         Self::builder::<E>(device).operands(a, b)?.plan()
     }
 
@@ -82,10 +89,10 @@ impl Gemm<()> {
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
-    pub fn plan_for<E: Epilogue>(
+    pub fn plan_for<'a, 'b, E: Epilogue>(
         device: &Device,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'a>>,
+        b: impl Into<Right<'b>>,
         _epilogue: &E,
     ) -> Result<Gemm<E>, Error> {
         Self::plan(device, a, b)
@@ -146,11 +153,13 @@ impl<E> Builder<E> {
     /// Extents, element types and layouts like those of `a` and `b`.
     ///
     /// # Errors
-    /// What [`Problem::of`] fails with.
-    pub fn operands(mut self, a: &DeviceTensor, b: &DeviceTensor) -> Result<Self, Error> {
-        self.problem = Some(Problem::of(a, b)?);
-        self.elements = Some((a.element_type(), b.element_type()));
-        self.layouts = (OperandView::of_a(a).layout(), OperandView::of_b(b).layout());
+    /// [`Error::RightCount`]; what [`Problem::of`] fails with.
+    pub fn operands<'a, 'b>(mut self, a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
+        let (a, b) = (a.into(), b.into());
+        b.check_count(self.tree.name(), self.tree.accumulators())?;
+        self.problem = Some(Problem::of(a, b.clone())?);
+        self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
+        self.layouts = (a.view().layout(), common_layout(&b.views()));
         Ok(self)
     }
 
@@ -328,7 +337,7 @@ impl<E> Builder<E> {
         self.check_request(tree.types())?;
         let kind = match Machine::of(self.device.properties()) {
             Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
-            None => self.choose_cpu(problem)?,
+            None => self.choose_cpu(problem, tree.cost().products())?,
         };
         Ok((tree, problem, Choice { kind }))
     }
@@ -347,9 +356,10 @@ impl<E> Builder<E> {
         }
     }
 
-    fn choose_cpu(&self, problem: Problem) -> Result<Chosen, Error> {
+    fn choose_cpu(&self, problem: Problem, accumulators: usize) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
-            let cpu::TileShape { m, n } = cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch);
+            let cpu::TileShape { m, n } =
+                cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch, accumulators);
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
@@ -377,17 +387,40 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        Ok(Chosen::Gpu(Box::new(chosen)))
+        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, tree, chosen))))
     }
 
-    /// Chooses a kernel and compiles it, or finds it in the disk cache.
+    /// Chooses a kernel and compiles it, or finds it in the disk cache or in the device's
+    /// [bundles](crate::bundle). What was planned before for this device, by the last 64 plans, is looked up.
     ///
     /// # Errors
-    /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing.
+    /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing; a bundle
+    /// without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
         let plan = self.for_its_device()?;
+        let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
+        if let Some(made) = remembered.plan(&plan.device, &question) {
+            return Ok(Gemm::of(made));
+        }
         let (tree, problem, choice) = plan.decide()?;
         let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
-        Ok(Gemm::of(Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?))
+        let made = Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?;
+        remembered.note(question, &made);
+        Ok(Gemm::of(made))
+    }
+
+    /// All that a plan for the device follows from.
+    pub(super) fn question(&self) -> Question {
+        Question {
+            problem: self.problem,
+            elements: self.elements,
+            layouts: self.layouts,
+            arithmetic: self.arithmetic,
+            request: self.request,
+            switches: self.switches,
+            multiprocessors: self.multiprocessors,
+            bundles: self.device.bundles().len(),
+            tree: self.tree.clone(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! | to … | use |
 //! |---|---|
 //! | plan a product for tensors, and run it | [`Gemm`] |
+//! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device takes | [`supports`] |
 //! | hold results against the f64 reference | [`Gemm::reference`] |
@@ -14,6 +15,7 @@
 
 mod autotune;
 mod builder;
+mod bundled;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
@@ -21,6 +23,7 @@ mod model;
 mod planned;
 mod problem;
 mod reference;
+mod remembered;
 mod run;
 pub mod sm90;
 mod support;
@@ -34,8 +37,8 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Comparison, Error, Fp8, Int8, Knob, MAX_EXTENT, Major, NameMistake, OperandLayout, OperandView, Pair,
-    Problem,
+    Arithmetic, Comparison, Error, Fp8, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake, OperandLayout, OperandView,
+    Pair, Problem, Right,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

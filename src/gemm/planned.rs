@@ -4,10 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
+use epilogue_runtime::{Device, Kernel, Source, Stream};
 
 use super::model::Choice;
-use super::problem::{Error, Problem};
+use super::problem::{Error, Left, Problem, Right};
 use super::run::by_name::by_name;
 use super::run::check;
 use super::run::plan::Plan;
@@ -74,7 +74,12 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// [`Error`]; then nothing has been written.
-    pub fn run<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<(), Error>
+    pub fn run<'a, 'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error>
     where
         E: Epilogue,
     {
@@ -85,11 +90,11 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// [`Error`]; then nothing has been written.
-    pub fn run_on<'a>(
+    pub fn run_on<'a, 'l, 'r>(
         &self,
         stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
         arguments: E::Arguments<'a>,
     ) -> Result<(), Error>
     where
@@ -127,11 +132,11 @@ impl<E> Gemm<E> {
     /// # Errors
     /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's, and as
     /// [`run_on`](Self::run_on); then nothing has been written.
-    pub fn run_bound<'a>(
+    pub fn run_bound<'a, 'l, 'r>(
         &self,
         stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
         arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
     ) -> Result<(), Error> {
         self.run_arguments(stream, a, b, &self.bind(arguments)?)
@@ -154,14 +159,14 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// [`Error`]; then nothing has been written.
-    pub fn run_arguments(
+    pub fn run_arguments<'l, 'r>(
         &self,
         stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        self.plan.run(stream, a, b, arguments)
+        self.plan.run(stream, a.into(), &b.into(), arguments)
     }
 
     pub(super) fn inner(&self) -> &Plan {

@@ -6,7 +6,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
 use super::planned::Gemm;
-use super::problem::{Arithmetic, Comparison, Error, Problem};
+use super::problem::{Arithmetic, Comparison, Error, Left, Problem, Right};
 use super::run::check;
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
@@ -26,31 +26,36 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// Whatever [`run`](Self::run) refuses.
-    pub fn reference<'a>(
+    pub fn reference<'a, 'l, 'r>(
         &self,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
         arguments: E::Arguments<'a>,
     ) -> Result<Reference, Error>
     where
         E: Epilogue,
     {
-        let arguments = arguments.arguments();
+        let (a, b, arguments) = (a.into(), b.into(), arguments.arguments());
         let plan = self.inner();
         let tree = &plan.tree;
-        check::operands(&plan.device, tree, a, b)?;
-        let problem = Problem::of(a, b)?;
+        check::operands(&plan.device, tree, a, &b)?;
+        let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();
-        check::arguments(&plan.device, tree, &problem, tile, [("A", a), ("B", b)], &arguments)?;
+        check::arguments(&plan.device, tree, &problem, tile, (a, &b), &arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
-        let (a, b) = (Values::of(a)?, Values::of(b)?);
+        let a = Values::of(a.tensor())?;
+        let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
             Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
             Chosen::Cpu { .. } => (Multiplication::Exact, false),
             Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
         };
-        let (a, b) = (a.matrix(problem.m, problem.k), b.matrix(problem.k, problem.n));
-        let product = Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?;
+        let a = a.matrix(problem.m, problem.k);
+        let mut products = Vec::with_capacity(b.len());
+        for b in &b {
+            let b = b.matrix(problem.k, problem.n);
+            products.push(Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?);
+        }
         let mut values = Vec::with_capacity(tree.parameters().len());
         for argument in arguments.iter().take(tree.parameters().len()) {
             values.push(match argument {
@@ -68,7 +73,7 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(Reference { outputs: reference::evaluate(tree, &product, &given, options)? })
+        Ok(Reference { outputs: reference::evaluate(tree, &products, &given, options)? })
     }
 }
 

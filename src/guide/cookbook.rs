@@ -74,6 +74,30 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Gate a feed-forward layer (SwiGLU)
+//!
+//! An epilogue has one [`Accum`](crate::language::Accum) for each B, up to four, and each is the product of the same A with
+//! its own B: A is read once, and what is between the two products and their gate never reaches memory. The B are tensors of
+//! their own, or views of one packed weight, stacked or column by column in turn.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn swiglu(gate: Accum, up: Accum) -> Tensor {
+//!     let d = silu(gate) * up;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.tensor(&[1f32, 2.0], [1, 2])?;
+//! let packed = device.tensor(&[1f32, 1.0, 3.0, 0.0, 1.0, 5.0, 2.0, 1.0], [4, 2])?; // [2N, K]: gate's rows, then up's
+//! let (gate, up) = (packed.slice(0, 0..2)?.transpose()?, packed.slice(0, 2..4)?.transpose()?);
+//! let mut d = device.zeros::<f32>([1, 2])?;
+//! Gemm::plan::<Swiglu>(&device, &x, [&gate, &up])?.run(&x, [&gate, &up], Swiglu { d: &mut d })?;
+//! assert!((d.to_vec::<f32>()?[1] - 3.0 / (1.0 + (-3f32).exp()) * 4.0).abs() < 1e-5); // 3 gates 4
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Add a residual
 //!
 //! Read it as a `Tensor`, or change it in place as a [`TensorMut`](crate::language::TensorMut), which is one argument

@@ -187,6 +187,8 @@
 //! | `te` | yes | tensor expressions: [`te`](crate::te) |
 //! | `native` | yes | native code for scheduled tensor expressions on the CPU; without it they run on GPUs and in the interpreter |
 //! | `emulated` | yes | [`Device::emulated`](crate::Device::emulated) |
+//! | `ndarray` | no | ndarray's arrays as tensors, and the other way round: [`memory`](super::memory) |
+//! | `safetensors` | no | the tensors of safetensors files where they lie |
 //!
 //! Automatic tensor expressions run on the CPU without `native`, too. GPUs need no feature: the driver and NVRTC are looked
 //! for when they are needed.

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | [`first_product`] | how do I fuse a function into a product, and see what runs? |
 //! | [`plans`] | how do I plan once, keep the plan in a struct, and run it with other arguments? |
-//! | [`cookbook`] | how do I do bias, activations, residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
+//! | [`cookbook`] | how do I do bias, activations, gates (SwiGLU), residuals, scales, LoRA, norms, losses, gradients, batches, views, 8-bit products? |
 //! | [`tensor_expressions`] | how do I do the reductions and scans around products, without and with a schedule? |
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
+//! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
+//! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
 //! | [`performance`] | which kernel was chosen, why, and what do I measure? |
 //! | [`debugging`] | a result is wrong: what do I look at? |
 //! | [`comparison`] | how does it compare with cuBLASLt, CUTLASS, Triton, and the fusion of candle and burn? |
@@ -15,8 +17,10 @@
 pub mod comparison;
 pub mod cookbook;
 pub mod debugging;
+pub mod deployment;
 pub mod devices;
 pub mod first_product;
+pub mod memory;
 pub mod performance;
 pub mod plans;
 pub mod tensor_expressions;

@@ -234,6 +234,9 @@
 //! | element types | they belong to the plan: make another one |
 //! | another function, device, arithmetic or tile | another plan |
 //!
+//! The same plan, made again on the same device by one process, is looked up: the device keeps what its last 64 plans found.
+//! To compile nothing at all where a program runs, see [`deployment`](super::deployment).
+//!
 //! So describe A and B as they will lie. If your weights are `[N, K]`, say so with `layouts`, or give `Gemm::plan` the
 //! transposed view.
 //!

@@ -1,7 +1,7 @@
-//! Activations and their derivatives, written as users write theirs.
+//! Activation functions and their derivatives, written as users write theirs.
 //!
-//! A derivative takes what the activation took (the pre-activation) and gives the slope there; a backward epilogue
-//! multiplies: `let dx = accum * gelu_grad(z);`.
+//! A derivative takes the input of the activation (the pre-activation) and gives the slope there. A backward epilogue
+//! multiplies by it: `let dx = accum * gelu_grad(z);`.
 
 #![expect(
     clippy::excessive_precision,
@@ -12,31 +12,31 @@
 use super::{cos, erf, exp, max, min, sin, tanh};
 use epilogue_macros::elementwise;
 
-/// The larger of `x` and 0; NaN stays NaN.
+/// The larger of `x` and 0; NaN gives NaN.
 #[elementwise]
 pub fn relu(x: f32) -> f32 {
     max(x, 0.0)
 }
 
-/// The slope of [`relu`](fn@relu): 1 above 0, else 0; at NaN 1, as in PyTorch.
+/// The slope of [`relu`](fn@relu): 1 above 0, otherwise 0; at NaN 1, as in PyTorch.
 #[elementwise]
 pub fn relu_grad(x: f32) -> f32 {
     if x <= 0.0 { 0.0 } else { 1.0 }
 }
 
-/// `x` above 0, else `slope * x`.
+/// `x` above 0, otherwise `slope * x`.
 #[elementwise]
 pub fn leaky_relu(x: f32, slope: f32) -> f32 {
     if x > 0.0 { x } else { slope * x }
 }
 
-/// The slope of [`leaky_relu`](fn@leaky_relu): 1 above 0, else `slope`; at NaN `slope`, as in PyTorch.
+/// The slope of [`leaky_relu`](fn@leaky_relu): 1 above 0, otherwise `slope`; at NaN `slope`, as in PyTorch.
 #[elementwise]
 pub fn leaky_relu_grad(x: f32, slope: f32) -> f32 {
     if x > 0.0 { 1.0 } else { slope }
 }
 
-/// `x` between `low` and `high`: `min(max(x, low), high)`; NaN stays NaN.
+/// `x` limited to the range from `low` to `high`: `min(max(x, low), high)`; NaN gives NaN.
 #[elementwise]
 pub fn clamp(x: f32, low: f32, high: f32) -> f32 {
     min(max(x, low), high)
@@ -80,14 +80,14 @@ pub fn silu_grad(x: f32) -> f32 {
     s * (1.0 + x * sigmoid(-x))
 }
 
-/// GELU, `x / 2 * (1 + erf(x / sqrt(2)))`. The error is at most 2^-23 |x|: below −3 the sum cancels, as in PyTorch;
-/// NaN at −∞.
+/// GELU, `x / 2 * (1 + erf(x / sqrt(2)))`. The error is at most 2^-23 |x|; below −3 the sum cancels, as in PyTorch. NaN
+/// at −∞.
 #[elementwise]
 pub fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * 0.707106781186547524400844362104849))
 }
 
-/// The slope of [`gelu`](fn@gelu): the normal distribution's function plus `x` times its density.
+/// The slope of [`gelu`](fn@gelu): the cumulative normal distribution at `x`, plus `x` times its density.
 #[elementwise]
 pub fn gelu_grad(x: f32) -> f32 {
     // Further out the density is 0 in f64 too; without the bound, infinity times 0 would be NaN.
@@ -119,7 +119,7 @@ pub fn hardswish(x: f32) -> f32 {
     x * clamp(x + 3.0, 0.0, 6.0) / 6.0
 }
 
-/// The slope of [`hardswish`](fn@hardswish): 0 up to −3, 1 from 3, `x / 3 + 1 / 2` between; at NaN NaN.
+/// The slope of [`hardswish`](fn@hardswish): 0 up to −3, 1 from 3 on, and `x / 3 + 1 / 2` between; NaN at NaN.
 #[elementwise]
 pub fn hardswish_grad(x: f32) -> f32 {
     if x <= -3.0 {

@@ -1,10 +1,10 @@
-//! The operations of the epilogue language.
+//! The operations of the epilogue language, as functions for the host and as definitions for devices.
 //!
-//! Every operation `f` is a host function `f` and a module `f` that holds its definition as data, which is how users'
-//! own operations look too: `#[elementwise]` makes the same pair, and nothing else in this library knows the names.
-//! `use other::f as g` carries both.
+//! Every operation `f` is a host function `f` and a module `f` that has its definition as data. Users' own operations
+//! have the same form: `#[elementwise]` makes such a pair, and nothing else in this library knows the names.
+//! `use other::f as g` imports both.
 //!
-//! A function takes numbers of the host, or expressions of tensors, whose other operands may be numbers:
+//! A function takes numbers on the host, or expressions of tensors; with expressions, other operands may be numbers:
 //!
 //! ```
 //! use epilogue::ops::{clamp, gelu};
@@ -17,9 +17,10 @@
 //! # Ok::<(), te::TeError>(())
 //! ```
 //!
-//! The host functions compute in f64 and round once, so they are within 1 ULP (the functions that IEEE 754 defines
-//! exactly, exact). What devices reach for a primitive is in its comment, as ULP of f32; with f64 arithmetic every
-//! bound is 2 ULP of f64, `pow` excepted (4). A composite's error follows from its formula, which its comment gives.
+//! The host functions compute in f64 and round once, so their error is at most 1 ULP; the operations that IEEE 754
+//! defines are exact. The comment of each primitive has its error on devices, in ULP of f32. With f64 arithmetic every
+//! bound is 2 ULP of f64, except for `pow` (4). The error of a composite operation follows from its formula, which is
+//! in its comment.
 
 mod activation;
 
@@ -48,7 +49,7 @@ macro_rules! primitives {
             #[doc(hidden)]
             pub const CALL_DEPTH: u32 = 0;
 
-            /// The operation as data.
+            /// The operation's definition as data.
             #[must_use]
             pub fn function() -> &'static Function {
                 static FUNCTION: LazyLock<Function> =
@@ -59,7 +60,7 @@ macro_rules! primitives {
     };
 }
 
-/// A result that is accurate in f64, rounded to nearest even.
+/// An accurate f64 result, rounded to nearest even.
 #[expect(clippy::cast_possible_truncation)]
 fn rounded(x: f64) -> f32 {
     x as f32
@@ -98,9 +99,9 @@ primitives! {
     ceil(x) = Ceil, x.ceil();
     /// Nearest integer, ties away from zero, as [`f32::round`]. Exact.
     round(x) = Round, x.round();
-    /// The smaller. Exact; NaN if either is NaN (unlike [`f32::min`]); −0 is below +0.
+    /// The smaller of two. Exact; NaN if either is NaN (unlike [`f32::min`]); −0 is below +0.
     min(x, y) = Min, -max(-x, -y);
-    /// The larger. Exact; NaN if either is NaN (unlike [`f32::max`]); −0 is below +0.
+    /// The larger of two. Exact; NaN if either is NaN (unlike [`f32::max`]); −0 is below +0.
     max(x, y) = Max, maximum(x, y);
     /// `x^y`, as C's `pow`. Devices: 4 ULP.
     pow(x, y) = Pow, rounded(libm::pow(x.into(), y.into()));
@@ -108,7 +109,7 @@ primitives! {
     fma(x, y, z) = Fma, libm::fmaf(x, y, z);
 }
 
-/// `x` where the condition holds, else `y`: the function form of `if c { x } else { y }`.
+/// `x` if the condition holds, otherwise `y`: the function form of `if c { x } else { y }`.
 ///
 /// ```
 /// use epilogue::ops::select;

@@ -33,8 +33,8 @@ impl DType {
         matches!(self, Self::Number(element) if element.is_float())
     }
 
-    /// The type of its elements in memory: its own; a truth value is a byte, which is written as 0 or 1, and holds where it
-    /// is other than 0.
+    /// The element type that stores it in memory. A number type is stored as itself. A truth value is stored as one
+    /// byte: it is written as 0 or 1, and any byte other than 0 is read as true.
     ///
     /// ```
     /// use epilogue::ElementType;
@@ -59,7 +59,7 @@ impl DType {
         }
     }
 
-    /// The least and the greatest value of a type of integers.
+    /// The least and the greatest value of an integer type or of `Bool`; `None` for floating-point types.
     #[must_use]
     pub const fn range(self) -> Option<(i64, i64)> {
         match self {
@@ -72,7 +72,7 @@ impl DType {
         }
     }
 
-    /// Whether it is a type of integers that holds this one.
+    /// Whether the type is an integer type, or `Bool`, whose range includes `value`.
     #[must_use]
     pub const fn holds(self, value: i64) -> bool {
         match self.range() {
@@ -102,7 +102,7 @@ impl DType {
         }
     }
 
-    /// The least value, −∞ where there is one: the identity of a maximum.
+    /// The least value of the type (−∞ for floating-point types): the identity of a maximum.
     #[must_use]
     pub fn least(self) -> f64 {
         match self {
@@ -114,7 +114,7 @@ impl DType {
         }
     }
 
-    /// The greatest value, ∞ where there is one: the identity of a minimum.
+    /// The greatest value of the type (∞ for floating-point types): the identity of a minimum.
     #[must_use]
     pub fn greatest(self) -> f64 {
         match self {

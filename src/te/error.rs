@@ -1,4 +1,4 @@
-//! What can be wrong with a tensor expression or its schedule.
+//! The errors of tensor expressions, schedules and runs.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use crate::te::dtype::DType;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {
-    /// Operands of two types.
+    /// Operands of two different types.
     #[error("operands of types {left} and {right} don't mix; convert one with `.cast(…)`")]
     MixedTypes {
-        /// The left operand's.
+        /// The left operand's type.
         left: DType,
-        /// The right operand's.
+        /// The right operand's type.
         right: DType,
     },
-    /// Operands of a function that are of several types.
+    /// Operands of one function that have different types.
     #[error(
         "`{function}` takes operands of one type, and was given {first} and {other}; convert one of them, the latter with \
          `.cast({})`",
@@ -38,9 +38,9 @@ pub enum TeError {
     MixedOperands {
         /// The function.
         function: String,
-        /// The type of the first operand that is no number that is written down.
+        /// The type of the first operand that is not a literal number.
         first: DType,
-        /// The type of one that has another.
+        /// The type of an operand that differs from it.
         other: DType,
     },
     /// An operation on a type it doesn't have.
@@ -61,33 +61,33 @@ pub enum TeError {
         /// How many were given.
         given: usize,
     },
-    /// Operations that nest too deep.
+    /// Operations that nest too deeply.
     #[error(
         "the operations of an expression nest deeper than {most}: combine long sums in pairs, or compute a part of it \
          as a tensor of its own"
     )]
     Nested {
-        /// How deep they may.
+        /// How deeply they may nest.
         most: u32,
     },
-    /// Operations that read each other in too long a chain.
+    /// Too long a chain of tensors, each computed from the one before.
     #[error(
         "{tensor} ends a chain of more than {most} tensors that are computed from each other: compute a part of it first, \
          and read the result through a placeholder"
     )]
     Chained {
-        /// The tensor or scan.
+        /// The tensor or scan at the chain's end.
         tensor: String,
-        /// How many there may be in a row.
+        /// How long a chain may be.
         most: u32,
     },
-    /// An expression that is too large where it is written out.
+    /// An expression that is too large once its shared parts are written out.
     #[error(
         "an expression has more than {most} operations where what it shares is written out, because conditions choose \
          what it reads: compute a part of it as a tensor of its own"
     )]
     Unfolded {
-        /// How many there may be.
+        /// How many operations it may have.
         most: usize,
     },
     /// A number that its type doesn't hold.
@@ -99,12 +99,12 @@ pub enum TeError {
         )).unwrap_or_default()
     )]
     Unrepresentable {
-        /// The number, or the arithmetic of numbers that makes it.
+        /// The number, or the constant arithmetic that gives it.
         value: String,
         /// The type.
         dtype: DType,
     },
-    /// An axis whose range is gone.
+    /// An axis whose computed range has been dropped (see [`Axis`](crate::te::Axis)).
     #[error(
         "the range of the axis {axis} is no longer kept: of axes with computed ranges that no tensor has, the last {kept} \
          are; make the axis anew"
@@ -112,7 +112,7 @@ pub enum TeError {
     AxisGivenUp {
         /// The axis.
         axis: String,
-        /// How many are kept.
+        /// How many such ranges are kept.
         kept: usize,
     },
     /// An integer that no index holds.
@@ -133,7 +133,7 @@ pub enum TeError {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// The tensor, and what it is to the operation.
+        /// The tensor, and its role in the operation.
         tensor: String,
         /// Its extents.
         given: String,
@@ -153,10 +153,10 @@ pub enum TeError {
     IndexType {
         /// The tensor.
         tensor: String,
-        /// The index' type.
+        /// The index's type.
         given: DType,
     },
-    /// An axis by a number that the tensor doesn't have.
+    /// An axis requested by a number that the tensor doesn't have.
     #[error("{tensor} has {count} {kind} axes, number {dimension} was asked for")]
     NoSuchAxis {
         /// The tensor.
@@ -168,7 +168,7 @@ pub enum TeError {
         /// How many there are.
         count: usize,
     },
-    /// An axis of another computation in a body.
+    /// An axis of another computation, used in a body.
     #[error("{tensor} uses the axis {axis}, which is neither its own nor reduced over")]
     ForeignAxis {
         /// The tensor.
@@ -176,7 +176,7 @@ pub enum TeError {
         /// The axis.
         axis: String,
     },
-    /// A computation of no values.
+    /// A computation without values.
     #[error("{tensor} computes nothing; give at least one expression")]
     EmptyBody {
         /// The tensor.
@@ -188,13 +188,13 @@ pub enum TeError {
         /// The tensor.
         tensor: String,
     },
-    /// A tuple reduction that is not returned whole.
+    /// A tuple reduction whose values are not all returned.
     #[error("{tensor} must return all values of one reduction, in order, and nothing else")]
     TupleReduction {
         /// The tensor.
         tensor: String,
     },
-    /// A reduction over an axis that is not one.
+    /// A reduction over an axis that is not a reduction axis.
     #[error("{axis} is not a reduction axis; make one with `reduce_axis`")]
     NotAReduceAxis {
         /// The axis.
@@ -206,19 +206,19 @@ pub enum TeError {
         /// The axis.
         axis: String,
     },
-    /// A reducer of another number of values.
+    /// A reducer whose combination or identity has the wrong number of values.
     #[error(
         "the reducer `{reducer}` combines {needed} values, but its combination or identity has {given}; it must have as many"
     )]
     ReducerArity {
         /// The reducer.
         reducer: String,
-        /// Values reduced.
+        /// The number of values that are reduced.
         needed: usize,
-        /// Values made.
+        /// The number of values that the combination or identity has.
         given: usize,
     },
-    /// A reducer that changes the type.
+    /// A reducer whose result has another type than its operands.
     #[error(
         "the reducer `{reducer}` combines values of type {needed}, but gives one of type {given}; convert it with `.cast(…)`"
     )]
@@ -230,7 +230,7 @@ pub enum TeError {
         /// The result's type.
         given: DType,
     },
-    /// A reducer made of more than its operands.
+    /// A reducer that uses more than its operands, numbers and sizes.
     #[error(
         "the {part} of the reducer `{reducer}` {what}; it is made of {}numbers and sizes only: put what depends on more \
          into the expression that is reduced",
@@ -247,9 +247,9 @@ pub enum TeError {
     /// The wrong number of initial values.
     #[error("{needed} initial values are needed, {given} were given")]
     InitCount {
-        /// Values reduced.
+        /// The number of values that are reduced.
         needed: usize,
-        /// Initial values.
+        /// The number of initial values.
         given: usize,
     },
     /// An initial value that is an expression.
@@ -287,9 +287,9 @@ pub enum TeError {
     ScanType {
         /// `init` or `update`.
         what: &'static str,
-        /// The state's.
+        /// The state's type.
         needed: DType,
-        /// The given one's.
+        /// The type of the init or update.
         given: DType,
     },
     /// Ranks that differ in a scan.
@@ -297,9 +297,9 @@ pub enum TeError {
     ScanRank {
         /// `init` or `update`.
         what: &'static str,
-        /// The state's.
+        /// The state's rank.
         needed: usize,
-        /// The given one's.
+        /// The rank of the init or update.
         given: usize,
     },
     /// Extents that differ in a scan.
@@ -316,7 +316,7 @@ pub enum TeError {
         /// The extent given.
         given: String,
     },
-    /// A read of a state that is not there yet.
+    /// A read of a state at a step that is not computed yet.
     #[error(
         "{stage} reads {tensor} at step {index}{}; an update may read the state at earlier steps only, `t - 1` or before",
         .step.map(|d| format!(", which is t {} {}", if d < 0 { '-' } else { '+' }, d.abs())).unwrap_or_default()
@@ -328,10 +328,10 @@ pub enum TeError {
         tensor: String,
         /// The time index.
         index: String,
-        /// The step relative to t, where it is a constant.
+        /// The step relative to `t`; `None` where it is not a constant.
         step: Option<i64>,
     },
-    /// A read of a state from before its first step.
+    /// A read of a state at a step before the first one.
     #[error(
         "{stage} reads {tensor} at step {index}, {back} steps back, of which the init gives {steps}; give {back} initial \
          steps, or read it inside a `select` that asks for the step"
@@ -348,13 +348,13 @@ pub enum TeError {
         /// How many steps the init gives.
         steps: i64,
     },
-    /// A part of a scan that another scan has.
+    /// A tensor that is part of two scans.
     #[error("{tensor} belongs to two scans; every scan needs an init, an update and a state of its own")]
     ScanShared {
         /// The init, update or state.
         tensor: String,
     },
-    /// A read of what exists only inside a scan.
+    /// A read, from outside of a scan, of a tensor that exists only inside it.
     #[error(
         "{stage} reads a state or an update of {scan} and is no part of its update; read the scan's result instead"
     )]
@@ -385,7 +385,7 @@ pub enum TeError {
         axis: String,
         /// The stage.
         stage: String,
-        /// Whether it was one before.
+        /// Whether it was a loop before a split or fusion.
         split: bool,
     },
     /// A primitive on a kind of axis that refuses it.
@@ -406,7 +406,7 @@ pub enum TeError {
         /// The factor.
         factor: String,
     },
-    /// A split without predication of an extent that it leaves a remainder of.
+    /// A split without predication, of an extent that the factor doesn't divide.
     #[error(
         "{axis} of {stage} is split without predication, which needs `{condition}` (its extent is {extent}); split it \
          with predication, or by what divides it"
@@ -418,7 +418,7 @@ pub enum TeError {
         axis: String,
         /// Its extent.
         extent: String,
-        /// What must hold.
+        /// The condition that must hold.
         condition: String,
     },
     /// Axes to be fused that don't follow each other.
@@ -453,7 +453,7 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
-    /// A scan whose update reads too many steps of what it is computed from.
+    /// A scan whose update reads its intermediate stages at too many different steps.
     #[error(
         "the update {tensor} reads the stages that it is computed from at more than {most} steps; read fewer, or at one step"
     )]
@@ -463,12 +463,12 @@ pub enum TeError {
         /// At how many steps it may, all stages together.
         most: usize,
     },
-    /// A stage that is too large with what is inlined in it.
+    /// A stage that is too large after inlining.
     #[error("{stage} has more than {most} operations with what is inlined in it; compute a part of that by itself")]
     Inlined {
         /// The stage.
         stage: String,
-        /// How many it may have.
+        /// How many operations it may have.
         most: usize,
     },
     /// Text that is not a saved schedule.
@@ -477,14 +477,14 @@ pub enum TeError {
         /// Why.
         reason: String,
     },
-    /// A saved schedule that is larger than what is read.
+    /// A saved schedule that is larger than the limits of the reader.
     #[error("a schedule of {given} {what} is not read; there may be up to {most}")]
     JsonSize {
-        /// Of what there is too much.
+        /// What there is too much of.
         what: &'static str,
-        /// How much there is.
+        /// How many there are.
         given: usize,
-        /// How much there may be.
+        /// How many there may be.
         most: usize,
     },
     /// Loops, or the memory of tensors, that nest too deep.
@@ -543,7 +543,7 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
-    /// A memory scope of an unknown name.
+    /// An unknown name of a memory scope.
     #[error("`{name}` is not a memory scope; there are global, shared, warp and local")]
     Scope {
         /// The name.
@@ -566,7 +566,7 @@ pub enum TeError {
         /// The tensor.
         tensor: String,
     },
-    /// Memory that every thread or block has its own of, computed by several of them.
+    /// A tensor in memory that each thread or block has a copy of, whose loop is bound to several of them.
     #[error(
         "{tensor} is in {scope} memory, of which every {owner} has its own, but its loop {axis} is bound to {thread}: no \
          {owner} would see what another computed; put it in {wider} memory (`set_scope`), or don't bind the loop"
@@ -574,18 +574,18 @@ pub enum TeError {
     AcrossThreads {
         /// The tensor.
         tensor: String,
-        /// Where it is.
+        /// The tensor's memory scope.
         scope: &'static str,
-        /// `thread` or `block`.
+        /// Who has a copy: `thread` or `block`.
         owner: &'static str,
         /// The loop.
         axis: String,
         /// The index that it is bound to.
         thread: &'static str,
-        /// Where it should be.
+        /// The scope that would be wide enough.
         wider: &'static str,
     },
-    /// A barrier that only some of a block's threads would come to.
+    /// A barrier that only some threads of a block would reach.
     #[error(
         "threads would have to wait for each other inside a condition or loop that is not the same for all of them \
          ({condition}); compute what they share with all of them, or in a launch of its own (`compute_root`)"
@@ -594,7 +594,7 @@ pub enum TeError {
         /// The condition, or the loop's extent.
         condition: String,
     },
-    /// Virtual threads whose work can't be interleaved.
+    /// Virtual threads that can't be interleaved.
     #[error("{axis}: {reason}")]
     VirtualThread {
         /// The axis.
@@ -602,16 +602,16 @@ pub enum TeError {
         /// Why.
         reason: &'static str,
     },
-    /// Two extents for one thread index.
+    /// Two different extents for one thread index.
     #[error("{stage} runs {thread} over {given}, but it was launched over {needed}; the extents must agree")]
     ThreadExtent {
         /// The thread index.
         thread: &'static str,
         /// The stage.
         stage: String,
-        /// The extent it was launched with.
+        /// The extent of the launch.
         needed: String,
-        /// The stage's extent.
+        /// The extent that the stage needs.
         given: String,
     },
     /// A primitive on a stage that can't take it.
@@ -624,7 +624,7 @@ pub enum TeError {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
-    /// A tensor intrinsic that can't be, or that doesn't compute what the loops do which it is to replace.
+    /// A tensor intrinsic that is not valid, or that computes something else than the loops it would replace.
     #[error("the intrinsic {intrinsic}: {reason}")]
     Intrinsic {
         /// The intrinsic: the name of what it computes.
@@ -632,7 +632,7 @@ pub enum TeError {
         /// What was given, what is allowed, and what to do.
         reason: String,
     },
-    /// A bound that lowering needs and can't find.
+    /// A bound that lowering needs but can't find.
     #[error("{stage}: the extent of {axis} can't be found; {reason}")]
     Bound {
         /// The stage.
@@ -642,7 +642,7 @@ pub enum TeError {
         /// What would help.
         reason: &'static str,
     },
-    /// A tensor that the arguments lack.
+    /// A tensor that is missing in the arguments.
     #[error("{tensor} is {what} of the schedule but not among the arguments")]
     MissingArgument {
         /// The tensor.
@@ -663,7 +663,7 @@ pub enum TeError {
         /// The tensors that are needed, in order.
         needed: Vec<String>,
     },
-    /// An argument of a run that doesn't fit.
+    /// An argument of a run that doesn't fit its tensor.
     #[error("argument {tensor}: {reason}")]
     Argument {
         /// The tensor.
@@ -671,7 +671,7 @@ pub enum TeError {
         /// What was given and what is needed.
         reason: String,
     },
-    /// A variable of a program that was put together by hand.
+    /// A variable that has no value where it is used, in a program built by hand.
     #[error(
         "{variable} has no value where it is used: a variable is the counter of a loop around it, is given by a `let`, or is \
          an extent or stride of an argument"
@@ -680,7 +680,7 @@ pub enum TeError {
         /// The variable.
         variable: String,
     },
-    /// A tensor or reduction in a program that was put together by hand.
+    /// A tensor or reduction inside a program built by hand, which must have only loads and stores.
     #[error(
         "{what} stands in a program: a program loads from buffers and stores to them (`Buffer::load`); tensors and \
          reductions are turned into loops by `lower`"
@@ -689,7 +689,7 @@ pub enum TeError {
         /// The expression.
         what: String,
     },
-    /// What only a mistake of this library can lead to.
+    /// An internal error: only a mistake of this library can cause it.
     #[error(
         "{what}: this is a mistake of epilogue, not of yours; please report it with the expression and its schedule"
     )]
@@ -697,13 +697,13 @@ pub enum TeError {
         /// What was found.
         what: String,
     },
-    /// A mistake that shows when the program runs.
+    /// A mistake that is found while the program runs.
     #[error("{reason}")]
     Run {
         /// What happened.
         reason: String,
     },
-    /// Something that a target doesn't have.
+    /// Something that the target does not support.
     #[error("{what} is not supported by {target}")]
     Target {
         /// What was asked for.
@@ -711,16 +711,16 @@ pub enum TeError {
         /// The target.
         target: &'static str,
     },
-    /// Data that a program can't use: an index outside of its tensor, an integer divided by zero. Of a GPU's kernels this
-    /// is what the next wait for the stream, or reading back, fails with.
+    /// Data that a program can't use: an index outside of its tensor, or an integer division by zero. After a GPU
+    /// kernel, the next wait for the stream, or the next read of a result, fails with this error.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// What a device or the compiler of its kernels fails with.
+    /// An error of the device, or of the compiler of its kernels.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// A type as a program names it.
+/// The name of a type in messages.
 fn written(dtype: DType) -> String {
     match dtype {
         DType::Bool => "DType::Bool".to_owned(),
@@ -728,7 +728,7 @@ fn written(dtype: DType) -> String {
     }
 }
 
-/// A failure of the device, shared so that errors can be cloned; two are equal when they say the same.
+/// A failure of the device, shared so that errors can be cloned. Two are equal when their messages are equal.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct DeviceError(Arc<epilogue_runtime::Error>);

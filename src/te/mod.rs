@@ -1,9 +1,9 @@
-//! Tensor expressions: maps, reductions and scans, written as what each element is, run on any device.
+//! Tensor expressions: maps, reductions and scans. You write what each element is; the result runs on any device.
 //!
-//! They are for what stands around matrix products: softmax, norms, cumulative sums, gathers, recurrences. [`auto`] makes
-//! kernels of them by itself, and [`ops`] has ready-made ones. Or the loops are scheduled by hand, with the primitives of
-//! [`Stage`] and [`Schedule`] (TVM's), [lowered](lower()) to a [`Program`], printed, and run: by an interpreter, as native
-//! code, on a GPU.
+//! They are for what surrounds matrix products: softmax, norms, cumulative sums, gathers, recurrences. There are three
+//! ways to use them. [`ops`] has ready-made operations. [`auto`] makes kernels automatically. Or you schedule the loops
+//! by hand with the primitives of [`Stage`] and [`Schedule`] (TVM's), and [lower](lower()) them to a [`Program`], which
+//! can be printed and run: by an interpreter, as native code, or on a GPU.
 //!
 //! ```
 //! use epilogue::{Device, te};
@@ -34,7 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is wrong with an expression, a schedule or a run is a [`TeError`].
+//! Every mistake in an expression, a schedule or a run is reported as a [`TeError`].
 
 mod arith;
 pub mod auto;
@@ -69,7 +69,7 @@ pub use lang::reduce::{Combiner, Reduce};
 pub use lang::tensor::{Compute, Indices, Operation, OperationKind, Scan, Tensor};
 pub use lang::thread::Thread;
 pub use lang::var::{Var, var};
-pub use lower::{UnrollConfig, lower};
+pub use lower::{Trace, UnrollConfig, lower, lower_traced};
 pub use schedule::intrinsic::{BufferDecl, IntrinBody, TensorIntrin, decl_buffer, decl_tensor_intrin};
 pub use schedule::{
     AXIS_SEPARATOR, Attach, Group, LayoutIndex, Relation, Schedule, SplitBy, Stage, create_schedule, scan_fix_points,

@@ -1,4 +1,4 @@
-//! Expressions as TVMScript text.
+//! Prints expressions as TVMScript text, for messages and for the printers of programs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::te::lang::reduce::{Combiner, Reduce};
 use crate::te::lang::tensor::Operation;
 use crate::te::lang::var::Var;
 
-/// How the things an expression mentions are called.
+/// The names of what an expression mentions.
 pub(crate) trait Names {
     /// A variable.
     fn var(&self, var: Var) -> String {
@@ -24,18 +24,18 @@ pub(crate) trait Names {
         identifier(buffer.name())
     }
 
-    /// Whether whole floating-point numbers are written with a point: `2.0`, not `2`.
+    /// Whether floating-point numbers without a fraction are written with a point: `2.0`, not `2`.
     fn points(&self) -> bool {
         false
     }
 }
 
-/// Names as they were given.
+/// The names that the user gave.
 pub(crate) struct Plain;
 
 impl Names for Plain {}
 
-/// A name without what an identifier can't hold.
+/// The name without the characters that an identifier can't have.
 pub(crate) fn identifier(name: &str) -> String {
     let mut result: String = name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
     if result.is_empty() || result.starts_with(char::is_numeric) {
@@ -44,7 +44,8 @@ pub(crate) fn identifier(name: &str) -> String {
     result
 }
 
-/// An expression with the names it was built with, for a message: of a large one, the outermost operations.
+/// An expression with the user's names, for a message. Of a large expression, only the outermost operations are
+/// printed.
 pub(crate) fn expression(x: &Expr) -> String {
     if x.unfolded() <= LONGEST {
         return written(x, &Plain);
@@ -53,13 +54,13 @@ pub(crate) fn expression(x: &Expr) -> String {
     written(&outermost(x, &rest, 5), &Elided)
 }
 
-/// The nodes of an expression that a message has room for.
+/// The most nodes of an expression that are printed in a message.
 const LONGEST: u64 = 500;
 
 /// What stands for the rest of an expression.
 const REST: &str = "…";
 
-/// Names as they were given, and of what is left out.
+/// The names that the user gave, and `…` for what is left out.
 struct Elided;
 
 impl Names for Elided {
@@ -68,7 +69,7 @@ impl Names for Elided {
     }
 }
 
-/// An expression down to some depth.
+/// The expression down to some depth; `rest` stands for what is deeper.
 fn outermost(x: &Expr, rest: &Expr, depth: usize) -> Expr {
     let operands = x.operands();
     let mut shown = operands.iter().take(8).map(|operand| match depth {
@@ -98,7 +99,7 @@ fn precedence(x: &Expr) -> u8 {
     }
 }
 
-/// The text of an expression: `T.Let` gives what it shares a name where it is much longer without.
+/// The text of an expression. Shared parts get names by `T.Let` where this makes the text much shorter.
 pub(crate) fn print(x: &Expr, names: &dyn Names) -> String {
     let Some((parts, body)) = x.with_names("cse_v", None) else { return written(x, names) };
     let mut text = format!("{}{}", "T.Let(".repeat(parts.len()), written(&body, names));
@@ -193,7 +194,8 @@ fn float(value: f64, points: bool) -> String {
     }
 }
 
-/// Where indices are flattened apart: among the flattened ones, or among all.
+/// The separators of a buffer, before whose dimensions its indices are flattened apart: among the flattened indices, or
+/// among all.
 pub(crate) fn separators(buffer: &Buffer, flat: bool) -> String {
     match buffer.separators() {
         [] => String::new(),
@@ -236,7 +238,7 @@ fn reduction(reduce: &Reduce, value: usize, names: &dyn Names) -> String {
 }
 
 impl Operation {
-    /// A computation's body, as TVM prints `op.body`; nothing for what is not computed.
+    /// The body of a computation, as TVM prints `op.body`. Empty for a placeholder or a scan.
     #[must_use]
     pub fn body_text(&self) -> String {
         let body = self.as_compute().map(|compute| list(&compute.body, &Plain)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a tile primitive reads and writes, and who executes it.
+//! Buffers that a tile primitive reads and writes, and the threads that execute it.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,21 +8,21 @@ use super::layout::{TileAxis, TileLayout};
 use crate::ElementType;
 use crate::expr::identifier;
 
-/// Who executes a primitive together.
+/// The threads that execute a primitive together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExecutionScope {
     /// One thread.
     Thread,
     /// All lanes of a warp.
     Warp,
-    /// All lanes of four warps in a row, the first a multiple of four.
+    /// All lanes of four consecutive warps; the number of the first is a multiple of four.
     Warpgroup,
     /// All threads of a block.
     Cta,
 }
 
 impl ExecutionScope {
-    /// Threads that execute together, of a block with `block` threads.
+    /// The number of threads that execute together, in a block with `block` threads.
     #[must_use]
     pub const fn threads(self, block: usize) -> usize {
         match self {
@@ -45,10 +45,10 @@ impl fmt::Display for ExecutionScope {
     }
 }
 
-/// Where a buffer is.
+/// The memory that a buffer is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryScope {
-    /// Registers: every thread has its own.
+    /// Registers, private to each thread.
     Local,
     /// A block's shared memory.
     Shared,
@@ -63,8 +63,8 @@ impl fmt::Display for MemoryScope {
     }
 }
 
-/// A tile: a shape of elements, laid out over registers and threads, or in shared memory. In the kernel it is an array
-/// (or a pointer to one) of its name.
+/// A tile: elements of a shape, laid out over registers and threads, or in shared memory. In the kernel it is an array
+/// (or a pointer to one) with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileBuffer {
     name: String,
@@ -75,11 +75,11 @@ pub struct TileBuffer {
 }
 
 impl TileBuffer {
-    /// A tile.
+    /// A tile with this layout.
     ///
     /// # Errors
-    /// [`TileError::Name`] for a name that is no identifier, [`TileError::Layout`] for a layout that is none of the
-    /// shape, [`TileError::SharedThreads`] for a layout of shared memory that runs along threads.
+    /// [`TileError::Name`] for a name that is not an identifier, [`TileError::Layout`] for a layout that doesn't fit
+    /// the shape, [`TileError::SharedThreads`] for a layout of shared memory that runs along threads.
     pub fn new(
         name: &str,
         element: ElementType,
@@ -99,23 +99,23 @@ impl TileBuffer {
         Ok(Self { name: name.to_owned(), element, scope, shape: shape.to_vec(), layout })
     }
 
-    /// Registers of one thread, row-major.
+    /// A tile in the registers of one thread, row-major.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn local(name: &str, element: ElementType, shape: &[usize]) -> Result<Self, TileError> {
         Self::new(name, element, MemoryScope::Local, shape, TileLayout::row_major(shape))
     }
 
-    /// Shared memory, row-major.
+    /// A tile in shared memory, row-major.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn shared(name: &str, element: ElementType, shape: &[usize]) -> Result<Self, TileError> {
         Self::new(name, element, MemoryScope::Shared, shape, TileLayout::row_major(shape))
     }
 
-    /// A part of it, in the same memory.
+    /// A part of the tile, in the same memory.
     ///
     /// # Errors
     /// [`TileError::Layout`] for a part that the layout can't be cut to.
@@ -139,7 +139,7 @@ impl TileBuffer {
         self.element
     }
 
-    /// Where it is.
+    /// The memory that it is in.
     #[must_use]
     pub const fn scope(&self) -> MemoryScope {
         self.scope
@@ -158,7 +158,7 @@ impl TileBuffer {
     }
 }
 
-/// Whether emitted code, or the headers that it needs, call something so.
+/// Whether the name is used in emitted code, or in the headers that it needs.
 fn is_taken(name: &str) -> bool {
     const OWN: [&str; 38] = [
         "Ends",

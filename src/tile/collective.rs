@@ -1,13 +1,14 @@
-//! Reductions over the threads of a block: the algorithm as data.
+//! Reductions over the threads of a block, as data: the chosen algorithm is a list of steps.
 //!
-//! A [`Collective`] says which thread indices are reduced over and what each thread holds; [`Collective::plan`] chooses
-//! an [`Algorithm`] and writes it down as [`Step`]s. Whoever prints kernels turns the steps into its own language
-//! ([`CollectivePlan::cuda`] into CUDA C++), or runs them, as this module's tests do.
+//! A [`Collective`] describes a reduction: the thread indices it reduces over, and what each thread holds.
+//! [`Collective::plan`] chooses an [`Algorithm`] and writes it as [`Step`]s. A printer of kernels translates the steps
+//! to its language ([`CollectivePlan::cuda`] to CUDA C++). This module's tests execute them.
 //!
-//! What a plan assumes: *every* thread of the block executes every step, together (not below a test on a thread's own
-//! index or data; a thread with nothing to give holds the identity). The masks of shuffles follow from that: they are
-//! computed from the number of threads, and nobody asks which threads happen to be active. What a plan promises: every
-//! thread of a group ends with the group's combination; each value enters it once; where the combination is only
+//! A plan assumes that *every* thread of the block executes every step, together: not below a test on a thread's own
+//! index or data. A thread without a value holds the identity. Shuffle masks rely on this: they are computed from the
+//! number of threads, not from the threads that happen to be active. A plan promises that every thread of a group ends
+//! with the group's combination, and that each value enters it once. If the combination is only associative, values are
+//! combined in the order of ranks. Every run uses the same association.
 //! associative, in the order of ranks; the same association at every run.
 
 mod choose;
@@ -24,7 +25,7 @@ pub const WARP: u32 = 32;
 /// The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 pub const MAX_THREADS: u32 = 1024;
 
-/// A reduction over threads of a block: what is known of it.
+/// Describes a reduction over threads of a block.
 ///
 /// ```
 /// use epilogue::tile::Collective;
@@ -46,29 +47,30 @@ pub struct Collective {
 
 impl Collective {
     /// A reduction over the thread indices `reduced` (0 for x, 1 for y, 2 for z; the slowest in the order of ranks
-    /// first) of a block with `extents` threads along x, y and z; each thread holds one 4-byte value, combination is
-    /// commutative, and the reduction may be executed again.
+    /// first), in a block with `extents` threads along x, y and z. By default each thread holds one 4-byte value, the
+    /// combination is commutative, and the reduction may be executed again.
     #[must_use]
     pub fn new(extents: &[u32], reduced: &[usize]) -> Self {
         let (extents, reduced) = (extents.to_vec(), reduced.to_vec());
         Self { extents, reduced, state: vec![4], commutative: true, repeated: true }
     }
 
-    /// What a thread holds: the sizes, in bytes, of the values that are combined together.
+    /// Sets what a thread holds: the sizes, in bytes, of the values that are combined together.
     #[must_use]
     pub fn state(mut self, sizes: &[usize]) -> Self {
         self.state = sizes.to_vec();
         self
     }
 
-    /// The combination is not known to commute: operands keep the order of ranks.
+    /// Declares that the combination may not be commutative: operands keep the order of ranks.
     #[must_use]
     pub fn associative_only(mut self) -> Self {
         self.commutative = false;
         self
     }
 
-    /// A launch executes this once, and its shared memory is nobody else's: there is no barrier at the end.
+    /// Declares that a launch executes this only once, and that nothing else uses its shared memory. The barrier at the
+    /// end is then left out.
     #[must_use]
     pub fn executed_once(mut self) -> Self {
         self.repeated = false;
@@ -78,7 +80,7 @@ impl Collective {
     /// Chooses the algorithm.
     ///
     /// # Errors
-    /// A block or a state that can't be: [`CollectiveError`].
+    /// [`CollectiveError`] for a block or a state that is not possible.
     pub fn plan(&self) -> Result<CollectivePlan, CollectiveError> {
         self.check()?;
         Ok(choose::plan(self))
@@ -110,30 +112,30 @@ impl Collective {
     }
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
-    /// Not one to three thread indices.
+    /// The number of extents is not one to three.
     #[error("a block has 1 to 3 thread indices, {given} extents were given")]
     Indices {
-        /// How many extents.
+        /// The number of extents given.
         given: usize,
     },
-    /// No thread, or more than a block holds.
+    /// The block has no threads, or too many.
     #[error("a block of {extents:?} has {threads} threads; 1 to {MAX_THREADS} are allowed")]
     Threads {
         /// The extents given.
         extents: Vec<u32>,
-        /// Their product.
+        /// The product of the extents.
         threads: u64,
     },
-    /// A reduction over an index that the block hasn't.
+    /// A reduction over a thread index that the block doesn't have.
     #[error("thread index {axis} is reduced over, but the block has only {indices} of them, counted from 0")]
     NoSuchIndex {
         /// The index.
         axis: usize,
-        /// How many there are.
+        /// The number of indices.
         indices: usize,
     },
     /// An index that is given twice.
@@ -142,10 +144,10 @@ pub enum CollectiveError {
         /// The index.
         axis: usize,
     },
-    /// Nothing is reduced.
+    /// A thread holds no values.
     #[error("a reduction needs at least one value per thread")]
     NoState,
-    /// A value that is no register.
+    /// A value with a size that a register doesn't have.
     #[error("a value of {bytes} bytes can't be reduced over threads; 1, 2, 4 and 8 bytes are possible")]
     StateSize {
         /// Its size.
@@ -156,46 +158,47 @@ pub enum CollectiveError {
 /// How threads combine their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// A group is one thread: nothing to do.
+    /// A group is one thread: there is nothing to do.
     Single,
-    /// A group is `width` neighbouring lanes, a power of two below a warp: a tree of shuffles in each segment.
+    /// A group is `width` neighbouring lanes, a power of two below a warp. Each segment does a tree of shuffles.
     SubWarp {
-        /// Lanes of a group.
+        /// Number of lanes of a group.
         width: u32,
     },
-    /// The block is one group of fewer threads than a warp has, any number of them: a tree of shuffles with guards.
+    /// The block is one group with fewer threads than a warp, any number of them. It does a tree of shuffles with
+    /// guards.
     GuardedWarp {
-        /// Threads of the group.
+        /// Number of threads of the group.
         threads: u32,
     },
     /// A group is a warp: a tree of shuffles.
     Warp,
-    /// A group is several warps in a row: shuffles in each warp, then one value per warp through shared memory.
+    /// A group is several consecutive warps: shuffles in each warp, then one value for each warp through shared memory.
     TwoStage {
-        /// Warps of a group.
+        /// Number of warps of a group.
         warps: u32,
     },
     /// Any other group: a tree in shared memory, with a barrier at each level.
     SharedTree,
 }
 
-/// What a thread knows of its place, from its indices.
+/// A number that a thread computes from its indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Its place in its group: [`CollectivePlan::rank`].
+    /// The thread's number in its group: [`CollectivePlan::rank`].
     Rank,
-    /// Its group: [`CollectivePlan::group`].
+    /// The number of its group: [`CollectivePlan::group`].
     Group,
     /// Its lane: [`CollectivePlan::thread`] mod 32.
     Lane,
-    /// The warp's place in the group: rank / 32. Only where groups are whole warps, or the whole block.
+    /// The number of its warp in the group, rank / 32. Only if groups are whole warps, or the whole block.
     Part,
 }
 
-/// A sum of thread indices with factors: `Σ factor · index`.
+/// A linear function of the thread indices: `Σ factor · index`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
-    /// Thread index (0 for x) and factor; indices of extent 1 don't occur.
+    /// Thread index (0 for x) and factor. Indices of extent 1 don't occur.
     pub terms: Vec<(usize, u32)>,
 }
 
@@ -216,79 +219,80 @@ pub enum Guard {
     MultipleOf(Quantity, u32),
 }
 
-/// A place in the shared arrays: `Σ factor · quantity + constant`, the same in the array of each component.
+/// A place in the shared arrays, the same in the array of each value: `Σ factor · quantity + constant`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
-    /// Quantities with factors.
+    /// Quantities and their factors.
     pub terms: Vec<(Quantity, u32)>,
-    /// What is added.
+    /// The constant.
     pub constant: u32,
 }
 
 /// What a barrier orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierReason {
-    /// Values are in shared memory before others read them.
+    /// Values are written to shared memory before others read them.
     Written,
-    /// Values have been read before the same places are written again, by the next execution of this reduction.
+    /// Values are read before the same places are written again, by the next execution of this reduction.
     Read,
 }
 
-/// One step. Each thread has `x`, its tuple of values; guards are conjunctions, and an empty one is no test.
+/// One step. Each thread has `x`, its tuple of values. A list of guards holds if all of them hold; an empty one always
+/// holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// `y = shfl.down(x, offset)` in segments of `width` lanes, by all threads; then, where the guards hold,
-    /// `x = combine(x, y)`.
+    /// All threads do `y = shfl.down(x, offset)` in segments of `width` lanes. Then `x = combine(x, y)`, where the
+    /// guards hold.
     Shuffle {
-        /// How many lanes up `y` comes from.
+        /// The distance in lanes to the one that gives `y`.
         offset: u32,
-        /// Lanes of a segment.
+        /// Number of lanes of a segment.
         width: u32,
-        /// Who combines.
+        /// Which threads combine.
         guards: Vec<Guard>,
     },
-    /// `x` becomes that of the first lane of its segment of `width` lanes.
+    /// `x` becomes the `x` of the first lane in each segment of `width` lanes.
     Broadcast {
-        /// Lanes of a segment.
+        /// Number of lanes of a segment.
         width: u32,
     },
     /// `slots[slot] = x` where the guards hold.
     Store {
-        /// Where.
+        /// The place.
         slot: Slot,
-        /// Who.
+        /// Which threads store.
         guards: Vec<Guard>,
     },
     /// `x = slots[slot]` where the guards hold.
     Load {
-        /// Where.
+        /// The place.
         slot: Slot,
-        /// Who.
+        /// Which threads load.
         guards: Vec<Guard>,
     },
-    /// `x = combine(x, slots[slot])`, and then, if `store` says where, `slots[store] = x`; where the guards hold.
+    /// Where the guards hold: `x = combine(x, slots[slot])`, and then `slots[store] = x` if `store` is given.
     Combine {
-        /// Where the right operand is.
+        /// The place of the right operand.
         slot: Slot,
-        /// Where the result goes besides.
+        /// The place of the result, if it is stored.
         store: Option<Slot>,
-        /// Who.
+        /// Which threads combine.
         guards: Vec<Guard>,
     },
-    /// All threads of the block wait for each other (`__syncthreads`).
+    /// A barrier (`__syncthreads`): all threads of the block wait for each other.
     Barrier(BarrierReason),
 }
 
-/// The lanes that take part in a shuffle: all that the block has.
+/// The lanes that take part in a shuffle: all lanes that the block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mask {
-    /// The same in every warp.
+    /// The same lanes in every warp.
     Uniform(u32),
-    /// All lanes, but in the last warp, which is not full.
+    /// All lanes, except in the last warp, which is not full.
     PartialLast {
-        /// Which warp is the last.
+        /// The number of the last warp.
         warp: u32,
-        /// Its lanes.
+        /// The mask of its lanes.
         lanes: u32,
     },
 }
@@ -305,16 +309,16 @@ impl Mask {
     }
 }
 
-/// The values of one component in shared memory.
+/// The shared array of one value of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedArray {
-    /// Bytes from the start of the plan's shared memory.
+    /// Offset from the start of the plan's shared memory, in bytes.
     pub offset: usize,
-    /// Bytes of a value.
+    /// Size of an element, in bytes.
     pub value_bytes: usize,
 }
 
-/// A chosen algorithm, written down.
+/// A chosen algorithm with its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectivePlan {
     algorithm: Algorithm,
@@ -334,13 +338,13 @@ pub struct CollectivePlan {
 }
 
 impl CollectivePlan {
-    /// What was chosen.
+    /// The algorithm that was chosen.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Threads along x, y and z, as given.
+    /// The number of threads along x, y and z, as given.
     #[must_use]
     pub fn extents(&self) -> &[u32] {
         &self.extents
@@ -352,25 +356,25 @@ impl CollectivePlan {
         &self.thread
     }
 
-    /// A thread's place in its group.
+    /// A thread's number in its group.
     #[must_use]
     pub const fn rank(&self) -> &Linear {
         &self.rank
     }
 
-    /// A thread's group.
+    /// The number of a thread's group.
     #[must_use]
     pub const fn group(&self) -> &Linear {
         &self.group
     }
 
-    /// Threads of a group.
+    /// The number of threads in a group.
     #[must_use]
     pub const fn group_size(&self) -> u32 {
         self.group_size
     }
 
-    /// How many groups a block has.
+    /// The number of groups in a block.
     #[must_use]
     pub const fn groups(&self) -> u32 {
         self.groups
@@ -388,19 +392,19 @@ impl CollectivePlan {
         &self.steps
     }
 
-    /// Places in each shared array; 0 if none is used.
+    /// The number of elements in each shared array; 0 if none is used.
     #[must_use]
     pub const fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Where each component's array is in shared memory; none if none is used.
+    /// The shared array of each value; empty if none is used.
     #[must_use]
     pub fn shared_arrays(&self) -> &[SharedArray] {
         &self.arrays
     }
 
-    /// Shared memory that the plan needs, in bytes, aligned as its widest value.
+    /// The bytes of shared memory that the plan needs, aligned for its widest value.
     #[must_use]
     pub const fn shared_bytes(&self) -> usize {
         self.shared_bytes
@@ -412,13 +416,13 @@ impl CollectivePlan {
         &self.state
     }
 
-    /// Whether operands may change places.
+    /// Whether operands may be exchanged.
     #[must_use]
     pub const fn is_commutative(&self) -> bool {
         self.commutative
     }
 
-    /// A quantity of the thread with these indices.
+    /// A quantity, for the thread with these indices.
     #[must_use]
     pub fn quantity(&self, quantity: Quantity, indices: &[u32]) -> u32 {
         match quantity {

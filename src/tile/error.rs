@@ -1,14 +1,14 @@
-//! What can be wrong with a tile primitive.
+//! The errors of tile primitives.
 
 use std::fmt;
 
 use super::layout::LayoutError;
 
-/// A tile or a reduction that can't be.
+/// An error in a tile or in a reduction of tiles.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TileError {
-    /// A name that CUDA C++ has no use for.
+    /// A name that is not usable in CUDA C++.
     #[error(
         "`{name}` is no name for a buffer: an identifier of letters, digits and single \
              underscores is needed, not all in capitals, which is neither a word of CUDA C++ nor one of the emitted code's own (`total`, `spa`, \
@@ -18,7 +18,7 @@ pub enum TileError {
         /// The name.
         name: String,
     },
-    /// A layout that is none of the buffer's shape.
+    /// A layout that doesn't fit the buffer's shape.
     #[error("buffer {buffer}: {source}")]
     Layout {
         /// The buffer.
@@ -26,7 +26,7 @@ pub enum TileError {
         /// What is wrong.
         source: LayoutError,
     },
-    /// Shared memory that runs along threads.
+    /// A layout of shared memory that runs along threads.
     #[error("buffer {buffer} is in shared memory, whose layout runs along `m` only; {layout} was given")]
     SharedThreads {
         /// The buffer.
@@ -34,7 +34,7 @@ pub enum TileError {
         /// Its layout.
         layout: String,
     },
-    /// An axis that the source hasn't.
+    /// An axis that the source doesn't have.
     #[error("axis {axis} is beyond {buffer}, which has {rank} dimensions: from {} to {} is possible", -(*rank as i64), *rank as i64 - 1)]
     Axis {
         /// The axis.
@@ -52,40 +52,40 @@ pub enum TileError {
         /// The source.
         buffer: String,
     },
-    /// A block that no launch has.
+    /// A block size that no launch can have.
     #[error("a block of {block:?} threads is impossible; 1 to 1024 threads, at most 64 along z, are allowed")]
     Block {
         /// Threads along x, y and z.
         block: [u32; 3],
     },
-    /// No variant does it.
+    /// No variant can do the reduction.
     #[error("no variant reduces {source_buffer} into {destination}: {}", list(refusals))]
     NoVariant {
         /// The source.
         source_buffer: String,
         /// The destination.
         destination: String,
-        /// Why each variant doesn't.
+        /// The reason of each variant.
         refusals: Vec<Refusal>,
     },
-    /// A variant that claimed to do it, and then did not.
+    /// A variant whose predicates hold, but which failed.
     #[error("variant {variant} accepted the reduction and then failed: {reason}")]
     Variant {
         /// The variant.
         variant: String,
-        /// What it said.
+        /// The error that it gave.
         reason: String,
     },
 }
 
-/// Why a variant doesn't do a reduction.
+/// The reason why a variant can't do a reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The variant.
     pub variant: String,
-    /// The first of its predicates that doesn't hold.
+    /// The first predicate that doesn't hold.
     pub predicate: String,
-    /// What it found.
+    /// The reason why it doesn't hold.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where the elements of a tile are: in which register or memory word, of which lane, of which warp.
+//! Layouts: in which register or memory word, of which lane and warp, each element of a tile is.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// The most places that a layout may have; tiles are far smaller.
+/// The most places that a layout may have. Real tiles are far smaller.
 const MAX_PLACES: usize = 1 << 20;
 
 /// What a part of a layout runs along.
@@ -16,12 +16,12 @@ pub enum TileAxis {
     Memory,
     /// Lanes of a warp: `laneid`.
     Lane,
-    /// Warps of the scope that executes, counted from 0: `warpid`.
+    /// Warps of the executing scope, counted from 0: `warpid`.
     Warp,
 }
 
 impl TileAxis {
-    /// Whether it tells threads apart.
+    /// Whether positions along it belong to different threads.
     #[must_use]
     pub const fn is_thread(self) -> bool {
         matches!(self, Self::Lane | Self::Warp)
@@ -41,15 +41,15 @@ impl fmt::Display for TileAxis {
 /// A part of a layout: `extent` steps of `stride` along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileIter {
-    /// How many steps.
+    /// The number of steps.
     pub extent: usize,
-    /// How far each goes.
+    /// The distance of each step.
     pub stride: usize,
-    /// Along what.
+    /// The axis.
     pub axis: TileAxis,
 }
 
-/// A place: a register or word, of a lane, of a warp.
+/// A place: a register or word of a lane of a warp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The warp.
@@ -71,8 +71,9 @@ impl Place {
     }
 }
 
-/// A layout without swizzle. The row-major number of an element, as digits of the shards' extents (the last is the
-/// fastest), says where it is; replicas say where it is besides.
+/// A layout without swizzle. It maps the row-major number of an element to places. The digits of this number, with the
+/// shards' extents as bases (the last shard is the fastest digit), give the element's place. Replicas give additional
+/// places.
 ///
 /// ```
 /// use epilogue::tile::{Place, TileAxis::{Lane, Memory}, TileLayout};
@@ -113,14 +114,14 @@ impl TileLayout {
         Self::shards(shards)
     }
 
-    /// The same with replicas: every element is also `stride`, `2 * stride`, … further along an axis.
+    /// Adds replicas: every element is also stored `stride`, `2 * stride`, … further along an axis.
     #[must_use]
     pub fn replicas(mut self, replicas: impl IntoIterator<Item = (usize, usize, TileAxis)>) -> Self {
         self.replicas = iters(replicas);
         self
     }
 
-    /// The same, moved along an axis.
+    /// Moves all places along an axis.
     #[must_use]
     pub fn offset(mut self, by: usize, axis: TileAxis) -> Self {
         self.offset = self.offset.along(axis, by);
@@ -139,32 +140,32 @@ impl TileLayout {
         &self.replicas
     }
 
-    /// What every place is moved by.
+    /// The offset of all places.
     #[must_use]
     pub const fn origin(&self) -> Place {
         self.offset
     }
 
-    /// How many elements it places.
+    /// The number of elements that it places.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().fold(1, |n: usize, iter| n.saturating_mul(iter.extent))
     }
 
-    /// Whether it places none.
+    /// Whether it places no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether one thread has it all: nothing runs along lanes or warps.
+    /// Whether one thread holds all elements: nothing runs along lanes or warps.
     #[must_use]
     pub fn is_thread_local(&self) -> bool {
         let threads = |iters: &[TileIter]| iters.iter().any(|iter| iter.extent > 1 && iter.axis.is_thread());
         !threads(&self.shards) && !threads(&self.replicas) && self.offset.lane == 0 && self.offset.warp == 0
     }
 
-    /// Where an element is, by its row-major number: once for every combination of replicas.
+    /// The places of an element, given by its row-major number: one for every combination of replicas.
     #[must_use]
     pub fn places(&self, element: usize) -> Vec<Place> {
         let (mut place, mut rest) = (self.offset, element);
@@ -181,7 +182,7 @@ impl TileLayout {
         places
     }
 
-    /// Which element is where.
+    /// The element at every place.
     #[must_use]
     pub fn elements(&self) -> HashMap<Place, usize> {
         (0..self.len())
@@ -189,7 +190,7 @@ impl TileLayout {
             .collect()
     }
 
-    /// The number of registers (words) that it reaches to.
+    /// The number of registers (or words) that it needs, up to the last one used.
     #[must_use]
     pub fn memory_len(&self) -> usize {
         let iters = self.shards.iter().chain(&self.replicas).filter(|iter| iter.axis == TileAxis::Memory);
@@ -239,7 +240,7 @@ impl TileLayout {
     }
 
     /// The shards of each dimension of `shape`, the slowest first, without those of extent 1. `None` for a dimension
-    /// that is not whole shards.
+    /// that is not made of whole shards.
     pub(crate) fn dimensions(&self, shape: &[usize]) -> Vec<Option<Vec<TileIter>>> {
         let mut shards = self.shards.iter().filter(|iter| iter.extent > 1).peekable();
         let mut whole = true;
@@ -256,11 +257,11 @@ impl TileLayout {
         shape.iter().map(&mut dimension).collect()
     }
 
-    /// The layout of part of a tile: `start` and `extent` of every dimension.
+    /// The layout of a part of the tile, given by `start` and `extent` of every dimension.
     ///
     /// # Errors
-    /// [`LayoutError::Slice`] for a part that is beyond the shape, or whose elements are not shards of this layout: a
-    /// dimension can be cut where its slowest shard is, and that runs along memory.
+    /// [`LayoutError::Slice`] for a part that is outside of the shape, or whose elements are not whole shards of this
+    /// layout: a dimension can be cut only at its slowest shard, and only if that runs along memory.
     pub fn slice(&self, shape: &[usize], part: &[(usize, usize)]) -> Result<Self, LayoutError> {
         let refuse = |dimension: usize, reason: &str| LayoutError::Slice {
             layout: self.to_string(),
@@ -325,7 +326,7 @@ impl fmt::Display for TileLayout {
     }
 }
 
-/// Why a layout is none of a tile.
+/// The reason why a layout doesn't fit a tile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -337,27 +338,27 @@ pub enum LayoutError {
         /// The layout.
         layout: String,
     },
-    /// Another number of elements.
+    /// The layout has another number of elements than the tile.
     #[error("layout {layout} places {places} elements, but a tile of shape {shape:?} has {elements}")]
     Count {
         /// The layout.
         layout: String,
-        /// How many it places.
+        /// The number of elements that it places.
         places: usize,
         /// The tile's shape.
         shape: Vec<usize>,
-        /// How many it has.
+        /// The number of elements of the tile.
         elements: usize,
     },
-    /// A tile larger than any that threads hold.
+    /// The layout has more places than any tile needs.
     #[error("layout {layout} reaches beyond {limit} places; use a smaller tile")]
     TooLarge {
         /// The layout.
         layout: String,
-        /// The most that is possible.
+        /// The limit.
         limit: usize,
     },
-    /// A lane that no warp has.
+    /// The layout uses a lane that a warp doesn't have.
     #[error("layout {layout} puts element {element} in lane {lane}; a warp has 32, counted from 0")]
     NoSuchLane {
         /// The layout.
@@ -367,7 +368,7 @@ pub enum LayoutError {
         /// The lane.
         lane: usize,
     },
-    /// Two elements, or an element and its replica, at one place.
+    /// Two elements, or an element and its replica, have the same place.
     #[error("layout {layout} puts elements {first} and {second} at the same place: register {}, lane {}, warp {}",
         place.memory, place.lane, place.warp)]
     Overlap {
@@ -375,9 +376,9 @@ pub enum LayoutError {
         layout: String,
         /// An element's row-major number.
         first: usize,
-        /// The other's.
+        /// The other element's row-major number.
         second: usize,
-        /// Where.
+        /// The place.
         place: Place,
     },
     /// A part that the layout can't be cut to.
@@ -387,7 +388,7 @@ pub enum LayoutError {
         layout: String,
         /// The dimension.
         dimension: usize,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -454,7 +455,7 @@ mod tests {
     }
 
     proptest! {
-        /// The elements of a part are where they were in the whole.
+        /// The elements of a part have the same places as in the whole.
         #[test]
         fn a_part_is_where_it_was(
             shape in prop::collection::vec(1..6usize, 1..4),

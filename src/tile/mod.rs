@@ -1,7 +1,7 @@
-//! Tile primitives: how values that threads hold are laid out and reduced.
+//! Tile primitives: layouts and reductions of the values that threads hold.
 //!
-//! Algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and warps
-//! ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ that carries them out. The kernels of
+//! It has algorithms over the threads of a block ([`collective`]), layouts of tiles over registers, lanes and warps
+//! ([`TileLayout`]), reductions of tiles ([`reduction`]), and the CUDA C++ for all of these. The kernels of
 //! [`gemm`](crate::gemm) and [`te`](crate::te) are both emitted through this module.
 
 mod buffer;
@@ -16,8 +16,8 @@ pub use error::{Refusal, TileError};
 pub use layout::{LayoutError, Place, TileAxis, TileIter, TileLayout};
 pub use reduction::{DispatchTable, TileCode, TileOp, TileReduction, Variant};
 
-/// The device primitives that this module's CUDA C++ is written in: the text of headers, without `#include`s. What is
-/// emitted stands in namespace `epilogue`, or where it is used.
+/// The device headers that this module's CUDA C++ needs, as one text without `#include`s. Emitted code must stand in
+/// namespace `epilogue`, or use it.
 #[must_use]
 pub fn headers() -> String {
     crate::device::inlined(&["collective.cuh"])

@@ -1,7 +1,7 @@
-//! Reductions of tiles: sum, max and min over axes of registers or shared memory.
+//! Reductions of tiles: sum, max and min over axes, in registers or shared memory.
 //!
-//! A [`TileReduction`] says what is reduced, by whom; a [`DispatchTable`] chooses a variant that does it and writes the
-//! CUDA C++. The variants of [`DispatchTable::standard`]:
+//! A [`TileReduction`] describes what is reduced, and which threads do it. A [`DispatchTable`] chooses a variant that
+//! can do it and emits the CUDA C++. The variants of [`DispatchTable::standard`]:
 //!
 //! | variant | who | what |
 //! |---|---|---|
@@ -11,11 +11,12 @@
 //! | `shared.block` | cta | shared memory, few outputs of many elements: all threads for one after the other |
 //! | `shared` | all | shared memory: neighbouring lanes share an output and meet in a butterfly; one thread: a loop |
 //!
-//! Arithmetic: f64, f32, i64 and i32 accumulate in their own type (integers wrap), f16 and bf16 in f32, rounded once, when
-//! the result is stored. NaN wins in max and min. A reduction over one element per output is that element.
+//! Arithmetic: f64, f32, i64 and i32 accumulate in their own type (integers wrap). f16 and bf16 accumulate in f32, and
+//! the result is rounded once, when it is stored. Max and min give NaN if any element is NaN. A reduction over one
+//! element gives that element.
 //!
-//! With `accumulate` the destination's old value takes part: first, where one thread does everything; last, where lanes
-//! combine, so that it enters once.
+//! With `accumulate` the destination's old value is combined, too. It comes first if one thread does everything, and
+//! last if lanes combine, so that it is counted once.
 
 mod dispatch;
 mod emit;
@@ -33,14 +34,14 @@ use super::buffer::{ExecutionScope, TileBuffer};
 use super::error::TileError;
 use crate::ElementType;
 
-/// How elements combine.
+/// How elements are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TileOp {
-    /// Sum; 0 over nothing.
+    /// The sum; 0 over no elements.
     Sum,
-    /// The largest; -∞, or the least integer, over nothing.
+    /// The largest value; -∞ or the least integer over no elements.
     Max,
-    /// The smallest; ∞, or the greatest integer, over nothing.
+    /// The smallest value; ∞ or the greatest integer over no elements.
     Min,
 }
 
@@ -54,11 +55,11 @@ impl fmt::Display for TileOp {
     }
 }
 
-/// A reduction of a tile into another.
+/// A reduction of one tile into another.
 ///
-/// The destination has the source's shape with the reduced dimensions 1 or left out. Or, in registers, with those parts
-/// of the reduced dimensions that run along lanes: then every lane has a result of its own, that of the elements that it
-/// holds; or, with [`thread_reduce`](Self::thread_reduce), that of all lanes.
+/// The destination has the source's shape, with the reduced dimensions of extent 1 or left out. In registers, it may
+/// also keep those parts of the reduced dimensions that run along lanes. Every lane then has its own result, over the
+/// elements that it holds; or, with [`thread_reduce`](Self::thread_reduce), the result over all lanes.
 ///
 /// ```
 /// use epilogue::ElementType::F32;
@@ -86,20 +87,20 @@ pub struct TileReduction {
     block: [u32; 3],
 }
 
-/// What was emitted.
+/// The emitted code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileCode {
     /// The variant that was chosen.
     pub variant: String,
-    /// Statements, for where the buffers' names are arrays or pointers. They need `tile::headers()` and stand in
-    /// namespace `epilogue`.
+    /// The statements. They use the buffers' names as arrays or pointers. They need the text of `tile::headers()`, and
+    /// must stand in namespace `epilogue`.
     pub body: String,
     destination: (String, ElementType),
     source: (String, ElementType),
 }
 
 impl TileCode {
-    /// The statements as a `__device__` function of the destination and the source, in that order.
+    /// A `__device__` function with these statements, whose parameters are the destination and the source.
     #[must_use]
     pub fn function(&self, name: &str) -> String {
         let parameter = |(name, element): &(String, ElementType)| (emit::memory_type(*element), name.clone());
@@ -116,12 +117,12 @@ impl TileCode {
 }
 
 impl TileReduction {
-    /// A reduction of `source` over `axes` (negative ones count from the end) into `destination`, by `scope`, in a block
-    /// of 128 threads along x.
+    /// A reduction of `source` over `axes` (negative ones count from the end) into `destination`, executed by `scope`.
+    /// The block has 128 threads along x.
     ///
-    /// What every scope but a thread's asks for: all its threads execute the reduction together, and shared memory that
-    /// is read was written before a barrier. What is written to shared memory can be read by the scope's threads
-    /// afterwards.
+    /// For every scope except a single thread: all its threads must execute the reduction together, and shared memory
+    /// that is read must have been written before a barrier. After the reduction, the scope's threads can read what it
+    /// wrote to shared memory.
     ///
     /// # Errors
     /// [`TileError::Axis`], [`TileError::RepeatedAxis`].
@@ -150,22 +151,22 @@ impl TileReduction {
         Ok(Self { op, scope, destination, source, axes: counted, accumulate: false, thread_reduce: false, block })
     }
 
-    /// The destination's old value takes part (TIRx: `accum=True`).
+    /// Combines the destination's old value, too (TIRx: `accum=True`).
     #[must_use]
     pub fn accumulate(mut self) -> Self {
         self.accumulate = true;
         self
     }
 
-    /// Where lanes hold parts of a reduced dimension, and the destination has one element for each of them: all of them
-    /// get the whole result.
+    /// Combines over lanes that hold parts of a reduced dimension, although the destination has an element for each of
+    /// them. All of them get the whole result.
     #[must_use]
     pub fn thread_reduce(mut self) -> Self {
         self.thread_reduce = true;
         self
     }
 
-    /// Threads of the block along x, y and z.
+    /// Sets the number of threads of the block along x, y and z.
     ///
     /// # Errors
     /// [`TileError::Block`].
@@ -178,7 +179,7 @@ impl TileReduction {
         Ok(self)
     }
 
-    /// Chooses a variant of the standard table, and writes it.
+    /// Chooses a variant of the standard table, and emits it.
     ///
     /// # Errors
     /// [`TileError::NoVariant`], with the predicate that fails for each variant.
@@ -186,37 +187,37 @@ impl TileReduction {
         DispatchTable::standard().emit(self)
     }
 
-    /// How elements combine.
+    /// How elements are combined.
     #[must_use]
     pub const fn op(&self) -> TileOp {
         self.op
     }
 
-    /// Who executes it.
+    /// The threads that execute it.
     #[must_use]
     pub const fn scope(&self) -> ExecutionScope {
         self.scope
     }
 
-    /// What is written.
+    /// The tile that is written.
     #[must_use]
     pub const fn destination(&self) -> &TileBuffer {
         &self.destination
     }
 
-    /// What is read.
+    /// The tile that is read.
     #[must_use]
     pub const fn source(&self) -> &TileBuffer {
         &self.source
     }
 
-    /// The axes reduced, counted from the front, ascending.
+    /// The reduced axes, counted from the front, in ascending order.
     #[must_use]
     pub fn axes(&self) -> &[usize] {
         &self.axes
     }
 
-    /// Whether the destination's old value takes part.
+    /// Whether the destination's old value is combined, too.
     #[must_use]
     pub const fn accumulates(&self) -> bool {
         self.accumulate
@@ -228,13 +229,13 @@ impl TileReduction {
         self.thread_reduce
     }
 
-    /// Threads of the block along x, y and z.
+    /// The number of threads of the block along x, y and z.
     #[must_use]
     pub const fn block_extents(&self) -> [u32; 3] {
         self.block
     }
 
-    /// Threads of the block.
+    /// The number of threads of the block.
     #[must_use]
     pub fn block_threads(&self) -> usize {
         self.block.iter().map(|&n| n as usize).product()

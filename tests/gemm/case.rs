@@ -65,6 +65,7 @@ impl Kernel {
     ) -> Result<Self, String> {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         let tree = random::tree(choices, Profile::default());
+        let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
         let size = elements.0.size();
@@ -97,8 +98,11 @@ impl Kernel {
             (device.arch(), Instruction::of(elements.0, elements.1, arithmetic))
         {
             let tiles = Tile::all(instruction);
-            // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge.
-            builder = builder.tile(tiles[tiles.len() - 1 - number % tiles.len()]).split_k(split_k);
+            // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge. Not every tile
+            // has room for several accumulators.
+            let from = |number: usize| builder.clone().tile(tiles[tiles.len() - 1 - number % tiles.len()]);
+            let next = (number..number + tiles.len()).map(from).find(|tiled| !several || tiled.choose().is_ok());
+            builder = next.unwrap_or_else(|| builder.clone()).split_k(split_k);
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
@@ -146,7 +150,8 @@ struct Case<'k> {
     kernel: &'k Kernel,
     problem: Problem,
     a: (Placed, Vec<f64>),
-    b: (Placed, Vec<f64>),
+    /// One for each accumulator.
+    b: Vec<(Placed, Vec<f64>)>,
     /// For every parameter its values and whether they are per batch; scalars have one value and no place.
     parameters: Vec<(Option<Placed>, Vec<f64>, bool)>,
     /// For every output that is no parameter's.
@@ -176,7 +181,12 @@ impl<'k> Case<'k> {
     fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
         let Problem { m, n, k, batch, .. } = problem;
         let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
-        let b = operand(kernel, choices, [k, n], (shared & 2 == 0).then_some(batch), kernel.layouts.1, Major::K)?;
+        let mut b = Vec::new();
+        for i in 0..kernel.gemm.tree().accumulators().len() {
+            // Of several B one may be shared by all batches where the others are not.
+            let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
+            b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
+        }
         let mut case = Self { kernel, problem, a, b, parameters: Vec::new(), outputs: Vec::new() };
         case.arguments(choices)?;
         Ok(case)
@@ -253,7 +263,6 @@ impl<'k> Case<'k> {
             [batch, columns as isize, 1]
         };
         let a = Array { values: &self.a.1, offset: 0, strides: strides(&self.a.0, m, k) };
-        let b = Array { values: &self.b.1, offset: 0, strides: strides(&self.b.0, k, n) };
         let multiplication = match self.kernel.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
@@ -261,7 +270,11 @@ impl<'k> Case<'k> {
             Arithmetic::FastFp8 => Multiplication::FastFp8,
         };
         let extent = Extent { m, n, l };
-        let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;
+        let mut products = Vec::new();
+        for (placed, values) in &self.b {
+            let b = Array { values, offset: 0, strides: strides(placed, k, n) };
+            products.push(Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?);
+        }
         let given: Vec<Given<'_>> = tree
             .parameters()
             .iter()
@@ -272,7 +285,7 @@ impl<'k> Case<'k> {
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
-        reference::evaluate(tree, &product, &given, options).map_err(text)
+        reference::evaluate(tree, &products, &given, options).map_err(text)
     }
 
     fn run(mut self) -> Result<(), String> {
@@ -295,7 +308,8 @@ impl<'k> Case<'k> {
         }
         arguments.extend(self.outputs.iter_mut().flatten().map(|placed| Argument::Output(&mut placed.view)));
         let stream = self.kernel.device.default_stream();
-        gemm.run_arguments(&stream, &self.a.0.view, &self.b.0.view, &arguments)
+        let b: Vec<_> = self.b.iter().map(|(placed, _)| &placed.view).collect();
+        gemm.run_arguments(&stream, &self.a.0.view, &b[..], &arguments)
             .map_err(|error| format!("{:?}: {error}", self.problem))?;
         for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
             let placed = match output.parameter {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use epilogue::evt::{ShapeClass, Tree, TreeBuilder};
 use epilogue::gemm::{Builder, SplitK};
-use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType, Gemm};
+use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType, Gemm, te};
 use epilogue_runtime::testing;
 
 fn plain() -> Tree {
@@ -99,4 +99,50 @@ fn threads_with_layouts_of_their_own_get_their_own_results() {
             }
         });
     }
+}
+
+/// What threads share can be shared.
+#[test]
+fn handles_are_send_and_sync() {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Device>();
+    shared::<DeviceTensor>();
+    shared::<epilogue::Stream>();
+    shared::<epilogue::Event>();
+    shared::<Gemm>();
+    shared::<Builder<()>>();
+    shared::<te::Kernel>();
+    shared::<te::auto::Kernel>();
+}
+
+/// A service under load: every thread runs one plan and one kernel of tensor expressions on tensors of its own.
+#[test]
+fn sixteen_threads_run_ten_thousand_products_each() {
+    const THREADS: usize = 16;
+    const RUNS: usize = 10_000;
+    let device = Device::cpu();
+    let gemm = Builder::<()>::new(&device, plain()).elements(ElementType::F16, ElementType::F16).problem(8, 8, 8);
+    let gemm = gemm.plan().expect("a plan");
+    let x = te::placeholder([te::var("n")], "x");
+    let sum = te::ops::sum(&x, [0]).expect("a sum");
+    let sums = te::auto::build(&[&sum]).and_then(|built| built.build(&device)).expect("a kernel");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (gemm, sums, device, x, sum) = (&gemm, &sums, &device, &x, &sum);
+            scope.spawn(move || {
+                let mut product = Ones::new(device, 5 + thread, false);
+                let values = device.full::<f32>([64 + thread], 2.0).expect("memory");
+                let mut total = device.zeros::<f32>([]).expect("memory");
+                for run in 1..=RUNS {
+                    product.run(gemm);
+                    sums.run_bound(&[(x, (&values).into()), (sum, (&mut total).into())]).expect("a run");
+                    if run % 2_000 == 0 {
+                        product.check();
+                        assert_eq!(total.to_vec::<f32>().expect("values"), [2.0 * (64 + thread) as f32]);
+                        product.d = device.zeros::<f32>([product.extent; 2]).expect("memory");
+                    }
+                }
+            });
+        }
+    });
 }

@@ -101,10 +101,15 @@ fn every_knob_is_obeyed_and_right() {
     }
 }
 
-/// Six functions of every element, a tensor in and one out, and reductions along each axis.
-fn heavy() -> Tree {
+/// Six functions of every element, of one accumulator or the difference of two, a tensor in and one out, and reductions along
+/// each axis.
+fn heavy(accumulators: usize) -> Tree {
     let mut b = TreeBuilder::new("heavy", file!());
-    let accum = b.accum("accum");
+    let mut accum = b.accum("accum");
+    if accumulators == 2 {
+        let other = b.accum("other");
+        accum = b.apply(Op::Sub, &[accum, other]);
+    }
     let bias = b.parameter("bias", ParameterClass::RowVector, None);
     let scale = b.parameter("scale", ParameterClass::ColumnVector, None);
     let c = b.parameter("c", ParameterClass::Tensor, None);
@@ -135,8 +140,14 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
         return;
     }
     let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
-    for (i, (rows, columns, schedule, swapped)) in
-        [(128, 160, in_turns, false), (128, 128, together, true), (256, 96, together, false)].into_iter().enumerate()
+    for (i, (rows, columns, schedule, swapped, accumulators)) in [
+        (128, 160, in_turns, false, 1),
+        (128, 128, together, true, 1),
+        (256, 96, together, false, 1),
+        (256, 128, together, false, 2),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
         let request = Request {
@@ -145,7 +156,8 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
             staging: Some(Staging { step: 32, output_stages: 1 + i % 2, input_stages: 2 - i % 2 }),
             ..Request::default()
         };
-        let builder = Builder::<()>::new(&device, heavy()).problem(64, 64, 64).multiprocessors(1).sm90(request);
+        let builder =
+            Builder::<()>::new(&device, heavy(accumulators)).problem(64, 64, 64).multiprocessors(1).sm90(request);
         let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
         let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
         let gemm = kernel.gemm();

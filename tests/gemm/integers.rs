@@ -117,7 +117,7 @@ fn in_the_reference() {
     );
     let extent = Extent { m: 1, n: 1, l: 1 };
     let product = Product::new(tree.types(), Multiplication::Exact, extent, 4001, &a, &b).expect("a product");
-    let outputs = evaluate(&tree, &product, &[], Options::default()).expect("outputs");
+    let outputs = evaluate(&tree, std::slice::from_ref(&product), &[], Options::default()).expect("outputs");
     let sum = 4001.0 * 65025.0;
     for (output, expected) in outputs.iter().zip([sum, sum, f64::from(sum as f32), 127.0]) {
         assert_eq!(output.values, [expected], "{}", output.name);

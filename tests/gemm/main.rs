@@ -1,7 +1,9 @@
 //! Random epilogues, layouts and shapes, run on a device and compared with the reference.
 
+mod bundle;
 mod case;
 mod concurrent;
+mod gated;
 mod hopper;
 mod integers;
 mod placement;

@@ -48,6 +48,22 @@ fn wide(
     (sum, above, place)
 }
 
+/// Of two accumulators.
+#[epilogue]
+fn gated(
+    gate: Accum,
+    up: Accum,
+    mask: Tensor<bool>,
+    padding: RowVector<bool>,
+) -> (Tensor, Tensor<bool>, Tensor<i32>, RowVector<bool>) {
+    let open = gate > 0.0 && mask;
+    let d = if open { up } else { gate };
+    let larger = up > gate || padding;
+    let place = if larger { row() } else { -column() };
+    let even = padding || columns() - column() == 2;
+    (d, larger, place, even)
+}
+
 const SHAPES: [(usize, usize, usize, usize); 4] = [(150, 72, 200, 1), (33, 129, 65, 2), (1, 3, 0, 3), (64, 17, 321, 1)];
 
 #[track_caller]
@@ -135,5 +151,28 @@ fn on_sm_80_and_on_the_cpu() {
             let kernel = Kernel::planned(builder, &family, layout).expect("a plan");
             check(&kernel, &format!("{element} {split_k:?}"), i as u32);
         }
+    }
+}
+
+#[test]
+fn of_two_accumulators() {
+    let cpu = Builder::new(&Device::cpu(), Gated::tree()).problem(64, 64, 64);
+    let mut builders = vec![("the CPU".to_owned(), cpu)];
+    if testing::compiler("typed::of_two_accumulators").is_some() {
+        let device = |arch| {
+            let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
+            Device::emulated_with(arch, options).expect("an emulated device")
+        };
+        builders.push(("sm_80".to_owned(), Builder::new(&device(Arch::SM_80), Gated::tree()).problem(64, 64, 64)));
+        for swapped in [false, true] {
+            let request = Request { swapped: Some(swapped), split_k: Some(SplitK::Serial(2)), ..Request::default() };
+            let builder = Builder::new(&device(Arch::SM_90A), Gated::tree()).problem(64, 64, 64).sm90(request);
+            builders.push((request.to_string(), builder));
+        }
+    }
+    for (i, (name, builder)) in builders.into_iter().enumerate() {
+        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{name}: {error}"));
+        check(&kernel, &name, i as u32);
     }
 }

@@ -20,6 +20,7 @@ struct Config {
     static constexpr int TILE_N = 64;
     static constexpr int MMA_ROWS = 128;
     static constexpr int MMA_COLUMNS = 64;
+    static constexpr int ACCUMULATORS = 1;
     static constexpr int TILE_K = 64;
     static constexpr int ELEMENT_BYTES = 2;
     static constexpr int CONSUMERS = 2;
@@ -152,7 +153,7 @@ struct Visitor {
     const sm90::Problem& problem;
     const sm90::Work& work;
     const sm90::Inside inside;
-    Real _scale[sm90::Shape<Config>::BLOCKS][2];
+    Real _scale[sm90::Shape<Config>::RESULT_BLOCKS][2];
     Real _gain;
     Reduction2 reduction2;
     Reduction3 reduction3;
@@ -197,22 +198,22 @@ struct Visitor {
           work(work),
           inside{parameters.common.problem.m - work.m, parameters.common.problem.n - work.n} {
 #pragma unroll
-        for (int block = 0; block < sm90::Shape<Config>::BLOCKS; ++block)
+        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 _scale[block][half] = widen<Real>(load(arguments._scale, work.batch, work.m + L::row(block, half), problem.m));
         _gain = widen<Real>(load(arguments._gain, work.batch));
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[V], int block, int column, int in_step,
-                                          int inputs, int outputs) {
+    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+                                          int column, int in_step, int inputs, int outputs) {
         float _bias[L::COLUMNS];
         sm90::StagedVectors<Config, VECTORS>::load(0, column, _bias);
         bf16 _residual[V];
         sm90::Staged<Config, bf16>::load(inputs + input_at_residual, in_step, _residual);
         Values values[V];
 #pragma unroll
-        for (int v = 0; v < V; ++v) values[v] = everything_(Real(accum[v]), _bias[L::column_index(v)], _scale[block][L::half(v)], widen<Real>(_residual[v]), _gain);
+        for (int v = 0; v < V; ++v) values[v] = everything_(Real(accum[0][v]), _bias[L::column_index(v)], _scale[block][L::half(v)], widen<Real>(_residual[v]), _gain);
         {
             Real x[V];
 #pragma unroll

@@ -7,6 +7,7 @@ struct Config {
     using B = f16;
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::F16;
     static constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 32;
+    static constexpr int ACCUMULATORS = 1;
     static constexpr int WARP_M = 64, WARP_N = 64;
     static constexpr int STAGES = 4;
     static constexpr sm80::Major A_MAJOR = sm80::Major::K, B_MAJOR = sm80::Major::MN;
@@ -45,10 +46,10 @@ struct Arguments {
 static_assert(sizeof(Arguments) == 128, "as the host fills it");
 
 struct Parameters {
-    sm80::Common common;
+    sm80::Common<Config> common;
     Arguments arguments;
 };
-static_assert(sizeof(sm80::Common) == 128, "as the host fills it");
+static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
@@ -80,11 +81,11 @@ struct Visitor {
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            values[v] = row_reduction_(Real(accum[v]), widen<Real>(fetched._c.value[v]), arguments._alpha, arguments._beta);
+            values[v] = row_reduction_(Real(accum[0][v]), widen<Real>(fetched._c.value[v]), arguments._alpha, arguments._beta);
         }
         {
             Pack<f16, V> x;

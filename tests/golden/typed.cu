@@ -7,6 +7,7 @@ struct Config {
     using B = f16;
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::F16;
     static constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 32;
+    static constexpr int ACCUMULATORS = 1;
     static constexpr int WARP_M = 64, WARP_N = 64;
     static constexpr int STAGES = 4;
     static constexpr sm80::Major A_MAJOR = sm80::Major::K, B_MAJOR = sm80::Major::MN;
@@ -44,10 +45,10 @@ struct Arguments {
 static_assert(sizeof(Arguments) == 232, "as the host fills it");
 
 struct Parameters {
-    sm80::Common common;
+    sm80::Common<Config> common;
     Arguments arguments;
 };
-static_assert(sizeof(sm80::Common) == 128, "as the host fills it");
+static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
@@ -86,11 +87,11 @@ struct Visitor {
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            values[v] = typed_(Real(accum[v]), widen<bool>(fetched._mask.value[v]), _padding[v], widen<i32>(fetched._labels), _names[v], m, n + v, problem.n);
+            values[v] = typed_(Real(accum[0][v]), widen<bool>(fetched._mask.value[v]), _padding[v], widen<i32>(fetched._labels), _names[v], m, n + v, problem.n);
         }
         {
             Pack<f16, V> x;

@@ -20,6 +20,7 @@ struct Config {
     static constexpr int TILE_N = 64;
     static constexpr int MMA_ROWS = 128;
     static constexpr int MMA_COLUMNS = 64;
+    static constexpr int ACCUMULATORS = 1;
     static constexpr int TILE_K = 64;
     static constexpr int ELEMENT_BYTES = 2;
     static constexpr int CONSUMERS = 2;
@@ -128,7 +129,7 @@ struct Visitor {
     const sm90::Problem& problem;
     const sm90::Work& work;
     const sm90::Inside inside;
-    i64 _labels[sm90::Shape<Config>::BLOCKS][2];
+    i64 _labels[sm90::Shape<Config>::RESULT_BLOCKS][2];
 
     // A bit for every copied input: whether it must be read.
     static __device__ __forceinline__ u32 needed(const Parameters& parameters) {
@@ -168,14 +169,14 @@ struct Visitor {
           work(work),
           inside{parameters.common.problem.m - work.m, parameters.common.problem.n - work.n} {
 #pragma unroll
-        for (int block = 0; block < sm90::Shape<Config>::BLOCKS; ++block)
+        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 _labels[block][half] = widen<i64>(load(arguments._labels, work.batch, work.m + L::row(block, half), problem.m));
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[V], int block, int column, int in_step,
-                                          int inputs, int outputs) {
+    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+                                          int column, int in_step, int inputs, int outputs) {
         boolean _mask[V];
         sm90::Staged<Config, boolean>::load(inputs + input_at_mask, in_step, _mask);
         i32 _padding[L::COLUMNS];
@@ -184,7 +185,7 @@ struct Visitor {
         sm90::load_entries<Config>(arguments._names, work, problem, column, _names);
         Values values[V];
 #pragma unroll
-        for (int v = 0; v < V; ++v) values[v] = typed_(Real(accum[v]), widen<bool>(_mask[v]), _padding[L::column_index(v)], _labels[block][L::half(v)], widen<i64>(_names[L::column_index(v)]), work.m + L::row(block, L::half(v)), work.n + L::column(column, L::column_index(v)), problem.n);
+        for (int v = 0; v < V; ++v) values[v] = typed_(Real(accum[0][v]), widen<bool>(_mask[v]), _padding[L::column_index(v)], _labels[block][L::half(v)], widen<i64>(_names[L::column_index(v)]), work.m + L::row(block, L::half(v)), work.n + L::column(column, L::column_index(v)), problem.n);
         {
             Real x[V];
 #pragma unroll

@@ -345,7 +345,7 @@ impl Multiplied {
             given.extend([reference::Argument::Scalar(case.beta), packed(&values[3], ShapeClass::RowVector)]);
         }
         let options = Options { tile: Some(gemm.choice().tile()), fast_math: gemm.is_fast_math() };
-        reference::evaluate(tree, &product, &given, options).map_err(text)
+        reference::evaluate(tree, &[product], &given, options).map_err(text)
     }
 
     /// A, B, C and the bias.

@@ -24,6 +24,18 @@ pub(crate) fn row_reduction() -> Tree {
     b.finish()
 }
 
+/// `D = silu(gate + bias) * up`: two accumulators.
+pub(crate) fn swiglu() -> Tree {
+    let mut b = TreeBuilder::new("swiglu", "gated.rs");
+    let (gate, up) = (b.accum("gate"), b.accum("up"));
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let gate = b.apply(Op::Add, &[gate, bias]);
+    let gate = b.call(ops::silu::function(), &[gate]);
+    let d = b.apply(Op::Mul, &[gate, up]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.finish()
+}
+
 /// Bias, GELU, a residual read and written in place, and reductions of all kinds.
 pub(crate) fn everything() -> Tree {
     let mut b = TreeBuilder::new("everything", "all.rs");

@@ -223,7 +223,7 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     // Four instructions of 32 bytes of K make a stage, for every 64 rows of a warpgroup; the loop is not unrolled.
     let per_stage = 4 * key.tile.warpgroup_rows() / 64;
     let products = sass.count_where(is_product);
-    if tree.accum().is_some() {
+    if tree.multiplies() {
         if products == 0 || products > 2 * per_stage || !products.is_multiple_of(per_stage) {
             findings.push(format!("{products} warpgroup products; {per_stage} make a stage"));
         }

@@ -7,7 +7,7 @@ use epilogue::gemm::{
 };
 use epilogue_runtime::Arch;
 
-use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
+use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction, swiglu};
 use super::gate::Subject;
 
 const LAYOUTS: [(Major, Major); 4] =
@@ -37,6 +37,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         b: OperandLayout::packed(Major::Mn),
         vector: 16 / accumulator.size(),
         epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size())),
+        accumulators: 1,
         fast_math: false,
     }
 }
@@ -57,6 +58,7 @@ fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, reque
 pub(crate) fn covering() -> Vec<Subject> {
     let mut set = covering_sm80();
     set.extend(covering_sm90());
+    set.extend(covering_swiglu());
     set
 }
 
@@ -134,6 +136,40 @@ fn covering_sm90() -> Vec<Subject> {
     for (i, instruction) in others.flat_map(|(i, x)| [(i, x), (i + 1, x)]) {
         let request = sm90::Request { tile: Some(tiles[i % 3]), cluster: Some(CLUSTERS[i % 3]), ..Default::default() };
         set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
+    }
+    set
+}
+
+/// Two accumulators in every way in which they share a tile.
+fn covering_swiglu() -> Vec<Subject> {
+    let mut set = Vec::new();
+    for (i, (m, n)) in [(128, 256), (128, 128), (64, 64)].into_iter().enumerate() {
+        let tile = Tile::all(Instruction::MmaBf16).iter().find(|tile| (tile.m, tile.n) == (m, n));
+        let (a, b) = LAYOUTS[i];
+        let (a, b) = (OperandLayout::packed(a), OperandLayout::packed(b));
+        set.extend(tile.map(|tile| {
+            let key = Sm80Key { a, b, accumulators: 2, ..sm80(Instruction::MmaBf16, *tile) };
+            Subject { tree: swiglu(), key: KernelKey::Sm80(key), arch: Arch::SM_80 }
+        }));
+    }
+    let two = Cluster { m: 2, n: 1 };
+    for (i, (rows, columns, schedule, consumers, swapped)) in [
+        (128, 256, sm90::Schedule::Cooperative, 2, false),
+        (256, 128, sm90::Schedule::Cooperative, 2, false),
+        (128, 128, sm90::Schedule::PingPong, 2, false),
+        (64, 96, sm90::Schedule::PingPong, 2, false),
+        (256, 32, sm90::Schedule::Cooperative, 2, true),
+        (128, 16, sm90::Schedule::Cooperative, 1, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tile = sm90::Tile { rows, columns, schedule, consumers };
+        let cluster = Some(if i % 2 == 0 { two } else { Cluster::NONE });
+        let split_k = [SplitK::None, SplitK::Serial(2), SplitK::Stream, SplitK::Parallel(2)][i % 4];
+        let (tile, split_k) = (Some(tile), Some(split_k));
+        let request = sm90::Request { tile, swapped: Some(swapped), cluster, split_k, ..sm90::Request::default() };
+        set.extend(sm90(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), 4096, request));
     }
     set
 }

@@ -58,14 +58,14 @@ pub(crate) enum Form {
 
 /// Checks an epilogue and resolves its paths to locals and constants.
 pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors) -> Checked {
-    let names = epilogue.accum.iter().chain(epilogue.parameters.iter().map(|parameter| &parameter.binding));
+    let names = epilogue.accums.iter().chain(epilogue.parameters.iter().map(|parameter| &parameter.binding));
     parse::refuse_repeated(names.map(|binding| &binding.name), errors);
     let mode = match form {
         Form::Function => body::Mode::Epilogue,
         Form::Closure => body::Mode::Closure,
     };
     let mut body = Body::new(mode, errors);
-    if let Some(accum) = &epilogue.accum {
+    for accum in &epilogue.accums {
         body.declare(
             &accum.name,
             Variable {

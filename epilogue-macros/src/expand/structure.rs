@@ -6,7 +6,7 @@ use syn::Attribute;
 
 use super::tree::{Emitter, optional_element_type};
 use super::{local, plain, twin};
-use crate::ast::{ClassKind, Epilogue};
+use crate::ast::{Binding, ClassKind, Epilogue};
 use crate::check::Checked;
 
 /// A field of the struct, or a setter of the closure form.
@@ -116,7 +116,7 @@ pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Fie
 fn classes(epilogue: &Epilogue) -> TokenStream {
     let parameters = epilogue.parameters.iter().filter_map(|parameter| parameter.class.as_ref());
     let results = epilogue.returns.iter().flatten().filter_map(|it| it.class.as_ref());
-    let names = epilogue.accum_class.iter().chain(parameters.chain(results).map(|class| &class.name));
+    let names = epilogue.accum_classes.iter().chain(parameters.chain(results).map(|class| &class.name));
     quote!(let _: ::core::option::Option<(#(::epilogue::language::#names,)*)> = ::core::option::Option::None;)
 }
 
@@ -131,10 +131,13 @@ pub(super) fn tree_body(
     let twin = twin::function(name, twin_attributes, epilogue, checked);
     let classes = classes(epilogue);
     let mut emitter = Emitter::new(true);
-    let accum = &epilogue.accum.as_ref()?.name;
-    let text = plain(accum);
-    let node = emitter.node(accum.span(), &quote!(accum(#text)));
-    emitter.bind(accum, node);
+    // A mistake in them was reported.
+    epilogue.accums.first()?;
+    for Binding { name, .. } in &epilogue.accums {
+        let text = plain(name);
+        let node = emitter.node(name.span(), &quote!(accum(#text)));
+        emitter.bind(name, node);
+    }
     for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
         let (name, class) = (&parameter.binding.name, local(parameter.class.as_ref()?.kind.name()));
         let (text, element) = (plain(name), optional_element_type(element.as_ref()));

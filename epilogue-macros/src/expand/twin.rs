@@ -15,7 +15,7 @@ use crate::check::{Checked, Primitive};
 
 /// The hidden function with the epilogue's body.
 pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilogue, checked: &Checked) -> TokenStream {
-    let accum = epilogue.accum.iter().map(|accum| {
+    let accums = epilogue.accums.iter().map(|accum| {
         let (mutability, name) = (&accum.mutability, &accum.name);
         parameter(&mutability.to_token_stream(), name, Primitive::F32)
     });
@@ -34,7 +34,7 @@ pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilog
     quote! {
         #attributes
         #[allow(dead_code, unused_qualifications, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
-        fn #name(#(#accum,)* #(#parameters),*) -> (#(#types,)*) {
+        fn #name(#(#accums,)* #(#parameters),*) -> (#(#types,)*) {
             #statements
             (#(#results,)*)
         }

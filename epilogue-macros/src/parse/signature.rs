@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprClosure, FnArg, ItemFn, Pat, ReturnType, Safety, Signature, Type};
+use syn::{Attribute, Expr, ExprClosure, FnArg, ItemFn, Pat, PatType, ReturnType, Safety, Signature, Type};
 
 use super::binding::{binding, named};
 use super::body;
@@ -29,9 +29,9 @@ impl Kind {
 /// A function under `#[epilogue]`.
 pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
     let header = header(item, Kind::Epilogue, errors);
-    let mut inputs = item.sig.inputs.iter().filter(|input| matches!(input, FnArg::Typed(_)));
-    let (mut accum, mut accum_class) = (None, None);
-    match inputs.next() {
+    let typed: Vec<&PatType> = item.sig.inputs.iter().filter_map(typed).collect();
+    let leading = typed.iter().take_while(|typed| is_accum(&typed.ty)).count();
+    match typed.first() {
         None => {
             errors.excuse([Ident::new("accum", Span::call_site())]);
             errors.at(
@@ -39,19 +39,21 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
                 "an epilogue's first parameter is the accumulator: write `accum: Accum`",
             );
         }
-        Some(first) => {
-            accum = accumulator(first, errors);
-            if let FnArg::Typed(typed) = first {
-                accum_class = accum_word(&typed.ty);
-            }
+        // Then the first parameter is an ordinary one.
+        Some(first) if leading == 0 => {
+            errors.excuse([Ident::new("accum", Span::call_site())]);
+            errors.at(first.ty.span(), "an epilogue's first parameter is the accumulator: put `accum: Accum` in front");
         }
+        Some(_) => {}
     }
-    // Without an accumulator in front, the first parameter is an ordinary one.
-    let mut skip = accum.is_some();
+    let accums: Vec<Binding> = typed[..leading].iter().map(|typed| accumulator(typed, errors)).collect();
+    refuse_many(typed[..leading].iter().map(|typed| typed.ty.span()), errors);
+    let accum_classes = typed[..leading].iter().filter_map(|typed| accum_word(&typed.ty)).collect();
+    let mut skip = leading;
     let mut parameters = Vec::new();
     for input in &item.sig.inputs {
         match input {
-            FnArg::Typed(_) if skip => skip = false,
+            FnArg::Typed(_) if skip > 0 => skip -= 1,
             FnArg::Typed(typed) => parameters.extend(parameter(&typed.attrs, &typed.pat, Some(&typed.ty), errors)),
             FnArg::Receiver(receiver) => {
                 errors.at(receiver.self_token.span, "an epilogue is a free function: move it out of the `impl`");
@@ -60,7 +62,7 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
     }
     let returns = returns(&item.sig, errors);
     let (body, results) = body::epilogue(&item.block, errors);
-    (header, Epilogue { accum, accum_class, parameters, returns, body, results })
+    (header, Epilogue { accums, accum_classes, parameters, returns, body, results })
 }
 
 /// The closure given to `epilogue!`.
@@ -84,9 +86,8 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
     if let ReturnType::Type(_, ty) = &item.output {
         errors.on(ty, "the closure form infers its results from the body: remove the return type");
     }
-    let mut inputs = item.inputs.iter();
-    let mut accum = None;
-    match inputs.next() {
+    let mut accums = Vec::new();
+    match item.inputs.first() {
         None => {
             errors.excuse([Ident::new("accum", Span::call_site())]);
             errors.at(
@@ -94,9 +95,9 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
                 "an epilogue's first parameter is the accumulator: write `|accum, c: Tensor| …`",
             );
         }
-        Some(Pat::Ident(name)) => accum = binding(name, errors),
+        Some(Pat::Ident(name)) => accums.extend(binding(name, errors)),
         Some(Pat::Type(typed)) => match (&*typed.pat, is_accum(&typed.ty)) {
-            (Pat::Ident(name), true) => accum = binding(name, errors),
+            (Pat::Ident(name), true) => accums.extend(binding(name, errors)),
             _ => {
                 errors.excuse([Ident::new("accum", Span::call_site())]);
                 errors.on(&typed.ty, "the first parameter is the accumulator: write `|accum, c: Tensor| …`");
@@ -104,7 +105,20 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
         },
         Some(other) => errors.on(other, "the first parameter is the accumulator's name: `accum`"),
     }
-    let skipped = usize::from(accum.is_some());
+    // Only the first may do without its class.
+    if !accums.is_empty() {
+        let more = item.inputs.iter().skip(1).map_while(|input| match input {
+            Pat::Type(typed) if is_accum(&typed.ty) => Some(typed),
+            _ => None,
+        });
+        let more: Vec<&PatType> = more.collect();
+        accums.extend(more.iter().map(|typed| accumulator(typed, errors)));
+        refuse_many(
+            item.inputs.first().into_iter().map(Spanned::span).chain(more.iter().map(|typed| typed.ty.span())),
+            errors,
+        );
+    }
+    let skipped = accums.len();
     let parameters = item
         .inputs
         .iter()
@@ -121,7 +135,7 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
             (body::empty(other.span()), Vec::new())
         }
     };
-    Epilogue { accum, accum_class: None, parameters, returns: None, body, results }
+    Epilogue { accums, accum_classes: Vec::new(), parameters, returns: None, body, results }
 }
 
 /// A function under `#[elementwise]`.
@@ -223,22 +237,38 @@ fn unknown_attribute(attribute: &Attribute, kind: Kind) -> Option<String> {
     (!known && !tool).then(|| last.ident.to_string())
 }
 
-/// The first parameter, if it is the accumulator.
-fn accumulator(first: &FnArg, errors: &mut Errors) -> Option<Binding> {
-    let FnArg::Typed(typed) = first else { return None };
-    errors.excuse([Ident::new("accum", Span::call_site())]);
-    if is_accum(&typed.ty) {
-        let _ = class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
-        for attribute in &typed.attrs {
-            if !attribute.path().is_ident("doc") {
-                errors.on(attribute, "an attribute has no meaning on a parameter");
-            }
-        }
-        return named(&typed.pat, errors)
-            .or_else(|| Some(Binding { mutability: None, name: Ident::new("accum", Span::mixed_site()) }));
+/// The most accumulators of an epilogue, as `epilogue::evt::MAX_ACCUMULATORS` says.
+const MAX_ACCUMULATORS: usize = 4;
+
+/// A parameter with a type.
+fn typed(input: &FnArg) -> Option<&PatType> {
+    match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
     }
-    errors.at(typed.ty.span(), "an epilogue's first parameter is the accumulator: put `accum: Accum` in front");
-    None
+}
+
+/// A leading parameter that is an accumulator.
+fn accumulator(typed: &PatType, errors: &mut Errors) -> Binding {
+    errors.excuse([Ident::new("accum", Span::call_site())]);
+    let _ = class(&typed.ty, &[ClassKind::Accum], "the first parameter", errors);
+    for attribute in &typed.attrs {
+        if !attribute.path().is_ident("doc") {
+            errors.on(attribute, "an attribute has no meaning on a parameter");
+        }
+    }
+    named(&typed.pat, errors)
+        .unwrap_or_else(|| Binding { mutability: None, name: Ident::new("accum", Span::mixed_site()) })
+}
+
+/// Refuses the first of the accumulators that are too many, at its class.
+fn refuse_many(mut spans: impl Iterator<Item = Span>, errors: &mut Errors) {
+    if let Some(span) = spans.nth(MAX_ACCUMULATORS) {
+        errors.at(
+            span,
+            "an epilogue has at most four accumulators, each the product of A and another B: use two products",
+        );
+    }
 }
 
 fn is_accum(ty: &Type) -> bool {
@@ -267,7 +297,7 @@ fn parameter(attributes: &[Attribute], pat: &Pat, ty: Option<&Type>, errors: &mu
     let binding = named(pat, errors);
     let class = match ty {
         Some(ty) if is_accum(ty) => {
-            errors.on(ty, "the accumulator is the first parameter, and there is only one");
+            errors.on(ty, "accumulators come before all other parameters: put this one in front of them");
             None
         }
         Some(ty) => class(ty, &ClassKind::PARAMETERS, "a parameter", errors),

@@ -1,7 +1,8 @@
-//! How fast kernels are executed, with checks off, with memory checks, and with the race detector: an f16 GEMM by
-//! `mma.sync` and one by `wgmma` with TMA, both of 1024³, and a look-back scan of 2²⁰ floats.
+//! Measures how fast kernels are executed with checks off, with memory checks, and with the race detector. The kernels
+//! are an f16 GEMM by `mma.sync` and one by `wgmma` with TMA, both of 1024³, and a look-back scan of 2²⁰ floats.
 //!
-//! The kernels are under `kernels/`: CUDA C++, and the PTX that NVRTC made of it, so that the benchmark needs no compiler.
+//! The kernels are under `kernels/`: CUDA C++, and the PTX that NVRTC made from it, so that the benchmark needs no
+//! compiler.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
@@ -14,7 +15,7 @@ const GEMM: &str = include_str!("kernels/gemm.ptx");
 const WGMMA: &str = include_str!("kernels/wgmma.ptx");
 const SCAN: &str = include_str!("kernels/scan.ptx");
 
-/// Extent of the products.
+/// Extent of the matrices.
 const N: u32 = 1024;
 /// Length of the scan.
 const LENGTH: u32 = 1 << 20;
@@ -47,7 +48,7 @@ fn value(index: u32, seed: u32) -> f32 {
     ((mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d) >> 8) as f32 / (1 << 23) as f32 - 1.0
 }
 
-/// The operands of a product on one machine.
+/// The operands of a matrix product on one machine.
 struct Product {
     machine: Machine,
     a: Address,
@@ -64,7 +65,7 @@ impl Product {
         Self { machine, a, b, c }
     }
 
-    /// A few elements against a plain sum.
+    /// Compares a few elements with a plain sum.
     fn check(&self) {
         let half = |i, seed| f16_to_f32(f32_to_f16(value(i, seed)));
         let c = floats(&self.machine, self.c, N * N);
@@ -91,7 +92,7 @@ impl Product {
     }
 }
 
-/// Measures a launch with checks off, with memory checks, and with the detector too.
+/// Measures a launch with checks off, with memory checks, and also with the detector.
 fn levels(group: &mut BenchmarkGroup<'_, WallTime>, arch: Arch, launch: &Launch, run: &dyn Fn(&Launch)) {
     let checked = Options::default().arch(arch);
     let levels = [

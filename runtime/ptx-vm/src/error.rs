@@ -1,18 +1,17 @@
-//! What can go wrong, as values: in the text ([`ParseError`]), in host calls ([`MemoryError`]) and in a launch
-//! ([`LaunchError`]).
+//! The errors: of the PTX text ([`ParseError`]), of host calls ([`MemoryError`]) and of a launch ([`LaunchError`]).
 
 use std::fmt;
 
 use crate::race::Finding;
 
-/// Why a text is not a module that this machine can run.
+/// The reason why a text is not a module that this machine can run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
     /// The text breaks PTX's grammar.
     #[error("PTX line {line}: {message}")]
     Syntax {
-        /// Line in the text, from 1.
+        /// Line in the text, counted from 1.
         line: u32,
         /// What was expected and what was found.
         message: String,
@@ -20,24 +19,24 @@ pub enum ParseError {
     /// An instruction, modifier or type that is not implemented.
     #[error("PTX line {line}: `{opcode}` is not supported: {message}")]
     Unsupported {
-        /// Line in the text, from 1.
+        /// Line in the text, counted from 1.
         line: u32,
         /// The full opcode as written.
         opcode: String,
-        /// Which part is not known.
+        /// The part that is not known.
         message: String,
     },
-    /// A name that is not declared, declared twice, or used as what it is not.
+    /// A name that is not declared, is declared twice, or is used for something else than declared.
     #[error("PTX line {line}: {message}")]
     Name {
-        /// Line in the text, from 1.
+        /// Line in the text, counted from 1.
         line: u32,
         /// The name and what is wrong with it.
         message: String,
     },
 }
 
-/// Why a host call on the machine's memory failed.
+/// The reason why a host call on the machine's memory failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -60,25 +59,25 @@ pub enum MemoryError {
     /// The allocation is larger than the machine allows.
     #[error("an allocation of {bytes} bytes is larger than the machine's limit of {limit}")]
     TooLarge {
-        /// Bytes asked for.
+        /// The number of bytes that was requested.
         bytes: u64,
-        /// The largest allocation.
+        /// The size of the largest possible allocation.
         limit: u64,
     },
-    /// The host has no such memory.
+    /// The host has not enough memory.
     #[error("{bytes} bytes can't be allocated: the host has not so much memory")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// The number of bytes that was requested.
         bytes: u64,
     },
 }
 
-/// Where in a launch something happened.
+/// The place in a launch where something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The kernel's name.
     pub kernel: String,
-    /// Line in the PTX text, from 1.
+    /// Line in the PTX text, counted from 1.
     pub line: u32,
     /// The source position from `.loc`, as `file:line`, if the text has one.
     pub source: Option<String>,
@@ -88,7 +87,7 @@ pub struct Site {
     pub block: [u32; 3],
     /// The warp's index in its block.
     pub warp: u32,
-    /// The lane, where one lane is to blame.
+    /// The lane, if a single one caused it.
     pub lane: Option<u32>,
 }
 
@@ -134,7 +133,7 @@ impl fmt::Display for MemorySpace {
     }
 }
 
-/// Why a launch failed. After an error the contents of memory that the kernel writes are unspecified.
+/// The reason why a launch failed. After an error, memory that the kernel writes has unspecified contents.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -143,10 +142,10 @@ pub enum LaunchError {
     UnknownKernel {
         /// The name given.
         name: String,
-        /// The names there are.
+        /// The names of the kernels in the module.
         available: String,
     },
-    /// The launch itself is malformed: sizes, arguments, shared memory, architecture.
+    /// The launch is not valid: sizes, arguments, shared memory or architecture.
     #[error("bad launch of `{kernel}`: {message}")]
     BadLaunch {
         /// The kernel's name.
@@ -157,23 +156,23 @@ pub enum LaunchError {
     /// An access outside every allocation.
     #[error("out of bounds: {bytes} bytes of {space} memory at {address:#x} ({nearest}); {site}")]
     OutOfBounds {
-        /// Where.
+        /// The place.
         site: Box<Site>,
-        /// Which memory.
+        /// The memory space.
         space: MemorySpace,
         /// The address.
         address: u64,
         /// Size of the access.
         bytes: u32,
-        /// The nearest buffer and how far off the access is.
+        /// The nearest buffer, and the distance of the access from it.
         nearest: String,
     },
-    /// An access that is not aligned as the instruction requires.
+    /// An access that is not aligned as its instruction requires.
     #[error("misaligned: {space} address {address:#x} must be a multiple of {alignment}; {site}")]
     Misaligned {
-        /// Where.
+        /// The place.
         site: Box<Site>,
-        /// Which memory.
+        /// The memory space.
         space: MemorySpace,
         /// The address.
         address: u64,
@@ -183,9 +182,9 @@ pub enum LaunchError {
     /// A read of bytes that nothing has written.
     #[error("uninitialised: {bytes} bytes of {space} memory at {address:#x} ({buffer}) were never written; {site}")]
     Uninitialised {
-        /// Where.
+        /// The place.
         site: Box<Site>,
-        /// Which memory.
+        /// The memory space.
         space: MemorySpace,
         /// The address.
         address: u64,
@@ -197,7 +196,7 @@ pub enum LaunchError {
     /// An instruction used in a way PTX leaves undefined, such as `mma.sync` with inactive lanes.
     #[error("{message}; {site}")]
     Invalid {
-        /// Where.
+        /// The place.
         site: Box<Site>,
         /// What is wrong.
         message: String,
@@ -205,34 +204,34 @@ pub enum LaunchError {
     /// The kernel executed `trap` or failed a device-side assertion.
     #[error("the kernel trapped; {site}")]
     Trap {
-        /// Where.
+        /// The place.
         site: Box<Site>,
     },
-    /// Nothing can make progress any more.
+    /// No thread can make progress any more.
     #[error("deadlock: {}", Waiter::list(.waiting))]
     Deadlock {
-        /// Who waits, where and for what.
+        /// What waits, where, and for what.
         waiting: Vec<Waiter>,
     },
     /// The launch ran longer than `Options::instruction_limit`.
     #[error("stopped after {limit} warp instructions without an end in sight; {site}")]
     InstructionLimit {
-        /// Where one of the warps was.
+        /// The place of one of the warps.
         site: Box<Site>,
         /// The limit.
         limit: u64,
     },
 }
 
-/// A launch that failed: why, and what the race detector had found until then. A race is often the cause of a later
+/// A launch that failed: the reason, and what the race detector had found before. A race is often the cause of a later
 /// error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchFailure {
-    /// Why.
+    /// The reason.
     pub error: LaunchError,
-    /// What had been found; empty when the detector is off.
+    /// The findings before the error; empty if the detector is off.
     pub races: Vec<Finding>,
-    /// What the kernel had printed until then.
+    /// What the kernel had printed before the error.
     pub printed: String,
 }
 
@@ -258,19 +257,19 @@ impl From<LaunchError> for LaunchFailure {
     }
 }
 
-/// One thing that waits in a deadlock.
+/// Something that waits in a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Where it waits.
+    /// The place where it waits.
     pub site: Site,
-    /// The lanes of the warp that wait.
+    /// The waiting lanes of the warp, as a mask.
     pub lanes: u32,
     /// What it waits for.
     pub reason: String,
 }
 
 impl Waiter {
-    /// The first few, for a message of bearable length.
+    /// The first few, to keep the message short.
     fn list(waiting: &[Waiter]) -> String {
         const SHOWN: usize = 8;
         let mut text: Vec<_> = waiting.iter().take(SHOWN).map(|w| format!("{} ({})", w.reason, w.site)).collect();

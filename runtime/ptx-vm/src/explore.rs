@@ -1,20 +1,21 @@
-//! Many schedules of one program: what some of them only find, and how few random choices it takes.
+//! Runs a program in many schedules, to find errors that only some of them show, and looks for the smallest such
+//! schedule.
 //!
-//! The race detector finds what no synchronisation orders in nearly every schedule. What depends on the schedule, such as
-//! a deadlock, a wrong value or a path that is seldom taken, is found by running it in many.
+//! In nearly every schedule the race detector finds accesses that no synchronisation orders. Errors that depend on the
+//! schedule, such as a deadlock, a wrong value or a rare path, are found by running many schedules.
 
 use std::collections::BTreeMap;
 
 use crate::options::{Completion, Detector, Options};
 
-/// A schedule that can be run again: [`Options::completion`], [`Options::seed`] and [`Options::random_choices`].
+/// A schedule that can be repeated: [`Options::completion`], [`Options::seed`] and [`Options::random_choices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// When asynchronous work takes effect.
     pub completion: Completion,
     /// The seed.
     pub seed: u64,
-    /// The random choices that are made.
+    /// The number of random choices.
     pub random_choices: u64,
 }
 
@@ -27,20 +28,20 @@ impl Schedule {
     }
 }
 
-/// What was found in many schedules.
+/// The result of running many schedules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exploration {
-    /// The schedules that were run.
+    /// The number of schedules that were run.
     pub runs: u32,
-    /// Every finding, as the caller's text, and how many schedules found it.
+    /// Every finding, as the caller's text, and the number of schedules that found it.
     pub found: BTreeMap<String, u32>,
-    /// A finding of the first schedule that found any, and the smallest schedule known to find it.
+    /// A finding of the first schedule that had any, and the smallest schedule that is known to find it.
     pub first: Option<(String, Schedule)>,
 }
 
-/// Runs `run` in so many schedules (eager, lazy, and random ones with seeds from [`Options::seed`] on), one worker each
-/// and with the race detector, and minimises the first that finds something. `run` makes a machine with the options that
-/// it is given, launches, and gives what was wrong as texts.
+/// Runs `run` in `runs` schedules: an eager one, a lazy one, and random ones with seeds from [`Options::seed`] on. All
+/// use one worker and the race detector. The first schedule that finds something is minimised. `run` must make a
+/// machine with the given options, launch, and give what was wrong as texts.
 ///
 /// ```
 /// use ptx_vm::{Launch, Machine, Module, Options, explore};
@@ -93,10 +94,10 @@ pub fn explore(runs: u32, options: &Options, mut run: impl FnMut(&Options) -> Ve
     exploration
 }
 
-/// The schedule with the fewest random choices that still finds it, as far as halving shows: what a choice more finds, one
-/// less need not miss.
+/// The schedule with the fewest random choices that still finds it, as far as halving can tell: with more choices,
+/// something that fewer choices find may be missed.
 fn minimise(schedule: Schedule, mut finds: impl FnMut(Schedule) -> bool) -> Schedule {
-    /// More choices are never tried one by one.
+    /// Larger numbers of choices are not tried one by one.
     const MOST: u64 = 1 << 20;
     if schedule.completion != Completion::Random {
         return schedule;

@@ -1,30 +1,30 @@
-//! What a launch is given and what it gives back.
+//! The input of a launch, and its report.
 
 use crate::memory::global::Address;
 use crate::options::Options;
 use crate::race::Finding;
 use crate::statistics::Statistics;
 
-/// The shape of a launch.
+/// The shape of a launch, and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Launch {
-    /// Blocks in each dimension.
+    /// Number of blocks in each dimension.
     pub grid: [u32; 3],
-    /// Threads of a block in each dimension; at most 1024 together.
+    /// Number of threads of a block in each dimension; at most 1024 in all.
     pub block: [u32; 3],
-    /// Blocks of a cluster in each dimension; `[1, 1, 1]` without clusters.
+    /// Number of blocks of a cluster in each dimension; `[1, 1, 1]` without clusters.
     pub cluster: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
-    /// The launch may begin before the one before has ended (the attribute "programmatic stream serialization"). It is
-    /// still run after it, but with the detector on, memory that the one before wrote may be touched only after
-    /// `griddepcontrol.wait`.
+    /// The launch may begin before the previous one has ended (the attribute "programmatic stream serialization"). The
+    /// machine still runs it afterwards. But with the detector on, memory that the previous launch wrote may only be
+    /// accessed after `griddepcontrol.wait`.
     pub overlaps_previous: bool,
     /// The launch is cooperative: its blocks may wait for each other at a barrier of the whole grid (`grid.sync()` of
     /// cooperative groups, which traps in other launches).
     pub cooperative: bool,
-    /// Options for this launch instead of the machine's.
+    /// Options for this launch that replace the machine's.
     pub options: Option<Options>,
 }
 
@@ -43,7 +43,7 @@ impl Launch {
         }
     }
 
-    /// Sets the blocks of a cluster.
+    /// Sets the number of blocks of a cluster.
     #[must_use]
     pub fn cluster(mut self, cluster: [u32; 3]) -> Self {
         self.cluster = cluster;
@@ -57,21 +57,21 @@ impl Launch {
         self
     }
 
-    /// Lets the launch overlap the one before.
+    /// Lets the launch overlap the previous one.
     #[must_use]
     pub fn overlaps_previous(mut self, overlaps: bool) -> Self {
         self.overlaps_previous = overlaps;
         self
     }
 
-    /// Lets blocks wait for each other at barriers of the grid.
+    /// Makes the launch cooperative: blocks may wait for each other at barriers of the grid.
     #[must_use]
     pub fn cooperative(mut self, cooperative: bool) -> Self {
         self.cooperative = cooperative;
         self
     }
 
-    /// Overrides the machine's options.
+    /// Sets options that replace the machine's.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = Some(options);
@@ -79,7 +79,7 @@ impl Launch {
     }
 }
 
-/// One argument of a kernel; its size must be the parameter's.
+/// One argument of a kernel. It must have the parameter's size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument<'a> {
     /// A value as its bytes, little-endian.
@@ -112,14 +112,14 @@ impl Argument<'_> {
     }
 }
 
-/// What a launch that ended gives back.
+/// The report of a launch that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was counted. Only `warp_instructions` unless `Options::statistics` is on.
+    /// The counts. Only `warp_instructions` is counted unless `Options::statistics` is on.
     pub statistics: Statistics,
-    /// What the race detector found; empty when it is off.
+    /// The findings of the race detector; empty if it is off.
     pub races: Vec<Finding>,
-    /// What the kernel printed with `printf`, up to 1 MiB; blocks print in any order.
+    /// The kernel's output by `printf`, up to 1 MiB. Blocks may print in any order.
     pub printed: String,
 }

@@ -3,10 +3,10 @@
 //!
 //! This crate knows PTX. It must never know what a kernel computes.
 //!
-//! [`Module::parse`] reads PTX text; a [`Machine`] holds device memory and runs kernels. Inside, text becomes a syntax
-//! tree (`syntax`), the tree becomes a program (`program`) of instructions bound to their handlers and registers
-//! (`decode`), and the program is executed one warp instruction at a time, all 32 lanes together (`exec`), while a
-//! detector (`race`) is told of it.
+//! [`Module::parse`] reads PTX text. A [`Machine`] holds device memory and runs kernels. Inside, `syntax` turns the
+//! text into a syntax tree, and `decode` turns the tree into a program (`program`), whose instructions are bound to
+//! handlers and registers. `exec` executes the program one warp instruction at a time, all 32 lanes together, and
+//! reports what happens to a detector (`race`).
 
 mod decode;
 mod error;

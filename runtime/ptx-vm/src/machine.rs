@@ -1,4 +1,4 @@
-//! A machine: device memory and options. The host's side of everything.
+//! A machine: device memory, options, and the calls of the host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::program::{ModuleVariable, Value};
 use crate::race::GlobalHistory;
 
-/// A machine with its device memory. `Send + Sync`: share it behind an `Arc`, launch from several threads.
+/// A machine with its device memory. It is `Send + Sync`: share it in an `Arc` to launch from several threads.
 ///
 /// ```
 /// use ptx_vm::{Address, Argument, Launch, Machine, Module, Options};
@@ -37,9 +37,9 @@ use crate::race::GlobalHistory;
 pub struct Machine {
     options: Options,
     memory: GlobalMemory,
-    /// The variables of modules that were launched here, by module.
+    /// The variables of all modules that were launched here, by module.
     variables: Mutex<HashMap<u64, Vec<Arc<Allocation>>>>,
-    /// What the race detector remembers of device memory.
+    /// The race detector's history of device memory.
     history: Arc<GlobalHistory>,
 }
 
@@ -60,8 +60,8 @@ impl Machine {
         &self.options
     }
 
-    /// Allocates device memory, aligned to 512 bytes and followed by unmapped bytes. Its contents count as not yet
-    /// written. `name` is for error messages.
+    /// Allocates device memory, aligned to 512 bytes and followed by unmapped bytes. Its bytes count as unwritten.
+    /// `name` is used in error messages.
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`]; [`MemoryError::OutOfMemory`].
@@ -69,10 +69,10 @@ impl Machine {
         self.memory.allocate(bytes, name).map(|a| Address(a.base))
     }
 
-    /// Frees an allocation. A launch that is running keeps what it uses alive.
+    /// Frees an allocation. A running launch keeps alive what it uses.
     ///
     /// # Errors
-    /// [`MemoryError::NotAllocated`] if `address` is not the start of a living allocation.
+    /// [`MemoryError::NotAllocated`] if `address` is not the start of a live allocation.
     pub fn free(&self, address: Address) -> Result<(), MemoryError> {
         if let Ok((allocation, 0)) = self.memory.range(address.0, 0) {
             self.history.forget(allocation.base..allocation.base + allocation.size);
@@ -90,7 +90,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Copies bytes out of device memory. Bytes never written read as unspecified values.
+    /// Copies bytes out of device memory. Unwritten bytes have unspecified values.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`] if the range is not inside one allocation.
@@ -110,11 +110,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a kernel to its end.
+    /// Runs a kernel until it ends.
     ///
     /// # Errors
-    /// [`LaunchFailure`]: a malformed launch, or what the kernel did wrong and where, with what the race detector had
-    /// found until then.
+    /// [`LaunchFailure`]: the launch is not valid, or the kernel made a mistake, with its place. It includes what the
+    /// race detector had found before.
     pub fn launch(
         &self,
         module: &Module,
@@ -132,7 +132,7 @@ impl Machine {
         exec::launch(module, kernel, launch, arguments, options, memory)
     }
 
-    /// The module's variables, allocated and initialised on first use.
+    /// The module's variables. The first use allocates and initialises them.
     fn variables_of(&self, module: &Module) -> Result<Vec<Arc<Allocation>>, MemoryError> {
         let mut table = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = table.get(&module.contents.id) {
@@ -152,14 +152,14 @@ impl Machine {
         for (variable, allocation) in declared.iter().zip(&allocations) {
             let bytes: Vec<u8> = variable.bytes(|index| allocations[index].base);
             allocation.write(0, &bytes);
-            // The rest is zero, as it was allocated.
+            // The rest is zero, as allocated.
             allocation.mark_all_written();
         }
         table.insert(module.contents.id, allocations.clone());
         Ok(allocations)
     }
 
-    /// The address and size of a module's variable, so that the host can read and write it.
+    /// The address and size of a module's variable, with which the host can read and write it.
     pub fn variable(&self, module: &Module, name: &str) -> Option<(Address, u64)> {
         let index = module.contents.variables.iter().position(|v| v.name == name)?;
         let allocations = self.variables_of(module).ok()?;
@@ -168,7 +168,7 @@ impl Machine {
 }
 
 impl ModuleVariable {
-    /// Its initial bytes as far as the text gives any. `address` gives the address of the variable with an index.
+    /// The initial bytes, as far as the text has any. `address` gives the address of the variable with an index.
     fn bytes(&self, address: impl Fn(usize) -> u64) -> Vec<u8> {
         let given = (self.values.len() as u64).saturating_mul(self.element_bytes as u64);
         let mut bytes = vec![0; given.min(self.size) as usize];

@@ -1,4 +1,4 @@
-//! A module: PTX text that was parsed, decoded and checked, ready to launch on any machine.
+//! A module: PTX text that has been parsed, decoded and checked. It can be launched on any machine.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Module {
 }
 
 pub(crate) struct Contents {
-    /// Identifies the module to the machines that hold its variables.
+    /// Identifies the module in machines, which hold its variables.
     pub(crate) id: u64,
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
@@ -26,8 +26,8 @@ impl Module {
         self.contents.kernels.iter()
     }
 
-    /// The kernels that contain an instruction which this machine does not implement, and the error that names it. They
-    /// can't be launched, the others can.
+    /// The kernels with an instruction that this machine does not implement, each with the error that names it. These
+    /// kernels can't be launched; the others can.
     ///
     /// ```
     /// let module = ptx_vm::Module::parse(

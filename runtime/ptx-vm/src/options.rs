@@ -1,6 +1,7 @@
-//! How a machine runs: architecture, parallelism, checks, arithmetic, completion of asynchronous work.
+//! Options of a machine: architecture, parallelism, checks, arithmetic, completion of asynchronous work.
 
-/// The architecture whose instructions are accepted and whose behaviour is followed where architectures differ.
+/// The architecture. It decides which instructions are accepted, and which behaviour is emulated where architectures
+/// differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
     /// Compute capability 8.0 (A100).
@@ -9,13 +10,13 @@ pub enum Arch {
     Sm90a,
 }
 
-/// Whether the happens-before detector watches a launch.
+/// Whether the race detector, which works by happens-before, watches a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detector {
-    /// Nothing is watched.
+    /// The detector is off.
     #[default]
     Off,
-    /// Every access is watched; findings are returned in the report.
+    /// Every access is watched. The report has the findings.
     On,
 }
 
@@ -28,13 +29,13 @@ pub enum Generation {
     Hopper,
 }
 
-/// How tensor-core products are computed.
+/// The arithmetic of tensor-core products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// A chain of f32 fused multiply-adds in the order of K: fast, and as exact as a CPU's product.
+    /// A chain of f32 fused multiply-adds in the order of K. It is fast, and as exact as a product on a CPU.
     #[default]
     Fast,
-    /// The published bit model of a generation: truncated, aligned sums.
+    /// The published bit-exact model of a generation: sums of truncated, aligned terms.
     Exact(Generation),
 }
 
@@ -44,44 +45,46 @@ pub enum Completion {
     /// As soon as they are issued.
     #[default]
     Eager,
-    /// Only when something waits for them; until then their destinations hold poison.
+    /// Only when something waits for them. Until then their destinations hold poison.
     Lazy,
-    /// At random times drawn from the seed; until then their destinations hold poison.
+    /// At random times drawn from the seed. Until then their destinations hold poison.
     Random,
 }
 
-/// Options of a machine; a launch may override them.
+/// Options of a machine. A launch may replace them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// The architecture.
     pub arch: Arch,
-    /// Worker threads; 0 is one per core.
+    /// Number of worker threads; 0 means one for each core.
     pub workers: usize,
-    /// The most blocks a worker keeps resident at once. More are admitted only while those resident wait for others.
+    /// The most blocks that a worker keeps resident at once. More are admitted only while the resident ones wait for
+    /// others.
     pub resident_blocks: usize,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How many random choices a worker makes; from then on it makes always the same one. [`explore`](crate::explore())
-    /// looks for the fewest that a finding needs.
+    /// How many random choices a worker makes; later choices are always the same. [`explore`](crate::explore()) looks
+    /// for the smallest number with which a problem is found.
     pub random_choices: u64,
     /// The race detector.
     pub detector: Detector,
-    /// Whether reads of bytes never written are errors. Bounds and alignment are always checked.
+    /// Whether reads of unwritten bytes are errors. Bounds and alignment are always checked.
     pub memory_checks: bool,
     /// Tensor-core arithmetic.
     pub arithmetic: Arithmetic,
     /// Completion of asynchronous work.
     pub completion: Completion,
-    /// Whether two plain writes of one value to one place are findings: nobody sees such a race as long as the values are
-    /// the same, which depends on the data.
+    /// Whether two plain writes of the same value to the same place are a finding. Such a race is harmless as long as
+    /// the values are equal, which depends on the data.
     pub same_values: bool,
-    /// Whether registers of `wgmma` products that are read or written before the products were waited for are findings.
-    /// `ptxas` mends some of them by waiting earlier (its warning C7517), as in Triton's kernels with f16 accumulators.
+    /// Whether it is a finding if registers of a `wgmma` product are read or written before the product was waited for.
+    /// `ptxas` repairs some of these cases by waiting earlier (its warning C7517), for example in Triton's kernels with
+    /// f16 accumulators.
     pub wgmma_registers: bool,
     /// Whether instructions, bytes and bank conflicts are counted.
     pub statistics: bool,
-    /// Most warp instructions that one worker executes in one launch.
+    /// The most warp instructions that one worker may execute in one launch.
     pub instruction_limit: u64,
 }
 
@@ -123,11 +126,11 @@ macro_rules! setters {
 setters! {
     /// Sets the architecture.
     arch: Arch,
-    /// Sets the number of worker threads; 0 is one per core.
+    /// Sets the number of worker threads; 0 means one for each core.
     workers: usize,
-    /// Sets the most blocks a worker keeps resident at once.
+    /// Sets the most blocks that a worker keeps resident at once.
     resident_blocks: usize,
-    /// Sets the seed of everything random.
+    /// Sets the seed of all random choices.
     seed: u64,
     /// Sets how many random choices a worker makes.
     random_choices: u64,
@@ -139,12 +142,12 @@ setters! {
     arithmetic: Arithmetic,
     /// Sets when asynchronous work takes effect.
     completion: Completion,
-    /// Turns findings of writes of one value to one place on or off.
+    /// Turns findings about writes of the same value to the same place on or off.
     same_values: bool,
-    /// Turns findings of `wgmma` registers that are touched too early on or off.
+    /// Turns findings about `wgmma` registers that are accessed too early on or off.
     wgmma_registers: bool,
     /// Turns counting on or off.
     statistics: bool,
-    /// Sets the most warp instructions that one worker executes in one launch.
+    /// Sets the most warp instructions that one worker may execute in one launch.
     instruction_limit: u64,
 }

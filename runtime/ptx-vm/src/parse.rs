@@ -1,4 +1,4 @@
-//! From PTX text to a module.
+//! Parses PTX text into a module.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ impl Module {
     /// Parses, decodes and checks PTX text.
     ///
     /// # Errors
-    /// [`ParseError`] for text that breaks the grammar, with its line. An instruction, modifier or type that this machine does
-    /// not implement refuses the kernels that contain it ([`Module::refused`]), and is an error here only if no kernel is
-    /// left.
+    /// [`ParseError`] for text that breaks the grammar, with its line. If a kernel has an instruction, modifier or type
+    /// that this machine does not implement, only that kernel is refused ([`Module::refused`]); it is an error here if
+    /// no other kernel is left.
     ///
     /// ```
     /// let module = ptx_vm::Module::parse(

@@ -1,4 +1,4 @@
-//! What is counted during a launch.
+//! Statistics that are counted during a launch.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::error::MemorySpace;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Warp instructions executed, whatever their number of active lanes.
+    /// Warp instructions executed, regardless of their number of active lanes.
     pub warp_instructions: u64,
     /// Warp instructions by full opcode.
     pub by_opcode: BTreeMap<String, u64>,
@@ -16,8 +16,8 @@ pub struct Statistics {
     pub bytes_read: BTreeMap<MemorySpace, u64>,
     /// Bytes written by active lanes, by space.
     pub bytes_written: BTreeMap<MemorySpace, u64>,
-    /// Shared-memory accesses beyond the first that each access had to be split into because lanes met in a bank
-    /// (32 banks of 4 bytes; lanes that name the same word share it).
+    /// The number of extra parts into which shared-memory accesses had to be split because of bank conflicts (32 banks
+    /// of 4 bytes; lanes that access the same word don't conflict).
     pub bank_conflicts: u64,
 }
 

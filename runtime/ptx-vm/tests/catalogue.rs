@@ -1,4 +1,4 @@
-//! The catalogue of synchronisation bugs: every bug is found in one run, its correct twin is clean.
+//! Runs the catalogue of synchronisation bugs: every bug is found in one run, and its correct twin has no finding.
 
 #![allow(clippy::unwrap_used)]
 
@@ -152,7 +152,7 @@ fn kind(finding: &Finding) -> String {
     }
 }
 
-/// What the executor itself refuses to go on with.
+/// Errors with which the executor itself ends a launch.
 fn is_refusal(error: &LaunchError) -> Option<&'static str> {
     let text = error.to_string();
     let kinds = [
@@ -163,7 +163,7 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }
 
-/// Empty if the case does what it says.
+/// Empty if the case behaves as it says.
 fn check(case: &Case<'_>) -> Vec<String> {
     let modes = [Completion::Eager, Completion::Lazy, Completion::Random];
     let modes = if case.every == 1 { &modes[..] } else { &modes[..1] };
@@ -222,8 +222,8 @@ fn hopper() {
     check_file("hopper");
 }
 
-/// Launches kernels one after the other on one buffer of 256 bytes, each overlapping the one before, and gathers what is
-/// found.
+/// Launches kernels one after another on one buffer of 256 bytes. Each may overlap the previous one. Gives all
+/// findings.
 fn chain(text: &str, kernels: &[&str], options: Options) -> Vec<String> {
     let text = format!(".version 8.6\n.target sm_90a\n.address_size 64\n{text}");
     let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! PTX that clang makes: the texts beside this file, from `clang/kernels.cu`, run against the same computations here.
+//! Runs PTX made by clang (the texts beside this file, from `clang/kernels.cu`) against the same computations in Rust.
 //!
 //! Made with clang 19.1.7 in `clang/`:
 //! `clang-19 -D__CUDACC__ -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -Xclang -target-feature -Xclang +ptx80

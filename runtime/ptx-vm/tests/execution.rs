@@ -1,5 +1,5 @@
-//! Small kernels whose whole effect is known: control flow, memory spaces, barriers, blocks that talk, and every kind of
-//! error that a launch can end with.
+//! Small kernels whose complete effect is known: control flow, memory spaces, barriers, communicating blocks, and every
+//! kind of error with which a launch can end.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! What sm_90 adds, in small kernels whose whole effect is known: mbarriers, bulk and tensor copies in every completion
-//! mode, clusters, and a `wgmma` that multiplies by known matrices.
+//! Small kernels with the features of sm_90, whose complete effect is known: mbarriers, bulk and tensor copies in every
+//! completion mode, clusters, and a `wgmma` with known matrices.
 
 #![allow(clippy::unwrap_used)]
 

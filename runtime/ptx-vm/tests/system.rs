@@ -1,8 +1,8 @@
-//! What kernels ask of the system, and how what they can't have is refused.
+//! System calls of kernels, and the refusal of those that are not supported.
 
 use ptx_vm::{Argument, Launch, LaunchError, Machine, Module, Options};
 
-/// What NVRTC 13.5 makes of a `printf` and an `assert` in a kernel of one parameter, the number to print.
+/// NVRTC 13.5's code for a `printf` and an `assert`, in a kernel with one parameter, the number to print.
 const KERNEL: &str = r#".version 8.0
 .target sm_80
 .address_size 64
@@ -88,8 +88,8 @@ fn a_failed_assertion_is_an_error_that_quotes_it() {
     assert_eq!(site.lane, Some(3));
 }
 
-/// Every block writes its number, all meet, every block reads its neighbour's: the barrier of cooperative groups, whose
-/// counter's top bit turns over when the last block arrives.
+/// Every block writes its number, all blocks meet, and every block reads its neighbour's number. This is the barrier of
+/// cooperative groups: the top bit of its counter flips when the last block arrives.
 const GRID_BARRIER: &str = r".version 8.0
 .target sm_80
 .address_size 64
@@ -162,7 +162,7 @@ fn refusal(declarations: &str, body: &str) -> String {
     Module::parse(&text).err().map_or_else(String::new, |error| error.to_string())
 }
 
-/// Refusals say what it was, where, and what to do.
+/// Refusals tell what was refused, where, and what to do.
 #[test]
 fn what_is_missing_is_named() {
     let libdevice = refusal(

@@ -1,11 +1,11 @@
-//! Values of shared memory that nothing has written: reading them is allowed, using them is not.
+//! Values of unwritten shared memory: reading them is allowed, using them is not.
 
 #![allow(clippy::unwrap_used)]
 
 use ptx_vm::{Argument, Launch, LaunchError, Machine, Module, Options};
 
-/// Runs 32 threads over 1024 bytes of shared memory `sm`, of which thread t has written the word t, and 32 words of
-/// output; every thread stores `%r1` where `%p9` is set, which it is at first.
+/// Runs 32 threads with 1024 bytes of shared memory `sm`, where thread t has written word t, and with 32 words of
+/// output. Every thread stores `%r1` if `%p9` is set, as it is at first.
 fn run(body: &str) -> Result<Vec<u32>, LaunchError> {
     let text = format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out) {{
@@ -30,7 +30,7 @@ fn run(body: &str) -> Result<Vec<u32>, LaunchError> {
     Ok(bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect())
 }
 
-/// The opcode of the read that is to blame, and its lane.
+/// The opcode of the read that caused the fault, and its lane.
 fn blamed(body: &str) -> (String, Option<u32>) {
     match run(body) {
         Err(LaunchError::Uninitialised { site, .. }) => (site.opcode, site.lane),

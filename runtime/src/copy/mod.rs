@@ -22,7 +22,8 @@ impl DeviceTensor {
     /// A contiguous copy on `device`.
     ///
     /// On one GPU it is a kernel on the default stream, ordered with all other work on these tensors, and this does not
-    /// wait for it; without NVRTC to compile that kernel, the copy goes by way of the host, as one to another device does.
+    /// wait for it; without NVRTC to compile that kernel, or where the device's bundles don't hold it, the copy goes by way of
+    /// the host, as one to another device does.
     ///
     /// # Errors
     /// Out of memory; by way of the host, what reading back fails with.
@@ -68,7 +69,9 @@ fn copy_within(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
     }
     if !matches!(from.device().backend(), Backend::Host) {
         return match kernel::launch(from, to) {
-            Err(Error::Absent(Absent::Nvrtc { .. })) => to.clone().copy_from_bytes(&from.to_bytes()?),
+            Err(Error::Absent(Absent::Nvrtc { .. }) | Error::NotInBundle { .. }) => {
+                to.clone().copy_from_bytes(&from.to_bytes()?)
+            }
             done => done,
         };
     }

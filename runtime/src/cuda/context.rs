@@ -90,6 +90,11 @@ impl Context {
         Ok(Current { _of_this_thread: PhantomData })
     }
 
+    /// Whether it is this one.
+    pub(super) fn is(&self, context: CUcontext) -> bool {
+        self.context == context
+    }
+
     pub(super) fn driver(&self) -> &'static Driver {
         self.driver
     }

@@ -107,7 +107,7 @@ impl Driver {
 }
 
 /// The driver's answer as a value. The driver must be loaded.
-pub(super) fn check(call: &'static str, status: CUresult) -> Result<()> {
+pub(crate) fn check(call: &'static str, status: CUresult) -> Result<()> {
     if status == CUresult::CUDA_SUCCESS {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 //! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
 //! recorded right after each use.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -84,6 +85,18 @@ impl Uses {
         }
     }
 
+    /// Lets the host wait for all of them, also after an error.
+    fn wait(&mut self) -> Result<()> {
+        let mut waited = Ok(());
+        for used in self.all() {
+            waited = waited.and(match &used.by {
+                Use::Stream(stream) => stream.synchronize(),
+                Use::Point(event) => event.synchronize(),
+            });
+        }
+        waited
+    }
+
     fn note(&mut self, by: &Use, access: Access) {
         if access == Access::Write {
             self.readers.clear();
@@ -102,12 +115,26 @@ impl Uses {
     }
 }
 
-/// An allocation, ours or borrowed.
+/// An allocation, ours or somebody else's.
 pub(crate) struct Allocation {
     context: &'static Context,
     address: CUdeviceptr,
-    owned: bool,
+    owner: Owner,
+    writable: bool,
     uses: Mutex<Uses>,
+}
+
+/// What keeps memory until it is dropped.
+pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
+
+/// Whose an allocation is: what happens to it in the end.
+enum Owner {
+    /// This library's.
+    Us,
+    /// Somebody else's, who keeps it.
+    Lender,
+    /// Of something that is dropped after the last use.
+    Kept { keeper: Keeper },
 }
 
 impl Allocation {
@@ -143,7 +170,7 @@ impl Allocation {
         };
         made.map_err(|e| context.allocation_error(e, bytes))?;
         let uses = Uses { writer: Some(Entry::new(&Use::Stream(Arc::clone(stream)))), readers: SmallVec::new() };
-        Ok(Self { context, address, owned: true, uses: Mutex::new(uses) })
+        Ok(Self { context, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
     }
 
     /// Somebody else's memory. Work that others have pending on it is not known here.
@@ -151,7 +178,59 @@ impl Allocation {
     /// # Safety
     /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
     pub(crate) unsafe fn borrow(context: &'static Context, address: CUdeviceptr) -> Self {
-        Self { context, address, owned: false, uses: Mutex::default() }
+        Self { context, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
+    }
+
+    /// Memory of something that is kept until the last use is over. Work that others have pending on it is not known here.
+    ///
+    /// # Safety
+    /// The address is memory of this GPU that lives until `keeper` is dropped.
+    pub(crate) unsafe fn kept_by(
+        context: &'static Context,
+        address: CUdeviceptr,
+        writable: bool,
+        keeper: Keeper,
+    ) -> Self {
+        Self { context, address, owner: Owner::Kept { keeper }, writable, uses: Mutex::default() }
+    }
+
+    /// What keeps it, where somebody else's memory is kept.
+    pub(crate) fn keeper(&self) -> Option<&Keeper> {
+        match &self.owner {
+            Owner::Kept { keeper } => Some(keeper),
+            Owner::Us | Owner::Lender => None,
+        }
+    }
+
+    /// What keeps it: the memory is that one's from now on.
+    pub(crate) fn into_keeper(mut self) -> Option<Keeper> {
+        match std::mem::replace(&mut self.owner, Owner::Lender) {
+            Owner::Kept { keeper } => Some(keeper),
+            Owner::Us | Owner::Lender => None,
+        }
+    }
+
+    /// Lets later uses wait for all that is on `stream` now.
+    pub(crate) fn follow(&self, stream: &CudaStream) -> Result<()> {
+        let event = stream.record(false)?;
+        self.uses().note(&Use::Point(Arc::new(event)), Access::Write);
+        Ok(())
+    }
+
+    /// Lets later work of `stream` wait for all uses so far.
+    pub(crate) fn precede(&self, stream: &Arc<CudaStream>) -> Result<()> {
+        let _current = self.context.bind()?;
+        self.uses().precede(stream, Access::Write)
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Waits until all uses so far are over.
+    pub(crate) fn wait(&self) -> Result<()> {
+        let _current = self.context.bind()?;
+        self.uses().wait()
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -201,11 +280,14 @@ impl Drop for Allocation {
     /// synchronisation reports too.
     fn drop(&mut self) {
         let mut uses = std::mem::take(&mut *self.uses());
-        if !self.owned {
-            return;
-        }
         let Ok(_current) = self.context.bind() else { return };
-        let _ = if self.context.has_pools { self.free_in_order(&mut uses) } else { self.free_after_waiting(&mut uses) };
+        let _ = match &self.owner {
+            Owner::Lender => return,
+            // Its owner knows nothing of the streams that use it.
+            Owner::Kept { .. } => uses.wait(),
+            Owner::Us if self.context.has_pools => self.free_in_order(&mut uses),
+            Owner::Us => self.free_after_waiting(&mut uses),
+        };
     }
 }
 
@@ -228,12 +310,7 @@ impl Allocation {
     }
 
     fn free_after_waiting(&self, uses: &mut Uses) -> Result<()> {
-        for used in uses.all() {
-            match &used.by {
-                Use::Stream(stream) => stream.synchronize()?,
-                Use::Point(event) => event.synchronize()?,
-            }
-        }
+        uses.wait()?;
         // SAFETY: allocated by `cuMemAlloc`; every use is over.
         unsafe { call!(cuMemFree_v2(self.address)) }
     }

@@ -1,6 +1,6 @@
 //! NVIDIA GPUs, through the CUDA driver.
 //!
-//! cudarc's raw bindings only: its safe layer has neither clusters nor programmatic dependent launch, and its panics
+//! cudarc's raw bindings only (its own slices and streams come in and go out in `exchange`): its safe layer has neither clusters nor programmatic dependent launch, and its panics
 //! (a missing library, a missing symbol, the `Debug` of an error without a driver) must not reach users. Everything is
 //! therefore probed in [`driver`] before the first call. Work is ordered by [`memory`]'s record of which stream used
 //! what, so no one has to place events by hand.
@@ -17,6 +17,7 @@ mod stream;
 pub(crate) mod tensor_map;
 
 pub(crate) use context::Context;
+pub(crate) use driver::check;
 pub(crate) use function::Function;
 pub(crate) use memory::{Access, Allocation, order};
 pub(crate) use record::HostRecord;

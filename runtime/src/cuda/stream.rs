@@ -1,6 +1,7 @@
 //! Streams and events of a GPU.
 
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream};
 
@@ -13,6 +14,8 @@ pub(crate) struct CudaStream {
     context: &'static Context,
     handle: CUstream,
     owned: bool,
+    /// Keeps a stream of cudarc's alive.
+    _keeper: Option<Arc<cudarc::driver::CudaStream>>,
 }
 
 // SAFETY: the driver's functions may be called from any thread; the handle is only passed to them.
@@ -28,7 +31,7 @@ impl CudaStream {
         let mut handle = ptr::null_mut();
         // SAFETY: a valid place to write to; 0 is `CU_STREAM_DEFAULT`.
         unsafe { call!(cuStreamCreate(&raw mut handle, 0)) }?;
-        Ok(Self { context, handle, owned: true })
+        Ok(Self { context, handle, owned: true, _keeper: None })
     }
 
     /// Somebody else's stream.
@@ -36,7 +39,15 @@ impl CudaStream {
     /// # Safety
     /// It belongs to the context, and lives until this value is dropped.
     pub(crate) unsafe fn borrow(context: &'static Context, handle: CUstream) -> Self {
-        Self { context, handle, owned: false }
+        Self { context, handle, owned: false, _keeper: None }
+    }
+
+    /// A stream of cudarc's, if it is of the same context. (It may be the one that is another on every thread, so events
+    /// can't be recorded in it later.)
+    pub(crate) fn of_cudarc(context: &'static Context, stream: &Arc<cudarc::driver::CudaStream>) -> Option<Self> {
+        let handle = stream.cu_stream();
+        let of_context = context.is(stream.context().cu_ctx());
+        of_context.then(|| Self { context, handle, owned: false, _keeper: Some(Arc::clone(stream)) })
     }
 
     pub(crate) fn context(&self) -> &'static Context {

@@ -20,8 +20,6 @@ pub(crate) use library::Made;
 /// An NVRTC that is known to load.
 pub(crate) struct Nvrtc {
     pub(crate) path: PathBuf,
-    /// Size of the library file: distinguishes builds that report the same version.
-    pub(crate) file_bytes: u64,
     pub(crate) version: (u32, u32),
     library: OnceLock<Library>,
 }
@@ -42,8 +40,7 @@ impl Nvrtc {
 
     fn remembered_or_loaded(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok();
-        let file_bytes = file.as_ref().map_or(0, fs::Metadata::len);
-        let make = |version, library| Self { path: path.to_owned(), file_bytes, version, library };
+        let make = |version, library| Self { path: path.to_owned(), version, library };
         let memory = KernelCache::of_user().zip(file.and_then(|f| Some((f.len(), f.modified().ok()?))));
         let memory = memory.map(|(cache, (bytes, time))| (cache, key(path, bytes, time)));
         if let Some((cache, key)) = &memory

@@ -41,13 +41,19 @@ impl TensorMap {
             );
             return Err(Error::TensorMap { reason });
         }
+        // Nothing reads it.
+        if !map.tensor.has_memory() {
+            return Ok(Self([0; Self::BYTES]));
+        }
         match device.backend() {
             Backend::Cuda { context, .. } => Ok(Self(cuda::tensor_map::encode(context, map)?)),
             #[cfg(feature = "emulated")]
             Backend::Emulated(_) => Ok(Self(emulated)),
             #[cfg(not(feature = "emulated"))]
             Backend::Emulated(none) => match **none {},
-            Backend::Host => Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one")),
+            Backend::Host | Backend::Target(_) => {
+                Err(device.unsupported("copy by tensor maps", "use a GPU or an emulated one"))
+            }
         }
     }
 

@@ -9,7 +9,8 @@
 // A visitor has
 //   Visitor(parameters, work, column)       column: this lane's first, in the tile
 //   fetch(m) -> Fetched                     starts the loads for its columns of row m
-//   visit(m, row, accum, fetched)           computes and stores; `row` is m's place in the tile
+//   visit(m, row, accum, fetched)           computes and stores; `row` is m's place in the tile, `accum` has the lane's
+//                                           columns of every accumulator
 //   finish()                                reductions, by the whole block
 // The loads of the next row are started before the present row is computed: an element is always read before it is
 // written, because the lane that reads it is the lane that writes it.
@@ -61,11 +62,14 @@ struct Staging {
     }
 
     static __device__ __forceinline__ void read(const unsigned char* warp_memory, int row,
-                                                Accumulator (&accum)[W::V]) {
-        const int column = W::lane() % W::LANES * W::V;
-        const auto pack = *reinterpret_cast<const Pack<Accumulator, W::V>*>(warp_memory + offset(row, column));
+                                                Accumulator (&accum)[Config::ACCUMULATORS][W::V]) {
 #pragma unroll
-        for (int v = 0; v < W::V; ++v) accum[v] = pack.value[v];
+        for (int i = 0; i < Config::ACCUMULATORS; ++i) {
+            const int column = i * Parts<Config>::WIDTH + W::lane() % W::LANES * W::V;
+            const auto pack = *reinterpret_cast<const Pack<Accumulator, W::V>*>(warp_memory + offset(row, column));
+#pragma unroll
+            for (int v = 0; v < W::V; ++v) accum[i][v] = pack.value[v];
+        }
     }
 
     template <class Visitor>
@@ -83,7 +87,7 @@ struct Staging {
             // One copy of the visitor's code: unrolling it would only cost instruction cache.
 #pragma unroll 1
             for (int visit = 0; visit < VISITS; ++visit) {
-                Accumulator accum[W::V];
+                Accumulator accum[Config::ACCUMULATORS][W::V];
                 read(mine, visit * W::ROWS + W::lane() / W::LANES, accum);
                 const auto now = fetched;
                 const bool last = pass == Config::EPILOGUE_PASSES - 1 && visit == VISITS - 1;

@@ -10,8 +10,9 @@
 namespace epilogue::sm80 {
 
 // What every kernel of this family needs; the epilogue's own arguments follow it in the kernel's parameter.
+template <class Config>
 struct Common {
-    Operand a, b;
+    Operand a, b[Config::ACCUMULATORS];
     Problem problem;
     Line line;
     void* split_k_sums;
@@ -29,7 +30,7 @@ template <class Config, class Visitor, class Parameters, class FindWork, class C
 __device__ __forceinline__ void multiply(const Parameters& parameters, unsigned char* shared, FindWork find_work,
                                          Complete complete) {
     using Loop = Mainloop<Config>;
-    const Common& common = parameters.common;
+    const Common<Config>& common = parameters.common;
     const Problem& problem = common.problem;
 
     typename Loop::Accumulator acc[Loop::MI][Loop::NJ][2][2];
@@ -55,7 +56,7 @@ __device__ __forceinline__ void gemm(const Parameters& parameters) {
     using Sums = typename Loop::Accumulator[Loop::MI][Loop::NJ][2][2];
     using Reduction = SplitKReduction<Config>;
     extern __shared__ __align__(128) unsigned char shared[];
-    const Common& common = parameters.common;
+    const Common<Config>& common = parameters.common;
     if constexpr (Config::SPLIT_K == SplitK::Stream) {
         const StreamSchedule<Config> schedule{common.problem, common.line};
 #pragma unroll 1

@@ -17,32 +17,49 @@ struct Operand {
     index_t batch;
 };
 
-template <class Tile, int COPY_BYTES, int THREADS>
+// Of the tile's rows (K-major) or columns (MN-major), it fills those of one of PARTS operands that share them in runs of RUN
+// (scheduler.cuh, `Parts`); of an operand alone, all.
+template <class Tile, int COPY_BYTES, int THREADS, int PARTS = 1, int RUN = 1>
 class Loader {
     using Element = typename Tile::Element;
     static constexpr int SIZE = static_cast<int>(sizeof(Element));
     static constexpr bool ELEMENTWISE = COPY_BYTES == SIZE;
-    static constexpr int ROWS_PER_PASS = THREADS / Tile::CHUNKS;
-    static constexpr int PASSES = (Tile::ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
-    static constexpr bool EVEN = Tile::ROWS % ROWS_PER_PASS == 0;
-    static_assert(THREADS % Tile::CHUNKS == 0, "every thread keeps its chunk column");
+    static constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
+    static constexpr int ROWS = K_MAJOR ? Tile::ROWS / PARTS : Tile::ROWS;
+    static constexpr int CHUNKS = K_MAJOR ? Tile::CHUNKS : Tile::CHUNKS / PARTS;
+    static constexpr int ROWS_PER_PASS = THREADS / CHUNKS;
+    static constexpr int PASSES = (ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
+    static constexpr bool EVEN = ROWS % ROWS_PER_PASS == 0;
+    static constexpr int CHUNK_RUN = RUN / Tile::CHUNK_ELEMENTS;
+    static_assert(THREADS % CHUNKS == 0, "every thread keeps its chunk column");
+    static_assert(PARTS == 1 || K_MAJOR || RUN % Tile::CHUNK_ELEMENTS == 0, "a chunk is of one operand");
+    static_assert(PARTS == 1 || RUN % ROWS_PER_PASS == 0 || ROWS_PER_PASS % RUN == 0 || !K_MAJOR);
     static_assert(COPY_BYTES == 16 || COPY_BYTES == 8 || COPY_BYTES == 4 || ELEMENTWISE);
 
     const char* source;    // this thread's chunk in its first row, at the block of K that is next
     index_t row_step;      // bytes from a row of this thread to its next
     index_t block_step;    // bytes from a block of K to the next
     index_t element_step;  // bytes between neighbours in a row, where copies are of one element
-    int row;               // first row in the tile
-    int chunk;             // chunk column in the tile
+    int row;               // first row in the tile, counted among those of the operand
+    int chunk;             // chunk column in the tile, likewise
+    int place;             // where that row (K-major) or chunk (MN-major) is in the tile
     int outer_left;        // how much of M or N is left from this thread's first row (K-major) or chunk (MN-major)
 
   public:
-    // `outer`: where the tile begins along M or N; `extent`: the operand's M or N; `k`: the first k.
-    __device__ __forceinline__ Loader(const Operand& operand, int thread, int outer, int extent, int k, int batch) {
-        row = thread / Tile::CHUNKS;
-        chunk = thread % Tile::CHUNKS;
+    Loader() = default;
+
+    // `outer`: where the tile begins along M or N; `extent`: the operand's M or N; `k`: the first k; `part`: the operand's
+    // number among those that share the tile.
+    __device__ __forceinline__ Loader(const Operand& operand, int thread, int outer, int extent, int k, int batch,
+                                      int part = 0) {
+        row = thread / CHUNKS;
+        chunk = thread % CHUNKS;
+        if constexpr (K_MAJOR) {
+            place = in_tile<RUN>(row, part);
+        } else {
+            place = in_tile<CHUNK_RUN>(chunk, part);
+        }
         const int column = chunk * Tile::CHUNK_ELEMENTS;
-        constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
         const index_t first_outer = outer + (K_MAJOR ? row : column);
         const index_t first_k = k + (K_MAJOR ? column : row);
         source = static_cast<const char*>(operand.pointer) +
@@ -60,11 +77,11 @@ class Loader {
 #pragma unroll
         for (int pass = 0; pass < PASSES; ++pass) {
             const int r = row + pass * ROWS_PER_PASS;
-            if (EVEN || r < Tile::ROWS) {
+            if (EVEN || r < ROWS) {
                 // What is left of the chunk is the same in every row: it is counted once.
-                constexpr bool K_MAJOR = Tile::MAJOR == Major::K;
                 const bool inside = K_MAJOR ? outer_left > pass * ROWS_PER_PASS : k_left > r;
-                copy(shared + static_cast<u32>(Tile::offset(r, chunk)), source + pass * row_step,
+                const int to = K_MAJOR ? Tile::offset(place + step_in_tile(pass), chunk) : Tile::offset(r, place);
+                copy(shared + static_cast<u32>(to), source + pass * row_step,
                      K_MAJOR ? k_left - column : outer_left, inside);
             }
         }
@@ -72,6 +89,22 @@ class Loader {
     }
 
   private:
+    // Where the operand's row or chunk `i` is in the tile, of which it has runs of so many.
+    template <int OF>
+    static __device__ __forceinline__ int in_tile(int i, int part) {
+        if constexpr (PARTS == 1) {
+            return i;
+        } else {
+            return i / OF * (OF * PARTS) + part * OF + i % OF;
+        }
+    }
+
+    // How far the rows of a pass are, in the tile, from those of the first: a pass is of whole runs, or within one.
+    static __device__ __forceinline__ constexpr int step_in_tile(int pass) {
+        const int rows = pass * ROWS_PER_PASS;
+        return PARTS == 1 ? rows : rows / RUN * (RUN * PARTS) + rows % RUN;
+    }
+
     // How many of the `BYTES` bytes that begin at element `first` of a chunk are inside.
     template <int BYTES>
     static __device__ __forceinline__ int valid_bytes(int elements_left, int first) {

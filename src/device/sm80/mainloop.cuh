@@ -1,6 +1,6 @@
 // The product of one tile: a ring of STAGES blocks of K, filled by cp.async while earlier ones are multiplied.
 //
-//   stage s of shared memory:  [ A tile | B tile ]
+//   stage s of shared memory:  [ A tile | B tile ]          the tile of several B: scheduler.cuh, `Parts`
 //
 //   block kt:   wait until its copies have landed, barrier     (everyone's copies are visible; everyone is done with
 //               read the first fragments                        the block before, whose stage is refilled here)
@@ -14,6 +14,7 @@
 #pragma once
 #include "fragments_8bit.cuh"
 #include "loader.cuh"
+#include "scheduler.cuh"
 
 namespace epilogue::sm80 {
 
@@ -38,13 +39,23 @@ struct Mainloop {
     static_assert(STAGES >= 2 && STEPS >= 1 && Config::TILE_K % Multiply::STEP == 0);
     static_assert((MI & (MI - 1)) == 0 && (NJ & (NJ - 1)) == 0, "chunk indices are combined by XOR");
 
-    // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..) to `acc`. Ends with shared memory free for other use.
-    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Operand& a, const Operand& b,
-                                               int m, int n, int extent_m, int extent_n, int k_begin, int k_end,
-                                               int batch, int thread, u32 shared) {
+    using Of = Parts<Config>;
+    using BLoader = Loader<BTile, Config::B_COPY, THREADS, Of::PARTS, Of::WIDTH>;
+
+    // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..), of every B, to `acc`. Ends with shared memory free for other use.
+    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Operand& a,
+                                               const Operand (&b)[Config::ACCUMULATORS], int m, int n,
+                                               int extent_m, int extent_n, int k_begin, int k_end, int batch,
+                                               int thread, u32 shared) {
         const int lane = thread % 32, warp = thread / 32;
         Loader<ATile, Config::A_COPY, THREADS> a_loader(a, thread, m, extent_m, k_begin, batch);
-        Loader<BTile, Config::B_COPY, THREADS> b_loader(b, thread, n, extent_n, k_begin, batch);
+        BLoader b_loaders[Of::PARTS];
+#pragma unroll
+        for (int i = 0; i < Of::PARTS; ++i) {
+            // Of the part that nobody has, everything is outside.
+            const bool own = i < Of::COUNT;
+            b_loaders[i] = BLoader(b[own ? i : 0], thread, n, own ? extent_n : 0, k_begin, batch, i);
+        }
         const Multiply multiply(lane, warp / WARPS_N * Config::WARP_M, warp % WARPS_N * Config::WARP_N);
 
         const int blocks = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;
@@ -54,7 +65,8 @@ struct Mainloop {
         auto start_copy = [&](int block, u32 stage) {
             if (COPY_FIRST ? block < blocks : blocks > 0) {
                 a_loader.load(stage, k_left);
-                b_loader.load(stage + ATile::BYTES, k_left);
+#pragma unroll
+                for (int i = 0; i < Of::PARTS; ++i) b_loaders[i].load(stage + ATile::BYTES, k_left);
                 k_left -= Config::TILE_K;
             }
             copy_async_commit();  // also when empty: the count of groups is the count of blocks

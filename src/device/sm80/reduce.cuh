@@ -11,17 +11,17 @@
 
 namespace epilogue::sm80 {
 
-// How a warp's lanes walk its tile: V columns per lane, LANES lanes per row.
+// How a warp's lanes walk its part of the product: V columns per lane, LANES lanes per row.
 template <class Config>
 struct Walk {
-    static constexpr int TILE_M = Config::TILE_M, TILE_N = Config::TILE_N;
+    static constexpr int TILE_M = Config::TILE_M, TILE_N = Parts<Config>::COLUMNS;
     static constexpr int V = Config::VECTOR;
-    static constexpr int LANES = Config::WARP_N / V;
+    static constexpr int LANES = Parts<Config>::WIDTH / V;
     static constexpr int ROWS = 32 / LANES;
     static constexpr int WARPS_M = Config::TILE_M / Config::WARP_M;
     static constexpr int WARPS_N = Config::TILE_N / Config::WARP_N;
     static constexpr int THREADS = 32 * WARPS_M * WARPS_N;
-    static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0 && Config::WARP_N % V == 0);
+    static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0 && Parts<Config>::WIDTH % V == 0);
 
     static __device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
     static __device__ __forceinline__ void sync() { __syncthreads(); }
@@ -36,7 +36,7 @@ struct Walk {
     static __device__ __forceinline__ int warp_n() { return warp() % WARPS_N; }
     // This lane's first row and first column in the tile.
     static __device__ __forceinline__ int row() { return warp_m() * Config::WARP_M + lane() / LANES; }
-    static __device__ __forceinline__ int column() { return warp_n() * Config::WARP_N + lane() % LANES * V; }
+    static __device__ __forceinline__ int column() { return warp_n() * Parts<Config>::WIDTH + lane() % LANES * V; }
 };
 
 // One value for every row.
@@ -78,7 +78,7 @@ struct ColumnReduction : LineReduction<ColumnLines<Walk<Config>>, Walk<Config>, 
 #pragma unroll
         for (int v = 0; v < W::V; ++v) {
             const T sum = reduce_lanes<Op, W::LANES, 32>(value[v]);
-            if (W::lane() < W::LANES) this->shared()[W::warp_m() * Config::TILE_N + W::column() + v] = sum;
+            if (W::lane() < W::LANES) this->shared()[W::warp_m() * W::TILE_N + W::column() + v] = sum;
         }
     }
 };

@@ -29,6 +29,22 @@ struct Problem {
     int k_per_split;  // a multiple of TILE_K
 };
 
+// How the columns of a tile are shared among the accumulators of an element: the products of A and a B each. Every warp's
+// columns are cut into PARTS runs of WIDTH, one of each accumulator:
+//
+//   columns of the tile    [ warp 0: gate 0..W | up 0..W ]  [ warp 1: gate W..2W | up W..2W ]  ...        W = WIDTH
+//
+// so that a lane finds all accumulators of an element in its own warp. PARTS is a power of two, as the columns are; the part
+// that three accumulators leave is multiplied by zeros.
+template <class Config>
+struct Parts {
+    static constexpr int COUNT = Config::ACCUMULATORS;
+    static constexpr int PARTS = COUNT > 2 ? 4 : COUNT;
+    static constexpr int WIDTH = Config::WARP_N / PARTS;
+    static constexpr int COLUMNS = Config::TILE_N / PARTS;  // of the product, that a tile has
+    static_assert(COUNT >= 1 && COUNT <= 4 && WIDTH >= 8);
+};
+
 // Stream-K: the line of tiles that are cut along K.
 struct Line {
     u32 streamed;  // how many tiles
@@ -62,7 +78,7 @@ __device__ __forceinline__ Work work_of_tile(const Problem& problem, u32 tile) {
     work.tile_m = static_cast<int>(group * GROUP + in_group % rows);
     work.tile_n = static_cast<int>(in_group / rows);
     work.m = work.tile_m * Config::TILE_M;
-    work.n = work.tile_n * Config::TILE_N;
+    work.n = work.tile_n * Parts<Config>::COLUMNS;
     work.k_begin = 0;
     work.k_end = problem.k;
     return work;

@@ -59,6 +59,21 @@ struct Shape {
     static constexpr int BLOCKS = Config::WG_ROWS / 64;
     static constexpr int REGISTERS = Config::WG_COLUMNS / 2;
 
+    // What a tile has of each accumulator of an element, and a warpgroup of that: results. They share the instruction's
+    // columns,
+    //
+    //   columns of the tile   [ gate 0..W | up 0..W ]                                W = RESULT_COLUMNS
+    //
+    // and where SWAPPED, in turn, the blocks of 64 rows; so that a thread has all accumulators of an element.
+    static constexpr int COUNT = Config::ACCUMULATORS;
+    static constexpr int COUNT_ROWS = Config::SWAPPED ? COUNT : 1, COUNT_COLUMNS = Config::SWAPPED ? 1 : COUNT;
+    static constexpr int RESULT_ROWS = Config::MMA_ROWS / COUNT_ROWS;
+    static constexpr int RESULT_COLUMNS = Config::MMA_COLUMNS / COUNT_COLUMNS;
+    static constexpr int RESULT_BLOCKS = BLOCKS / COUNT_ROWS;
+    static constexpr int RESULT_REGISTERS = REGISTERS / COUNT_COLUMNS;
+    static_assert(COUNT == 1 || !Config::SPLIT_COLUMNS);
+    static_assert(BLOCKS % COUNT_ROWS == 0 && Config::MMA_COLUMNS % (8 * COUNT_COLUMNS) == 0);
+
     static constexpr int CLUSTER = Config::CLUSTER_M * Config::CLUSTER_N;
 
     static_assert(Config::WG_ROWS % 64 == 0 && Config::WG_COLUMNS % 8 == 0 && Config::WG_COLUMNS <= 256);
@@ -71,6 +86,9 @@ struct Shape {
     // Where a warpgroup of a team has its part of the tile.
     static __device__ __forceinline__ int first_row(int member) {
         return Config::SPLIT_COLUMNS ? 0 : member * Config::WG_ROWS;
+    }
+    static __device__ __forceinline__ int first_result_row(int member) {
+        return Config::SPLIT_COLUMNS ? 0 : member * (Config::WG_ROWS / COUNT_ROWS);
     }
     static __device__ __forceinline__ int first_column(int member) {
         return Config::SPLIT_COLUMNS ? member * Config::WG_COLUMNS : 0;

@@ -8,7 +8,8 @@
 // A visitor has
 //   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
 //   Visitor(parameters, work)                      before the product: starts the loads of what is kept in registers
-//   visit(accum, block, column, in_step, inputs, outputs)   a unit, whose MMA column in the tile and in the step are given
+//   visit(accum, block, column, in_step, inputs, outputs)   a unit of every accumulator, whose MMA column in the tile's
+//                                                  results and in the step are given
 //   finish_block(block), finish()                  reductions
 //   store_outputs(row, column, stage)              starts the copies of a step; by one thread
 // and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`, `fill_vectors`.
@@ -31,7 +32,7 @@ struct Epilogue {
     using L = Lanes<Config>;
     using Accumulator = typename Config::Accumulator;
     using Sums = Accumulator[S::BLOCKS][S::REGISTERS];
-    static constexpr int STEPS = Config::WG_COLUMNS / Config::STEP;  // of a block of 64 rows
+    static constexpr int STEPS = Config::WG_COLUMNS / S::COUNT_COLUMNS / Config::STEP;  // of a block of 64 rows
     // Steps whose code stands one after the other. Heavy epilogues go through it several times, each time with the next
     // accumulators in the registers of the first ones: their code, of every step by itself, is more than the instruction
     // caches hold, takes many seconds to compile and needs more registers.
@@ -75,7 +76,7 @@ struct Epilogue {
         if (L::lane() != 0) return;
         const u32 bytes = Visitor::input_bytes(needed);
 #pragma unroll 1
-        for (int step = 0; step < S::BLOCKS * STEPS; ++step) {
+        for (int step = 0; step < S::RESULT_BLOCKS * STEPS; ++step) {
             const int block = step / STEPS, column = step % STEPS * Config::STEP;
 #pragma unroll 1
             for (int member = 0; member < S::TEAM; ++member) {
@@ -84,7 +85,7 @@ struct Epilogue {
                 const u32 full = shared + C::AUX_FULL + 8 * place;
                 mbarrier_wait(shared + C::AUX_EMPTY + 8 * place, ring.parity ^ 1);
                 mbarrier_expect(full, bytes);
-                Visitor::load_inputs(parameters, needed, work, S::first_row(member) + 64 * block,
+                Visitor::load_inputs(parameters, needed, work, S::first_result_row(member) + 64 * block,
                                      S::first_column(member) + column, input_stage(consumer, ring.stage), full);
             }
             ring.advance();
@@ -172,6 +173,13 @@ struct Epilogue {
         }
     }
 
+    // Register `r` of accumulator `i` of a block of the results.
+    template <class AnySums>
+    static __device__ __forceinline__ auto& value(AnySums& acc, int i, int block, int r) {
+        const int row = Config::SWAPPED ? i : 0, column = Config::SWAPPED ? 0 : i;
+        return acc[block * S::COUNT_ROWS + row][column * S::RESULT_REGISTERS + r];
+    }
+
     // One step: a block's columns [column, column + STEP) of the warpgroup, whose accumulators are those of the columns
     // [place, place + STEP). Block and place are known when the loops are unrolled, as they must be: they name registers.
     static __device__ __forceinline__ void step(Visitor& visitor, const Sums& acc, int block, int place, int column,
@@ -187,9 +195,11 @@ struct Epilogue {
         const int inputs = input_stage(L::consumer(), state.inputs.stage);
 #pragma unroll
         for (int in_step = 0; in_step < Config::STEP; in_step += L::WIDTH) {
-            Accumulator accum[L::V];
+            Accumulator accum[S::COUNT][L::V];
 #pragma unroll
-            for (int v = 0; v < L::V; ++v) accum[v] = acc[block][(place + in_step) / 2 + v];
+            for (int i = 0; i < S::COUNT; ++i)
+#pragma unroll
+                for (int v = 0; v < L::V; ++v) accum[i][v] = value(acc, i, block, (place + in_step) / 2 + v);
             visitor.visit(accum, block, S::first_column(L::member()) + column + in_step, in_step, inputs, outputs);
         }
         if constexpr (Visitor::INPUTS) release_inputs(state, shared);
@@ -202,8 +212,8 @@ struct Epilogue {
             }
             warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage is complete, and everyone's writes fenced
             if (issues) {
-                visitor.store_outputs(S::first_row(L::member()) + 64 * block, S::first_column(L::member()) + column,
-                                      outputs);
+                visitor.store_outputs(S::first_result_row(L::member()) + 64 * block,
+                                      S::first_column(L::member()) + column, outputs);
                 store_commit();
             }
             state.output_stage = state.output_stage + 1 == Config::OUTPUT_STAGES ? 0 : state.output_stage + 1;
@@ -214,7 +224,7 @@ struct Epilogue {
     static __device__ __forceinline__ void run(Visitor& visitor, Sums& acc, State& state, u32 shared) {
         if constexpr (Visitor::VECTORS > 0) wait_for_vectors(state, shared);
 #pragma unroll
-        for (int block = 0; block < S::BLOCKS; ++block) {
+        for (int block = 0; block < S::RESULT_BLOCKS; ++block) {
 #pragma unroll 1
             for (int round = 0; round < Config::EPILOGUE_ROUNDS; ++round) {
                 const int first = round * IN_ROUND * Config::STEP;
@@ -222,8 +232,12 @@ struct Epilogue {
                 for (int i = 0; i < IN_ROUND; ++i)
                     step(visitor, acc, block, i * Config::STEP, first + i * Config::STEP, state, shared);
                 constexpr int DONE = IN_ROUND * Config::STEP / 2;
+                // Each accumulator's by itself.
 #pragma unroll
-                for (int r = 0; r < S::REGISTERS - DONE; ++r) acc[block][r] = acc[block][r + DONE];
+                for (int i = 0; i < S::COUNT; ++i)
+#pragma unroll
+                    for (int r = 0; r < S::RESULT_REGISTERS - DONE; ++r)
+                        value(acc, i, block, r) = value(acc, i, block, r + DONE);
             }
             visitor.finish_block(block);
         }

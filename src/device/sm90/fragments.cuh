@@ -20,7 +20,8 @@ struct Lanes {
     static constexpr int WIDTH = Config::STEP % 16 == 0 ? 16 : 8;
     static constexpr int V = WIDTH / 2;
     static constexpr int COLUMNS = WIDTH / 4;  // distinct columns of a lane: (j, c) is 2j + c
-    static_assert(Config::WG_COLUMNS % Config::STEP == 0 && Config::STEP % WIDTH == 0 && Config::STEP <= 64);
+    static_assert(Config::WG_COLUMNS / S::COUNT_COLUMNS % Config::STEP == 0 && Config::STEP % WIDTH == 0);
+    static_assert(Config::STEP <= 64);
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
     static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }  // of the warpgroup
@@ -32,9 +33,9 @@ struct Lanes {
     static __device__ __forceinline__ constexpr int half(int v) { return v / 2 % 2; }
     static __device__ __forceinline__ constexpr int column_index(int v) { return v / 4 * 2 + v % 2; }
 
-    // MMA row in the tile of a half of block `block`; MMA column of the unit's (j, c).
+    // MMA row in the tile's results of a half of block `block`; MMA column of the unit's (j, c).
     static __device__ __forceinline__ int row(int block, int half) {
-        return S::first_row(member()) + 64 * block + 16 * warp() + lane() / 4 + 8 * half;
+        return S::first_result_row(member()) + 64 * block + 16 * warp() + lane() / 4 + 8 * half;
     }
     static __device__ __forceinline__ int column(int unit_column, int column_index) {
         return unit_column + 8 * (column_index / 2) + 2 * (lane() % 4) + column_index % 2;
@@ -280,7 +281,7 @@ struct StagedVectors {
     using L = Lanes<Config>;
 
     static __device__ __forceinline__ int place(int team, int index) {
-        return Config::VECTOR_OFFSET + (team * COUNT + index) * Config::MMA_COLUMNS * 4;
+        return Config::VECTOR_OFFSET + (team * COUNT + index) * Shape<Config>::RESULT_COLUMNS * 4;
     }
 
     // Brings a tile's entries, those outside the vector as 0. By a warp.
@@ -290,7 +291,7 @@ struct StagedVectors {
         const int first = Config::SWAPPED ? work.m : work.n, length = Config::SWAPPED ? problem.m : problem.n;
         static_assert(sizeof(Entry) == 4);
         Entry* const to = reinterpret_cast<Entry*>(block_memory() + place(team, index));
-        for (int i = L::lane(); i < Config::MMA_COLUMNS; i += 32)
+        for (int i = L::lane(); i < Shape<Config>::RESULT_COLUMNS; i += 32)
             to[i] = needed ? widen<Entry>(epilogue::load(view, work.batch, first + i, length)) : Entry{};
     }
 

@@ -21,7 +21,7 @@ namespace epilogue::sm90 {
 // What every kernel of this family needs beside its tensor maps; the epilogue's own arguments follow it.
 struct Common {
     Problem problem;
-    int a_batched, b_batched;  // of maps[0] and maps[1]: 0 where all batches share it
+    int a_batched, b_batched;  // of A, maps[0], and bit by bit of every B, maps[1..]: 0 where all batches share it
     Deal deal;
     void* split_k_sums;
     u32* split_k_counters;
@@ -64,8 +64,7 @@ struct Gemm {
             if (L::lane() != 0 || common.problem.k == 0) return;
             typename Loop::Ring ring;
             for_each_unit(common, cluster.rank, [&](const Work& work, int) {
-                Loop::produce(ring, parameters.maps, work, common.a_batched ? work.batch : 0,
-                              common.b_batched ? work.batch : 0, cluster, shared);
+                Loop::produce(ring, parameters.maps, work, common.a_batched, common.b_batched, cluster, shared);
             });
             if constexpr (Config::DEPENDENT_LAUNCH) let_next_launch_start();
         } else if (warp == 1) {

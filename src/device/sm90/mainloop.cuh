@@ -59,29 +59,38 @@ struct ClusterPlace {
     }
 };
 
-// One operand's part of a stage: EXTENT rows (columns) of the tile, loaded by SHARERS blocks together.
-template <class Config, Major MAJOR, int EXTENT, int SHARERS, int STAGE_BYTES, Hint HINT>
+__device__ __forceinline__ constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// One operand's part of a stage: EXTENT rows (columns) of the tile, loaded by SHARERS blocks together. Of PARTS operands,
+// which share it in runs of RUN, every box is of one.
+template <class Config, Major MAJOR, int EXTENT, int PARTS, int RUN, int SHARERS, int STAGE_BYTES, Hint HINT>
 struct OperandStage {
-    static constexpr int BOX = MAJOR == Major::K ? EXTENT / SHARERS : 64;  // of the extent
+    static constexpr int BOX = MAJOR == Major::K ? common_divisor(RUN, EXTENT / SHARERS) : 64;  // of the extent
     static constexpr int BOXES = (EXTENT + BOX - 1) / BOX;
     static constexpr int BOX_BYTES = BOX * Config::TILE_K * Config::ELEMENT_BYTES;
     static_assert(MAJOR == Major::MN || (EXTENT % SHARERS == 0 && BOX % 8 == 0 && BOX <= 256));
     static_assert(MAJOR == Major::K || Config::ELEMENT_BYTES == 2, "wgmma takes only 16-bit types MN-major");
     static_assert(BOXES % SHARERS == 0 && BOXES * BOX_BYTES == STAGE_BYTES);
+    static_assert(PARTS == 1 || (RUN % BOX == 0 && EXTENT % (RUN * PARTS) == 0));
 
-    // This block's share, which is number `share`, of the rows from `first` on.
-    static __device__ __forceinline__ void load(u32 stage, const TensorMap& map, u32 full, int first, int k, int batch,
-                                                u32 share, unsigned short sharers) {
+    // This block's share, which is number `share`, of the rows from `first` on. `maps` are the operands'; bit i of `batched`
+    // is set where operand i is not shared by all batches.
+    static __device__ __forceinline__ void load(u32 stage, const TensorMap* maps, u32 full, int first, int k, int batched,
+                                                int batch, u32 share, unsigned short sharers) {
 #pragma unroll
         for (int i = 0; i < BOXES / SHARERS; ++i) {
             const int box = static_cast<int>(share) * (BOXES / SHARERS) + i;
             const u32 to = stage + box * BOX_BYTES;
-            const int at = first + box * BOX;
+            const int row = box * BOX;
+            const int part = PARTS == 1 ? 0 : row / RUN % PARTS;
+            const int at = first + (PARTS == 1 ? row : row / (RUN * PARTS) * RUN + row % RUN);
+            const TensorMap& map = maps[part];
+            const int z = batched >> part & 1 ? batch : 0;
             const int x = MAJOR == Major::K ? k : at, y = MAJOR == Major::K ? at : k;
             if constexpr (SHARERS > 1) {
-                load_box_multicast<HINT>(to, map, full, x, y, batch, sharers);
+                load_box_multicast<HINT>(to, map, full, x, y, z, sharers);
             } else {
-                load_box<HINT>(to, map, full, x, y, batch);
+                load_box<HINT>(to, map, full, x, y, z);
             }
         }
     }
@@ -94,10 +103,11 @@ struct Mainloop {
     using Cluster = ClusterPlace<Config>;
     using Accumulator = typename Config::Accumulator;
     using Ring = Place<Config::STAGES>;
-    using AStage = OperandStage<Config, Config::A_MAJOR, Config::MMA_ROWS, Config::CLUSTER_COLUMNS,
+    using AStage = OperandStage<Config, Config::A_MAJOR, Config::MMA_ROWS, S::COUNT_ROWS,
+                                S::COUNT_ROWS == 1 ? Config::MMA_ROWS : 64, Config::CLUSTER_COLUMNS,
                                 Config::A_STAGE_BYTES, Config::A_HINT>;
-    using BStage = OperandStage<Config, Config::B_MAJOR, Config::MMA_COLUMNS, Config::CLUSTER_ROWS,
-                                Config::B_STAGE_BYTES, Config::B_HINT>;
+    using BStage = OperandStage<Config, Config::B_MAJOR, Config::MMA_COLUMNS, S::COUNT_COLUMNS, S::RESULT_COLUMNS,
+                                Config::CLUSTER_ROWS, Config::B_STAGE_BYTES, Config::B_HINT>;
     static_assert(Config::PENDING == 0 || (Config::PENDING == 1 && !Config::PROMOTE));
     static_assert(Config::STAGE_TX_BYTES == Config::A_STAGE_BYTES + Config::B_STAGE_BYTES);
 
@@ -109,9 +119,14 @@ struct Mainloop {
         }
     }
 
-    // Loads all blocks of K of a tile. By one thread.
-    static __device__ __forceinline__ void produce(Ring& ring, const TensorMap* maps, const Work& work, int a_batch,
-                                                   int b_batch, const Cluster& cluster, u32 shared) {
+    // Loads all blocks of K of a tile; which of the operands are batched, as `Common` has it. By one thread.
+    static __device__ __forceinline__ void produce(Ring& ring, const TensorMap* maps, const Work& work, int a_batched,
+                                                   int b_batched, const Cluster& cluster, u32 shared) {
+        // The instruction's first operand is B where SWAPPED.
+        const TensorMap* const first = maps + (Config::SWAPPED ? 1 : 0);
+        const TensorMap* const second = maps + (Config::SWAPPED ? 0 : 1);
+        const int first_batched = Config::SWAPPED ? b_batched : a_batched;
+        const int second_batched = Config::SWAPPED ? a_batched : b_batched;
         const int row = Config::SWAPPED ? work.n : work.m, column = Config::SWAPPED ? work.m : work.n;
         const unsigned short same_row = cluster.same_row(), same_column = cluster.same_column();
         int k = work.k_begin;
@@ -120,10 +135,10 @@ struct Mainloop {
             const u32 empty = shared + C::EMPTY + 8 * ring.stage, full = shared + C::FULL + 8 * ring.stage;
             mbarrier_wait(empty, ring.parity ^ 1);
             mbarrier_expect(full, Config::STAGE_TX_BYTES);
-            AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, maps[0], full, row, k, a_batch,
-                         cluster.column, same_row);
-            BStage::load(shared + Config::B_OFFSET + ring.stage * Config::B_STAGE_BYTES, maps[1], full, column, k,
-                         b_batch, cluster.row, same_column);
+            AStage::load(shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES, first, full, row, k,
+                         first_batched, work.batch, cluster.column, same_row);
+            BStage::load(shared + Config::B_OFFSET + ring.stage * Config::B_STAGE_BYTES, second, full, column,
+                         k, second_batched, work.batch, cluster.row, same_column);
             k += Config::TILE_K;
             ring.advance();
         }

@@ -50,7 +50,8 @@ struct PerRow : LineReduction<typename Choose<Config::SWAPPED, ColumnLinesOf<Con
                               Walk<Config, PLACE>, Op, T, 0> {
     using W = Walk<Config, PLACE>;
     using L = Lanes<Config>;
-    static constexpr int BYTES = Shape<Config>::TEAMS * W::OF_ROW * Config::MMA_ROWS * static_cast<int>(sizeof(T));
+    using S = Shape<Config>;
+    static constexpr int BYTES = S::TEAMS * W::OF_ROW * S::RESULT_ROWS * static_cast<int>(sizeof(T));
     T value[2];
 
     __device__ __forceinline__ PerRow() { reset(); }
@@ -70,7 +71,7 @@ struct PerRow : LineReduction<typename Choose<Config::SWAPPED, ColumnLinesOf<Con
         for (int half = 0; half < 2; ++half) {
             const T sum = reduce_lanes<Op, 1, 4>(value[half]);
             const int part = Config::SPLIT_COLUMNS ? L::member() : 0;
-            if (L::lane() % 4 == 0) this->shared()[part * Config::MMA_ROWS + L::row(block, half)] = sum;
+            if (L::lane() % 4 == 0) this->shared()[part * S::RESULT_ROWS + L::row(block, half)] = sum;
         }
         reset();
     }
@@ -85,7 +86,8 @@ struct PerColumn
                     Walk<Config, PLACE>, Op, T, 0> {
     using W = Walk<Config, PLACE>;
     using L = Lanes<Config>;
-    static constexpr int BYTES = Shape<Config>::TEAMS * W::OF_COLUMN * Config::MMA_COLUMNS * static_cast<int>(sizeof(T));
+    using S = Shape<Config>;
+    static constexpr int BYTES = S::TEAMS * W::OF_COLUMN * S::RESULT_COLUMNS * static_cast<int>(sizeof(T));
 
     // Keeps one half of a lane's values and gives the other to the lane that differs in BIT.
     template <int BIT>
@@ -119,7 +121,7 @@ struct PerColumn
         }
         sum = reduce_lanes<Op, 4, 8>(sum);
         if (owns) {
-            T& place = this->shared()[W::part_of_column() * Config::MMA_COLUMNS + L::column(column, index)];
+            T& place = this->shared()[W::part_of_column() * S::RESULT_COLUMNS + L::column(column, index)];
             place = block == 0 ? sum : Op::combine(place, sum);
         }
     }

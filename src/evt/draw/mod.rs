@@ -156,6 +156,15 @@ const fn class_word(class: ShapeClass) -> &'static str {
     }
 }
 
+/// How many accumulators there are, and of which type.
+fn accumulators(tree: &ValidTree) -> String {
+    let element = tree.types().accumulator;
+    match tree.accumulators().len() {
+        1 => format!("accumulator {element}"),
+        count => format!("{count} accumulators {element}"),
+    }
+}
+
 fn value_box(tree: &ValidTree, id: ValueId) -> Box {
     let value = tree.value(id);
     let class = class_word(value.class);
@@ -166,7 +175,13 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
     };
     let name = value.user_name.map(str::to_owned);
     let (kind, what, ty) = match &value.kind {
-        ValueKind::Accum => (Kind::Accum, "accumulator".to_owned(), format!("{class} {}", tree.types().accumulator)),
+        ValueKind::Accum(i) => {
+            let what = match tree.accumulators().len() {
+                1 => "accumulator".to_owned(),
+                _ => format!("accumulator {}", i + 1),
+            };
+            (Kind::Accum, what, format!("{class} {}", tree.types().accumulator))
+        }
         ValueKind::Load(p) => (Kind::Load, "load".to_owned(), format!("{class} {}", tree.parameter(*p).element)),
         ValueKind::Broadcast(p) => {
             let parameter = tree.parameter(*p);

@@ -40,7 +40,7 @@ impl ValidTree {
         let widths: Vec<f64> = (0..graph.boxes.len()).map(|i| box_width(&graph, i)).collect();
         let layout = Layout::of(&graph, &widths);
         let types = self.types();
-        let title = format!("{}: A {}, B {}, accumulator {}", self.name(), types.a, types.b, types.accumulator);
+        let title = format!("{}: A {}, B {}, {}", self.name(), types.a, types.b, super::accumulators(self));
         let legend = legend(&graph);
         let width = layout.width.max(text_width(&title) * 1.2).max(legend.width) + 2.0 * MARGIN;
         let page = Page { left: (width - layout.width) / 2.0, top: MARGIN + TITLE + legend.height };

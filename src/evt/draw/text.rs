@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{output_box, value_box};
+use super::{accumulators, output_box, value_box};
 use crate::evt::{ValidTree, ValueId, ValueKind};
 
 impl fmt::Display for ValidTree {
@@ -10,11 +10,11 @@ impl fmt::Display for ValidTree {
         let types = self.types();
         writeln!(
             f,
-            "{}: A {}, B {}, accumulator {}, computed in {}",
+            "{}: A {}, B {}, {}, computed in {}",
             self.name,
             types.a,
             types.b,
-            types.accumulator,
+            accumulators(self),
             self.real()
         )?;
         let mut written = vec![false; self.values().len()];
@@ -23,7 +23,13 @@ impl fmt::Display for ValidTree {
             writeln!(f, "{} = {}: {}", output.name, label.what, label.ty)?;
             write_operands(f, self, &[(output.value, String::new())], &mut written)?;
         }
-        let unused: Vec<&str> = self.parameters().iter().filter(|p| p.value.is_none()).map(|p| p.name).collect();
+        let dead = self
+            .accumulators()
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| self.accumulators().len() > 1 && self.live_accumulators().all(|live| live != *i));
+        let unread = self.parameters().iter().filter(|p| p.value.is_none()).map(|p| p.name);
+        let unused: Vec<&str> = dead.map(|(_, name)| *name).chain(unread).collect();
         if !unused.is_empty() {
             writeln!(f, "not used: {}", unused.join(", "))?;
         }

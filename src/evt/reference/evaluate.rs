@@ -19,7 +19,7 @@ use crate::expr::{Op, Real};
 /// [`ReferenceError`] where arguments are missing or too small, or partials are asked for without a tile.
 pub fn evaluate(
     tree: &ValidTree,
-    product: &Product,
+    products: &[Product],
     arguments: &[Argument<'_>],
     options: Options,
 ) -> Result<Vec<Output>, ReferenceError> {
@@ -27,21 +27,35 @@ pub fn evaluate(
     if given != needed {
         return Err(ReferenceError::Arguments { given, needed });
     }
-    let needed = product.extent.len();
-    for given in [product.values.len(), product.errors.len()] {
-        if given != needed {
-            return Err(ReferenceError::Accumulator { given, needed });
+    let extent = extent(tree, products)?;
+    match tree.real() {
+        Real::F32 => Evaluator::<f64>::run(tree, extent, products, arguments, options),
+        Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, extent, products, arguments, options),
+    }
+}
+
+/// The extent that all products have.
+fn extent(tree: &ValidTree, products: &[Product]) -> Result<Extent, ReferenceError> {
+    let (given, needed) = (products.len(), tree.accumulators().len());
+    let Some(extent) = products.first().map(|product| product.extent).filter(|_| given == needed) else {
+        return Err(ReferenceError::Products { given, needed });
+    };
+    let needed = extent.len();
+    for product in products {
+        for given in [product.values.len(), product.errors.len(), product.extent.len()] {
+            if given != needed {
+                return Err(ReferenceError::Accumulator { given, needed });
+            }
         }
     }
-    match tree.real() {
-        Real::F32 => Evaluator::<f64>::run(tree, product, arguments, options),
-        Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, product, arguments, options),
-    }
+    Ok(extent)
 }
 
 struct Evaluator<'a, W> {
     tree: &'a ValidTree,
-    product: &'a Product,
+    extent: Extent,
+    /// One for each accumulator.
+    products: &'a [Product],
     arguments: &'a [Argument<'a>],
     options: Options,
     numbers: std::marker::PhantomData<W>,
@@ -50,12 +64,12 @@ struct Evaluator<'a, W> {
 impl<W: Wide> Evaluator<'_, W> {
     fn run(
         tree: &ValidTree,
-        product: &Product,
+        extent: Extent,
+        products: &[Product],
         arguments: &[Argument<'_>],
         options: Options,
     ) -> Result<Vec<Output>, ReferenceError> {
-        let this = Evaluator::<W> { tree, product, arguments, options, numbers: std::marker::PhantomData };
-        let extent = product.extent;
+        let this = Evaluator::<W> { tree, extent, products, arguments, options, numbers: std::marker::PhantomData };
         let mut sinks = Vec::new();
         for output in tree.outputs() {
             sinks.push(Sink::<W>::new(output, extent, options)?);
@@ -66,10 +80,9 @@ impl<W: Wide> Evaluator<'_, W> {
                 for n in 0..extent.n {
                     this.element([l, m, n], &mut cells)?;
                     for (output, sink) in tree.outputs().iter().zip(&mut sinks) {
-                        let pair = if tree.keeps_integers(output) {
-                            this.integer([l, m, n])
-                        } else {
-                            stored(&cells[output.value.index()])
+                        let pair = match tree.kept_integers(output) {
+                            Some(accumulator) => this.integer(accumulator, [l, m, n]),
+                            None => stored(&cells[output.value.index()]),
                         };
                         sink.take([l, m, n], pair);
                     }
@@ -83,7 +96,7 @@ impl<W: Wide> Evaluator<'_, W> {
 
     /// Computes stored vectors and scalars of a product without rows or columns.
     fn without_elements(&self, sinks: &mut [Sink<W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
-        let extent = self.product.extent;
+        let extent = self.extent;
         for (output, sink) in self.tree.outputs().iter().zip(sinks) {
             let (rows, columns) = match (output.kind, output.class) {
                 (OutputKind::Store, ShapeClass::RowVector) if extent.m == 0 => (1, extent.n),
@@ -120,7 +133,7 @@ impl<W: Wide> Evaluator<'_, W> {
             let slack = Slack { real: self.tree.real(), significand };
             let cell = match &value.kind {
                 _ if !wanted(value.class) => known(f64::NAN),
-                ValueKind::Accum => self.accum(index),
+                ValueKind::Accum(i) => self.accum(*i, index),
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,
                 ValueKind::Literal(x) => known(*x),
                 ValueKind::Integer(x) => Cell::Integer(Integer::known(*x)),
@@ -147,20 +160,20 @@ impl<W: Wide> Evaluator<'_, W> {
     }
 
     /// An accumulator, and how far a device's may be off.
-    fn sum(&self, [l, m, n]: [usize; 3]) -> (f64, f64) {
-        let Extent { m: rows, n: columns, .. } = self.product.extent;
-        let place = (l * rows + m) * columns + n;
-        (self.product.values[place], self.product.errors[place])
+    fn sum(&self, accumulator: usize, [l, m, n]: [usize; 3]) -> (f64, f64) {
+        let Extent { m: rows, n: columns, .. } = self.extent;
+        let (place, product) = ((l * rows + m) * columns + n, &self.products[accumulator]);
+        (product.values[place], product.errors[place])
     }
 
     /// An accumulator of integers as it is.
-    fn integer(&self, index: [usize; 3]) -> Pair<W> {
-        let (value, error) = self.sum(index);
+    fn integer(&self, accumulator: usize, index: [usize; 3]) -> Pair<W> {
+        let (value, error) = self.sum(accumulator, index);
         Pair { exact: W::from_f64(value), bounds: Bounds::around(value, error) }
     }
 
-    fn accum(&self, index: [usize; 3]) -> Cell<W> {
-        let (value, error) = self.sum(index);
+    fn accum(&self, accumulator: usize, index: [usize; 3]) -> Cell<W> {
+        let (value, error) = self.sum(accumulator, index);
         let real = self.tree.real();
         let converted = self.tree.types().accumulator != real.element();
         let in_real = |x: f64| if converted { round(real.element(), x) } else { x };
@@ -189,7 +202,7 @@ impl<W: Wide> Evaluator<'_, W> {
 
     /// Positions count from 0.
     fn position(&self, position: Position, [l, m, n]: [usize; 3]) -> Cell<W> {
-        let extent = self.product.extent;
+        let extent = self.extent;
         let value = match position {
             Position::Row => m,
             Position::Column => n,
@@ -256,7 +269,7 @@ mod tests {
         let tree = b.finish().validate(F32).unwrap();
         let product = Product::exact(EXTENT, vec![1.0, -2.0, 3.0, 4.0, 5.0, -6.0]);
         let options = Options { tile: Some((1, 2)), ..Options::default() };
-        let outputs = evaluate(&tree, &product, &[], options).unwrap();
+        let outputs = evaluate(&tree, std::slice::from_ref(&product), &[], options).unwrap();
         let values: Vec<_> = outputs.iter().map(|o| (o.shape.as_slice(), o.values.as_slice())).collect();
         assert_eq!(
             values,
@@ -273,7 +286,7 @@ mod tests {
             outputs.iter().all(|o| o.first_wrong(&o.values.iter().map(|x| x + 0.01).collect::<Vec<_>>()).is_some())
         );
         assert!(matches!(
-            evaluate(&tree, &product, &[], Options::default()),
+            evaluate(&tree, std::slice::from_ref(&product), &[], Options::default()),
             Err(ReferenceError::Tile { name: "row_partials" })
         ));
     }
@@ -293,7 +306,7 @@ mod tests {
         let extent = Extent { m: 2, n: 0, l: 1 };
         let bias = Array::packed(&[1.0, 2.0], ShapeClass::ColumnVector, extent, false);
         let outputs =
-            evaluate(&tree, &Product::exact(extent, vec![]), &[Argument::Array(bias)], Options::default()).unwrap();
+            evaluate(&tree, &[Product::exact(extent, vec![])], &[Argument::Array(bias)], Options::default()).unwrap();
         let values: Vec<_> = outputs.iter().map(|o| o.values.as_slice()).collect();
         assert_eq!(values, [&[f64::NEG_INFINITY; 2][..], &[0.0; 2], &[1.0; 2], &[2.0, 4.0]]);
     }
@@ -311,7 +324,9 @@ mod tests {
         let product = Product::exact(EXTENT, vec![1.0; 6]);
         let c = [f64::NAN, f64::INFINITY, 1.0, 2.0, 3.0, 4.0];
         let c = Argument::Array(Array::packed(&c, ShapeClass::Tensor, EXTENT, false));
-        let run = |beta: f64| evaluate(&tree, &product, &[c, Argument::Scalar(beta)], Options::default()).unwrap();
+        let run = |beta: f64| {
+            evaluate(&tree, std::slice::from_ref(&product), &[c, Argument::Scalar(beta)], Options::default()).unwrap()
+        };
         let zero = &run(0.0)[0];
         assert_eq!(zero.values, [1.0; 6]);
         assert!(zero.bounds[0].admit(1.0) && !zero.bounds[0].admit(f64::NAN));
@@ -334,7 +349,7 @@ mod tests {
         let tree = b.finish().validate(F32).unwrap();
         let values: Vec<f64> = (1..=600).map(|i| f64::from(i as f32 * 0.01)).collect();
         let extent = Extent { m: 1, n: values.len(), l: 1 };
-        let output = &evaluate(&tree, &Product::exact(extent, values.clone()), &[], Options::default()).unwrap()[0];
+        let output = &evaluate(&tree, &[Product::exact(extent, values.clone())], &[], Options::default()).unwrap()[0];
         #[expect(clippy::cast_possible_truncation)]
         let f32_results: Vec<f64> =
             values.iter().map(|&v| f64::from(crate::ops::exp(v as f32 * (1.0 / 3.0)) - 1.0)).collect();
@@ -356,7 +371,7 @@ mod tests {
         b.output("d", d, ShapeClass::Tensor, None);
         let tree = b.finish().validate(F32).unwrap();
         let extent = Extent { m: 1, n: 2, l: 1 };
-        let output = &evaluate(&tree, &Product::exact(extent, vec![3.0, 3.1]), &[], Options::default()).unwrap()[0];
+        let output = &evaluate(&tree, &[Product::exact(extent, vec![3.0, 3.1])], &[], Options::default()).unwrap()[0];
         assert!(output.bounds[0].admit(10.0) && output.bounds[0].admit(3.0));
         assert!(output.bounds[1].admit(10.0) && !output.bounds[1].admit(f64::from(3.1f32)));
     }

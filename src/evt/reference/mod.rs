@@ -168,6 +168,14 @@ pub enum ReferenceError {
         /// Batch, row and column.
         index: [usize; 3],
     },
+    /// Another number of products than accumulators.
+    #[error("{given} products for {needed} accumulators; give one for each, all of one extent")]
+    Products {
+        /// Products given.
+        given: usize,
+        /// Accumulators of the tree.
+        needed: usize,
+    },
     /// Another number of accumulators than the extent has elements.
     #[error("{given} accumulators for {needed} elements")]
     Accumulator {

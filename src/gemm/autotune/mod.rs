@@ -5,13 +5,15 @@ mod store;
 
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Event, Stream};
+use epilogue_runtime::{Device, DeviceKind, Event, Stream};
 
 use self::race::Pace;
 pub(crate) use self::store::{Found, Store, subject};
+use super::bundled::may_run;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
-use super::problem::Error;
+use super::problem::{Error, Left, Right};
+use super::remembered::Remembered;
 use super::run::plan::Plan;
 use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
@@ -26,8 +28,13 @@ impl<E> Gemm<E> {
     /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
     ///
     /// # Errors
-    /// [`Error::NoClock`] on an emulated device; what [`run`](Self::run) fails with.
-    pub fn autotune<'a>(&self, a: &DeviceTensor, b: &DeviceTensor, arguments: E::Arguments<'a>) -> Result<Self, Error>
+    /// [`Error::NoClock`] on an emulated device and a bundle's target; what [`run`](Self::run) fails with.
+    pub fn autotune<'a, 'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<Self, Error>
     where
         E: Epilogue,
     {
@@ -38,17 +45,18 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// As [`autotune`](Self::autotune).
-    pub fn autotune_arguments(
+    pub fn autotune_arguments<'l, 'r>(
         &self,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
         arguments: &mut [Argument<'_>],
     ) -> Result<Self, Error> {
+        let (a, b) = (a.into(), b.into());
         let plan = self.inner();
         let stream = plan.device.default_stream();
         let gpu = match (&plan.choice.kind, plan.device.kind()) {
             (Chosen::Gpu(gpu), DeviceKind::Cuda { .. }) if !gpu.asked => gpu,
-            (_, DeviceKind::Emulated { .. }) => {
+            (_, DeviceKind::Emulated { .. } | DeviceKind::Target { .. }) => {
                 return Err(Error::NoClock { device: plan.device.to_string() });
             }
             _ => {
@@ -56,14 +64,20 @@ impl<E> Gemm<E> {
                 return Ok(self.clone());
             }
         };
-        let shortlist = plan.choice.shortlist();
+        let mut shortlist = plan.choice.shortlist();
+        if !plan.device.bundles().is_empty() {
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.tree, &candidate.key));
+            if shortlist.is_empty() {
+                shortlist.push(gpu.chosen.clone());
+            }
+        }
         let before = updated_in_place(plan, arguments)?;
         let plans = shortlist
             .iter()
             .map(|candidate| Ok(Gemm::of(plan.with(gpu.as_measured(candidate.clone(), Tuning::None))?)))
             .collect::<Result<Vec<Self>, Error>>()?;
         let times = race::race(plans.len(), &Pace::default(), |contender, runs| {
-            time(&plans[contender], &stream, [a, b], arguments, runs)
+            time(&plans[contender], &stream, (a, &b), arguments, runs)
         })?;
         let (winner, microseconds) =
             race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
@@ -71,6 +85,8 @@ impl<E> Gemm<E> {
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
             // The store only saves time; a plan that is not found is chosen by the model.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
+            // What was planned before was chosen without it.
+            plan.device.kept::<Remembered>().clear();
         }
         let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
         let tuned = Gemm::of(plan.with(measured)?);
@@ -109,14 +125,14 @@ fn clear_cache(device: &Device) {
 fn time<E>(
     gemm: &Gemm<E>,
     stream: &Stream,
-    [a, b]: [&DeviceTensor; 2],
+    (a, b): (Left<'_>, &Right<'_>),
     arguments: &[Argument<'_>],
     runs: u32,
 ) -> Result<f64, Error> {
     clear_cache(gemm.device());
     let start: Event = stream.record()?;
     for _ in 0..runs {
-        gemm.run_arguments(stream, a, b, arguments)?;
+        gemm.run_arguments(stream, a, b.clone(), arguments)?;
     }
     let end = stream.record()?;
     Ok(f64::from(start.elapsed_ms(&end)?) * 1e3 / f64::from(runs.max(1)))

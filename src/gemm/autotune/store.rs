@@ -26,7 +26,8 @@ pub(crate) struct Subject {
 /// The subject of a plan; `None` for a device that is no GPU, where nothing is measured.
 /// Nor is there one without a compiler, which would have to make the kernel.
 pub(crate) fn subject(device: &Device, tree: &ValidTree, problem: &Problem, settings: Settings) -> Option<Subject> {
-    if !matches!(device.kind(), DeviceKind::Cuda { .. }) {
+    // What a bundle holds is chosen without what is on this machine's disk.
+    if !matches!(device.kind(), DeviceKind::Cuda { .. }) || !device.bundles().is_empty() {
         return None;
     }
     let properties = device.properties();

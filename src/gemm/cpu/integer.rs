@@ -19,7 +19,7 @@ impl<U: bytemuck::Zeroable + Copy> Bank<U> {
             Place::Column(i) => &self.columns[i][..length],
             Place::Block(i) => &self.blocks[i][..length],
             // No integer, and no truth value.
-            Place::Accum => &[],
+            Place::Accum(_) => &[],
         }
     }
 

@@ -15,8 +15,8 @@ pub(super) type Id = usize;
 /// How a value is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind<T> {
-    /// The accumulator.
-    Accum,
+    /// An accumulator.
+    Accum(usize),
     /// A parameter read from memory.
     Parameter(ParameterId),
     /// A number.
@@ -41,7 +41,7 @@ impl<T: Copy> Kind<T> {
     /// The values this one reads.
     pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => {
+            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => {
                 smallvec::smallvec![]
             }
             Self::Unary(_, x) | Self::Round(_, x) | Self::ToReal(x) => smallvec::smallvec![x],
@@ -52,7 +52,7 @@ impl<T: Copy> Kind<T> {
 
     fn map(self, f: impl Fn(Id) -> Id) -> Self {
         match self {
-            Self::Accum | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => self,
+            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => self,
             Self::ToReal(x) => Self::ToReal(f(x)),
             Self::Unary(op, x) => Self::Unary(op, f(x)),
             Self::Round(element, x) => Self::Round(element, f(x)),
@@ -86,7 +86,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     for value in tree.values() {
         let at = |id: &crate::evt::ValueId| became[id.index()];
         let id = match &value.kind {
-            ValueKind::Accum => builder.push(Kind::Accum, ShapeClass::Tensor),
+            ValueKind::Accum(i) => builder.push(Kind::Accum(*i), ShapeClass::Tensor),
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
             ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), ShapeClass::Scalar),
             ValueKind::Position(position) => builder.push_integer(Kind::Position(*position), value.class),
@@ -251,12 +251,23 @@ fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
         // Not of constants.
-        Kind::Accum | Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::ToReal(_) => {}
+        Kind::Accum(_) | Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::ToReal(_) => {}
     }
     to[0]
 }
 
 impl<T: Copy> Lowered<T> {
+    /// The accumulators that it reads, in order.
+    pub(super) fn accumulators(&self) -> Vec<usize> {
+        let read = self.values.iter().filter_map(|value| match value.kind {
+            Kind::Accum(i) => Some(i),
+            _ => None,
+        });
+        let mut read: Vec<usize> = read.collect();
+        read.sort_unstable();
+        read
+    }
+
     fn without_unused(self) -> Self {
         let mut used = vec![false; self.values.len()];
         self.outputs.iter().for_each(|&id| used[id] = true);

@@ -67,13 +67,13 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
 /// Arguments of most runs: lists of so many are no memory of their own.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for a product; partial reductions have its extents.
-pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize) -> TileShape {
-    TileShape::choose(Extents { batch, m, n, k })
+/// The tile that the CPU device chooses for so many products of one A; partial reductions have its extents.
+pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulators: usize) -> TileShape {
+    TileShape::choose(Extents { batch, m, n, k }, accumulators)
 }
 
-/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by `b` (`[K, N]` or `[L, K, N]`) and runs the epilogue, with partial
-/// reductions over tiles of `tile`.
+/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`), of which there is one for each
+/// accumulator, and runs the epilogue, with partial reductions over tiles of `tile`.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], have been checked: their number, devices, shapes
 /// (each that of its class, or with a batch axis in front), element types, and that no output overlaps another or
@@ -85,11 +85,12 @@ pub(crate) fn execute(
     programs: &Programs,
     tree: &ValidTree,
     a: &DeviceTensor,
-    b: &DeviceTensor,
+    all_b: &[&DeviceTensor],
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
-    let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a, b];
+    let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a];
+    reads.extend_from_slice(all_b);
     let mut writes: SmallVec<[&DeviceTensor; FEW]> = SmallVec::new();
     let mut scalars: SmallVec<[f64; FEW]> = smallvec![0.0; arguments.len()];
     for (argument, scalar) in arguments.iter().zip(&mut scalars) {
@@ -101,16 +102,14 @@ pub(crate) fn execute(
     }
     // Held until the last tile is done.
     let access = HostAccess::lock(&reads, &writes)?;
-    let (a_shape, b_shape) = (a.shape(), b.shape());
-    let batch_of = |shape: &[usize]| if shape.len() == 3 { shape[0] } else { 1 };
-    let extents = Extents {
-        batch: if a_shape.len() == 3 { batch_of(a_shape) } else { batch_of(b_shape) },
-        m: a_shape[a_shape.len() - 2],
-        n: b_shape[b_shape.len() - 1],
-        k: a_shape[a_shape.len() - 1],
-    };
-    let accumulation = accumulation(a.element_type(), b.element_type())?;
-    let product = Product { extents, a: view(a, 2), b: view(b, 2), accumulation };
+    let batch = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3).map_or(1, |x| x.shape()[0]);
+    let a_shape = a.shape();
+    let [m, k] = [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
+    let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
+    let extents = Extents { batch, m, n, k };
+    let accumulation = accumulation(tree.types().a, tree.types().b)?;
+    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation });
+    let products: SmallVec<[Product; 2]> = products.collect();
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
     let of_argument = |index: usize, rank: usize| match &arguments[index] {
@@ -133,7 +132,7 @@ pub(crate) fn execute(
         })
         .collect();
     let compiled = programs.get(tree, &scalars);
-    let run = Run { tree, product, parameters, outputs, tile };
+    let run = Run { tree, extents, products, parameters, outputs, tile };
     match &compiled.program {
         Typed::F32(prepared) => run.all_tiles(prepared),
         Typed::F64(prepared) => run.all_tiles(prepared),
@@ -166,7 +165,9 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 /// One product with everything it needs, its memory locked.
 struct Run<'a> {
     tree: &'a ValidTree,
-    product: Product,
+    extents: Extents,
+    /// By accumulator.
+    products: SmallVec<[Product; 2]>,
     parameters: SmallVec<[View; FEW]>,
     outputs: SmallVec<[View; FEW]>,
     /// The tile of partial reductions.
@@ -176,9 +177,9 @@ struct Run<'a> {
 impl Run<'_> {
     fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
         let program = &prepared.program;
-        let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.product.extents);
+        let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.extents);
         let bound = Bound { tree: self.tree, program, parameters, outputs, extents };
-        let tiles = Tiles::within(self.product.extents, self.tile);
+        let tiles = Tiles::within(self.extents, self.tile);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
         let work = || {
@@ -194,10 +195,10 @@ impl Run<'_> {
                 // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach
                 // every element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
                 let partial = unsafe {
-                    if program.reads_accum {
-                        self.product.tile(&tile, panels, &mut frame.accum);
+                    for &i in &program.accumulators {
+                        self.products[i].tile(i, &tile, panels, &mut frame.accums[i]);
                     }
-                    bound.run(&tile, frame, panels.sums())
+                    bound.run(&tile, frame, |i| panels.sums(i))
                 };
                 if !partial.is_empty() {
                     partials.push((index, partial));
@@ -206,7 +207,7 @@ impl Run<'_> {
             prepared.keep(worker);
             lock(&finished).append(&mut partials);
         };
-        let workers = if self.product.extents.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
+        let workers = if self.extents.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
         if workers > 1 {
             parallel::run(|| (0..workers).into_par_iter().with_max_len(1).for_each(|_| work()));
         } else {
@@ -224,7 +225,7 @@ impl Run<'_> {
     fn finish<'p, T: Arithmetic>(&self, part: &TileReduction, parts: impl Iterator<Item = (Tile, &'p [f64])>) {
         let output = &self.tree.outputs()[part.output];
         let OutputKind::Reduce(reduction) = output.kind else { return };
-        let extents = self.product.extents;
+        let extents = self.extents;
         let partial = reduction.form == Form::Partial;
         let (entries, across, step) = match reduction.axis {
             Axis::Row => (extents.m, extents.n, self.tile.n),

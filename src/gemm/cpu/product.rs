@@ -110,13 +110,15 @@ pub(super) struct Panels {
     wide: PanelPair<f64>,
     /// Products of a tile that are not accumulated in the arithmetic type.
     narrow_tile: Vec<f32>,
-    wide_tile: Vec<f64>,
+    /// By accumulator.
+    wide_tiles: Vec<Vec<f64>>,
 }
 
 impl Panels {
-    /// The tile's sums where integers were multiplied, which are exact; what they mean elsewhere is not said.
-    pub(super) fn sums(&self) -> &[f64] {
-        &self.wide_tile
+    /// The tile's sums of an accumulator where integers were multiplied, which are exact; what they mean elsewhere is not
+    /// said.
+    pub(super) fn sums(&self, accumulator: usize) -> &[f64] {
+        self.wide_tiles.get(accumulator).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -129,13 +131,21 @@ struct PanelPair<C> {
 }
 
 impl Product {
-    /// Writes the tile's accumulators to `to`, row by row.
+    /// Writes the tile's accumulators, the `accumulator`th of its element's, to `to`, row by row.
     ///
     /// # Safety
     /// The views must reach every element of the tile's rows of A and columns of B, and nobody may write them
     /// meanwhile.
-    pub(super) unsafe fn tile<T: Arithmetic>(&self, tile: &Tile, panels: &mut Panels, to: &mut [T]) {
-        let Panels { narrow, wide, narrow_tile, wide_tile } = panels;
+    pub(super) unsafe fn tile<T: Arithmetic>(
+        &self,
+        accumulator: usize,
+        tile: &Tile,
+        panels: &mut Panels,
+        to: &mut [T],
+    ) {
+        let Panels { narrow, wide, narrow_tile, wide_tiles } = panels;
+        wide_tiles.resize_with(wide_tiles.len().max(accumulator + 1), Vec::new);
+        let wide_tile = &mut wide_tiles[accumulator];
         let length = tile.rows.len() * tile.columns.len();
         let to = &mut to[..length];
         match self.accumulation {

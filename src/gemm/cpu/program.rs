@@ -42,8 +42,8 @@ pub(super) struct Program<T> {
     /// Once per block; the registers count those of `spread`.
     pub(super) block: Section,
     pub(super) reductions: Vec<TileReduction>,
-    /// Whether any step reads the accumulator.
-    pub(super) reads_accum: bool,
+    /// The accumulators that steps read.
+    pub(super) accumulators: Vec<usize>,
     /// Whether any value is an integer.
     pub(super) has_integers: bool,
 }
@@ -63,7 +63,7 @@ impl<T: Arithmetic> Program<T> {
                 spread: Section::default(),
                 block: Section::default(),
                 reductions: Vec::new(),
-                reads_accum: lowered.values.iter().any(|value| value.kind == Kind::Accum),
+                accumulators: lowered.accumulators(),
                 has_integers: lowered.values.iter().any(|value| value.integer),
             },
         };
@@ -167,7 +167,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         let value = self.lowered.values[id];
         let class = value.class;
         match value.kind {
-            Kind::Accum => Place::Accum,
+            Kind::Accum(i) => Place::Accum(i),
             Kind::Constant(_) => self.place(id),
             Kind::Integer(value) => self.emit(class, |to| Step::Integer(IntegerStep::Constant { to, value })),
             Kind::Position(position) => self.emit(class, |to| Step::Integer(IntegerStep::Position { to, position })),
@@ -223,7 +223,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
             ShapeClass::Scalar => true,
             ShapeClass::RowVector => matches!(place, Place::Row(_)),
             ShapeClass::ColumnVector => matches!(place, Place::Column(_)),
-            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum),
+            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum(_)),
         };
         if fits {
             return place;
@@ -259,22 +259,24 @@ impl<T: Arithmetic> Compiler<'_, T> {
 
     /// The stores come after every load, so that an output may overwrite what is read.
     fn stores(&mut self, tree: &ValidTree) {
-        let (sums, values): (Vec<_>, Vec<_>) = tree.stores().partition(|(_, valid)| tree.keeps_integers(valid));
-        let stores: Vec<(ShapeClass, Step)> = values
-            .into_iter()
-            .map(|(output, valid)| {
-                let id = self.lowered.outputs[output];
-                let (place, integer) = (self.value(id), self.lowered.values[id].integer);
-                let x = self.full(place, valid.class, integer);
-                let store =
-                    if integer { Step::Integer(IntegerStep::Store { output, x }) } else { Step::Store { output, x } };
-                (valid.class, store)
-            })
-            .collect();
+        let mut sums = Vec::new();
+        let mut stores = Vec::new();
+        for (output, valid) in tree.stores() {
+            if let Some(accumulator) = tree.kept_integers(valid) {
+                sums.push(Step::StoreSums { output, accumulator });
+                continue;
+            }
+            let id = self.lowered.outputs[output];
+            let (place, integer) = (self.value(id), self.lowered.values[id].integer);
+            let x = self.full(place, valid.class, integer);
+            let store =
+                if integer { Step::Integer(IntegerStep::Store { output, x }) } else { Step::Store { output, x } };
+            stores.push((valid.class, store));
+        }
         for (class, store) in stores {
             self.section(class).steps.push(store);
         }
-        self.program.block.steps.extend(sums.into_iter().map(|(output, _)| Step::StoreSums { output }));
+        self.program.block.steps.extend(sums);
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) enum Place {
     Column(usize),
     /// A value for every element of the block.
     Block(usize),
-    /// The accumulators of the block.
-    Accum,
+    /// The block's values of an accumulator.
+    Accum(usize),
 }
 
 /// One step. Its result goes to a register of the section that it is in.
@@ -66,6 +66,7 @@ pub(super) enum Step {
     /// Stores the sums of a product of integers as they are.
     StoreSums {
         output: usize,
+        accumulator: usize,
     },
     /// What reads or gives integers, which have registers of their own, numbered with the others.
     Integer(IntegerStep),

@@ -24,8 +24,9 @@ pub(super) struct Bound<'a, T> {
 /// A thread's registers.
 #[derive(Debug)]
 pub(super) struct Frame<T> {
-    /// The tile's accumulators, row by row, then room to read a block past them.
-    pub(super) accum: Vec<T>,
+    /// The tile's values of every accumulator, row by row, then room to read a block past them; none of those that nothing
+    /// reads.
+    pub(super) accums: Vec<Vec<T>>,
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
     pub(super) integers: Bank<i64>,
@@ -65,7 +66,7 @@ impl<U: Copy> Bank<U> {
             Place::Column(i) => {
                 rows.zip(&self.columns[i][block.first..]).for_each(|(row, &value)| row.fill(value));
             }
-            Place::Block(_) | Place::Accum => debug_assert!(false, "{x:?} is a block already"),
+            Place::Block(_) | Place::Accum(_) => debug_assert!(false, "{x:?} is a block already"),
         }
     }
 }
@@ -75,8 +76,9 @@ impl<T: Arithmetic> Frame<T> {
         let mut numbers = Bank::new(program, shape, T::ZERO);
         numbers.singles[..program.constants.len()].copy_from_slice(&program.constants);
         let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
-        let accum = if program.reads_accum { shape.m * shape.n + STRIP } else { 0 };
-        Self { accum: vec![T::ZERO; accum], numbers, integers }
+        let mut accums = vec![Vec::new(); program.accumulators.last().map_or(0, |last| last + 1)];
+        program.accumulators.iter().for_each(|i| accums[*i] = vec![T::ZERO; shape.m * shape.n + STRIP]);
+        Self { accums, numbers, integers }
     }
 }
 
@@ -129,13 +131,18 @@ impl Over<'_> {
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
-    /// Runs the epilogue over a tile whose accumulators are in the frame, and are `sums` where integers were multiplied;
-    /// gives the tile's part of every reduction.
+    /// Runs the epilogue over a tile whose accumulators are in the frame, and are those of `sums` where integers were
+    /// multiplied; gives the tile's part of every reduction.
     ///
     /// # Safety
     /// The views must reach every element of the tile, outputs must be written by nobody else meanwhile, and no two
     /// tiles may share an element of an output (vectors and scalars are stored by the first tile of theirs alone).
-    pub(super) unsafe fn run(&self, tile: &Tile, frame: &mut Frame<T>, sums: &[f64]) -> Vec<Vec<f64>> {
+    pub(super) unsafe fn run<'s>(
+        &self,
+        tile: &Tile,
+        frame: &mut Frame<T>,
+        sums: impl Fn(usize) -> &'s [f64],
+    ) -> Vec<Vec<f64>> {
         let (height, width) = (tile.rows.len(), tile.columns.len());
         for step in &self.program.singles.steps {
             // SAFETY: the caller's promise.
@@ -166,8 +173,8 @@ impl<T: Arithmetic> Bound<'_, T> {
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
-                if let Step::StoreSums { output } = *step {
-                    let sums = &sums[block.first * width..][..block.len()];
+                if let Step::StoreSums { output, accumulator } = *step {
+                    let sums = &sums(accumulator)[block.first * width..][..block.len()];
                     // SAFETY: the caller's promise.
                     unsafe { store_block(&self.outputs[output], tile, &block, sums) };
                     continue;
@@ -210,7 +217,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let singles = &mut frame.numbers.singles;
         let value = |place: Place, singles: &[T]| match place {
             Place::Single(i) => [singles[i]],
-            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum => [T::ZERO],
+            Place::Row(_) | Place::Column(_) | Place::Block(_) | Place::Accum(_) => [T::ZERO],
         };
         let mut result = [T::ZERO];
         let to = match step {
@@ -270,7 +277,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             match place {
                 Place::Single(i) => &raw const singles[i..=i],
                 Place::Row(i) | Place::Column(i) => &raw const registers[i][..length],
-                Place::Block(_) | Place::Accum => &raw const singles[..0],
+                Place::Block(_) | Place::Accum(_) => &raw const singles[..0],
             }
         };
         // The register written is taken out, so operands are never it: `allocate` and `emit` give every step a new one.
@@ -370,7 +377,7 @@ impl<T: Arithmetic> Frame<T> {
         match place {
             Place::Single(i) => &self.numbers.singles[i..=i],
             Place::Block(i) => &self.numbers.blocks[i][..length],
-            Place::Accum => &self.accum[block.first * block.width..][..length],
+            Place::Accum(i) => &self.accums[i][block.first * block.width..][..length],
             // Spread before they get here.
             Place::Row(_) | Place::Column(_) => &[],
         }

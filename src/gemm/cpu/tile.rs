@@ -49,15 +49,17 @@ const SHAPES: [TileShape; 5] = [
 const PLENTY: usize = 16;
 
 impl TileShape {
-    /// The tile for a product. It depends on the extents alone, never on the number of threads, so that results don't
+    /// The tile for so many products of one A. It depends on the extents alone, never on the number of threads, so that results don't
     /// either.
-    pub(crate) fn choose(extents: Extents) -> Self {
+    pub(crate) fn choose(extents: Extents, accumulators: usize) -> Self {
         // A single row is as fast as B is read, and long pieces of its rows are read faster.
         if extents.m == 1 && extents.n >= 8 * STRIP {
             return Self { m: 1, n: STRIP };
         }
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
-        SHAPES.iter().find(plenty).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
+        // Those of all accumulators together are to stay in a core's second-level cache.
+        let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
+        SHAPES.iter().filter(fits).find(plenty).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
     }
 
     /// The tile to compute with when per-tile partials of `self` are asked for: its extents divide those of `self`.
@@ -127,7 +129,7 @@ mod tests {
     fn tiles_cover_the_output_once() {
         for (batch, m, n) in [(1, 1, 1), (2, 300, 70), (3, 64, 513), (1, 1023, 1031)] {
             let extents = Extents { batch, m, n, k: 1 };
-            let tiles = Tiles::new(extents, TileShape::choose(extents));
+            let tiles = Tiles::new(extents, TileShape::choose(extents, 1));
             let mut seen = vec![0u8; batch * m * n];
             for tile in (0..tiles.count()).map(|i| tiles.tile(i)) {
                 for i in tile.rows {
@@ -157,8 +159,10 @@ mod tests {
 
     #[test]
     fn sizes_that_matter() {
-        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k });
+        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, 1);
         assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
         assert_eq!(choose(1024, 1024, 1024), TileShape { m: 256, n: 256 });
+        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, 2);
+        assert_eq!(of_two, TileShape { m: 128, n: 256 }, "both accumulators stay where one would");
     }
 }

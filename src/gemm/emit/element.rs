@@ -30,7 +30,7 @@ pub(crate) struct Guard {
 }
 
 fn is_leaf(kind: &ValueKind) -> bool {
-    matches!(kind, ValueKind::Accum | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_))
+    matches!(kind, ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_))
 }
 
 /// The C++ type of a value.
@@ -60,6 +60,12 @@ fn reference(tree: &ValidTree, id: ValueId) -> String {
         ValueKind::Integer(x) => integer(x, tree.value(id).scalar()),
         _ => tree.value(id).name.clone(),
     }
+}
+
+/// A visitor's values of an accumulator, by its place among those that a kernel has.
+pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
+    let place = tree.live_accumulators().take_while(|live| *live < accumulator).count();
+    format!("accum[{place}]")
 }
 
 impl ElementFunction {

@@ -7,7 +7,7 @@ pub(crate) mod arguments;
 mod element;
 mod sm80;
 mod sm90;
-mod symbol;
+pub(crate) mod symbol;
 pub(crate) mod text;
 
 use epilogue_runtime::Source;

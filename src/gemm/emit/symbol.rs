@@ -10,7 +10,7 @@ use crate::gemm::kernel::KernelKey;
 ///
 /// What follows the name keeps it apart from whatever CUDA and C++ define. Kernels that differ in anything else share it:
 /// each is alone in its module.
-pub(super) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
+pub(crate) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     let types = tree.types();
     let operands = match key.multiplication() {
         Multiplication::Tf32 => "tf32".to_owned(),
@@ -47,6 +47,7 @@ mod tests {
             b: OperandLayout::packed(Major::K),
             vector: 1,
             epilogue_passes: 1,
+            accumulators: 1,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

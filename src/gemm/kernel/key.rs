@@ -26,7 +26,7 @@ impl KernelKey {
     #[must_use]
     pub const fn tile(&self) -> (usize, usize) {
         match self {
-            Self::Sm80(key) => (key.tile.m, key.tile.n),
+            Self::Sm80(key) => key.product_tile(),
             Self::Sm90(key) => key.product_tile(),
         }
     }

@@ -43,6 +43,8 @@ pub(crate) enum Tuning {
     Measured { microseconds: f64 },
     /// There is a measurement that does not count: the model chose.
     Ignored { reason: String },
+    /// Nothing: the model chose among what the device's bundles hold, which ranks behind so many.
+    Bundled { better: usize },
 }
 
 /// The most candidates worth measuring, and the most of one tile among them.
@@ -124,6 +126,9 @@ impl fmt::Display for Choice {
                     Tuning::None => {}
                     Tuning::Measured { microseconds } => {
                         return write!(f, "; measured: {microseconds:.1} us, the fastest");
+                    }
+                    Tuning::Bundled { better } => {
+                        return write!(f, "; the best that the bundle holds: the model ranks {better} before it");
                     }
                     Tuning::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
                 }

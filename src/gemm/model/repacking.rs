@@ -44,19 +44,22 @@ fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable>
 }
 
 impl Repacking {
-    /// What a kernel of this instruction needs to be copied of operands in these layouts.
+    /// What a kernel of this instruction needs to be copied of operands in these layouts, with so many B.
     pub(crate) fn of(
         machine: &Machine,
         problem: &Problem,
         instruction: Wgmma,
         (a, b): (OperandLayout, OperandLayout),
+        accumulators: usize,
     ) -> Self {
         let size = instruction.element_size();
         let (a, b) = (unreachable(instruction, a), unreachable(instruction, b));
         let cost = |why: Option<Unreachable>, outer| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))
         };
-        Self { a, b, microseconds: cost(a, problem.m) + cost(b, problem.n) }
+        #[expect(clippy::cast_precision_loss, reason = "at most 4")]
+        let of_b = accumulators as f64 * cost(b, problem.n);
+        Self { a, b, microseconds: cost(a, problem.m) + of_b }
     }
 
     /// Whether nothing is copied.

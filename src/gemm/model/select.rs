@@ -9,7 +9,7 @@ use super::{sm80, sm90 as ranking};
 use crate::evt::{ValidOutput, ValidTree};
 use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::supported::supports;
+use crate::gemm::kernel::sm90::supported::{UNSHARED, supports};
 use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 use epilogue_runtime::Arch;
@@ -59,7 +59,8 @@ impl Selection<'_> {
 
     /// What a kernel for sm_90a has to do, and what must be copied first, so that it can.
     fn sm90_workload(&self, instruction: Wgmma) -> (ranking::Workload<'_>, Repacking) {
-        let repacking = Repacking::of(self.machine, &self.problem, instruction, self.layouts);
+        let repacking =
+            Repacking::of(self.machine, &self.problem, instruction, self.layouts, self.tree.cost().products());
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
         (ranking::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
@@ -71,9 +72,11 @@ impl Selection<'_> {
         // Partials are per tile, and a run with operands in another layout must have the same: only tiles will do that
         // the other family has too.
         let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
+        let accumulators = self.tree.cost().products();
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
         let all = ranking::candidates(self.machine, &workload, request, |key| {
-            let shared = other.is_empty() || other.iter().any(|tile| (tile.m, tile.n) == key.product_tile());
+            let same = |tile: &Tile| (tile.m, tile.product_columns(accumulators)) == key.product_tile();
+            let shared = other.is_empty() || other.iter().any(same);
             (!partial || shared) && supports(key).is_ok()
         });
         all.into_iter().map(|candidate| candidate.after(repacking)).collect()
@@ -129,8 +132,9 @@ impl Selection<'_> {
         };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
-        if let Some(tile) = wanted.tile.filter(|tile| !sm90::Tile::all().contains(tile)) {
-            let allowed: Vec<String> = sm90::Tile::all().iter().map(ToString::to_string).collect();
+        let accumulators = self.tree.cost().products();
+        if let Some(tile) = wanted.tile.filter(|tile| sm90::Tile::of(accumulators).all(|known| known != *tile)) {
+            let allowed: Vec<String> = sm90::Tile::of(accumulators).map(|tile| tile.to_string()).collect();
             let instruction = self.wgmma().map_or_else(|| "wgmma".to_owned(), |w| w.to_string());
             return Err(Error::Tile { instruction, tile: tile.to_string(), allowed: allowed.join("; ") });
         }
@@ -145,6 +149,12 @@ impl Selection<'_> {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         let (workload, repacking) = self.sm90_workload(instruction);
+        if let Some(tile) = wanted.tile {
+            let swaps = [false, true].into_iter().filter(|s| wanted.swapped.is_none_or(|asked| asked == *s));
+            if swaps.into_iter().all(|swapped| !tile.holds(accumulators, swapped, workload.b.major)) {
+                return Err(none(UNSHARED));
+            }
+        }
         let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
         let mut reason = "shared memory has no room for any tile with this epilogue";
         let all = candidates(&wanted);

@@ -31,6 +31,14 @@ pub struct Workload<'a> {
 /// Why a tile is no candidate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
+    /// Too few columns for several accumulators.
+    #[error("a warp of tile {tile} has too few columns for {accumulators} accumulators of these operands")]
+    Accumulators {
+        /// The tile.
+        tile: String,
+        /// How many it would have to hold.
+        accumulators: usize,
+    },
     /// Too much shared memory.
     #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
     SharedMemory {
@@ -137,14 +145,19 @@ impl Resources {
 /// What a block needs, and how many fit a multiprocessor.
 fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<Resources, Misfit> {
     let (instruction, epilogue) = (workload.instruction, workload.epilogue);
+    let accumulators = epilogue.products();
+    if !tile.has_room(accumulators, instruction.element_size(), workload.b.major) {
+        return Err(Misfit::Accumulators { tile: tile.to_string(), accumulators });
+    }
     let accumulator = instruction.accumulator();
     let size = accumulator.size();
     let (warps_m, warps_n) = tile.warps();
+    let columns = tile.product_columns(accumulators);
 
     let dynamic = tile.shared_bytes(instruction);
     let reductions = size
         * (epilogue.row_reductions * warps_n * tile.m
-            + epilogue.column_reductions * warps_m * tile.n
+            + epilogue.column_reductions * warps_m * columns
             + epilogue.all_reductions * warps_m * warps_n);
     let shared_bytes = dynamic + reductions + 32;
     let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
@@ -165,7 +178,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
             + epilogue.loads * 2;
         BASE_REGISTERS + vector * per_column + epilogue.scalar_registers + epilogue.column_vector_registers
     };
-    let narrowest = (tile.warp_n / 32).max(1); // a row has at most 32 lanes
+    let narrowest = (columns / warps_n / 32).max(1); // a row has at most 32 lanes
     let mut vector = 16 / size;
     while vector / 2 >= narrowest && epilogue_registers(vector) > COMFORTABLE_REGISTERS {
         vector /= 2;
@@ -185,7 +198,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
 
 /// Splits worth considering: only where the tiles alone leave multiprocessors idle and K has something to share.
 fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Resources) -> Vec<SplitK> {
-    let tiles = tile_count(&workload.problem, tile);
+    let tiles = workload.tiles(tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
     let mut all = vec![SplitK::None];
     for n in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
@@ -209,14 +222,17 @@ const STREAMED_WAVES: u128 = 8;
 
 /// How stream-K would cut the tiles.
 fn stream(workload: &Workload<'_>, tile: Tile, at_once: usize) -> Option<Stream> {
-    let tiles = usize::try_from(tile_count(&workload.problem, tile)).ok()?;
+    let tiles = usize::try_from(workload.tiles(tile)).ok()?;
     Some(Stream::of(tiles, at_once, workload.problem.k.div_ceil(tile.k)))
 }
 
-/// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
-pub(crate) fn tile_count(problem: &Problem, tile: Tile) -> u128 {
-    let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
-    along(problem.m, tile.m) * along(problem.n, tile.n) * problem.batch as u128
+impl Workload<'_> {
+    /// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
+    fn tiles(&self, tile: Tile) -> u128 {
+        let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
+        let Problem { m, n, batch, .. } = self.problem;
+        along(m, tile.m) * along(n, tile.product_columns(self.epilogue.products())) * batch as u128
+    }
 }
 
 /// Clocks until a block's first products, and what of a stage's latency the others don't hide.
@@ -240,25 +256,29 @@ struct BlockClocks {
 fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
     let size = w.instruction.element_size() as f64;
     let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
-    let elements = (tile.m * tile.n) as f64;
+    // Of the instruction; of the product there are fewer where it has several accumulators, and perhaps a part without one.
+    let accumulators = (tile.m * tile.n) as f64;
+    let products = w.epilogue.products();
+    let columns = tile.product_columns(products);
+    let elements = (tile.m * columns) as f64;
     let (warps_m, warps_n) = tile.warps();
     let warps = (warps_m * warps_n) as f64;
 
-    let arithmetic = elements * k / w.instruction.rate(machine.arch.capability().0);
+    let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0);
     let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
     // Copies narrower than 16 bytes cost an instruction each: about one warp instruction in 2 clocks.
     let copies =
         |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
-    let bytes = (tile.m + tile.n) as f64 * k * size;
-    let l2 = bytes / machine.l2_bytes_per_clock() + (copies(tile.m, w.a) + copies(tile.n, w.b)) / 4.0;
+    let bytes = (tile.m + columns * products) as f64 * k * size;
+    let l2 = bytes / machine.l2_bytes_per_clock() + (copies(tile.m, w.a) + copies(columns * products, w.b)) / 4.0;
 
     let e = w.epilogue;
     let accumulator = w.instruction.accumulator().size() as f64;
-    let staging = 2.0 * elements * accumulator / 128.0;
+    let staging = 2.0 * accumulators * accumulator / 128.0;
     let operations = elements * (8.0 + e.simple_operations as f64 + 16.0 * e.costly_operations as f64) / 128.0;
     let reductions = elements * (2 * e.row_reductions + e.column_reductions + e.all_reductions) as f64 / 64.0;
     let memory = elements * e.bytes_per_element() as f64 / machine.memory_bytes_per_clock;
-    let exchange = elements * accumulator / machine.l2_bytes_per_clock();
+    let exchange = accumulators * accumulator / machine.l2_bytes_per_clock();
     let split = match split_k {
         SplitK::None | SplitK::Stream => 0.0,
         // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.
@@ -305,7 +325,7 @@ fn streamed(clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: &Resources) -> Candidate {
-    let blocks = tile_count(&w.problem, tile) * split_k.splits() as u128;
+    let blocks = w.tiles(tile) * split_k.splits() as u128;
     let clocks = block_clocks(machine, w, tile, split_k);
     let product = clocks.product();
     let capacity = r.at_once(machine) as u128;
@@ -322,7 +342,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let p = &w.problem;
     let size = w.instruction.element_size() as f64;
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
-    let bytes = l * ((m * k + k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
+    let products = w.epilogue.products() as f64;
+    let bytes = l * ((m * k + products * k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
     let bound = if memory > total {
         Bound::Memory
@@ -346,6 +367,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         b: w.b,
         vector: r.vector,
         epilogue_passes: r.epilogue_passes,
+        accumulators: w.epilogue.products(),
         fast_math: false,
     };
     Candidate {

@@ -76,6 +76,75 @@ pub enum Error {
         /// B's.
         b: usize,
     },
+    /// No B at all.
+    #[error("no B was given: give one for each accumulator of the epilogue, as in `[&gate, &up]`")]
+    NoRight,
+    /// Another number of B than accumulators.
+    #[error(
+        "{given} B for the {} accumulator{} of `{epilogue}`: give one for each of {}, in this order, as in `[{}]`",
+        .names.len(),
+        if .names.len() == 1 { "" } else { "s" },
+        .names.join(", "),
+        .names.iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ")
+    )]
+    RightCount {
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// How many were given.
+        given: usize,
+        /// The accumulators.
+        names: Vec<&'static str>,
+    },
+    /// Several B of different element types.
+    #[error("B number {place} holds {given} and the first {needed}: all B of a product have one element type")]
+    RightElements {
+        /// Which one, from 1.
+        place: usize,
+        /// Its element type.
+        given: ElementType,
+        /// The first one's.
+        needed: ElementType,
+    },
+    /// Several B of different shapes.
+    #[error(
+        "B number {place} has shape {given:?} and the first {needed:?}: all B of a product have the same K and N; for \
+         others use a product each, or one of a B that holds all columns"
+    )]
+    RightShapes {
+        /// Which one, from 1.
+        place: usize,
+        /// Its shape.
+        given: Vec<usize>,
+        /// The first one's.
+        needed: Vec<usize>,
+    },
+    /// Several B of different numbers of batches.
+    #[error(
+        "B number {place} has {given} batches and those before it {needed}: give all the same number, or no batch axis"
+    )]
+    RightBatches {
+        /// Which one, from 1.
+        place: usize,
+        /// Its batches.
+        given: usize,
+        /// The others'.
+        needed: usize,
+    },
+    /// Several B that lie in memory in different orders.
+    #[error(
+        "B number {place} is contiguous along {given} and B number {of} along {needed}: all B of a product lie in the same \
+         order; copy one of them"
+    )]
+    RightMajors {
+        /// Which one, from 1.
+        place: usize,
+        /// Its axis of neighbours: `K` or `N`.
+        given: &'static str,
+        /// The one it differs from.
+        of: usize,
+        /// That one's.
+        needed: &'static str,
+    },
     /// An extent that the kernels can't count to.
     #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]
     ExtentTooLarge {

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
+use super::operand::{Left, Right};
 
 /// The extents of a product: A is M×K, B is K×N, L times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,21 +39,32 @@ impl Problem {
         Self { batch, batched: true, ..self }
     }
 
-    /// The product of two tensors: A is `[M, K]` or `[L, M, K]`, B is `[K, N]` or `[L, K, N]`. One without a batch
-    /// axis is shared by all batches.
+    /// The product of tensors: A is `[M, K]` or `[L, M, K]`, B is `[K, N]` or `[L, K, N]`, as is every further B. One
+    /// without a batch axis is shared by all batches.
     ///
     /// # Errors
-    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`].
-    pub fn of(a: &DeviceTensor, b: &DeviceTensor) -> Result<Self, Error> {
-        let (a_batch, [m, k]) = split_shape("A", a)?;
-        let (b_batch, [b_k, n]) = split_shape("B", b)?;
+    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; what is said of
+    /// several B that aren't alike.
+    pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
+        let (a, right) = (a.into().tensor(), b.into());
+        let first = right.first()?;
+        let (mut batch, [m, k]) = split_shape("A", a)?;
+        let (_, [b_k, n]) = split_shape("B", first)?;
         if k != b_k {
-            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: b.shape().to_vec() });
+            return Err(Error::InnerExtents { a: a.shape().to_vec(), b: first.shape().to_vec() });
         }
-        let batch = match (a_batch, b_batch) {
-            (Some(x), Some(y)) if x != y => return Err(Error::BatchExtents { a: x, b: y }),
-            (x, y) => x.or(y),
-        };
+        right.check_alike()?;
+        for (i, b) in right.tensors().iter().enumerate() {
+            match (batch, split_shape("B", b)?.0) {
+                (Some(x), Some(y)) if x != y && split_shape("A", a)?.0.is_some() => {
+                    return Err(Error::BatchExtents { a: x, b: y });
+                }
+                (Some(x), Some(y)) if x != y => {
+                    return Err(Error::RightBatches { place: i + 1, given: y, needed: x });
+                }
+                (x, y) => batch = x.or(y),
+            }
+        }
         let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some() };
         problem.check_extents()?;
         Ok(problem)

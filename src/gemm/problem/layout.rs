@@ -105,7 +105,17 @@ impl OperandView {
         layout.copy_bytes == self.element.size() || layout.copy_bytes <= self.copy_bytes(layout.major)
     }
 
-    fn copy_bytes(&self, major: Major) -> usize {
+    /// Along which axis neighbours are adjacent, where it is one alone: where both are, or none, either order will do.
+    pub(crate) fn only_major(&self) -> Option<Major> {
+        let adjacent = |stride: isize, extent: usize| stride == 1 || extent <= 1;
+        match (adjacent(self.k, self.k_extent), adjacent(self.outer, self.outer_extent)) {
+            (true, false) => Some(Major::K),
+            (false, true) => Some(Major::Mn),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn copy_bytes(&self, major: Major) -> usize {
         let size = self.element.size();
         let (contiguous, contiguous_extent, strided, strided_extent) = match major {
             Major::K => (self.k, self.k_extent, self.outer, self.outer_extent),

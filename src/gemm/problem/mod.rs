@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub(crate) mod extents;
 pub(crate) mod knob;
 pub(crate) mod layout;
+pub(crate) mod operand;
 
 pub use arithmetic::Arithmetic;
 pub use comparison::Comparison;
@@ -17,3 +18,4 @@ pub use error::{Error, NameMistake};
 pub use extents::{MAX_EXTENT, Problem};
 pub use knob::Knob;
 pub use layout::{Major, OperandLayout, OperandView};
+pub use operand::{Left, Right};

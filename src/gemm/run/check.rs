@@ -4,13 +4,15 @@ use epilogue_runtime::{Device, DeviceTensor};
 use smallvec::SmallVec;
 
 use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::problem::{Error, Problem};
+use crate::gemm::problem::{Error, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
-/// Checks A and B: device and element types. (Their shapes are [`Problem::of`]'s business.)
-pub(crate) fn operands(device: &Device, tree: &ValidTree, a: &DeviceTensor, b: &DeviceTensor) -> Result<(), Error> {
+/// Checks A and B: how many, device and element types. (Their shapes are [`Problem::of`]'s business.)
+pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
     let types = tree.types();
-    for (name, tensor, needed) in [("A", a, types.a), ("B", b, types.b)] {
+    b.check_count(tree.name(), tree.accumulators())?;
+    let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
+    for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
         on_device(device, name, tensor)?;
         let given = tensor.element_type();
         if given != needed {
@@ -28,7 +30,7 @@ pub(crate) fn arguments(
     tree: &ValidTree,
     problem: &Problem,
     tile: (usize, usize),
-    operands: [(&'static str, &DeviceTensor); 2],
+    (a, b): (Left<'_>, &Right<'_>),
     arguments: &[Argument<'_>],
 ) -> Result<(), Error> {
     if arguments.len() != tree.argument_names().count() {
@@ -52,7 +54,8 @@ pub(crate) fn arguments(
         Argument::Input(tensor) => Some((name, *tensor)),
         Argument::Scalar(_) | Argument::Output(_) => None,
     });
-    let inputs: SmallVec<[_; 8]> = operands.into_iter().chain(inputs).collect();
+    let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b)));
+    let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)
 }
 

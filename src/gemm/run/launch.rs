@@ -4,14 +4,14 @@ use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace};
 use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
-use crate::gemm::kernel::sm80::{COMMON_BYTES, Sm80Key};
+use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key, common_bytes};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+use epilogue_runtime::{DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::evt::ValidTree;
 use crate::pool::Pool;
@@ -19,12 +19,12 @@ use crate::{Argument, ElementType};
 
 /// One run of a kernel, checked.
 pub(crate) struct Run<'a> {
-    pub(crate) device: &'a Device,
     pub(crate) tree: &'a ValidTree,
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    pub(crate) b: &'a DeviceTensor,
+    /// Of the live accumulators.
+    pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
@@ -39,11 +39,11 @@ impl Run<'_> {
         let places = Places::of(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
-            None => Workspace::new(self.device, &places)?,
+            None => Workspace::new(stream, &places)?,
         };
         let bytes = self.parameter(&grid, &places, &ready)?;
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
-        arguments.push(KernelArgument::Reads(self.b));
+        arguments.extend(self.b.iter().map(KernelArgument::Reads));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -87,15 +87,17 @@ impl Run<'_> {
         places: &Places,
         workspace: &Workspace,
     ) -> Result<(ParameterBytes, usize), Error> {
-        let mut bytes = self.room(COMMON_BYTES, 8)?;
-        for (i, view) in [OperandView::of_a(self.a), OperandView::of_b(self.b)].iter().enumerate() {
-            bytes.put_words(32 * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
+        let mut bytes = self.room(common_bytes(self.b.len()), 8)?;
+        let operands = std::iter::once(OperandView::of_a(self.a)).chain(self.b.iter().map(OperandView::of_b));
+        for (i, view) in operands.enumerate() {
+            bytes.put_words(OPERAND_BYTES * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
         }
-        bytes.put_ints(64, &self.extents(grid));
+        let at = OPERAND_BYTES * (1 + self.b.len());
+        bytes.put_ints(at, &self.extents(grid));
         let line = Line::numbers(grid.streamed, self.blocks_of_k(grid, key.tile.k), grid.blocks as usize);
-        bytes.put_ints(96, &line.map(|number| i32::try_from(number).unwrap_or(i32::MAX)));
-        bytes.put_words(112, &workspace.sums(places));
-        Ok((bytes, COMMON_BYTES))
+        bytes.put_ints(at + 32, &line.map(|number| i32::try_from(number).unwrap_or(i32::MAX)));
+        bytes.put_words(at + 48, &workspace.sums(places));
+        Ok((bytes, common_bytes(self.b.len())))
     }
 
     /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` says what is where.
@@ -113,8 +115,8 @@ impl Run<'_> {
         let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
         bytes.put_bytes(0, &maps);
         bytes.put_ints(maps.len(), &self.extents(grid));
-        let (first, second) = if key.swapped { (b, a) } else { (a, b) };
-        let batched = [first, second].map(|operand| i32::from(is_batched(operand, 2)));
+        let bit_of_b = |(i, b): (usize, &DeviceTensor)| i32::from(is_batched(b, 2)) << i;
+        let batched = [i32::from(is_batched(a, 2)), b.iter().enumerate().map(bit_of_b).sum()];
         bytes.put_ints(maps.len() + 32, &batched);
         let blocks_of_k = self.blocks_of_k(grid, key.instruction.tile_k());
         let units = Units::of(key, &problem, grid.splits);
@@ -127,8 +129,8 @@ impl Run<'_> {
     /// `Problem`: below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
     fn extents(&self, grid: &Grid) -> [i32; 8] {
         let Problem { m, n, k, batch, .. } = self.problem;
-        // A tree without the accumulator, or an empty product, multiplies nothing.
-        let k = if self.tree.accum().is_some() && m > 0 && n > 0 { k } else { 0 };
+        // A tree without an accumulator, or an empty product, multiplies nothing.
+        let k = if self.tree.multiplies() && m > 0 && n > 0 { k } else { 0 };
         let extents = [m, n, k, batch, grid.tiles_m, grid.tiles_n, grid.splits, grid.k_per_split];
         extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
     }

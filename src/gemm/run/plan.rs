@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
+use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
 use super::launch::Run;
@@ -11,7 +12,7 @@ use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
 use crate::Argument;
-use crate::evt::{ValidOutput, ValidTree};
+use crate::evt::{MAX_ACCUMULATORS, ValidOutput, ValidTree};
 use crate::gemm::cpu;
 use crate::gemm::kernel::sm80::Sm80Key;
 use crate::gemm::kernel::sm90::reach::loads;
@@ -20,7 +21,8 @@ use crate::gemm::kernel::{KernelKey, Settings, SplitK};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
-use crate::gemm::problem::{Arithmetic, Error, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::operand::common_layout;
+use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, OperandView, Problem, Right};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -67,18 +69,35 @@ impl Plan {
         choice: Choice,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let variants = Variants::default();
-        let planned = match &choice.kind {
+        let variant = match &choice.kind {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let compile = || Variant::compile(&device, &tree, &key, split_k, multiprocessors);
-                Some(variants.get_or_make(&key, compile)?)
+                Some(Variant::compile(&device, &tree, &key, split_k, multiprocessors)?)
             }
         };
+        let plan = Self::of_variant(device, tree, problem, settings, choice, multiprocessors, variant);
+        plan.prepare_copies()?;
+        Ok(plan)
+    }
+
+    /// A plan whose kernel is compiled.
+    pub(crate) fn of_variant(
+        device: Device,
+        tree: ValidTree,
+        problem: Problem,
+        settings: Settings,
+        choice: Choice,
+        multiprocessors: Option<usize>,
+        variant: Option<Variant>,
+    ) -> Self {
+        let (planned, variants) = (variant.map(Arc::new), Variants::default());
+        if let Some(variant) = &planned {
+            variants.put(variant.key, Arc::clone(variant));
+        }
         let repacker = Repacker::new(&device, multiprocessors);
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
-        Ok(Self {
+        Self {
             device,
             tree,
             problem,
@@ -92,7 +111,35 @@ impl Plan {
             workspaces,
             repacker,
             copy_kernels,
-        })
+        }
+    }
+
+    /// Compiles the copies that runs with operands as planned for begin with: with a bundle all must be there.
+    fn prepare_copies(&self) -> Result<(), Error> {
+        let Chosen::Gpu(gpu) = &self.choice.kind else { return Ok(()) };
+        let KernelKey::Sm90(key) = &gpu.chosen.key else { return Ok(()) };
+        if gpu.chosen.repacking.is_none() || self.problem.is_empty() {
+            return Ok(());
+        }
+        let Problem { m, n, k, .. } = self.problem;
+        let (types, (a, b)) = (self.tree.types(), self.settings.layouts);
+        // All B have one layout, and one kernel copies them.
+        for (operand, element, shape, layout, major) in
+            [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
+        {
+            if loads(key.instruction, layout, major) {
+                continue;
+            }
+            // Which way the copy reads follows from what is contiguous.
+            let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
+            let tensor = if along_k {
+                self.device.without_memory(element, shape)?
+            } else {
+                self.device.without_memory(element, [shape[1], shape[0]])?.transpose()?
+            };
+            self.copy_kernels.prepare(&self.device, &tensor, operand, major)?;
+        }
+        Ok(())
     }
 
     /// The text of the planned kernel; on the CPU, which has none, what runs in words.
@@ -107,8 +154,8 @@ impl Plan {
     pub(crate) fn run(
         &self,
         stream: &Stream,
-        a: &DeviceTensor,
-        b: &DeviceTensor,
+        a: Left<'_>,
+        b: &Right<'_>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         if stream.device() != &self.device {
@@ -116,19 +163,27 @@ impl Plan {
             return Err(Error::ForeignStream { given, needed });
         }
         check::operands(&self.device, &self.tree, a, b)?;
-        let problem = Problem::of(a, b)?;
+        let problem = Problem::of(a, b.clone())?;
         let tile = self.choice.tile();
-        check::arguments(&self.device, &self.tree, &problem, tile, [("A", a), ("B", b)], arguments)?;
+        check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
         match &self.choice.kind {
+            // There is nothing to compile.
+            Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
-                let copies = match self.settings.arithmetic {
-                    Arithmetic::FastBf16 => Some([cpu::rounded(a)?, cpu::rounded(b)?]),
-                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => None,
+                let tile = cpu::TileShape { m: *m, n: *n };
+                let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
+                    cpu::execute(&self.cpu_programs, &self.tree, a, b, arguments, tile)
                 };
-                let [a, b] = copies.as_ref().map_or([a, b], |[a, b]| [a, b]);
-                Ok(cpu::execute(&self.cpu_programs, &self.tree, a, b, arguments, cpu::TileShape { m: *m, n: *n })?)
+                match self.settings.arithmetic {
+                    Arithmetic::FastBf16 => {
+                        let a = cpu::rounded(a.tensor())?;
+                        let b = b.tensors().iter().map(|b| cpu::rounded(b)).collect::<Result<Vec<_>, _>>()?;
+                        run(&a, &b.iter().collect::<Vec<_>>())
+                    }
+                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a.tensor(), b.tensors()),
+                }
             }
-            Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, [a, b], arguments),
+            Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, a, b, arguments),
         }
     }
 
@@ -137,26 +192,35 @@ impl Plan {
         stream: &Stream,
         problem: Problem,
         gpu: &ChosenKernel,
-        [a, b]: [&DeviceTensor; 2],
+        a: Left<'_>,
+        b: &Right<'_>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let views = [OperandView::of_a(a), OperandView::of_b(b)];
-        let variant = self.variant(gpu, &problem, views, arguments)?;
+        let first = b.first()?;
+        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
         let (device, tree) = (&self.device, &self.tree);
-        let mut operands = [a.clone(), b.clone()];
+        // The B of an accumulator that nothing reads is not the kernel's.
+        let live = tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
+        let mut b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
+        if b.is_empty() {
+            b.push(first.clone());
+        }
+        let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
-            for (i, (operand, major)) in [(Operand::A, key.a), (Operand::B, key.b)].into_iter().enumerate() {
-                if !loads(key.instruction, views[i].layout(), major) {
-                    let copy = self.copy_kernels.prepare(device, &operands[i], operand, major)?;
-                    let (copied, memory) = self.repacker.copy(device, stream, &operands[i], &copy)?;
-                    operands[i] = copied;
+            let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
+            for (operand, major, tensor) in std::iter::once((Operand::A, key.a, &mut a)).chain(all_b) {
+                let copy_bytes = operand.view(tensor).copy_bytes(major);
+                if !loads(key.instruction, OperandLayout { major, copy_bytes }, major) {
+                    let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
+                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
+                    *tensor = copied;
                     copies.push((operand, memory));
                 }
             }
         }
-        let [a, b] = &operands;
-        Run { device, tree, variant: &variant, problem, a, b, arguments }.launch(&self.workspaces, stream)?;
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments };
+        run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may write it, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
         Ok(())
@@ -167,18 +231,19 @@ impl Plan {
         &self,
         gpu: &ChosenKernel,
         problem: &Problem,
-        [a, b]: [OperandView; 2],
+        a: OperandView,
+        b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
         // Where nothing is multiplied, nothing is read, and any kernel will do.
-        let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), b.layout()) };
+        let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), common_layout(b)) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
-            KernelKey::Sm80(key) => a.fits(key.a) && b.fits(key.b),
+            KernelKey::Sm80(key) => a.fits(key.a) && b.iter().all(|b| b.fits(key.b)),
             KernelKey::Sm90(_) => false,
         };
         if small < WORTH_COMPILING
@@ -225,7 +290,7 @@ impl Plan {
     ) -> Option<(Wanted, Repacking)> {
         let KernelKey::Sm90(key) = &gpu.chosen.key else { return None };
         let machine = Machine::of(self.device.properties())?;
-        let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts);
+        let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let key = tensor_maps::variant(&self.tree, key, layouts, tensor_maps::direct(&self.tree, arguments))?;
         supports(&key).ok()?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Source, Stream};
 
 use crate::device;
+use crate::evt::MAX_ACCUMULATORS;
 use crate::gemm::kernel::parameters::ParameterBytes;
 use crate::gemm::problem::{Error, Major, OperandView};
 use crate::pool::Pool;
@@ -73,14 +74,15 @@ impl CopyKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Operand {
     A,
-    B,
+    /// Of the accumulator at this place among the kernel's.
+    B(usize),
 }
 
 impl Operand {
-    fn view(self, tensor: &DeviceTensor) -> OperandView {
+    pub(crate) fn view(self, tensor: &DeviceTensor) -> OperandView {
         match self {
             Self::A => OperandView::of_a(tensor),
-            Self::B => OperandView::of_b(tensor),
+            Self::B(_) => OperandView::of_b(tensor),
         }
     }
 }
@@ -189,7 +191,7 @@ pub(crate) struct Repacker {
     /// How many multiprocessors copies may fill.
     multiprocessors: usize,
     of_a: Pool<DeviceTensor>,
-    of_b: Pool<DeviceTensor>,
+    of_b: [Pool<DeviceTensor>; MAX_ACCUMULATORS],
 }
 
 impl Repacker {
@@ -197,13 +199,13 @@ impl Repacker {
     pub(crate) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
         let all = device.properties().multiprocessors as usize;
         let multiprocessors = multiprocessors.map_or(all, |allowed| allowed.min(all));
-        Self { multiprocessors, of_a: Pool::default(), of_b: Pool::default() }
+        Self { multiprocessors, of_a: Pool::default(), of_b: Default::default() }
     }
 
     const fn pool(&self, operand: Operand) -> &Pool<DeviceTensor> {
         match operand {
             Operand::A => &self.of_a,
-            Operand::B => &self.of_b,
+            Operand::B(place) => &self.of_b[place],
         }
     }
 
@@ -216,7 +218,6 @@ impl Repacker {
     /// it lies in, which is to be [kept](Self::keep). It has the operand's shape, but for batches that share their memory.
     pub(crate) fn copy(
         &self,
-        device: &Device,
         stream: &Stream,
         tensor: &DeviceTensor,
         copy: &OperandCopy,
@@ -225,7 +226,7 @@ impl Repacker {
         let view = operand.view(tensor);
         let memory = match self.pool(*operand).take(stream, |memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
-            None => device.zeros_of(view.element, [matrix.elements()])?,
+            None => stream.zeros_of(view.element, [matrix.elements()])?,
         };
         let parameters = matrix.parameters(view.address, memory.device_address());
         let arguments =
@@ -236,8 +237,8 @@ impl Repacker {
         let copied = memory.slice(0, 0..matrix.elements())?;
         let copied = copied.reshape([matrix.batches, matrix.rows, matrix.pitch])?.slice(2, 0..matrix.columns)?;
         let copied = match (operand, target) {
-            (Operand::A, Major::K) | (Operand::B, Major::Mn) => copied,
-            (Operand::A, Major::Mn) | (Operand::B, Major::K) => copied.transpose()?,
+            (Operand::A, Major::K) | (Operand::B(_), Major::Mn) => copied,
+            (Operand::A, Major::Mn) | (Operand::B(_), Major::K) => copied.transpose()?,
         };
         let shape: Vec<usize> =
             if matrix.batches == 1 { tensor.shape()[tensor.rank() - 2..].to_vec() } else { tensor.shape().to_vec() };

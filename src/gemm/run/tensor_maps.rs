@@ -84,7 +84,8 @@ impl Matrix<'_> {
 pub(crate) struct Tensors<'a> {
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    pub(crate) b: &'a DeviceTensor,
+    /// Of the live accumulators.
+    pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
@@ -100,9 +101,9 @@ impl Tensors<'_> {
         for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
             let map = match map {
                 // Without K there is nothing to load, nor perhaps any memory.
-                MapOf::First | MapOf::Second if self.problem.k == 0 => continue,
-                MapOf::First => self.operand(key, true)?,
-                MapOf::Second => self.operand(key, false)?,
+                MapOf::A | MapOf::B(_) if self.problem.k == 0 => continue,
+                MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped)?,
+                MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped)?,
                 MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument)?,
             };
             to.copy_from_slice(map.as_bytes());
@@ -110,22 +111,21 @@ impl Tensors<'_> {
         Ok(bytes)
     }
 
-    fn operand(&self, key: &Sm90Key, first: bool) -> Result<TensorMap, Error> {
-        let is_a = first != key.swapped;
-        let (tensor, view) =
-            if is_a { (self.a, OperandView::of_a(self.a)) } else { (self.b, OperandView::of_b(self.b)) };
+    /// `first` is of the instruction's operands.
+    fn operand(
+        &self,
+        key: &Sm90Key,
+        tensor: &DeviceTensor,
+        view: OperandView,
+        first: bool,
+    ) -> Result<TensorMap, Error> {
         let (first_major, second_major) = key.mma_majors();
-        let (along_rows, along_columns) = key.mma_cluster();
-        let (extent, major, shared_by) = if first {
-            (key.tile.rows, first_major, along_columns)
-        } else {
-            (key.tile.columns, second_major, along_rows)
-        };
+        let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
         let outer = view.outer_extent;
         let (extents, strides, box_extents) = match major {
             Major::K => {
-                ([view.k_extent, outer, view.batch_extent], [view.outer, view.batch], [tile_k, extent / shared_by])
+                ([view.k_extent, outer, view.batch_extent], [view.outer, view.batch], [tile_k, key.box_rows(first)])
             }
             Major::Mn => ([outer, view.k_extent, view.batch_extent], [view.k, view.batch], [64, tile_k]),
         };
@@ -159,7 +159,10 @@ pub(crate) fn variant(
 ) -> Option<Sm90Key> {
     let direct = direct | too_narrow(tree, key.staging.step, key.swapped);
     let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
-    let loads = takes(key.instruction, a) && takes(key.instruction, b) && key.divides_among_cluster();
+    let loads = takes(key.instruction, a)
+        && takes(key.instruction, b)
+        && key.holds_accumulators()
+        && key.divides_among_cluster();
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes() <= MAX_SHARED_BYTES;
     (loads && fits).then_some(key)
 }

@@ -1,6 +1,8 @@
 //! A kernel, emitted and compiled, with what its launch needs.
 
-use epilogue_runtime::{Device, Kernel, Launch};
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 
 use crate::evt::ValidTree;
 use crate::gemm::emit;
@@ -11,11 +13,11 @@ use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
 use crate::gemm::problem::Error;
 
 /// A compiled kernel with what its launch needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Variant {
     pub(crate) key: KernelKey,
     pub(crate) split_k: SplitK,
-    pub(crate) emitted: Emitted,
+    pub(crate) emitted: Arc<Emitted>,
     pub(crate) kernel: Kernel,
     /// The shape of a launch, but for its grid.
     pub(crate) shape: Launch,
@@ -63,7 +65,20 @@ impl Variant {
                 (shape, Some(clusters.min(allowed / cluster).max(1) * cluster))
             }
         };
-        Ok(Self { key: *key, split_k, emitted, kernel, shape, persistent_blocks })
+        Ok(Self { key: *key, split_k, emitted: Arc::new(emitted), kernel, shape, persistent_blocks })
+    }
+
+    /// The same without a handle of the device.
+    pub(crate) fn kept(&self) -> Option<KeptVariant> {
+        let Self { key, split_k, emitted, kernel, shape, persistent_blocks } = self;
+        Some(KeptVariant {
+            key: *key,
+            split_k: *split_k,
+            emitted: Arc::clone(emitted),
+            kernel: kernel.kept()?,
+            shape: *shape,
+            persistent_blocks: *persistent_blocks,
+        })
     }
 
     /// Bytes of one place for a tile's sums in the workspace.
@@ -72,5 +87,31 @@ impl Variant {
             KernelKey::Sm80(key) => key.tile.accumulator_bytes(key.instruction.accumulator()),
             KernelKey::Sm90(key) => sum_bytes(key),
         }
+    }
+}
+
+/// A [`Variant`] that a device keeps: it holds no handle of the device.
+#[derive(Debug)]
+pub(crate) struct KeptVariant {
+    key: KernelKey,
+    split_k: SplitK,
+    emitted: Arc<Emitted>,
+    kernel: KeptKernel,
+    shape: Launch,
+    persistent_blocks: Option<u32>,
+}
+
+impl KeptVariant {
+    /// The variant; `None` where the device is gone.
+    pub(crate) fn attached(&self) -> Option<Variant> {
+        let Self { key, split_k, emitted, kernel, shape, persistent_blocks } = self;
+        Some(Variant {
+            key: *key,
+            split_k: *split_k,
+            emitted: Arc::clone(emitted),
+            kernel: kernel.attached()?,
+            shape: *shape,
+            persistent_blocks: *persistent_blocks,
+        })
     }
 }

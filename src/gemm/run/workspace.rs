@@ -1,6 +1,6 @@
 //! A launch's grid, and the memory that it needs beside its arguments.
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::DeviceTensor;
 
 use super::variant::Variant;
 use crate::ElementType;
@@ -133,10 +133,10 @@ impl Places {
 }
 
 impl Workspace {
-    pub(crate) fn new(device: &Device, places: &Places) -> Result<Self, Error> {
+    pub(crate) fn new(stream: &epilogue_runtime::Stream, places: &Places) -> Result<Self, Error> {
         Ok(Self {
-            counters: device.zeros_of(ElementType::I32, [places.counter_count])?,
-            scratch: device.zeros_of(ElementType::U8, [places.scratch_bytes])?,
+            counters: stream.zeros_of(ElementType::I32, [places.counter_count])?,
+            scratch: stream.zeros_of(ElementType::U8, [places.scratch_bytes])?,
         })
     }
 

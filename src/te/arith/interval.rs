@@ -1,16 +1,16 @@
-//! The values that an index takes while some counters run: bounds on both sides, and on the distance between them.
+//! The interval of an index over loops that run: its least and greatest value, and a bound on their distance.
 
 use super::{Context, ceil_div, simplify};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// Every value lies in `low..=high`. The bounds mention no counter that runs.
+/// Every value lies in `low..=high`. The bounds don't mention the running counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
     pub(crate) low: Expr,
     pub(crate) high: Expr,
-    /// `high - low` is at most this. It may be a constant where the difference of the bounds isn't, as for `(i + 7) / 2`
-    /// and `i / 2`.
+    /// An upper bound of `high - low`. It may be a constant where the difference of the bounds isn't one, as for
+    /// `(i + 7) / 2` and `i / 2`.
     width: Expr,
 }
 
@@ -20,7 +20,7 @@ impl Interval {
         Self { low, high, width }
     }
 
-    /// With a better bound on the distance, where the bounds themselves don't give a constant.
+    /// The same interval with this bound on the width, unless the ends themselves give a constant.
     fn at_most(mut self, width: &Expr) -> Self {
         if self.width.as_int().is_none() {
             self.width = simplify(width);
@@ -28,8 +28,8 @@ impl Interval {
         self
     }
 
-    /// The interval of an index over `running` counters, outermost first; `None` when it depends on them in a way
-    /// that has no bounds, as an index that is data does.
+    /// The interval of an index over `running` counters, outermost first; `None` when its bounds can't be found, for
+    /// example of an index that is data.
     pub(crate) fn of(index: &Expr, running: &[(Var, Expr)]) -> Option<Self> {
         let mut context = Context::default();
         running.iter().for_each(|(var, extent)| context.push(*var, extent));
@@ -37,14 +37,14 @@ impl Interval {
     }
 
     fn within(x: &Expr, running: &[(Var, Expr)], context: &Context) -> Option<Self> {
-        // What an element is, is not known where memory is placed.
+        // The values of elements are not known where memory is placed.
         let is_data = |x: &Expr| matches!(x.kind(), Kind::Read(..) | Kind::Load(..));
         let free = |x: &Expr| !x.contains(is_data) && running.iter().all(|(var, _)| !x.uses(*var));
         let (low, high) = context.extremes(x);
         if free(&low) && free(&high) {
             return Some(Self::new(low, high));
         }
-        // Of a larger one, what is known is that it is somewhere in the tensor.
+        // Of a larger index it is only known that it is inside the tensor.
         if x.unfolded() > 4096 {
             return None;
         }
@@ -78,7 +78,7 @@ impl Interval {
                 let by = b.as_int().filter(|by| *by > 0)?;
                 Some(Self::new(Expr::int(0), Expr::int(by - 1)))
             }
-            // Neither moves further apart what it is given.
+            // Both functions never increase the distance of their operands.
             Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
                 let (a, b) = (of(a)?, of(b)?);
                 let both = |a: Expr, b: Expr| simplify(&Expr::binary(*op, a, b));
@@ -90,7 +90,7 @@ impl Interval {
         }
     }
 
-    /// The values of both.
+    /// An interval that contains both.
     pub(crate) fn or(self, other: Self) -> Self {
         Self::new(simplify(&self.low.min(other.low)), simplify(&self.high.max(other.high)))
     }
@@ -100,13 +100,13 @@ impl Interval {
         Self::new(self.low, other.high)
     }
 
-    /// The same with bounds simplified by what is known outside.
+    /// The same interval with bounds simplified by what is known outside.
     pub(crate) fn simplified(self, simplify: impl Fn(&Expr) -> Expr) -> Self {
         let width = simplify(&self.width);
         Self::new(simplify(&self.low), simplify(&self.high)).at_most(&width)
     }
 
-    /// No fewer than there are values.
+    /// The number of values at most.
     pub(crate) fn extent(&self) -> Expr {
         simplify(&(&self.width + 1))
     }

@@ -1,25 +1,26 @@
-//! Sums of integer multiples: the normal form of what is computed by addition and multiplication by numbers.
+//! Linear forms: sums of integer multiples of atoms. They are the normal form of addition and of multiplication by
+//! numbers.
 
 use std::collections::HashMap;
 
 use crate::te::dtype::DType;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 
-/// A sum of integer multiples of atoms, in the order in which they were met, and a constant.
+/// A sum of integer multiples of atoms, in order of first occurrence, plus a constant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Linear {
     pub(crate) terms: Vec<(Expr, i64)>,
     pub(crate) constant: i64,
 }
 
-/// Up to this many terms are looked through, and written as a sum of one after the other; more are found by their hashes,
-/// and summed in pairs, so that they don't nest too deep.
+/// Up to this many terms are searched one by one and summed one after the other. More terms are found by their hashes,
+/// and summed in pairs so that they don't nest too deeply.
 const FEW: usize = 64;
 
-/// Nodes, as a tree, of a sum whose terms are met in the order in which it is written; a larger one is met as a graph.
+/// A sum of up to this many nodes, as a tree, is walked in the order in which it is written; a larger one as a graph.
 const WRITTEN: u64 = 4096;
 
-/// What an expression is for a sum.
+/// The role of an expression in a sum.
 enum Part<'a> {
     Constant(i64),
     Sum([(&'a Expr, i64); 2]),
@@ -41,10 +42,10 @@ fn part(x: &Expr) -> Part<'_> {
     }
 }
 
-/// A sum that is being made.
+/// A sum that is being built.
 struct Sum<'a> {
     linear: &'a mut Linear,
-    /// Where the terms are, once they are many.
+    /// The places of the terms, once there are many.
     places: HashMap<Expr, usize>,
 }
 
@@ -94,7 +95,7 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The same of a large one: what is used several times is met once, with all that it is multiplied by.
+    /// The same for a large expression: a shared part is met once, with the sum of all its factors.
     fn as_graph(&mut self, x: &Expr, scale: i64) {
         let mut scales = HashMap::from([(x.id(), scale)]);
         for x in x.bottom_up().into_iter().rev() {
@@ -118,7 +119,7 @@ impl<'a> Sum<'a> {
 }
 
 impl Linear {
-    /// The linear form of an expression whose parts are simplified.
+    /// The linear form of an expression whose parts are simplified already.
     pub(crate) fn of(x: &Expr) -> Self {
         let mut linear = Self::default();
         let mut sum = Sum::of(&mut linear);
@@ -131,7 +132,7 @@ impl Linear {
         linear
     }
 
-    /// A multiple of it, unless that leaves the range of 64 bits.
+    /// The form times a number, unless that overflows 64 bits.
     pub(super) fn times(&self, by: i64) -> Option<Self> {
         let times = |(atom, coefficient): &(Expr, i64)| Some((atom.clone(), coefficient.checked_mul(by)?));
         let terms = self.terms.iter().map(times).collect::<Option<_>>()?;
@@ -151,7 +152,7 @@ impl Linear {
         sum.end();
     }
 
-    /// Back to an expression: positive terms as they came, then negative ones, then the constant.
+    /// Back to an expression: positive terms in their order, then negative ones, then the constant.
     pub(crate) fn into_expr(self, dtype: DType) -> Expr {
         let int = |value: i64| Expr::new(dtype, Kind::Int(value));
         let term = |(atom, coefficient): (Expr, i64)| if coefficient == 1 { atom } else { atom * int(coefficient) };
@@ -172,7 +173,7 @@ impl Linear {
     }
 }
 
-/// The sum of terms, one after the other, or of many in pairs.
+/// The sum of terms: one after the other, or in pairs if there are many.
 fn total(terms: &[Expr]) -> Option<Expr> {
     if terms.len() <= FEW {
         return terms.iter().cloned().reduce(|a, b| a + b);

@@ -1,6 +1,6 @@
 //! Integer arithmetic on index expressions: a linear normal form, a simplifier, and a prover of bounds.
 //!
-//! Sizes (variables that count no loop) are taken to be at least 0.
+//! Sizes (variables that are not counters) are assumed to be at least 0.
 
 pub(crate) mod interval;
 mod linear;
@@ -12,10 +12,10 @@ use crate::te::dtype::DType;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// Nodes, as a tree, of what a proof looks into; of what is larger, nothing is known.
+/// The largest expression that a proof looks into, in nodes of its tree. Nothing is known of larger ones.
 const MOST_NODES: u64 = 4096;
 
-/// By how much an index grows with a counter; `None` if that is not a constant.
+/// By how much an index grows when a counter grows by 1; `None` if that is not a constant.
 pub(crate) fn coefficient(index: &Expr, counter: Var) -> Option<i64> {
     if index.unfolded() > MOST_NODES {
         return (!index.uses(counter)).then_some(0);
@@ -34,7 +34,7 @@ pub(crate) fn coefficient(index: &Expr, counter: Var) -> Option<i64> {
     }
 }
 
-/// What is known of the counters in scope: innermost last. `max` is inclusive.
+/// The ranges of the counters in scope, innermost last. `max` is inclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     ranges: Vec<(Var, Expr, Expr)>,
@@ -56,8 +56,8 @@ impl Context {
         self.is_less(&simplify(a), &simplify(b))
     }
 
-    /// [`Context::proves_less`] of two expressions in normal form: what their parts are is not asked again, which for
-    /// nested minima would take twice as long for each more of them.
+    /// [`Context::proves_less`] of two expressions in normal form. Their parts are not simplified again: with nested
+    /// minima this would double the time at each level.
     fn is_less(&self, a: &Expr, b: &Expr) -> bool {
         let bound = self.bound(difference(a, b), true);
         bound.constant < 0 && bound.terms.iter().all(|(atom, coefficient)| *coefficient <= 0 && is_natural(atom))
@@ -72,7 +72,8 @@ impl Context {
         self.is_less(&Expr::int(-1), a)
     }
 
-    /// The least and the greatest value over the counters in scope; where it is not affine in one, that one remains.
+    /// The least and the greatest value over the counters in scope. A counter in which the expression is not affine
+    /// remains.
     pub(crate) fn extremes(&self, x: &Expr) -> (Expr, Expr) {
         let linear = Linear::of(&simplify(x));
         let extreme = |above| self.over_counters(linear.clone(), above).into_expr(x.dtype());
@@ -91,7 +92,7 @@ impl Context {
         linear
     }
 
-    /// A linear bound, from above or below, that mentions no counter whose range is known.
+    /// A linear bound, from above or below, without the counters whose ranges are known.
     fn bound(&self, linear: Linear, above: bool) -> Linear {
         let mut linear = self.over_counters(linear, above);
         // A common multiple makes every coefficient of a quotient divisible; a positive factor keeps the sign.
@@ -152,13 +153,13 @@ pub(crate) fn simplify(x: &Expr) -> Expr {
     simplify_in(x, &Context::default())
 }
 
-/// [`simplify`], knowing the counters' ranges.
+/// [`simplify`] with known ranges of counters.
 #[must_use]
 pub(crate) fn simplify_in(x: &Expr, context: &Context) -> Expr {
     x.rewrite(&mut |x| simplified(x, context))
 }
 
-/// The normal form of an operation of operands that have theirs.
+/// The normal form of an operation whose operands are in normal form.
 fn simplified(x: Expr, context: &Context) -> Expr {
     match x.kind() {
         // 8-bit integers wrap, and then what holds of sums and products of whole numbers doesn't.
@@ -243,7 +244,7 @@ fn difference(a: &Expr, b: &Expr) -> Linear {
     difference
 }
 
-/// Whether `a < b`, where one of the two can be proved.
+/// Whether `a < b`, if this or its opposite can be proved.
 fn compare(context: &Context, a: &Expr, b: &Expr) -> Option<bool> {
     if context.is_less(a, b) { Some(true) } else { context.is_less(b, &(a + 1)).then_some(false) }
 }
@@ -271,7 +272,7 @@ fn divide(a: &Expr, by: i64, context: &Context) -> (Expr, Expr) {
     (quotient.into_expr(dtype), Expr::binary(Binary::FloorMod, rest, divisor))
 }
 
-/// `floor(a / by)` and `a mod by` where `a` is a multiple of `by` and a rest below it, as in the loops of `fuse`.
+/// `floor(a / by)` and `a mod by` where `a` is a multiple of `by` plus a rest below it, as the loops of `fuse` have it.
 fn divide_by_size(a: &Expr, by: &Expr, context: &Context) -> Option<(Expr, Expr)> {
     let linear = Linear::of(a);
     let (mut quotient, mut rest) = (Linear::default(), Linear { constant: linear.constant, ..Linear::default() });
@@ -286,7 +287,7 @@ fn divide_by_size(a: &Expr, by: &Expr, context: &Context) -> Option<(Expr, Expr)
     is_rest.then(|| (quotient.into_expr(a.dtype()), rest))
 }
 
-/// `x` where a product is `x · factor`.
+/// `x` if a product is `x · factor`.
 fn without_factor(product: &Expr, factor: &Expr) -> Option<Expr> {
     if product == factor {
         return Some(Expr::new(product.dtype(), Kind::Int(1)));
@@ -297,7 +298,7 @@ fn without_factor(product: &Expr, factor: &Expr) -> Option<Expr> {
         .or_else(|| Some(simplify(&(without_factor(a, factor)? * b))))
 }
 
-/// Whether two sizes are provably the same.
+/// Whether two sizes are provably equal.
 #[must_use]
 pub(crate) fn equal(a: &Expr, b: &Expr) -> bool {
     simplify(&(a - b)).as_int() == Some(0)

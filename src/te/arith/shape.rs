@@ -1,4 +1,4 @@
-//! What follows from the extents of memory: how long it is, and where its elements lie.
+//! What follows from the extents and strides of a buffer: its length, and the places of its elements.
 
 use super::simplify;
 use crate::te::dtype::DType;
@@ -6,7 +6,7 @@ use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::Expr;
 
 impl Buffer {
-    /// The same memory, row-major, with indices that are flattened apart before the given dimensions.
+    /// The same memory, row-major, with axis separators before the given dimensions.
     pub(crate) fn with_separators(&self, separators: &[usize]) -> Self {
         if separators.is_empty() {
             return self.clone();
@@ -24,14 +24,14 @@ impl Buffer {
         self.groups().into_iter().map(|group| product(&self.shape()[group])).collect()
     }
 
-    /// Row-major memory.
+    /// A row-major buffer.
     pub(crate) fn compact(name: &str, dtype: DType, shape: Vec<Expr>, scope: Scope) -> Self {
         let strides = compact_strides(&shape);
         Self::new(name, dtype, shape, strides, scope)
     }
 
-    /// Factors whose product is the number of elements that its memory holds: the extents, or the largest stride and
-    /// its extent where rows are padded.
+    /// Factors whose product is the number of elements to allocate: the extents, or the largest stride and its extent
+    /// where rows are padded.
     pub(crate) fn allocation(&self) -> Vec<Expr> {
         match (self.strides().first(), self.shape().first()) {
             (Some(stride), Some(extent)) if !self.is_compact() => vec![stride.clone(), extent.clone()],
@@ -39,12 +39,12 @@ impl Buffer {
         }
     }
 
-    /// The number of elements that its memory holds.
+    /// The number of elements to allocate.
     pub(crate) fn length(&self) -> Expr {
         product(&self.allocation())
     }
 
-    /// One more than the last element's place: the length, or with strides of the caller's, what they reach.
+    /// One more than the place of the last element. With the caller's own strides this may differ from the length.
     pub(crate) fn reach(&self) -> Expr {
         if self.strides().iter().all(|stride| stride.as_var().is_none()) {
             return self.length();
@@ -56,7 +56,7 @@ impl Buffer {
         simplify(&reach)
     }
 
-    /// Whether its strides are row-major ones.
+    /// Whether its strides are row-major, without gaps.
     #[must_use]
     pub fn is_compact(&self) -> bool {
         self.strides() == compact_strides(self.shape())

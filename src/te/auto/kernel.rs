@@ -1,25 +1,26 @@
-//! An automatically scheduled kernel on a device.
+//! An automatically scheduled kernel on a device, and its runs.
 
 use std::fmt;
 
 use epilogue_runtime::{Device, Stream};
 
 use crate::Argument;
+use crate::te::auto::bind::arguments::bind;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::te::target::arguments::places;
+use crate::te::target::arguments::{places, stand_ins};
 
-/// A kernel of one kind.
+/// What kernels of every kind can do.
 pub(in crate::te::auto) trait Runs: Send + Sync {
-    /// The tensors that a run takes.
+    /// The tensors that a run takes as arguments.
     fn parameters(&self) -> &[Tensor];
-    /// How many of them are read: the first ones.
+    /// How many of them are inputs; these come first.
     fn inputs(&self) -> usize;
     fn device(&self) -> &Device;
-    /// What it is called in messages.
+    /// The kernel's name in messages.
     fn name(&self) -> String;
     fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError>;
-    /// What the last run chose, and its text.
+    /// The last run's choice in words, and the text of its kernels.
     fn last(&self) -> Option<(String, String)>;
 }
 
@@ -27,9 +28,9 @@ pub(in crate::te::auto) trait Runs: Send + Sync {
 pub struct Kernel(pub(in crate::te::auto) Box<dyn Runs>);
 
 impl Kernel {
-    /// The tensors that a run takes: those that are read, in the order in which the expressions first use them once
-    /// they are inlined, then the outputs as they were given. The order of the inputs follows from how an expression is
-    /// written (of `z[i] = x[i] - sum(y)` it is `y`, `x`): [`run_bound`](Self::run_bound) does not depend on it.
+    /// The tensors that a run takes as arguments: first the inputs, in the order in which the inlined expressions first
+    /// use them, then the outputs in the given order. The order of inputs depends on how an expression is written (for
+    /// `z[i] = x[i] - sum(y)` it is `y`, `x`); [`run_bound`](Self::run_bound) does not depend on it.
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
         self.0.parameters()
@@ -41,7 +42,7 @@ impl Kernel {
         &self.0.parameters()[..self.0.inputs()]
     }
 
-    /// The tensors that a run writes, as they were given.
+    /// The tensors that a run writes, in the given order.
     #[must_use]
     pub fn outputs(&self) -> &[Tensor] {
         &self.0.parameters()[self.0.inputs()..]
@@ -53,8 +54,8 @@ impl Kernel {
         self.0.device()
     }
 
-    /// Runs on the device's default stream, on arguments that are given by tensor, in any order. Reading an output back
-    /// waits for it.
+    /// Runs the kernel on the device's default stream. Arguments are given with their tensors, in any order. Reading an
+    /// output back waits for the run.
     ///
     /// ```
     /// use epilogue::{Device, te};
@@ -72,49 +73,91 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's, and as
-    /// [`run`](Self::run).
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's; the
+    /// errors of [`run`](Self::run).
     pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         self.run_bound_on(&self.device().default_stream(), arguments)
     }
 
-    /// [`run_bound`](Self::run_bound) on a stream of the caller's.
+    /// [`run_bound`](Self::run_bound) on another stream of the device.
     ///
     /// # Errors
-    /// As [`run_bound`](Self::run_bound).
+    /// The errors of [`run_bound`](Self::run_bound).
     pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.parameters().iter().collect();
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
         let places = places(&parameters, &given)?;
         let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
-        self.0.run_on(stream, &ordered)
+        self.run_ordered(stream, &ordered)
     }
 
-    /// Runs on the device's default stream, on arguments in the order of [`parameters`](Self::parameters). Two inputs of
-    /// one type and shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by tensor.
+    /// Runs the kernel on the device's default stream. Arguments are in the order of [`parameters`](Self::parameters).
+    /// Two inputs of the same type and shape could be swapped by mistake; [`run_bound`](Self::run_bound) avoids this.
     ///
     /// # Errors
-    /// [`TeError::Argument`] for arguments that don't fit; then nothing has been written. [`TeError::Device`] for what
-    /// the device or the compiler fails with.
+    /// [`TeError::Argument`] for arguments that don't fit; nothing is written then. [`TeError::Device`] for errors of
+    /// the device or the compiler.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         self.run_on(&self.device().default_stream(), arguments)
     }
 
-    /// [`run`](Self::run) on a stream of the caller's.
+    /// [`run`](Self::run) on another stream of the device.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
-        self.0.run_on(stream, &arguments.iter().collect::<Vec<_>>())
+        self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
     }
 
-    /// What the last run chose, in words; empty before the first.
+    /// Compiles what a run on contiguous tensors of these shapes runs, and runs nothing: so the first request doesn't wait
+    /// for a compiler. Shapes are given for all tensors of a run, in any order.
+    ///
+    /// One kernel serves a class of shapes: [`choice`](Self::choice) tells them apart. Tensors that are no contiguous ones
+    /// may need other kernels: run on the device's [dry stream](Device::dry_stream) for those. On the CPU this checks the
+    /// shapes; there is nothing to compile.
+    ///
+    /// ```
+    /// use epilogue::{Device, te};
+    ///
+    /// let (n, m) = (te::var("n"), te::var("m"));
+    /// let x = te::placeholder([n, m], "x");
+    /// let softmax = te::ops::softmax(&x, 1)?;
+    /// let kernel = te::auto::build(&[&softmax])?.build(&Device::cpu())?;
+    /// for rows in [1, 16, 256] {
+    ///     kernel.prepare(&[(&x, &[rows, 1000]), (&softmax, &[rows, 1000])])?;
+    /// }
+    /// let refused = kernel.prepare(&[(&x, &[2, 1000]), (&softmax, &[3, 1000])]).unwrap_err();
+    /// assert!(refused.to_string().contains("3 was given"), "{refused}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TeError::Argument`] for shapes that don't fit; [`TeError::Device`] for what the compiler fails with, or a bundle
+    /// without the kernel.
+    pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
+        let mut tensors = stand_ins(self.device(), &parameters, shapes)?;
+        let (inputs, outputs) = tensors.split_at_mut(self.0.inputs());
+        let arguments: Vec<Argument<'_>> =
+            inputs.iter().map(Argument::from).chain(outputs.iter_mut().map(Argument::from)).collect();
+        self.run_on(&self.device().dry_stream(), &arguments)
+    }
+
+    fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
+        if stream.is_dry() && self.device().arch().is_none() {
+            bind(self.device(), self.parameters(), self.0.inputs(), arguments)?;
+            return Ok(());
+        }
+        self.0.run_on(stream, arguments)
+    }
+
+    /// The last run's choice of kernels, in words; empty before the first run.
     #[must_use]
     pub fn choice(&self) -> String {
         self.0.last().map_or(String::new(), |(choice, _)| choice)
     }
 
-    /// The CUDA C++ that the last run ran, complete; empty before the first, and on the CPU, which runs none.
+    /// The complete CUDA C++ source of the last run; empty before the first run, and on the CPU.
     #[must_use]
     pub fn source(&self) -> String {
         self.0.last().map_or(String::new(), |(_, source)| source)

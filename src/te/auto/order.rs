@@ -1,14 +1,15 @@
-//! In what order values are combined.
+//! The order in which values are combined.
 
-/// In what order a kernel may combine values.
+/// How far a kernel may change the order in which values are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Any tree that depends on nothing but shapes, strides and the device: the same bits at every run there.
+    /// Any tree that depends only on shapes, strides and the device: all runs on this device give the same bits.
     #[default]
     Device,
-    /// A tree that depends on the shape only (of a scan: step by step): the same bits on every device, where devices
-    /// compute the same of a point (sums, products, quotients, roots, minima and maxima; not `exp` and its kind).
+    /// A tree that depends only on the shape; a scan runs step by step. All devices give the same bits, if their
+    /// elementwise operations do: sums, products, quotients, roots, minima and maxima do, `exp` and similar functions
+    /// don't.
     Shape,
-    /// One after the other, from the initial value on, as the default schedule does it.
+    /// Sequentially, starting with the initial value, as in the default schedule.
     Exact,
 }

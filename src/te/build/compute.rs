@@ -12,8 +12,8 @@ use crate::te::lang::var::Var;
 use crate::te::text::expression as text_of;
 
 impl Tensor {
-    /// The element at the given indices, one for each dimension: an array of one kind, `a.at([i, j])`, or a tuple that
-    /// mixes axes, numbers and expressions, `a.at((i, 0, &k + 1))`, of up to eight.
+    /// The element at the given indices, one for each dimension. Indices are an array of one kind, `a.at([i, j])`, or a
+    /// tuple of up to eight that mixes axes, numbers and expressions, `a.at((i, 0, &k + 1))`.
     pub fn at(&self, indices: impl Indices) -> Expr {
         let indices = indices.expressions();
         if let Some(Kind::Invalid(error)) = indices.iter().map(Expr::kind).find(|k| matches!(k, Kind::Invalid(_))) {
@@ -34,21 +34,21 @@ impl Tensor {
     }
 }
 
-/// A tensor given by the caller, of f32.
+/// A tensor of f32 that the caller gives.
 pub fn placeholder(shape: impl Indices, name: &str) -> Tensor {
     placeholder_of(DType::F32, shape, name)
 }
 
-/// A tensor given by the caller.
+/// A tensor of any type that the caller gives.
 pub fn placeholder_of(dtype: impl Into<DType>, shape: impl Indices, name: &str) -> Tensor {
     let kind = OperationKind::Placeholder { shape: shape.expressions(), dtype: DType::of(dtype) };
     Tensor::new(Operation::new(name, kind), 0)
 }
 
-/// A tensor computed element by element: `body` gives the element at the axes it is called with.
+/// A tensor computed element by element: `body` is called with the axes, and gives the element at these indices.
 ///
 /// # Errors
-/// Any mistake made in building `body`; a reduction that is not the whole body.
+/// Any mistake in `body`; a reduction that is not the whole body.
 pub fn compute<const N: usize, S: Indices>(
     shape: S,
     name: &str,
@@ -61,7 +61,7 @@ pub fn compute<const N: usize, S: Indices>(
 /// Several tensors of one shape, computed together.
 ///
 /// # Errors
-/// As [`compute`]; also when the values of a reduction are not all returned, in order.
+/// The errors of [`compute`], and an error if the values of a reduction are not all returned, in order.
 pub fn compute_all<const N: usize, S: Indices>(
     shape: S,
     name: &str,
@@ -74,7 +74,7 @@ pub fn compute_all<const N: usize, S: Indices>(
 /// [`compute_all`] with names for the axes, as they appear in the lowered program.
 ///
 /// # Errors
-/// As [`compute_all`].
+/// The errors of [`compute_all`].
 pub fn compute_named<const N: usize, S: Indices>(
     shape: S,
     name: &str,
@@ -92,10 +92,10 @@ pub fn compute_named<const N: usize, S: Indices>(
     Ok((0..operation.values()).map(|value| Tensor::new(Arc::clone(&operation), value)).collect())
 }
 
-/// [`compute_all`] of a rank that is known at run time only.
+/// [`compute_all`] for a rank that is known only at run time.
 ///
 /// # Errors
-/// As [`compute_all`].
+/// The errors of [`compute_all`].
 pub fn compute_over(
     shape: impl Indices,
     name: &str,
@@ -154,7 +154,7 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
     Operation::checked(name, OperationKind::Compute(Compute { axes, reduce_axes, body }))
 }
 
-/// An axis of another computation, or a thread, in the body would have no value.
+/// Refuses an axis of another computation, or a thread, in the body: it would have no value there.
 fn check_variables(name: &str, axes: &[Axis], reduce_axes: &[Axis], body: &[Expr]) -> Result<(), TeError> {
     let mut foreign: Option<Var> = None;
     for expression in body {

@@ -1,4 +1,4 @@
-//! What may be an extent, and a range.
+//! Checks of extents and ranges.
 
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
@@ -8,7 +8,7 @@ use crate::te::lang::expr::Expr;
 use crate::te::text::expression;
 
 /// # Errors
-/// [`TeError::Extent`], and the error of an extent that is a mistake. `of` says of what an extent is, by its place.
+/// [`TeError::Extent`], and the mistake inside an extent that is one. `of` names, by its place, what has the extent.
 pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> Result<(), TeError> {
     for (place, extent) in extents.iter().enumerate() {
         if let Some(error) = extent.error() {
@@ -23,8 +23,8 @@ pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> R
 }
 
 /// # Errors
-/// [`TeError::Extent`] and [`TeError::Unrepresentable`] for a range of an axis that 32-bit indices don't count, and the
-/// error of a bound that is a mistake.
+/// [`TeError::Extent`] and [`TeError::Unrepresentable`] for a range that 32-bit indices can't count, and the mistake
+/// inside a bound that is one.
 pub(crate) fn check_range(range: &Domain, axis: &str) -> Result<(), TeError> {
     let of = || format!("the axis {axis}");
     if let Some(error) = range.min.error() {

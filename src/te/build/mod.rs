@@ -1,4 +1,4 @@
-//! What a user calls to make expressions and tensors; every mistake is found here.
+//! The functions that a user calls to make expressions and tensors. They check everything.
 
 pub(crate) mod compute;
 pub(crate) mod extents;

@@ -40,7 +40,7 @@ macro_rules! operators {
 
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem FloorMod);
 
-/// What expressions have as methods, for variables and axes.
+/// The methods of expressions, for variables and axes.
 macro_rules! methods {
     ($left:ty: $($(#[$doc:meta])* $method:ident),*) => {
         impl $left {
@@ -88,7 +88,7 @@ macro_rules! methods {
 methods!(Var, Axis);
 
 impl Expr {
-    /// The operators: integers divide rounding down.
+    /// The operators. Division of integers rounds down.
     fn arithmetic(op: Binary, a: Self, b: Self) -> Self {
         let integers = a.dtype().is_integer() && b.dtype().is_integer();
         Self::binary(if op == Binary::Div && integers { Binary::FloorDiv } else { op }, a, b)

@@ -1,4 +1,4 @@
-//! Reducers: what makes reductions of expressions.
+//! Reducers: functions that make reductions.
 
 use std::sync::Arc;
 
@@ -10,20 +10,21 @@ use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::reduce::{Combiner, Reduce};
 use crate::te::lang::var::Var;
 
-/// A reducer: makes reductions of expressions. [`comm_reducer`] and [`tuple_reducer`] make new ones.
+/// A reducer makes reductions of expressions. [`comm_reducer`] and [`tuple_reducer`] make new reducers.
 #[derive(Clone)]
 pub struct Reducer {
     name: String,
     make: Arc<Make>,
 }
 
-/// Makes the combiner of values of the given types.
+/// Makes the combiner for values of the given types.
 type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
 
-/// A commutative reducer of one value: `combine(x, y)` and its identity in a type.
+/// A commutative reducer of one value: `combine(x, y)`, and the identity of a type.
 ///
-/// Both are made of numbers and sizes besides `x` and `y`: what depends on an output's place or on other tensors belongs
-/// into what is reduced, and is refused here ([`TeError::ReducerUses`], where the reduction is used).
+/// Besides `x` and `y` they may use numbers and sizes only. What depends on an output's index or on other tensors
+/// belongs into the expression that is reduced. Otherwise the reduction is refused where it is used
+/// ([`TeError::ReducerUses`]).
 pub fn comm_reducer(
     combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
     identity: impl Fn(DType) -> Expr + Send + Sync + 'static,
@@ -51,8 +52,8 @@ pub fn tuple_reducer(
     Reducer { name: name.to_owned(), make: Arc::new(make) }
 }
 
-/// Of two pairs of a place and a value the one with the larger value, or the smaller: of equal values the one with the
-/// lower place, and a NaN before anything else.
+/// Of two pairs of (place, value), the one with the larger value, or the smaller. Of equal values the lower place wins;
+/// a NaN wins over everything else.
 pub(crate) fn extreme(largest: bool, x: &[Expr], y: &[Expr]) -> Vec<Expr> {
     let (i, j, u, v) = (&x[0], &y[0], x[1].clone(), y[1].clone());
     let better = |a: Expr, b: Expr| if largest { a.greater(b) } else { a.less(b) };
@@ -69,7 +70,7 @@ pub(crate) fn extreme(largest: bool, x: &[Expr], y: &[Expr]) -> Vec<Expr> {
 }
 
 impl Reducer {
-    /// The same reducer, only associative: the order of operands is kept.
+    /// The same reducer, but not commutative: the order of operands is kept.
     #[must_use]
     pub fn associative_only(self) -> Self {
         let make = self.make;
@@ -93,19 +94,19 @@ impl Reducer {
         self.build(source, axes.as_ref(), None, Vec::new())
     }
 
-    /// A reduction over those points of the axes only where `condition` holds.
+    /// A reduction over only those points of the axes where `condition` holds.
     pub fn over_where(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, condition: Expr) -> Expr {
         let mut values = self.build(&[source.into()], axes.as_ref(), Some(condition), Vec::new());
         values.swap_remove(0)
     }
 
-    /// A reduction that starts from `init` in place of the identity.
+    /// A reduction that starts from `init` instead of the identity.
     pub fn over_from(&self, source: impl Into<Expr>, axes: impl AsRef<[Axis]>, init: impl Into<Expr>) -> Expr {
         let mut values = self.build(&[source.into()], axes.as_ref(), None, vec![init.into()]);
         values.swap_remove(0)
     }
 
-    /// The general form: several values, a condition, initial values (none: the identities).
+    /// The general form: several values, a condition, and initial values (an empty list means the identities).
     pub fn build(&self, source: &[Expr], axes: &[Axis], condition: Option<Expr>, init: Vec<Expr>) -> Vec<Expr> {
         match self.checked(source, axes, condition, init) {
             Ok(reduce) => {
@@ -168,27 +169,27 @@ impl Reducer {
     }
 }
 
-/// Sum.
+/// The sum over the axes.
 pub fn sum(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     sum_reducer().over(source, axes)
 }
 
-/// Product.
+/// The product over the axes.
 pub fn prod(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     comm_reducer(|x, y| x * y, |dtype| Expr::constant(1.0, dtype), "prod").over(source, axes)
 }
 
-/// The largest value; NaN if any is NaN.
+/// The largest value over the axes; NaN if any is NaN.
 pub fn max(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     max_reducer().over(source, axes)
 }
 
-/// The smallest value; NaN if any is NaN.
+/// The smallest value over the axes; NaN if any is NaN.
 pub fn min(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     min_reducer().over(source, axes)
 }
 
-/// Whether all hold: of truth values, or of numbers that are other than 0. Of nothing, true. The result is a truth value.
+/// Whether all values hold: truth values, or numbers other than 0. True over nothing. The result is a truth value.
 ///
 /// ```
 /// use epilogue::te;
@@ -203,23 +204,23 @@ pub fn all(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     all_reducer().over(truth(source.into()), axes)
 }
 
-/// Whether any holds, as [`all`] has it. Of nothing, false.
+/// Whether any value holds, in the sense of [`all`]. False over nothing.
 pub fn any(source: impl Into<Expr>, axes: impl AsRef<[Axis]>) -> Expr {
     any_reducer().over(truth(source.into()), axes)
 }
 
-/// Whether a number is other than 0.
+/// Whether a number is not 0.
 pub(crate) fn truth(x: Expr) -> Expr {
     if x.error().is_some() || x.dtype() == DType::Bool { x } else { x.not_equal(0) }
 }
 
-/// The reducer of [`all`], of truth values.
+/// The reducer of [`all`], for truth values.
 #[must_use]
 pub fn all_reducer() -> Reducer {
     comm_reducer(|x, y| Expr::binary(Binary::And, x, y), |_| Expr::truth(true), "all")
 }
 
-/// The reducer of [`any`], of truth values.
+/// The reducer of [`any`], for truth values.
 #[must_use]
 pub fn any_reducer() -> Reducer {
     comm_reducer(|x, y| Expr::binary(Binary::Or, x, y), |_| Expr::truth(false), "any")
@@ -244,11 +245,12 @@ pub fn min_reducer() -> Reducer {
 }
 
 impl Combiner {
-    /// A combination is made of its two operands, and an identity of nothing, besides numbers and sizes: reductions are
-    /// cut in parts and combined in any grouping, where there is no output element whose index or inputs could be meant.
+    /// Checks that a combination uses only its two operands besides numbers and sizes, and that an identity uses
+    /// nothing else. Reductions are cut in parts that are combined in any grouping, so there is no output element whose
+    /// index or inputs they could mean.
     ///
     /// # Errors
-    /// [`TeError::ReducerUses`], and the error of a part that is a mistake.
+    /// [`TeError::ReducerUses`], and the mistake inside a part that is one.
     pub(crate) fn check(&self, reducer: &str) -> Result<(), TeError> {
         let operands: Vec<Var> = self.left.iter().chain(&self.right).copied().collect();
         let parts = [("combination", &self.result, operands.as_slice()), ("identity", &self.identity, &[])];

@@ -1,4 +1,4 @@
-//! Scans: recurrences along the first dimension.
+//! Scans: recurrences along the first dimension, with their checks.
 
 use std::collections::HashSet;
 use std::slice::from_ref;
@@ -14,11 +14,12 @@ use crate::te::lang::var::Var;
 
 /// A recurrence of one state: `update[t]` is computed from earlier steps, which it reads through `state`.
 ///
-/// The first dimension is time. `init` gives the first steps, as many as its first extent. `inputs` are what else the
-/// update reads; they may be left out.
+/// The first dimension is time. `init` gives the first steps; their number is its first extent. `inputs` are other
+/// tensors that the update reads; they may be left out.
 ///
 /// # Errors
-/// [`TeError`] when shapes or types of the three differ, or when the update reads the state at its own or a later step.
+/// [`TeError`] when the shapes or types of the three differ, or when the update reads the state at its own step or
+/// later.
 pub fn scan(init: &Tensor, update: &Tensor, state: &Tensor, inputs: &[Tensor]) -> Result<Tensor, TeError> {
     let mut all = scan_all(from_ref(init), from_ref(update), from_ref(state), inputs)?;
     Ok(all.swap_remove(0))
@@ -27,7 +28,7 @@ pub fn scan(init: &Tensor, update: &Tensor, state: &Tensor, inputs: &[Tensor]) -
 /// A recurrence of several states at once.
 ///
 /// # Errors
-/// As [`scan`], and when the three lists are not of one length.
+/// The errors of [`scan`], and lists of different lengths.
 pub fn scan_all(
     init: &[Tensor],
     update: &[Tensor],
@@ -83,7 +84,7 @@ fn shape_error(what: &'static str, tensor: &Tensor, dimension: usize, needed: &E
     }
 }
 
-/// The three tensors of one state agree, and each is what it must be.
+/// Checks the three tensors of one state.
 fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeError> {
     if !matches!(state.operation().kind(), OperationKind::Placeholder { .. }) {
         return Err(TeError::ScanState { tensor: state.name() });
@@ -108,22 +109,23 @@ fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeE
     Ok(())
 }
 
-/// At how many steps an update may read the stages between it and the state, all together.
+/// At how many steps an update may read its intermediate stages, all together.
 const MOST_READ: usize = 1 << 12;
 
-/// A stage of an update, as the update reads it.
+/// An intermediate stage of an update, and at which step the update reads it.
 struct Reached {
     stage: Tensor,
     time: Axis,
     /// The update's step `t` reads the stage at `t + offset`.
     offset: i64,
-    /// Whether a condition may keep it from being read.
+    /// Whether the read is under a condition.
     guarded: bool,
 }
 
 /// Follows the update through its intermediate stages: every read of the state must be of an earlier step.
 ///
-/// A stage between is read at `t + d`; what it reads of the state at `t - e` is then read at `t + d - e`.
+/// If the update reads an intermediate stage at `t + d`, and this stage reads the state at `t - e`, the update reads
+/// the state at `t + d - e`.
 fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> Result<(), TeError> {
     let mut pending = vec![Reached { stage: update.clone(), time, offset: 0, guarded: false }];
     let mut seen: HashSet<(Tensor, i64, bool)> = HashSet::new();
@@ -155,7 +157,7 @@ fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> R
     Ok(())
 }
 
-/// Checks one read; what is read, where it is a stage between.
+/// Checks one read. Gives the stage that is read, if it is an intermediate one.
 fn check_read(
     reached: &Reached,
     reduced: &[Axis],
@@ -191,7 +193,7 @@ fn check_read(
     }
 }
 
-/// How far at least and at most an index is from the step, while reduced axes run; `None` where that depends on more.
+/// The least and greatest distance of an index from the step, while reduced axes run; `None` where it depends on more.
 fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
     let mut context = Context::default();
     let domain = |var: Var| reduced.iter().find(|axis| axis.var() == var)?.domain();
@@ -203,8 +205,8 @@ fn distance(index: &Expr, time: Axis, reduced: &[Axis]) -> Option<(i64, i64)> {
     Some((least.as_int()?, greatest.as_int()?))
 }
 
-/// Whether a tensor is computed from a state, at once or through other stages: inside the scan, that is, and not from
-/// its result.
+/// Whether a tensor is computed from a state, directly or through other stages. It is then inside the scan; reading the
+/// scan's result doesn't count.
 pub(crate) fn reads_state(tensor: &Tensor, state: &[Tensor]) -> bool {
     let is_state = |operation: &Arc<Operation>| state.iter().any(|state| Arc::ptr_eq(state.operation(), operation));
     let mut found = false;

@@ -1,4 +1,4 @@
-//! Statements built by hand: what a tensor intrinsic does.
+//! Builds statements by hand, for the implementation of a tensor intrinsic.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ impl Buffer {
         }
     }
 
-    /// `self[indices] = value`; a constant takes the buffer's type. A mistake is reported where the statement is used.
+    /// `self[indices] = value`. A constant is converted to the buffer's type. A mistake is reported where the statement
+    /// is used.
     pub fn store(&self, indices: impl Indices, value: impl Into<Expr>) -> Stmt {
         let value = value.into();
         let value = match retyped(&value, self.dtype()) {
@@ -57,7 +58,7 @@ impl Stmt {
         Self::for_kind(LoopKind::Serial, name, extent, body)
     }
 
-    /// [`Stmt::for_range`] of a loop that runs in another way.
+    /// [`Stmt::for_range`] for a loop of another kind.
     pub fn for_kind(kind: LoopKind, name: &str, extent: impl Into<Expr>, body: impl FnOnce(Var) -> Self) -> Self {
         let var = Var::counter(name);
         Self::For { var, extent: extent.into(), kind, body: Box::new(body(var)) }
@@ -74,7 +75,7 @@ impl Stmt {
         Self::sequence(statements)
     }
 
-    /// Memory of a thread's own, row-major, for as long as `body` runs.
+    /// Private row-major memory of a thread, which exists while `body` runs.
     pub fn with_local(
         name: &str,
         dtype: impl Into<DType>,
@@ -88,8 +89,8 @@ impl Stmt {
 }
 
 impl DeviceFunction {
-    /// A call that does on CUDA what `portable` does everywhere else. That both do the same is the caller's to see to;
-    /// what is read and written, and so where barriers are, is taken from `portable`.
+    /// A call of a device function on CUDA, and `portable` everywhere else. The caller must make sure that both do the
+    /// same. What is read and written is taken from `portable`, and so are the places of barriers.
     pub fn call(self: &Arc<Self>, arguments: Vec<CallArgument>, portable: Stmt) -> Stmt {
         let call = DeviceCall { function: Arc::clone(self), arguments };
         Stmt::Note { note: Note::Call(call), body: Box::new(portable) }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 
-/// A device function in CUDA C++ that can stand for statements.
+/// A device function in CUDA C++ that replaces statements.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeviceFunction {
     name: String,
@@ -13,17 +13,17 @@ pub struct DeviceFunction {
 }
 
 impl DeviceFunction {
-    /// A function and its definition, in which `name` must be a `__device__` function that returns nothing. The text goes
-    /// before the kernels, once; it may hold several definitions.
+    /// A function and its definition. `text` must define `name` as a `__device__` function that returns nothing. It is
+    /// placed once before the kernels, and may hold several definitions.
     ///
-    /// Pointers are to elements as they lie in memory (`float`, `double`, `int`, `long long`, `signed char`,
-    /// `unsigned char`, `bool`; `epilogue::f16` and so on for smaller floats, of which a thread's own memory holds
-    /// `float`s); values are `int`, `long long`, `float`, `double` or `bool`.
+    /// Pointers are to elements as they are stored: `float`, `double`, `int`, `long long`, `signed char`,
+    /// `unsigned char`, `bool`, and `epilogue::f16` and so on for smaller floats. A thread's private memory stores
+    /// smaller floats as `float`. Values are `int`, `long long`, `float`, `double` or `bool`.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self { name: name.into(), text: text.into() })
     }
 
-    /// What it is called as.
+    /// The function's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -39,9 +39,9 @@ impl DeviceFunction {
 /// A call of a device function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceCall {
-    /// What is called.
+    /// The function.
     pub function: Arc<DeviceFunction>,
-    /// With what.
+    /// Its arguments.
     pub arguments: Vec<CallArgument>,
 }
 

@@ -1,4 +1,4 @@
-//! The loop program that a schedule is lowered to.
+//! The loop program that a schedule is lowered to: its data, its printers, and rewrites of it.
 
 mod builder;
 pub(crate) mod device_call;
@@ -7,3 +7,4 @@ pub(crate) mod print;
 pub(crate) mod program;
 pub(crate) mod rewrite;
 pub(crate) mod stmt;
+pub(crate) mod verify;

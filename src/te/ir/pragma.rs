@@ -1,35 +1,35 @@
-//! What is said of a loop that changes how it runs, not what it computes.
+//! Pragmas: properties of a loop that change how it runs, not what it computes.
 
-/// What a pragma says of a loop and all that is inside it.
+/// A pragma of a loop. It holds for the loop and everything inside it.
 ///
-/// The two of unrolling follow TVM's rules (see [`UnrollConfig`](crate::te::UnrollConfig)) and are gone from the lowered
-/// program, as is a skipped region. The three of parallel loops are kept and printed, and refused where they mean
-/// nothing. Native code launches its threads at every parallel loop, deals iterations to them in pieces and waits at its
-/// end: what it computes is the same with them and without.
+/// The two pragmas of unrolling follow TVM's rules (see [`UnrollConfig`](crate::te::UnrollConfig)). Lowering applies
+/// them, and removes a skipped region, so the lowered program has none of these. The three pragmas of parallel loops
+/// are kept and printed, and refused where they have no meaning. They don't change how native code runs: it starts its
+/// threads at every parallel loop, gives each a contiguous piece of the iterations, and waits at the loop's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pragma {
-    /// `auto_unroll_max_step`: loops whose iterations make at most so many statements in all are unrolled.
+    /// `auto_unroll_max_step`: loops whose iterations have at most this many statements in all are unrolled.
     AutoUnrollMaxStep(i64),
-    /// `unroll_explicit`: whether loops that are unrolled are written out, or only marked for the target's compiler.
+    /// `unroll_explicit`: whether unrolled loops are written out, or only marked for the target's compiler.
     UnrollExplicit(bool),
-    /// `debug_skip_region`: nothing of it is done. What it would have computed is not computed: for measuring the rest.
+    /// `debug_skip_region`: the loop is left out, so what it would compute is missing. For measuring the rest.
     DebugSkipRegion,
-    /// `parallel_launch_point`: one team of CPU threads is launched here, which shares the parallel loops inside.
+    /// `parallel_launch_point`: one team of CPU threads is launched here, and shares the parallel loops inside.
     ParallelLaunchPoint,
-    /// `parallel_stride_pattern`: iterations of the parallel loop are dealt to the threads in turn, not in pieces.
+    /// `parallel_stride_pattern`: iterations of the parallel loop go to the threads in turn, not in contiguous pieces.
     ParallelStridePattern,
-    /// `parallel_barrier_when_finish`: the team's threads wait for each other at its end.
+    /// `parallel_barrier_when_finish`: the threads of the team wait for each other at the loop's end.
     ParallelBarrierWhenFinish,
 }
 
 /// The value that a pragma is given: none (`()`), a number or truth value, or text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PragmaValue {
-    /// None, which means 1 where there is a number.
+    /// No value. It means 1 where a number is needed.
     None,
     /// A number; a truth value is 0 or 1.
     Int(i64),
-    /// Text. No pragma that there is takes it.
+    /// Text. No existing pragma takes it.
     Text(String),
 }
 
@@ -64,7 +64,7 @@ impl From<&str> for PragmaValue {
 }
 
 impl Pragma {
-    /// The key, as TVM has it.
+    /// TVM's key of the pragma.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Pragma {
         }
     }
 
-    /// The value, 1 where there is nothing to be said.
+    /// The value; 1 for a pragma without one.
     #[must_use]
     pub fn value(self) -> i64 {
         match self {

@@ -1,4 +1,4 @@
-//! A lowered program.
+//! A lowered program with its arguments and requirements.
 
 use super::stmt::Stmt;
 use crate::te::error::TeError;
@@ -6,24 +6,24 @@ use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 
-/// A condition on the sizes of a run, without which the program must not run.
+/// A condition on the sizes of a run. The program must not run unless it holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Requirement {
-    /// The condition, on sizes only.
+    /// The condition; it depends on sizes only.
     pub condition: Expr,
-    /// What a run is refused with where it doesn't hold.
+    /// The error of a run for which it doesn't hold.
     pub broken: TeError,
 }
 
-/// A lowered program: what it takes, and what it does.
+/// A lowered program: its arguments and its statements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// Its name.
     pub name: String,
     /// The arguments: each tensor's buffer, in the order given.
     pub arguments: Vec<(Tensor, Buffer)>,
-    /// What the sizes of every run must fulfil.
+    /// The conditions that the sizes of every run must fulfil.
     pub requirements: Vec<Requirement>,
-    /// What it does.
+    /// The statements.
     pub body: Stmt,
 }

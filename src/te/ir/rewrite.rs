@@ -1,4 +1,4 @@
-//! Statements rewritten: accesses sent elsewhere, variables replaced.
+//! Rewrites of statements: redirects accesses, replaces variables.
 
 use super::device_call::{CallArgument, DeviceCall};
 use super::stmt::{Note, Stmt};
@@ -8,10 +8,10 @@ use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// Where an access of a buffer goes instead, if elsewhere.
+/// The new place of an access of a buffer; `None` if it stays.
 pub(crate) type NewPlace<'a> = dyn Fn(&Buffer, &[Expr]) -> Option<(Buffer, Vec<Expr>)> + 'a;
 
-/// The same statement with the accesses of some buffers given another place.
+/// The same statement with the accesses of some buffers moved to another place.
 pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
     fn loads(x: &Expr, place: &NewPlace<'_>) -> Expr {
         x.rewrite(&mut |inner| match inner.kind() {
@@ -62,7 +62,7 @@ pub(crate) fn redirect(statement: Stmt, place: &NewPlace<'_>) -> Stmt {
     map_own(statement, &mut |x| loads(x, place))
 }
 
-/// The expressions of a statement's own replaced, not those of inner statements.
+/// Replaces the expressions of the statement itself, not those of inner statements.
 fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
     match statement {
         Stmt::For { var, extent, kind, body } => Stmt::For { var, extent: f(&extent), kind, body },
@@ -75,7 +75,7 @@ fn map_own(statement: Stmt, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
     }
 }
 
-/// The same statement with variables replaced, also in the extents of the memory that it allocates.
+/// The same statement with variables replaced, also in the extents of memory that it allocates.
 pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>) -> Stmt {
     let statement = match statement {
         Stmt::Allocate { buffer, body } => {
@@ -100,9 +100,9 @@ pub(crate) fn substitute(statement: Stmt, replace: &dyn Fn(Var) -> Option<Expr>)
     map_own(statement, &mut |x| x.substitute(replace))
 }
 
-/// The same statement with memory of its own, for a place beside the one it is copied from: no buffer is allocated in two
-/// places.
-pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
+/// The same statement with fresh buffers for what it allocates. A copy that stands beside its original needs this,
+/// because no buffer may be allocated in two places.
+pub(crate) fn with_fresh_buffers(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Allocate { buffer, body } => {
             let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
@@ -110,14 +110,15 @@ pub(crate) fn with_own_memory(statement: Stmt) -> Stmt {
                 .with_separators(buffer.separators());
             let place =
                 |accessed: &Buffer, indices: &[Expr]| (*accessed == buffer).then(|| (other.clone(), indices.to_vec()));
-            let body = redirect(with_own_memory(*body), &place);
+            let body = redirect(with_fresh_buffers(*body), &place);
             Stmt::Allocate { buffer: other, body: Box::new(body) }
         }
-        other => other.map_children(&mut with_own_memory),
+        other => other.map_children(&mut with_fresh_buffers),
     }
 }
 
-/// The same statement with one index in every access: memory with separators is row-major over its groups of dimensions.
+/// The same statement with one index in every access. Memory with axis separators is row-major over its groups of
+/// dimensions.
 pub(crate) fn with_one_index(statement: Stmt) -> Stmt {
     let place = |buffer: &Buffer, indices: &[Expr]| {
         if buffer.separators().is_empty() || indices.len() < 2 {

@@ -1,4 +1,4 @@
-//! The loop program that a schedule is lowered to.
+//! The statements of a loop program.
 
 use super::device_call::{CallArgument, DeviceCall};
 use super::pragma::Pragma;
@@ -13,13 +13,13 @@ use crate::te::lang::var::Var;
 /// How a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoopKind {
-    /// One iteration after the other.
+    /// One iteration after another.
     Serial,
     /// Iterations on several CPU threads.
     Parallel,
     /// All iterations at once, in a vector.
     Vectorized,
-    /// Written out.
+    /// Iterations are written out.
     Unrolled,
 }
 
@@ -46,11 +46,11 @@ pub enum Stmt {
     },
     /// `buffer[indices] = value`
     Store {
-        /// Where.
+        /// The buffer.
         buffer: Buffer,
-        /// Which element.
+        /// The indices of the element.
         indices: Vec<Expr>,
-        /// What.
+        /// The value.
         value: Expr,
     },
     /// One statement after the other.
@@ -64,14 +64,14 @@ pub enum Stmt {
         /// Where it holds.
         body: Box<Self>,
     },
-    /// Memory of the program's own, for as long as `body` runs.
+    /// Memory that the program allocates; it exists while `body` runs.
     Allocate {
         /// The memory.
         buffer: Buffer,
-        /// Where it exists.
+        /// The statement in which it exists.
         body: Box<Self>,
     },
-    /// `body` runs for every index of a device's threads or blocks, at once.
+    /// `body` runs for every thread or block of a device, in parallel.
     Launch {
         /// The index.
         thread: Thread,
@@ -82,39 +82,39 @@ pub enum Stmt {
         /// What each does.
         body: Box<Self>,
     },
-    /// Values of several threads are combined; every thread gets the result in `results`.
+    /// Combines values of several threads; every thread gets the result in `results`.
     AllReduce(Box<AllReduce>),
-    /// All threads of a block wait for each other.
+    /// A barrier: all threads of a block wait for each other.
     Barrier,
-    /// An element is brought nearer to the processor, where it can be. Nothing is computed.
+    /// A prefetch of an element, on targets that have one. Nothing is computed.
     Prefetch {
-        /// Of which memory.
+        /// The buffer.
         buffer: Buffer,
-        /// Which element.
+        /// The indices of the element.
         indices: Vec<Expr>,
     },
-    /// What is known about a statement. It changes how the statement is run or printed, never what it computes.
+    /// Additional knowledge about a statement. It changes how the statement runs or is printed, never what it computes.
     Note {
-        /// What is known.
+        /// The knowledge.
         note: Note,
-        /// About which statement.
+        /// The statement.
         body: Box<Self>,
     },
 }
 
-/// What is known about a statement.
+/// Additional knowledge about a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
-    /// It writes one half of memory whose other half is read meanwhile.
+    /// The statement writes one half of the memory, while the other half is read.
     DoubleBufferWrite(Buffer),
-    /// A pragma holds for it, given at a loop.
+    /// A pragma that was given at a loop holds for the statement.
     Pragma(Axis, Pragma),
-    /// On CUDA, a call of a device function does the same.
+    /// On CUDA, this call of a device function replaces the statement.
     Call(DeviceCall),
 }
 
 impl Note {
-    /// The expressions that it holds.
+    /// The expressions in it.
     fn expressions(&self) -> Vec<&Expr> {
         fn of(argument: &CallArgument) -> &[Expr] {
             match argument {
@@ -148,7 +148,7 @@ pub struct AllReduce {
     pub combiner: Combiner,
     /// Each thread's values.
     pub source: Vec<Expr>,
-    /// Whether this thread takes part; if not, it gives the identities.
+    /// Whether this thread takes part. If not, it contributes the identities.
     pub condition: Expr,
     /// The thread indices that are reduced over.
     pub threads: Vec<Axis>,
@@ -157,7 +157,7 @@ pub struct AllReduce {
 }
 
 impl Stmt {
-    /// Statements in order, flattened; nothing for none.
+    /// Statements in order, flattened; none give the empty statement.
     pub(crate) fn sequence(statements: impl IntoIterator<Item = Self>) -> Self {
         let mut flat = Vec::new();
         for statement in statements {
@@ -194,7 +194,7 @@ impl Stmt {
         *self = f(before);
     }
 
-    /// The same statement with every expression of its own and below replaced.
+    /// The same statement with every expression in it replaced, also those of inner statements.
     pub(crate) fn map_expressions(self, f: &mut dyn FnMut(&Expr) -> Expr) -> Self {
         let own = match self {
             Self::For { var, extent, kind, body } => Self::For { var, extent: f(&extent), kind, body },
@@ -218,7 +218,7 @@ impl Stmt {
         own.map_children(&mut |child| child.map_expressions(f))
     }
 
-    /// A mistake in an expression, here or below: what was put together nests too deep.
+    /// A mistake in an expression of the statement or inside it: for example, one that nests too deep.
     pub(crate) fn mistake(&self) -> Option<TeError> {
         let (mut found, mut pending) = (None, vec![self]);
         while let Some(statement) = pending.pop() {
@@ -244,7 +244,7 @@ impl Stmt {
         }
     }
 
-    /// The expressions of its own, not of inner statements, in the order in which they are written.
+    /// The expressions of the statement itself, not of inner statements, in the order in which they are written.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match self {
             Self::For { extent: x, .. }

@@ -9,10 +9,11 @@ use super::var::Var;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
-/// A variable with the range it runs over and what may be done with it.
+/// A variable with the range that it runs over, and its kind, which says what a schedule may do with it.
 ///
-/// A range that is computed from sizes (`n * 2`) lives as long as a tensor that has the axis, and without one until a few
-/// thousand other such axes were made or given up; after that, the axis makes no new expression.
+/// A range that is computed from sizes (`n * 2`) is kept outside the axis. It lives as long as a tensor that has the
+/// axis. Without such a tensor it is dropped after a few thousand other such axes were made or dropped; using the axis
+/// in an expression is then an error.
 #[derive(Clone, Copy)]
 pub struct Axis {
     var: Var,
@@ -20,7 +21,7 @@ pub struct Axis {
     kind: AxisKind,
 }
 
-/// Where the range of an axis is: in the axis, where both ends are numbers or variables.
+/// Where the range of an axis is kept. It is in the axis itself where both ends are numbers or variables.
 #[derive(Clone, Copy)]
 enum Range {
     None,
@@ -88,21 +89,22 @@ impl Domain {
     }
 }
 
-/// What an axis is, and so what a schedule may do with it. Of two axes that are fused, the later kind stays.
+/// The kind of an axis, which decides what a schedule may do with it. A loop that fuses two axes has the later of their
+/// kinds, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AxisKind {
-    /// Of a tensor's own dimensions: everything is allowed.
+    /// A tensor's own dimension: everything is allowed.
     Data,
-    /// A thread or block index: bound to, never split, fused, vectorised or made parallel.
+    /// A thread or block index: loops are bound to it; it is never split, fused, vectorised or made parallel.
     Thread,
-    /// Reduced over: never made parallel or vectorised.
+    /// An axis that is reduced over: never made parallel or vectorised.
     Reduce,
     /// A scan's time: never reordered, made parallel or vectorised.
     Ordered,
 }
 
 impl AxisKind {
-    /// TVM's name.
+    /// TVM's name of the kind.
     pub(crate) const fn iter_type(self) -> &'static str {
         match self {
             Self::Data => "DataPar",
@@ -113,7 +115,7 @@ impl AxisKind {
     }
 }
 
-/// What names the shape of a reduction's or axis' range: an extent, or (min, end).
+/// A range, given as an extent or as (min, end).
 pub trait IntoDomain {
     /// The range.
     fn into_domain(self) -> Domain;
@@ -134,12 +136,12 @@ pub fn reduce_axis(domain: impl IntoDomain, name: &str) -> Axis {
     Axis::new(name, Some(domain.into_domain()), AxisKind::Reduce)
 }
 
-/// A thread or block index: `blockIdx.x`, …, `threadIdx.z`; or a virtual thread, `vthread`, of which there may be any
-/// number: every axis is one of its own (`vthread.x` and so on are only names; `cthread`, a coprocessor's, is no other
-/// here). Any other name makes an axis that `bind` refuses.
+/// A thread or block index: `blockIdx.x`, …, `threadIdx.z`; or a virtual thread, `vthread`. There may be any number of
+/// virtual threads, and each axis is a separate one. The names `vthread.x` and so on, and `cthread` (in TVM: a
+/// coprocessor's), mean the same here. Any other name makes an axis that `bind` refuses.
 ///
-/// A loop bound to a virtual thread must have a constant extent. Its iterations are done by one thread, interleaved
-/// statement by statement: so loads that several of them need are done once, and each keeps its own local memory.
+/// A loop bound to a virtual thread must have a constant extent. One thread does all its iterations, interleaved
+/// statement by statement. So data that several of them need is loaded once, while each keeps its own local memory.
 #[must_use]
 pub fn thread_axis(name: &str) -> Axis {
     Axis { var: Var::of_thread(name, Thread::parse(name)), range: Range::None, kind: AxisKind::Thread }
@@ -151,7 +153,7 @@ impl Axis {
         Self { var, range: Range::of(var, domain), kind }
     }
 
-    /// The axis, if its range is not given up yet.
+    /// The axis itself, or an error if its range has been dropped.
     pub(crate) fn alive(self) -> Result<Self, TeError> {
         match self.range {
             Range::Computed if self.domain().is_none() => {
@@ -173,7 +175,8 @@ impl Axis {
         self.var.name()
     }
 
-    /// The range, where the axis was made with one: split and thread axes get theirs when the schedule is lowered.
+    /// The range that the axis was made with. It is `None` for split axes and thread axes, which get theirs when the
+    /// schedule is lowered.
     #[must_use]
     pub fn domain(self) -> Option<Domain> {
         match self.range {
@@ -183,18 +186,18 @@ impl Axis {
         }
     }
 
-    /// What it is.
+    /// The kind of the axis.
     #[must_use]
     pub fn kind(self) -> AxisKind {
         self.kind
     }
 
-    /// Whether its range is kept beside it.
+    /// Whether its range is kept outside the axis.
     pub(crate) fn has_computed_range(self) -> bool {
         matches!(self.range, Range::Computed)
     }
 
-    /// The device's index it stands for.
+    /// The thread or block index of the device that it stands for.
     #[must_use]
     pub fn thread(self) -> Option<Thread> {
         self.var.thread()

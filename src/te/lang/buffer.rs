@@ -1,4 +1,4 @@
-//! Memory.
+//! Buffers: the memory that a program reads and writes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::expr::Expr;
 use crate::te::dtype::DType;
 
-/// Memory that a program reads and writes: an argument's, or its own.
+/// Memory that a program reads and writes: an argument's, or memory that the program allocates.
 #[derive(Clone)]
 pub struct Buffer(Arc<BufferData>);
 
@@ -16,25 +16,27 @@ struct BufferData {
     shape: Vec<Expr>,
     strides: Vec<Expr>,
     scope: Scope,
-    /// Before which dimensions the indices are flattened apart.
+    /// The dimensions before which an axis separator stands: indices before and after it are flattened to separate
+    /// indices.
     separators: Vec<usize>,
 }
 
-/// Where memory is, widest first: a thread's own is `Local`.
+/// Where memory is, from the widest scope to the narrowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// All threads'.
+    /// Memory of all threads of the device.
     Global,
-    /// A block's.
+    /// Memory of one block.
     Shared,
-    /// A warp's: kept where `Shared` is, for all warps of the block, so that what they share they compute once.
+    /// Memory of one warp. It lies in the block's shared memory, for all warps together, so that they compute shared
+    /// values only once.
     Warp,
-    /// A thread's.
+    /// Private memory of one thread.
     Local,
 }
 
 impl Scope {
-    /// TVM's name.
+    /// TVM's name of the scope.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,7 +52,7 @@ impl Scope {
         !matches!(self, Self::Local)
     }
 
-    /// The scope of a name.
+    /// The scope with this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Global, Self::Shared, Self::Warp, Self::Local].into_iter().find(|scope| scope.name() == name)
@@ -63,20 +65,21 @@ impl Buffer {
         Self(Arc::new(BufferData { name: name.to_owned(), dtype, shape, strides, scope, separators: Vec::new() }))
     }
 
-    /// The same memory with indices that are flattened apart before the given dimensions.
+    /// The same memory with axis separators before the given dimensions.
     pub(crate) fn flattened_apart(&self, separators: Vec<usize>) -> Self {
         let BufferData { name, dtype, shape, strides, scope, .. } = &*self.0;
         let (name, shape, strides) = (name.clone(), shape.clone(), strides.clone());
         Self(Arc::new(BufferData { name, dtype: *dtype, shape, strides, scope: *scope, separators }))
     }
 
-    /// Before which dimensions the indices are flattened apart.
+    /// The dimensions before which an axis separator stands: indices before and after it are flattened to separate
+    /// indices.
     #[must_use]
     pub fn separators(&self) -> &[usize] {
         &self.0.separators
     }
 
-    /// The dimensions that are flattened to one index each.
+    /// Groups of dimensions that are flattened to one index each.
     pub(crate) fn groups(&self) -> Vec<std::ops::Range<usize>> {
         let mut begin = 0;
         let ends = self.0.separators.iter().copied().chain([self.0.shape.len()]);
@@ -107,7 +110,7 @@ impl Buffer {
         &self.0.strides
     }
 
-    /// Where it is.
+    /// Its memory scope.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.0.scope

@@ -13,13 +13,13 @@ use crate::expr::{Body, Function, Op};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
-/// An expression: an immutable graph. What is used several times is one node, computed once.
+/// An expression: an immutable graph. A value that is used several times is one node, and is computed once.
 ///
-/// Operations nest up to 640 deep; what is deeper is [`TeError::Nested`] where it is used.
+/// Operations nest up to 640 deep. An expression that nests deeper is refused where it is used ([`TeError::Nested`]).
 #[derive(Clone)]
 pub struct Expr(pub(crate) Arc<Node>);
 
-/// What an expression computes.
+/// The operation or value of an expression's outermost node.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// An integer, or a truth value (0 or 1).
@@ -34,7 +34,7 @@ pub enum Kind {
     Not(Expr),
     /// `if condition { then } else { otherwise }`; only the chosen side is evaluated.
     Select(Expr, Expr, Expr),
-    /// Conversion.
+    /// A conversion to the expression's type.
     Cast(Expr),
     /// A primitive operation that has no [`Binary`] form: `exp`, `tanh`, …
     Apply(Op, Vec<Expr>),
@@ -44,11 +44,11 @@ pub enum Kind {
     Read(Tensor, Vec<Expr>),
     /// An element of a buffer: what a read becomes when it is lowered.
     Load(Buffer, Vec<Expr>),
-    /// One value of a reduction; only the whole body of a computation.
+    /// One value of a reduction. It may only be the whole body of a computation.
     Reduce(Arc<Reduce>, usize),
-    /// A truth value that holds nearly always: what loop partition looks for.
+    /// A condition that nearly always holds. Loop partition looks for it.
     Likely(Expr),
-    /// A mistake, reported where the expression is used.
+    /// A mistake. It is reported where the expression is used.
     Invalid(TeError),
 }
 
@@ -83,14 +83,14 @@ pub enum Binary {
     Eq,
     /// `a != b`
     Ne,
-    /// Both; the second is evaluated only if the first holds.
+    /// Both hold; the second is evaluated only if the first holds.
     And,
-    /// Either; the second is evaluated only if the first does not hold.
+    /// At least one holds; the second is evaluated only if the first does not hold.
     Or,
 }
 
 impl Binary {
-    /// A primitive operation that has this form.
+    /// The binary form of a primitive operation, if it has one.
     const fn of(op: Op) -> Option<Self> {
         Some(match op {
             Op::Add => Self::Add,
@@ -121,14 +121,14 @@ impl Expr {
         Self(Arc::new(Node::new(dtype, kind)))
     }
 
-    /// An integer: of 32 bits where they hold it, else of 64.
+    /// An integer constant: of 32 bits if the value fits, otherwise of 64.
     #[must_use]
     pub fn int(value: i64) -> Self {
         let dtype = if DType::I32.holds(value) { DType::I32 } else { DType::I64 };
         Self::new(dtype, Kind::Int(value))
     }
 
-    /// An integer in an integer type; what is beyond it wraps.
+    /// An integer constant of an integer type; a value outside of its range wraps.
     pub(crate) fn wrapped(value: i64, dtype: DType) -> Self {
         Self::new(dtype, Kind::Int(wrap(value, dtype)))
     }
@@ -139,8 +139,9 @@ impl Expr {
         Self::new(DType::Bool, Kind::Int(i64::from(value)))
     }
 
-    /// A number of a type. One that an integer type doesn't have is a mistake ([`TeError::Unrepresentable`]), reported
-    /// where the expression is used; of [`DType::least`] and [`DType::greatest`] every type has its own.
+    /// A constant of a type. A value that an integer type doesn't hold is a mistake ([`TeError::Unrepresentable`]),
+    /// which is reported where the expression is used. [`DType::least`] and [`DType::greatest`] are valid for every
+    /// type.
     #[must_use]
     pub fn constant(value: f64, dtype: DType) -> Self {
         if dtype.is_float() {
@@ -158,7 +159,7 @@ impl Expr {
         Self::new(DType::I32, Kind::Invalid(error))
     }
 
-    /// What it computes.
+    /// The operation or value of the outermost node.
     #[must_use]
     pub fn kind(&self) -> &Kind {
         &self.0.kind
@@ -188,7 +189,7 @@ impl Expr {
         }
     }
 
-    /// An operation of two operands; a constant takes the other operand's type.
+    /// An operation of two operands. If one is a constant, it is converted to the other's type.
     #[must_use]
     pub fn binary(op: Binary, a: Self, b: Self) -> Self {
         if let Some(error) = a.error().or_else(|| b.error()) {
@@ -313,7 +314,8 @@ impl Expr {
         }
     }
 
-    /// The value in another type, rounded to nearest even; to an integer, truncated.
+    /// The value converted to another type. Floating-point results are rounded to nearest even; conversion to an
+    /// integer truncates.
     #[must_use]
     pub fn cast(&self, to: impl Into<DType>) -> Self {
         let to = DType::of(to);
@@ -324,9 +326,9 @@ impl Expr {
         }
     }
 
-    /// A primitive operation. Those that have an operator, and `min`, `max` and `select`, are what these give; the others
-    /// take floating-point numbers. As with operators, all operands are of one type, and a number that is written down
-    /// takes the others' type.
+    /// A primitive operation. For an `op` that has an operator, and for `min`, `max` and `select`, this is the same as
+    /// calling that. All other operations take floating-point numbers. All operands must have one type; a literal
+    /// number takes the type of the others.
     ///
     /// ```
     /// use epilogue::ElementType;
@@ -360,9 +362,9 @@ impl Expr {
         }
     }
 
-    /// A call of an elementwise function: what `f(x, y)` gives, where the function is known by its definition only. One
-    /// that is a primitive operation is that ([`Expr::apply`]). Operands are floating-point numbers of one type; a number
-    /// that is written down takes the others'.
+    /// A call of an elementwise function, as `f(x, y)` makes it; for when the function is known only at run time, by
+    /// its definition. A primitive operation becomes that operation ([`Expr::apply`]). The operands are floating-point
+    /// numbers of one type; a literal number takes the type of the others.
     ///
     /// ```
     /// use epilogue::ops;
@@ -389,7 +391,7 @@ impl Expr {
     }
 }
 
-/// An integer in a type.
+/// An integer wrapped to the range of a type.
 fn wrap(value: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Bool => i64::from(value != 0),
@@ -400,7 +402,7 @@ fn wrap(value: i64, dtype: DType) -> i64 {
     }
 }
 
-/// A number that is written down, in another type; `None` for what is none, or has no meaning there.
+/// A literal number in another type; `None` if the expression is not a literal, or has no meaning in that type.
 ///
 /// # Errors
 /// [`TeError::Unrepresentable`] for an integer that the type doesn't hold.
@@ -418,7 +420,7 @@ pub(crate) fn retyped(x: &Expr, to: DType) -> Result<Option<Expr>, TeError> {
     })
 }
 
-/// Gives both operands one type: a constant takes the other's.
+/// Gives both operands one type: a constant takes the type of the other.
 fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
     if a.dtype() == b.dtype() {
         return Ok((a, b));
@@ -433,7 +435,7 @@ fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
     second.and(Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() }))
 }
 
-/// What is wrong with the operands of a function before their types are.
+/// A mistake in the operands themselves, which is reported before their types are compared.
 fn mistake(function: &str, needed: usize, operands: &[Expr]) -> Option<TeError> {
     let arity = || {
         let given = operands.len();
@@ -442,8 +444,8 @@ fn mistake(function: &str, needed: usize, operands: &[Expr]) -> Option<TeError> 
     operands.iter().find_map(Expr::error).or_else(arity)
 }
 
-/// Gives the operands of a function of floating-point numbers one type, by the operators' rule: a constant takes the
-/// others'.
+/// Gives the operands of a function of floating-point numbers one type, as operators do: a constant takes the type of
+/// the others.
 fn floats(function: &str, operands: &mut [Expr]) -> Result<DType, TeError> {
     let is_written = |x: &&Expr| matches!(x.kind(), Kind::Int(_) | Kind::Float(_));
     let known = operands.iter().find(|x| !is_written(x));
@@ -462,8 +464,8 @@ fn floats(function: &str, operands: &mut [Expr]) -> Result<DType, TeError> {
     Ok(dtype)
 }
 
-/// A sum, difference or product of two numbers that are written down. 8-bit integers wrap, as at run time; one that wider
-/// integers don't hold is left, and refused where it is used ([`overflowing`]).
+/// A sum, difference or product of two literal numbers. 8-bit integers wrap, as at run time. Overflow of a wider
+/// integer type is not folded, and is refused where the expression is used ([`overflowing`]).
 fn fold(op: Binary, a: &Expr, b: &Expr) -> Option<Expr> {
     let (Kind::Int(x), Kind::Int(y), DType::Number(_)) = (a.kind(), b.kind(), a.dtype()) else { return None };
     let value = match op {
@@ -476,7 +478,7 @@ fn fold(op: Binary, a: &Expr, b: &Expr) -> Option<Expr> {
     (narrow || a.dtype().holds(value)).then(|| Expr::wrapped(value, a.dtype()))
 }
 
-/// Whether it is arithmetic of two numbers that are written down, beyond their type.
+/// Whether it is arithmetic of two literal numbers whose result is outside of the range of their type.
 pub(crate) fn overflowing(x: &Expr) -> bool {
     let Kind::Binary(Binary::Add | Binary::Sub | Binary::Mul, a, b) = x.kind() else { return false };
     a.as_int().is_some() && b.as_int().is_some()

@@ -1,9 +1,8 @@
-//! Expressions as graphs: what is used several times is one node, and every walk meets it once.
+//! Walks over expressions as graphs: each node is met once, however often it is used.
 //!
-//! The walks here need no stack of their own threads' depth: they keep what is left to do in a list. Everything that
-//! visits, rewrites, compares or drops expressions goes through them; nothing else descends into operands by itself,
-//! but for what prints or evaluates them, which is why the height of an expression has a limit
-//! ([`MOST_NESTED`]).
+//! The walks keep their pending nodes in a list, so that they need little stack for any depth. All code that visits,
+//! rewrites, compares or drops expressions uses them. Only printers and evaluators descend by recursion, which is why
+//! the height of an expression has a limit ([`MOST_NESTED`]).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,29 +19,29 @@ use super::var::Var;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
-/// How deep operations nest at most. Printers and code generators descend by recursion; this deep they stay within the
-/// 2 MiB that Rust gives a thread, in a debug build too.
+/// How deep operations may nest. Printers and code generators descend by recursion; up to this depth they fit the 2 MiB
+/// of stack that Rust gives a thread, in debug builds too.
 pub(crate) const MOST_NESTED: u32 = 640;
 
-/// An expression is walked as a tree where sharing is of no use up to this many nodes.
+/// Expressions of up to this many nodes, counted as a tree, are walked as trees, because sharing would gain nothing.
 const SMALL: u64 = 256;
 
 /// A node of an expression.
 pub(crate) struct Node {
     pub(crate) dtype: DType,
     pub(crate) kind: Kind,
-    /// The longest way down to a leaf, in nodes.
+    /// The longest path down to a leaf, in nodes.
     height: u32,
-    /// The nodes that it has written out as a tree.
+    /// The number of nodes of the expression written out as a tree.
     unfolded: u64,
-    /// Equal expressions have equal ones.
+    /// Equal expressions have equal hashes.
     hash: u64,
 }
 
 /// The direct operands of an expression.
 pub(crate) type Operands<'a> = SmallVec<[&'a Expr; 3]>;
 
-/// Which node an expression is; another expression may get the same once this one is dropped.
+/// The identity of a node. Another node may get the same identity after this one is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Id(*const Node);
 
@@ -63,7 +62,7 @@ impl Node {
     }
 }
 
-/// What distinguishes a node beside its operands.
+/// A hash of what distinguishes a node besides its operands.
 fn payload(kind: &Kind, dtype: DType) -> u64 {
     let mut state = std::hash::DefaultHasher::new();
     (std::mem::discriminant(kind), dtype).hash(&mut state);
@@ -86,7 +85,7 @@ fn mix(hash: u64, next: u64) -> u64 {
     (hash.rotate_left(5) ^ next).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
-/// The direct operands of what is computed.
+/// The direct operands of a node.
 fn operands(kind: &Kind) -> Operands<'_> {
     match kind {
         Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_) => SmallVec::new(),
@@ -101,22 +100,22 @@ fn operands(kind: &Kind) -> Operands<'_> {
 }
 
 impl Expr {
-    /// Which node it is.
+    /// The identity of the outermost node.
     pub(crate) fn id(&self) -> Id {
         Id(Arc::as_ptr(&self.0))
     }
 
-    /// The nodes that it has written out as a tree, as far as they can be counted.
+    /// The number of nodes of the expression written out as a tree; it saturates.
     pub(crate) fn unfolded(&self) -> u64 {
         self.0.unfolded
     }
 
-    /// Whether a walk may meet it again: something else refers to it, and it is more than a leaf.
+    /// Whether a walk may meet the node again: it is not a leaf, and something else refers to it.
     pub(crate) fn is_met_again(&self) -> bool {
         self.0.unfolded > 1 && Arc::strong_count(&self.0) > 1
     }
 
-    /// Whether it is so much larger as a tree that names for its parts are worth it.
+    /// Whether the expression as a tree is so much larger that names for its shared parts are worth it.
     pub(crate) fn is_folded(&self) -> bool {
         if self.0.unfolded <= SMALL {
             return false;
@@ -181,8 +180,8 @@ impl Expr {
         }
     }
 
-    /// Visits the expression and everything below it, outermost first, and whether it is evaluated under a condition only:
-    /// a node once, or once each way. `guarded` is what holds of the whole.
+    /// Visits the expression and everything below it, outermost first, and tells whether a node is evaluated only under
+    /// a condition. A node is met once, or once each way. `guarded` tells this of the whole expression.
     pub(crate) fn visit_guarded<'a>(&'a self, guarded: bool, f: &mut dyn FnMut(&'a Self, bool)) {
         let mut pending = vec![(self, guarded)];
         let mut seen = HashSet::new();
@@ -220,7 +219,7 @@ impl Expr {
         all
     }
 
-    /// How often each node is met where the expression is written out as a tree, outermost first.
+    /// How often each node occurs in the expression written out as a tree, outermost first.
     pub(crate) fn occurrences(&self) -> Vec<(&Self, u64)> {
         let mut order = self.bottom_up();
         order.reverse();
@@ -235,7 +234,7 @@ impl Expr {
         order.into_iter().map(|x| (x, times.get(&x.id()).copied().unwrap_or(0))).collect()
     }
 
-    /// Every node once, operands before what uses them.
+    /// Every node once, operands before the nodes that use them.
     pub(crate) fn bottom_up(&self) -> Vec<&Self> {
         let mut order = Vec::new();
         let mut seen = HashSet::new();
@@ -251,8 +250,9 @@ impl Expr {
         order
     }
 
-    /// The same expression rebuilt from its leaves: `leave` gets every node with its new operands. Where `enter` has an
-    /// answer, it stands for the node and all below it. Both meet a node once, however often it is used.
+    /// The same expression rebuilt from its leaves: `leave` is given every node with its new operands. Where `enter`
+    /// gives an expression, this replaces the node and everything below it. Both meet a node once, however often it is
+    /// used.
     ///
     /// # Errors
     /// The first of `leave`.
@@ -313,14 +313,14 @@ impl Expr {
         }
     }
 
-    /// The same expression with what `replace` has an answer for replaced, outermost first.
+    /// The same expression with every node replaced for which `replace` gives another, outermost first.
     pub(crate) fn replaced(&self, replace: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {
         self.rewrite_below(replace, &mut |x| x)
     }
 
-    /// Names for the parts that are used several times, each in terms of those before it, and the expression in terms of
-    /// them all; nothing where it is as well written out. `may` tells of a part whether it may be computed first; without
-    /// it, all may, and those of indices too.
+    /// Gives names to the parts that are used several times, each in terms of those before it, and the expression in
+    /// terms of all of them; `None` where it is as well written out. `may` tells whether a part may be computed before
+    /// the expression. Without `may`, all parts may, including those of indices.
     pub(crate) fn with_names(
         &self,
         prefix: &str,
@@ -352,7 +352,7 @@ impl Expr {
         (!parts.is_empty()).then_some((parts, body))
     }
 
-    /// The nodes that are evaluated in any case where the expression is.
+    /// The nodes that are always evaluated when the expression is.
     pub(crate) fn always_evaluated(&self) -> HashSet<Id> {
         let mut all = HashSet::new();
         self.visit_guarded(false, &mut |x, guarded| {
@@ -378,7 +378,7 @@ impl Expr {
         self.contains(|x| matches!(x.kind(), Kind::Load(..)))
     }
 
-    /// Whether some part of it, or all of it, is such.
+    /// Whether it, or a part of it, satisfies the test.
     pub(crate) fn contains(&self, is_such: impl Fn(&Self) -> bool) -> bool {
         let mut found = false;
         self.visit_while(&mut |x| {
@@ -389,7 +389,7 @@ impl Expr {
     }
 }
 
-/// Whether two nodes are alike but for their operands.
+/// Whether two nodes are the same apart from their operands.
 fn alike(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Kind::Int(a), Kind::Int(b)) => a == b,
@@ -453,7 +453,7 @@ impl Hash for Expr {
     }
 }
 
-/// What is left to drop, and whether somebody does it.
+/// Nodes that are still to be dropped, and whether a loop is dropping them already.
 #[derive(Default)]
 struct Dropped {
     kinds: Vec<Kind>,
@@ -465,7 +465,7 @@ thread_local! {
 }
 
 impl Drop for Node {
-    /// One node after the other, also through the tensors that they read: chains of any length need no stack.
+    /// Drops one node after the other, also through the tensors that they read: chains of any length need no stack.
     fn drop(&mut self) {
         if matches!(self.kind, Kind::Int(_) | Kind::Float(_) | Kind::Var(_) | Kind::Invalid(_)) {
             return;
@@ -491,7 +491,7 @@ impl Drop for Node {
     }
 }
 
-/// Visits operations and what they read, each once, outermost first, following the reads of those where `f` says so.
+/// Visits operations and what they read, each once, outermost first. `f` tells whether to follow an operation's reads.
 pub(crate) fn visit_operations<'a>(
     roots: impl IntoIterator<Item = &'a Arc<Operation>>,
     f: &mut dyn FnMut(&Arc<Operation>) -> bool,
@@ -506,7 +506,7 @@ pub(crate) fn visit_operations<'a>(
     }
 }
 
-/// Operations and what they read, each once, after what it reads itself.
+/// Operations and what they read, each once. An operation comes after what it reads.
 pub(crate) fn operations_in_order<'a>(roots: impl IntoIterator<Item = &'a Arc<Operation>>) -> Vec<Arc<Operation>> {
     let mut order = Vec::new();
     let mut seen = HashSet::new();

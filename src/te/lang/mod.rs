@@ -1,7 +1,8 @@
-//! Values: variables, axes, expressions, tensors, memory. This is data, which the rest builds, checks, schedules and lowers.
+//! The data of tensor expressions: variables, axes, expressions, tensors, memory. All later steps build, check,
+//! schedule and lower this data.
 //!
-//! These files refer to each other by the nature of what they hold: an expression reads tensors, a tensor's operation has
-//! expressions and axes, an axis has a range of expressions.
+//! These files import each other in a circle, because of what they hold: an expression reads tensors, a tensor's
+//! operation has expressions and axes, and an axis has a range of expressions.
 
 pub(crate) mod axis;
 pub(crate) mod buffer;

@@ -1,10 +1,11 @@
-//! Rounding to element types, and the bits of the narrow ones: what every target of a loop program agrees on.
+//! Rounding to element types, and the bit patterns of narrow floats. Every target of a loop program uses these.
 
 use half::{bf16, f16};
 
 use crate::ElementType;
 
-/// The nearest value of a floating-point type, ties to even. 8-bit floats saturate, infinities too. Of other types, `x`.
+/// The nearest value of a floating-point type, ties to even. 8-bit floats saturate, also for infinities. Other types
+/// give `x` unchanged.
 #[must_use]
 pub(crate) fn round(element: ElementType, x: f64) -> f64 {
     match element {
@@ -29,8 +30,9 @@ pub(crate) fn round_integer(element: ElementType, x: i64) -> f64 {
     }
 }
 
-/// Rounds to f32 so that rounding again to fewer bits gives what rounding once would: an inexact result is taken towards 0
-/// and gets an odd last bit. (`half`'s own conversions from f64 drop the low half of the significand.)
+/// Rounds to f32 by "round to odd": an inexact result is truncated and gets an odd last bit. Rounding that again to
+/// fewer bits then gives the same as a single rounding. (`half`'s own conversions from f64 drop the low half of the
+/// significand.)
 fn to_odd(x: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation)]
     let near = x as f32;
@@ -42,7 +44,7 @@ fn to_odd(x: f64) -> f32 {
     f32::from_bits(towards_zero | 1)
 }
 
-/// The same from 64-bit integers to f64.
+/// Round to odd from 64-bit integers to f64.
 fn integer_to_odd(x: i64) -> f64 {
     let exact = x.unsigned_abs() < 1 << 53;
     // The lowest 11 bits are below an f64's last one for the largest integers; any that is set makes bit 11 odd.
@@ -63,7 +65,7 @@ fn narrow(x: f64, mantissa: i32, lowest: i32, largest: f64) -> f64 {
     ((x / unit).round_ties_even() * unit).clamp(-largest, largest)
 }
 
-/// The bits of a value of an 8-bit float, which it has exactly.
+/// The bits of a value that an 8-bit float represents exactly.
 #[must_use]
 pub(crate) fn encode_f8(element: ElementType, x: f64) -> u8 {
     let (mantissa, lowest) = if element == ElementType::F8E4M3 { (3, -6) } else { (2, -14) };

@@ -1,8 +1,8 @@
-//! The ranges of axes that are computed from sizes: an axis is copied freely, so they are kept beside it.
+//! Keeps the ranges of axes that are computed from sizes. An axis is copied freely, so its range is kept here.
 //!
-//! Whatever has an axis holds its range ([`Held`]). A range that nothing holds, because its axis is new or because what
-//! had it is gone, is idle: the last so many of these are kept, so that the axis can be used still, and older ones are
-//! given up. So the memory is bounded by what is alive.
+//! Everything that has an axis holds its range ([`RangeGuard`]). A range that nothing holds is idle: its axis is new, or
+//! what had the axis was dropped. The most recent idle ranges are kept, so that their axes can still be used; older ones
+//! are dropped. So memory is bounded by what is in use.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -15,35 +15,35 @@ use crate::sync::lock;
 /// How many idle ranges are kept.
 pub(crate) const MOST_IDLE: usize = 1 << 13;
 
-struct Kept {
+struct RangeEntry {
     domain: Domain,
     holders: usize,
-    /// When it became idle last.
+    /// When it last became idle.
     idle_since: u64,
 }
 
 #[derive(Default)]
 struct Ranges {
-    all: HashMap<Var, Kept>,
-    /// What became idle, and when; some are held again since.
+    all: HashMap<Var, RangeEntry>,
+    /// What became idle, and when. Some of these may be held again.
     idle: VecDeque<(Var, u64)>,
     now: u64,
 }
 
 impl Ranges {
-    /// Notes that a range is idle; gives the ranges that are given up for it, to be dropped outside the lock.
+    /// Marks a range as idle. Gives the ranges that are removed to make room; the caller drops them outside the lock.
     fn rest(&mut self, var: Var) -> Vec<Domain> {
         self.now += 1;
-        if let Some(kept) = self.all.get_mut(&var) {
-            kept.idle_since = self.now;
+        if let Some(entry) = self.all.get_mut(&var) {
+            entry.idle_since = self.now;
             self.idle.push_back((var, self.now));
         }
         let mut given_up = Vec::new();
         while self.idle.len() > MOST_IDLE {
             let Some((var, since)) = self.idle.pop_front() else { break };
-            let is_idle = |kept: &Kept| kept.holders == 0 && kept.idle_since == since;
+            let is_idle = |entry: &RangeEntry| entry.holders == 0 && entry.idle_since == since;
             if self.all.get(&var).is_some_and(is_idle) {
-                given_up.extend(self.all.remove(&var).map(|kept| kept.domain));
+                given_up.extend(self.all.remove(&var).map(|entry| entry.domain));
             }
         }
         given_up
@@ -58,29 +58,29 @@ fn ranges() -> MutexGuard<'static, Ranges> {
 /// Keeps the range of a new axis.
 pub(crate) fn add(var: Var, domain: Domain) {
     let mut ranges = ranges();
-    ranges.all.insert(var, Kept { domain, holders: 0, idle_since: 0 });
+    ranges.all.insert(var, RangeEntry { domain, holders: 0, idle_since: 0 });
     let given_up = ranges.rest(var);
     drop(ranges);
     drop(given_up);
 }
 
-/// The range of an axis, unless it was given up.
+/// The range of an axis, unless it has been dropped.
 pub(crate) fn of(var: Var) -> Option<Domain> {
-    ranges().all.get(&var).map(|kept| kept.domain.clone())
+    ranges().all.get(&var).map(|entry| entry.domain.clone())
 }
 
 /// Holds the ranges of axes while it lives.
 #[derive(Debug)]
-pub(crate) struct Held(Vec<Var>);
+pub(crate) struct RangeGuard(Vec<Var>);
 
-impl Held {
+impl RangeGuard {
     pub(crate) fn of<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
         let vars: Vec<Var> = axes.into_iter().filter(|axis| axis.has_computed_range()).map(|axis| axis.var()).collect();
         if !vars.is_empty() {
             let mut ranges = ranges();
             for var in &vars {
-                if let Some(kept) = ranges.all.get_mut(var) {
-                    kept.holders += 1;
+                if let Some(entry) = ranges.all.get_mut(var) {
+                    entry.holders += 1;
                 }
             }
         }
@@ -92,12 +92,12 @@ impl Held {
 #[derive(Debug)]
 pub(crate) struct Axes {
     axes: Vec<Axis>,
-    _ranges: Held,
+    _ranges: RangeGuard,
 }
 
 impl From<Vec<Axis>> for Axes {
     fn from(axes: Vec<Axis>) -> Self {
-        Self { _ranges: Held::of(&axes), axes }
+        Self { _ranges: RangeGuard::of(&axes), axes }
     }
 }
 
@@ -136,14 +136,14 @@ impl Deref for Axes {
     }
 }
 
-impl Drop for Held {
+impl Drop for RangeGuard {
     fn drop(&mut self) {
         let mut given_up = Vec::new();
         for var in &self.0 {
             let mut ranges = ranges();
-            let Some(kept) = ranges.all.get_mut(var) else { continue };
-            kept.holders = kept.holders.saturating_sub(1);
-            if kept.holders == 0 {
+            let Some(entry) = ranges.all.get_mut(var) else { continue };
+            entry.holders = entry.holders.saturating_sub(1);
+            if entry.holders == 0 {
                 given_up.extend(ranges.rest(*var));
             }
         }

@@ -1,4 +1,4 @@
-//! Reductions: how values combine, over which axes.
+//! Reductions as data: how values combine, and over which axes.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ impl Combiner {
         self.result.iter().map(|x| x.substitute(&replace)).collect()
     }
 
-    /// The identities: what a reduction over nothing is.
+    /// The identities: the result of a reduction over nothing.
     #[must_use]
     pub fn identity(&self) -> &[Expr] {
         &self.identity
     }
 
-    /// Whether operands may change places; if not, order is kept.
+    /// Whether operands may be exchanged. If not, their order is kept.
     #[must_use]
     pub fn is_commutative(&self) -> bool {
         self.commutative

@@ -6,29 +6,30 @@ use std::sync::Arc;
 
 use super::axis::Axis;
 use super::expr::{Expr, Kind};
-use super::ranges::Held;
+use super::ranges::RangeGuard;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 
-/// A tensor: one value of an operation. A cheap handle.
+/// A tensor: one result of an operation. It is a cheap handle.
 #[derive(Clone)]
 pub struct Tensor {
     operation: Arc<Operation>,
     value: usize,
 }
 
-/// What makes tensors.
+/// An operation: it makes one tensor or several.
 #[derive(Debug)]
 pub struct Operation {
     name: String,
     kind: OperationKind,
-    /// The longest chain of operations that ends in this one.
+    /// The length of the longest chain of operations that ends in this one.
     depth: u32,
     /// The ranges of its axes.
-    _ranges: Held,
+    _ranges: RangeGuard,
 }
 
-/// How many operations may read each other in a chain: walks that follow it step by step fit a thread's stack of 2 MiB.
+/// How many operations may read each other in a chain. Up to this length, recursive walks fit a thread's stack of 2
+/// MiB.
 pub(crate) const MOST_CHAINED: u32 = 500;
 
 /// The kinds of operations.
@@ -59,16 +60,16 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// Whether it reduces: over axes, or over none, as what `rfactor` makes of the only one.
+    /// Whether it is a reduction: over axes, or over none (what `rfactor` leaves when it takes the only axis).
     pub(crate) fn is_reduction(&self) -> bool {
         matches!(self.body.first().map(Expr::kind), Some(Kind::Reduce(..)))
     }
 }
 
-/// A scan: `init` gives the first steps of `state`, `update` each later one from earlier ones.
+/// A scan: `init` gives the first steps of `state`; `update` computes each later step from earlier ones.
 #[derive(Debug)]
 pub struct Scan {
-    /// Time, from the number of initial steps on.
+    /// The time axis. It starts at the number of initial steps.
     pub axis: Axis,
     /// The initial steps, a tensor for each state.
     pub init: Vec<Tensor>,
@@ -83,9 +84,9 @@ pub struct Scan {
 impl Operation {
     pub(crate) fn new(name: impl Into<String>, kind: OperationKind) -> Arc<Self> {
         let ranges = match &kind {
-            OperationKind::Placeholder { .. } => Held::of([]),
-            OperationKind::Compute(compute) => Held::of(compute.axes.iter().chain(&compute.reduce_axes)),
-            OperationKind::Scan(scan) => Held::of([&scan.axis]),
+            OperationKind::Placeholder { .. } => RangeGuard::of([]),
+            OperationKind::Compute(compute) => RangeGuard::of(compute.axes.iter().chain(&compute.reduce_axes)),
+            OperationKind::Scan(scan) => RangeGuard::of([&scan.axis]),
         };
         let mut operation = Self { name: name.into(), kind, depth: 1, _ranges: ranges };
         let before = operation.inputs().iter().map(|input| input.operation().depth).max();
@@ -93,7 +94,7 @@ impl Operation {
         Arc::new(operation)
     }
 
-    /// An operation of a caller's, who may chain any number.
+    /// An operation that a caller makes; callers may chain any number of operations.
     ///
     /// # Errors
     /// [`TeError::Chained`] for more than [`MOST_CHAINED`] in a row.
@@ -126,8 +127,8 @@ impl Operation {
         }
     }
 
-    /// The axis of a dimension of a computation. A schedule's own operation of a tensor, [`Schedule::operation`], is
-    /// another after `rfactor` or `cache_write`.
+    /// The axis of a dimension of a computation. After `rfactor` or `cache_write` a schedule computes the tensor by
+    /// another operation, with other axes: see [`Schedule::operation`].
     ///
     /// # Errors
     /// [`TeError::NoSuchAxis`].
@@ -176,7 +177,7 @@ impl Operation {
         }
     }
 
-    /// The tensors it reads, each once, in the order of first use.
+    /// The tensors that it reads, each once, in order of first use.
     pub(crate) fn inputs(&self) -> Vec<Tensor> {
         let mut inputs: Vec<Tensor> = Vec::new();
         let mut add = |tensor: &Tensor| {
@@ -212,13 +213,13 @@ impl Tensor {
         &self.operation
     }
 
-    /// Which of the operation's values it is.
+    /// Its place among the operation's results.
     #[must_use]
     pub fn value(&self) -> usize {
         self.value
     }
 
-    /// Its name: the operation's, with `.v1` and so on where an operation makes several.
+    /// Its name: the operation's, followed by `.v1` and so on where an operation makes several tensors.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.operation.name();
@@ -276,7 +277,7 @@ impl Tensor {
     /// A scan's time axis.
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`] when the tensor is no scan's.
+    /// [`TeError::NoSuchAxis`] when the tensor is not made by a scan.
     pub fn scan_axis(&self) -> Result<Axis, TeError> {
         self.operation.as_scan().map(|scan| scan.axis).ok_or_else(|| TeError::NoSuchAxis {
             tensor: self.name(),

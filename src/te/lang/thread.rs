@@ -1,4 +1,4 @@
-//! Indices of threads and blocks.
+//! Indices of threads and blocks of a device.
 
 /// A thread or block index of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,12 +7,12 @@ pub enum Thread {
     Block(u8),
     /// `threadIdx.x`, `.y` or `.z`, by 0, 1, 2.
     Thread(u8),
-    /// A virtual thread: a thread does the work of several, interleaved.
+    /// A virtual thread: one real thread does the work of several, interleaved.
     Virtual,
 }
 
 impl Thread {
-    /// CUDA's name.
+    /// CUDA's name of the index.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

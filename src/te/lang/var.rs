@@ -9,7 +9,7 @@ use super::thread::Thread;
 use crate::sync::lock;
 use crate::te::dtype::DType;
 
-/// A variable: a size given at run time, or a loop's counter. Two variables of one name are different.
+/// A variable: a size given at run time, or a loop counter. Two variables with the same name are different variables.
 #[derive(Clone, Copy)]
 pub struct Var {
     id: u64,
@@ -21,7 +21,7 @@ pub struct Var {
 /// What a variable stands for.
 #[derive(Clone, Copy)]
 enum Role {
-    /// A size, known when a kernel runs.
+    /// A size, known when the kernel runs.
     Size,
     /// A loop's counter, or a value computed inside.
     Counter,
@@ -53,7 +53,8 @@ impl Var {
         Self { role: Role::Counter, ..Self::new(name, dtype) }
     }
 
-    /// A fresh variable that is the index of threads or blocks, if its axis names one.
+    /// A fresh variable for the index of threads or blocks; `thread` is `None` when the axis' name is not that of an
+    /// index.
     pub(crate) fn of_thread(name: &str, thread: Option<Thread>) -> Self {
         Self { role: Role::Thread(thread), ..Self::new(name, DType::I32) }
     }
@@ -63,7 +64,7 @@ impl Var {
         Self { id: Self::new(self.name, self.dtype).id, ..self }
     }
 
-    /// The index of threads or blocks that it is.
+    /// The index of threads or blocks that it stands for.
     pub(crate) fn thread(self) -> Option<Thread> {
         match self.role {
             Role::Thread(thread) => thread,
@@ -71,7 +72,7 @@ impl Var {
         }
     }
 
-    /// Whether it has a value only inside: it counts a loop or a thread, or stands for what is computed there.
+    /// Whether it has a value only inside a kernel: it counts a loop or a thread, or stands for a computed value.
     pub(crate) fn is_counter(self) -> bool {
         !matches!(self.role, Role::Size)
     }
@@ -92,13 +93,13 @@ impl Var {
 /// How many bytes of different names are kept.
 const MOST_NAMES: usize = 1 << 22;
 
-/// Names live as long as the process; each different one is kept once. A name only tells a reader which variable is meant,
-/// so a process that makes up new ones for ever gets `v` for those beyond [`MOST_NAMES`].
+/// Names live as long as the process, and each different name is kept once. A name only helps the reader, so a process
+/// that makes new names for ever gets `v` for all names beyond [`MOST_NAMES`] bytes.
 fn intern(name: &str) -> &'static str {
     interned(name).unwrap_or("v")
 }
 
-/// A name that lives as long as the process; none beyond [`MOST_NAMES`].
+/// The name, kept as long as the process lives; `None` beyond [`MOST_NAMES`] bytes.
 pub(crate) fn interned(name: &str) -> Option<&'static str> {
     #[derive(Default)]
     struct Names {

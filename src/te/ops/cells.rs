@@ -1,4 +1,4 @@
-//! Cells of recurrent networks, given their gates' products, and convolution.
+//! Cells of recurrent networks, whose matrix products are given, and convolution.
 
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
@@ -11,10 +11,11 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::text::expression;
 
-/// One step of an LSTM: the new hidden and cell state, `[batch, hidden]` each.
+/// One step of an LSTM: gives the new hidden state and the new cell state, each `[batch, hidden]`.
 ///
-/// `gates` is `[batch, 4·hidden]`: the sums of the input's and the hidden state's products with the weights, and the
-/// biases, for the input, forget, cell and output gate, in this order (PyTorch's); `cell` is `[batch, hidden]`.
+/// `gates` is `[batch, 4·hidden]`: for each gate the input times its weights, plus the hidden state times its weights,
+/// plus the biases. The gates are input, forget, cell and output, in this order (PyTorch's). `cell` is
+/// `[batch, hidden]`.
 ///
 /// # Errors
 /// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
@@ -33,10 +34,10 @@ pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeEr
     Ok((made.swap_remove(0), cell))
 }
 
-/// One step of a GRU: the new hidden state, `[batch, hidden]`.
+/// One step of a GRU: gives the new hidden state, `[batch, hidden]`.
 ///
-/// `input` and `state` are `[batch, 3·hidden]`: the input's and the hidden state's products with the weights and their
-/// biases, for the reset, update and new gate, in this order (PyTorch's); `hidden` is `[batch, hidden]`.
+/// `input` and `state` are `[batch, 3·hidden]`: the input, or the hidden state, times the weights, plus the biases. The
+/// gates are reset, update and new, in this order (PyTorch's). `hidden` is `[batch, hidden]`.
 ///
 /// # Errors
 /// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
@@ -59,11 +60,11 @@ pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tenso
 }
 
 /// The two-dimensional convolution (cross-correlation) of `[batch, channels, height, width]` with filters
-/// `[features, channels, rows, columns]`, every `stride`th point, without padding.
+/// `[features, channels, rows, columns]`, without padding. `stride` is the step in both directions.
 ///
 /// # Errors
-/// [`TeError::Shape`] for tensors of other ranks, another number of channels, or a filter that is empty or larger than
-/// the image; [`TeError::Stride`] for a stride that is not positive.
+/// [`TeError::Shape`] for tensors of other ranks, a different number of channels, or a filter that is empty or larger
+/// than the image; [`TeError::Stride`] for a stride that is not positive.
 pub fn conv2d(input: &Tensor, filter: &Tensor, stride: i32) -> Result<Tensor, TeError> {
     require_rank("conv2d", ("the image", input), 4, "[batch, channels, height, width]")?;
     require_rank("conv2d", ("the filter", filter), 4, "[features, channels, rows, columns]")?;

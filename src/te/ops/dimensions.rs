@@ -1,4 +1,4 @@
-//! Over which dimensions of a tensor an operation reduces, and what is left of them.
+//! The dimensions over which an operation reduces, and the dimensions of its result.
 
 use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
@@ -21,19 +21,19 @@ use crate::te::lang::tensor::Tensor;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimensions {
-    /// None: all that the tensor has.
+    /// `None` means all dimensions of the tensor.
     places: Option<Vec<usize>>,
     kept: bool,
 }
 
 impl Dimensions {
-    /// All that the tensor has.
+    /// All dimensions of the tensor.
     #[must_use]
     pub const fn all() -> Self {
         Self { places: None, kept: false }
     }
 
-    /// The same ones, which stay in the result with the extent 1.
+    /// The same dimensions; they stay in the result with extent 1.
     #[must_use]
     pub fn kept(self) -> Self {
         Self { kept: true, ..self }
@@ -68,7 +68,7 @@ impl<const N: usize> From<[usize; N]> for Dimensions {
 pub(super) struct Over {
     /// The result's extents.
     result: Vec<Expr>,
-    /// Those reduced over, in order.
+    /// The dimensions that are reduced over, in order.
     pub(super) dimensions: Vec<usize>,
     axes: Vec<Axis>,
     rank: usize,
@@ -101,7 +101,7 @@ impl Over {
         Ok(Self { result, dimensions, axes, rank, kept })
     }
 
-    /// The element's indices, from the axes of the result.
+    /// The indices of the element, from the axes of the result.
     fn indices(&self, outer: &[Axis]) -> Vec<Expr> {
         let (mut outer, mut inner) = (outer.iter(), self.axes.iter());
         let axis = |d| {
@@ -116,7 +116,7 @@ impl Over {
         (0..self.rank).filter_map(axis).map(|axis| Expr::from(*axis)).collect()
     }
 
-    /// The indices of the result, among an element's.
+    /// The indices of the result, among those of an element.
     pub(super) fn row(&self, at: &[Expr]) -> Vec<Expr> {
         let index = |d: usize| match self.dimensions.contains(&d) {
             false => Some(at[d].clone()),
@@ -125,7 +125,7 @@ impl Over {
         (0..self.rank).filter_map(index).collect()
     }
 
-    /// The place of an element among those reduced to one, the last dimension running fastest.
+    /// The place of an element among those that are reduced to one value; the last dimension varies fastest.
     pub(super) fn place(&self, a: &Tensor) -> Expr {
         let shape = a.shape();
         let places = self.dimensions.iter().zip(&self.axes).map(|(d, axis)| (Expr::from(*axis), shape[*d].clone()));
@@ -133,19 +133,20 @@ impl Over {
         place.map_or_else(|| Expr::int(0), |(place, _)| place)
     }
 
-    /// Whether the dimensions are the last ones, whose elements are neighbours in memory as a rule.
+    /// Whether the dimensions are the last ones, whose elements are usually neighbours in memory.
     pub(super) fn is_last(&self) -> bool {
         self.dimensions.iter().rev().zip((0..self.rank).rev()).all(|(dimension, last)| *dimension == last)
     }
 
-    /// How many elements are reduced to one, as a number of a type: their product could be beyond 32-bit integers.
+    /// How many elements are reduced to one value, as a number of a type: as a product it could overflow 32-bit
+    /// integers.
     pub(super) fn count(&self, a: &Tensor, dtype: DType) -> Expr {
         let shape = a.shape();
         let extents = self.dimensions.iter().map(|d| shape[*d].clone().cast(dtype));
         extents.reduce(|n, extent| n * extent).unwrap_or_else(|| Expr::constant(1.0, dtype))
     }
 
-    /// The reductions of `body`, given the element's indices.
+    /// The reductions of `body`, which is given the indices of an element.
     pub(super) fn reduce(
         &self,
         name: &str,

@@ -1,15 +1,16 @@
-//! Ready-made operations: each a few lines of tensor expressions, to be scheduled by hand or by [`auto`](crate::te::auto).
+//! Ready-made operations. Each is a few lines of tensor expressions. Schedule them by hand or with
+//! [`auto`](crate::te::auto).
 //!
-//! Small floating-point types are computed in f32 and rounded once, at the end; 8-bit integers are summed in 32 bits.
-//! NaN goes through maxima and minima, as in PyTorch.
+//! Small floating-point types are computed in f32 and rounded once, at the end. 8-bit integers are summed in 32 bits.
+//! Maxima and minima propagate NaN, as in PyTorch.
 //!
-//! Infinities and NaN mean what they mean in PyTorch, wherever they stand: a sum or mean with one infinity is that, with
-//! both NaN; a variance with one is NaN, and so is every element of a row that is normalised with it. Of finite values a
-//! mean is their sum, which may be infinite, divided by their number; a variance is infinite only if it is beyond the
-//! type itself, not if some sum on the way to it is.
+//! Infinities and NaN behave as in PyTorch. A sum or mean with infinities of one sign is that infinity; with both signs
+//! it is NaN. If a row has an infinity, its variance is NaN, and so is every element that is normalised with it. The
+//! mean of finite values is their sum, which may overflow to infinity, divided by their number. The variance of finite
+//! values is infinite only if it exceeds the range of the type itself; an intermediate sum never makes it infinite.
 //!
-//! Tensors that don't fit each other are refused ([`TeError::Shape`]): extents must be the same numbers or be made of the
-//! same size variables.
+//! Tensors whose shapes don't fit together are refused ([`TeError::Shape`]): extents must be equal numbers, or be made
+//! of the same size variables.
 
 mod cells;
 mod dimensions;
@@ -33,7 +34,7 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::text::expression;
 
-/// The type that an operation on elements of a type is computed in.
+/// The type in which an operation on elements of this type is computed.
 fn wide(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
@@ -42,7 +43,7 @@ fn wide(dtype: DType) -> DType {
     }
 }
 
-/// A tensor computed point by point from others of its shape.
+/// A tensor computed element by element from others of its shape.
 fn map(shape: Vec<Expr>, name: &str, body: impl FnOnce(&[Expr]) -> Expr) -> Result<Tensor, TeError> {
     let mut tensors = compute_over(shape, name, |axes| {
         let indices: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
@@ -61,7 +62,7 @@ fn require_float(a: &Tensor, operation: &str) -> Result<(), TeError> {
     }
 }
 
-/// A tensor has these extents, provably.
+/// Checks that a tensor provably has these extents.
 ///
 /// # Errors
 /// [`TeError::Shape`].
@@ -81,7 +82,7 @@ fn require_shape(
     Err(misshapen(operation, (role, tensor), format!("{}, {why}{apart}", extents(needed))))
 }
 
-/// A tensor has so many dimensions.
+/// Checks a tensor's number of dimensions.
 ///
 /// # Errors
 /// [`TeError::Shape`].

@@ -1,5 +1,5 @@
-//! Normalisations: every element, in terms of what its row adds up to. [`auto::reduce`](crate::te::auto::reduce) does
-//! each in one launch that reads a row from memory once.
+//! Normalisations: each element is computed from itself and from reductions of its row.
+//! [`auto::reduce`](crate::te::auto::reduce) does each of them in one launch, which reads a row from memory once.
 
 use super::reductions::{Spread, exponentials, spread};
 use super::{Dimensions, Over, require_float, require_shape, wide};
@@ -9,8 +9,8 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 
-/// `exp(x) / sum(exp(x))` along a dimension, without overflow. Where the largest value is infinite or NaN, all results
-/// are NaN, as in PyTorch.
+/// `exp(x) / sum(exp(x))` along a dimension, without overflow. If the largest value of a row is infinite or NaN, its
+/// results are NaN, as in PyTorch.
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`]; [`TeError::OperandType`] for integers.
@@ -27,7 +27,7 @@ pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 /// The logarithm of [`softmax`].
 ///
 /// # Errors
-/// As [`softmax`].
+/// The errors of [`softmax`].
 pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "log_softmax")?;
     let over = Over::new(a, [dimension])?;
@@ -40,12 +40,12 @@ pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 
 /// The largest value, and the sum of `exp(x - largest)`.
 ///
-/// Rows of neighbours are passed twice, which costs less than to scale sums whenever a larger value turns up: between
-/// the passes they stay in registers.
+/// Rows whose elements are neighbours are read in two passes, between which they stay in registers. This costs less
+/// than rescaling sums whenever a larger value is found.
 fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
     if !over.is_last() {
         let pair = exponentials(a, over)?;
-        // A largest value that is infinite leaves no sum, as where the passes are two.
+        // An infinite largest value leaves no sum, as with two passes.
         let sum = super::map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
         return Ok([pair[0].clone(), sum]);
     }
@@ -59,12 +59,14 @@ fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError>
     Ok([largest, sum[0].clone()])
 }
 
-/// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`, which have those dimensions.
+/// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`. These have the extents of those
+/// dimensions.
 ///
-/// A row with an infinity or NaN is NaN, as in PyTorch; one whose variance is beyond the type it is computed in is 0.
+/// A row with an infinity or NaN gives NaN, as in PyTorch. A row whose variance overflows the type of the computation
+/// gives 0.
 ///
 /// # Errors
-/// As [`softmax`]; [`TeError::Shape`] for a weight or bias that doesn't fit.
+/// The errors of [`softmax`]; [`TeError::Shape`] for a weight or bias that doesn't fit.
 pub fn layer_norm(
     a: &Tensor,
     dimensions: impl Into<Dimensions>,
@@ -86,7 +88,7 @@ pub fn layer_norm(
 }
 
 /// # Errors
-/// [`TeError::Shape`] unless weight and bias have the extents of the dimensions that are normalised.
+/// [`TeError::Shape`] unless weight and bias have the extents of the normalised dimensions.
 fn require_affine(
     operation: &'static str,
     a: &Tensor,
@@ -104,10 +106,10 @@ fn require_affine(
         .try_for_each(|given| require_shape(operation, given, &own, &why))
 }
 
-/// `x / sqrt(mean(x²) + epsilon)` over some dimensions, times `weight`, which has those dimensions.
+/// `x / sqrt(mean(x²) + epsilon)` over some dimensions, times `weight`, which has the extents of those dimensions.
 ///
 /// # Errors
-/// As [`layer_norm`].
+/// The errors of [`layer_norm`].
 pub fn rms_norm(
     a: &Tensor,
     dimensions: impl Into<Dimensions>,
@@ -129,7 +131,7 @@ pub fn rms_norm(
     })
 }
 
-/// A tensor like `a`, from an element's indices and its row's.
+/// A tensor with the shape of `a`. `body` gets the indices of an element and of its row.
 fn of_all(a: &Tensor, over: &Over, name: &str, body: impl FnOnce(&[Expr], &[Expr]) -> Expr) -> Result<Tensor, TeError> {
     let mut made = crate::te::build::compute::compute_over(a.shape(), name, |axes| {
         let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();

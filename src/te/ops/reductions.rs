@@ -1,4 +1,4 @@
-//! Reductions to fewer dimensions.
+//! Reductions of a tensor over some of its dimensions.
 
 use super::{Dimensions, Over, map, misshapen, require_float, wide};
 use crate::ElementType;
@@ -12,7 +12,7 @@ use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr};
 use crate::te::lang::tensor::Tensor;
 
-/// The sum over some dimensions; over none of them, or nothing, 0.
+/// The sum over some dimensions; 0 over no elements.
 ///
 /// # Errors
 /// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
@@ -20,10 +20,10 @@ pub fn sum(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeEr
     simple(a, dimensions, "sum", |x, axes| sum_reducer().over(x, axes))
 }
 
-/// The product over some dimensions.
+/// The product over some dimensions; 1 over no elements.
 ///
 /// # Errors
-/// As [`sum`].
+/// The errors of [`sum`].
 pub fn prod(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "prod", |x, axes| product(x, axes))
 }
@@ -31,7 +31,7 @@ pub fn prod(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
 /// The largest value over some dimensions; NaN if any is NaN.
 ///
 /// # Errors
-/// As [`sum`].
+/// The errors of [`sum`].
 pub fn max(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "max", |x, axes| max_reducer().over(x, axes))
 }
@@ -39,7 +39,7 @@ pub fn max(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeEr
 /// The smallest value over some dimensions; NaN if any is NaN.
 ///
 /// # Errors
-/// As [`sum`].
+/// The errors of [`sum`].
 pub fn min(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "min", |x, axes| min_reducer().over(x, axes))
 }
@@ -56,7 +56,7 @@ fn simple(
     narrowed(total.swap_remove(0), a.dtype(), name)
 }
 
-/// The tensor in a type: itself, where it has it.
+/// The tensor converted to a type; itself if it already has this type.
 fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> {
     if total.dtype() == dtype || !dtype.is_float() {
         return Ok(total);
@@ -64,10 +64,10 @@ fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> 
     map(total.shape(), name, |at| total.at(at).cast(dtype))
 }
 
-/// The mean over some dimensions; of nothing, NaN.
+/// The mean over some dimensions; NaN over no elements.
 ///
 /// # Errors
-/// As [`sum`], and [`TeError::OperandType`] for integers.
+/// The errors of [`sum`], and [`TeError::OperandType`] for integers.
 pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "mean")?;
     let over = Over::new(a, dimensions)?;
@@ -76,15 +76,16 @@ pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
     map(total[0].shape(), "mean", |at| (total[0].at(at) / over.count(a, wide)).cast(a.dtype()))
 }
 
-/// The variance over some dimensions: the mean square distance from the mean, with `count - correction`, at least 0, in
-/// place of the count. Sums are in f64 where elements are as far apart as f32's, so only a variance that is itself beyond
-/// the type is infinite; with an infinity or NaN among the elements it is NaN.
+/// The variance over some dimensions: the sum of squared distances from the mean, divided by `count - correction` (at
+/// least 0). If the range of the elements is that of f32, sums are in f64, so the variance is infinite only if it
+/// exceeds the type itself. With an infinity or NaN among the elements it is NaN.
 ///
-/// Rows of neighbours are passed twice, for the mean and then the distances from it; others once, by Chan's combination
-/// of means and sums of squares (Chan, Golub and LeVeque 1979).
+/// If the elements of a row are neighbours, it is read in two passes: for the mean, then for the distances from it.
+/// Otherwise there is one pass, which combines means and sums of squares by Chan's method (Chan, Golub and LeVeque
+/// 1979).
 ///
 /// # Errors
-/// As [`mean`].
+/// The errors of [`mean`].
 pub fn var(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Result<Tensor, TeError> {
     corrected(a, &dimensions.into(), correction, "var", |var| var)
 }
@@ -92,7 +93,7 @@ pub fn var(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Re
 /// The standard deviation over some dimensions: the square root of [`var`].
 ///
 /// # Errors
-/// As [`mean`].
+/// The errors of [`mean`].
 pub fn std(a: &Tensor, dimensions: impl Into<Dimensions>, correction: f64) -> Result<Tensor, TeError> {
     corrected(a, &dimensions.into(), correction, "std", |var| Expr::apply(Op::Sqrt, vec![var]))
 }
@@ -118,7 +119,7 @@ fn corrected(
     })
 }
 
-/// The type in which no square of a difference of finite elements overflows or vanishes, where there is one.
+/// The type in which the square of a difference of finite elements never overflows or underflows to 0, if there is one.
 pub(super) fn far(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F32 | ElementType::BF16) => ElementType::F64.into(),
@@ -126,27 +127,27 @@ pub(super) fn far(dtype: DType) -> DType {
     }
 }
 
-/// How elements lie around their mean.
+/// The spread of elements around their mean.
 pub(super) struct Spread {
-    /// Half the mean: half of a difference of two finite numbers is finite.
+    /// Half of the mean. Half of the difference of two finite numbers is always finite.
     pub(super) half: Tensor,
     /// The mean square distance from the mean.
     pub(super) var: Tensor,
 }
 
-/// Of rows of neighbours in two passes with sums in a type, between which they stay in registers or near caches; of
-/// others in one, in [`far`]'s type.
+/// Rows whose elements are neighbours are read in two passes with sums of type `sums`; between them they stay in
+/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives.
 ///
-/// Where the type of the sums has no room above that of the elements, these are divided by their number before they are
-/// added, and so nothing overflows that is not beyond the type in the end. An infinity or NaN among them makes the
-/// variance NaN: the mean is not finite, and its distance from that element is NaN.
+/// If the type of the sums has no larger range than that of the elements, the elements are divided by their number
+/// before they are added; so nothing overflows unless the result does. An infinity or NaN among them makes the variance
+/// NaN: the mean is not finite, and its distance from that element is NaN.
 pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeError> {
     if !over.is_last() {
         return moments(a, over);
     }
     let number = |x: f64| Expr::constant(x, sums);
     let half = if sums == far(a.dtype()) && sums != a.dtype() {
-        // Exact up to the division, as a rule: equal elements have no distance from their mean.
+        // Exact until the division, usually; so equal elements have the distance 0 from their mean.
         let sum = over.reduce("sum", |at, axes| vec![sum_reducer().over(a.at(at).cast(sums), axes)])?;
         map(sum[0].shape(), "half_mean", |at| sum[0].at(at) / over.count(a, sums) * number(0.5))?
     } else {
@@ -162,7 +163,7 @@ pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeE
     Ok(Spread { half, var: var.swap_remove(0) })
 }
 
-/// Count, mean, and sum of the squared distances from the mean, in one pass.
+/// Count, mean, and sum of squared distances from the mean, in one pass.
 fn moments(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
     let sums = far(a.dtype());
     let one = || Expr::constant(1.0, sums);
@@ -171,19 +172,19 @@ fn moments(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
     })?;
     let [counts, mean, squares] = [0, 1, 2].map(|value| made[value].clone());
     let half = map(mean.shape(), "half_mean", |at| mean.at(at) * Expr::constant(0.5, sums))?;
-    // What has no finite mean has no variance.
+    // Without a finite mean there is no variance.
     let var = map(squares.shape(), "var", |at| squares.at(at) / counts.at(at) + (mean.at(at) - mean.at(at)))?;
     Ok(Spread { half, var })
 }
 
-/// Combines counts, means and sums of squares. `apart` is whether finite means can be too far apart for their type.
+/// Combines counts, means and sums of squares. `apart` tells whether the difference of two finite means can overflow.
 fn chan(apart: bool) -> Reducer {
     tuple_reducer(
         move |x, y| {
             let zero = || Expr::constant(0.0, x[0].dtype());
             let count = &x[0] + &y[0];
             let is_empty = || y[0].clone().equal(zero());
-            // How much the second mean weighs; nothing weighs nothing, and is nowhere.
+            // The weight of the second mean; the mean of no elements has weight 0 and no value.
             let weight = is_empty().select(zero(), &y[0] / &count);
             let distance = is_empty().select(zero(), &y[1] - &x[1]);
             let near = &x[1] + &distance * &weight;
@@ -202,8 +203,8 @@ fn chan(apart: bool) -> Reducer {
     )
 }
 
-/// Whether all elements over some dimensions are other than 0: truth values, which are a `u8` of 0 or 1 in memory. Of
-/// nothing, true; NaN is not 0.
+/// Whether all elements over some dimensions are not 0, as truth values; in memory these are a `u8` of 0 or 1. True
+/// over no elements. NaN counts as not 0.
 ///
 /// ```
 /// use epilogue::Device;
@@ -220,15 +221,15 @@ fn chan(apart: bool) -> Reducer {
 /// ```
 ///
 /// # Errors
-/// As [`sum`].
+/// The errors of [`sum`].
 pub fn all(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     truths(a, dimensions, "all", |x, axes| min_reducer().over(x, axes), |least| least.greater(0))
 }
 
-/// Whether any element over some dimensions is other than 0, as [`all`] gives it. Of nothing, false.
+/// Whether any element over some dimensions is not 0, as a truth value like that of [`all`]. False over no elements.
 ///
 /// # Errors
-/// As [`sum`].
+/// The errors of [`sum`].
 pub fn any(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     truths(a, dimensions, "any", |x, axes| max_reducer().over(x, axes), |greatest| greatest.greater(0))
 }
@@ -242,7 +243,7 @@ fn truths(
 ) -> Result<Tensor, TeError> {
     let over = Over::new(a, dimensions)?;
     let found = over.reduce("truths", |at, axes| {
-        // As numbers: for their extremes, kernels have ways of their own.
+        // As numbers, because kernels have fast paths for maxima and minima of numbers.
         vec![reduce(truth(a.at(at)).cast(DType::I32), axes)]
     })?;
     map(found[0].shape(), name, |at| holds(found[0].at(at)))
@@ -251,7 +252,7 @@ fn truths(
 /// The square root of the sum of squares over some dimensions.
 ///
 /// # Errors
-/// As [`mean`].
+/// The errors of [`mean`].
 pub fn norm(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "norm")?;
     let over = Over::new(a, dimensions)?;
@@ -263,10 +264,10 @@ pub fn norm(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
     map(total[0].shape(), "norm", |at| Expr::apply(Op::Sqrt, vec![total[0].at(at)]).cast(a.dtype()))
 }
 
-/// The logarithm of the sum of exponentials over some dimensions, without overflow; of nothing, −∞.
+/// The logarithm of the sum of exponentials over some dimensions, without overflow; −∞ over no elements.
 ///
 /// # Errors
-/// As [`mean`].
+/// The errors of [`mean`].
 pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "logsumexp")?;
     let over = Over::new(a, dimensions)?;
@@ -279,11 +280,12 @@ pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor
     })
 }
 
-/// Two passes over rows of neighbours, which cost less than to scale sums whenever a larger value turns up.
+/// Two passes over rows whose elements are neighbours. This costs less than rescaling sums whenever a larger value is
+/// found.
 fn logsumexp_of_rows(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
     let wide = wide(a.dtype());
     let largest = over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?;
-    // An infinite one would leave NaN of the elements that are equal to it.
+    // Subtracting an infinite one would give NaN for the elements equal to it.
     let base = map(largest[0].shape(), "base", |at| {
         let largest = largest[0].at(at);
         let zero = Expr::constant(0.0, wide);
@@ -305,8 +307,8 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
             |x, y| {
                 let one = || Expr::constant(1.0, x[0].dtype());
                 let largest = Expr::binary(Binary::Max, x[0].clone(), y[0].clone());
-                // Only the sum that belongs to the smaller of the two is scaled. Equal ones need no difference: that
-                // of two infinities would be NaN.
+                // Only the sum that belongs to the smaller value is rescaled. Equal values need no difference, which
+                // would be NaN for two infinities.
                 let left = x[0].clone().greater_equal(&y[0]);
                 let apart = left.clone().select(&y[0] - &x[0], &x[0] - &y[0]);
                 let scale = Expr::apply(Op::Exp, vec![apart]);
@@ -321,26 +323,27 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
     })
 }
 
-/// The index, in i32, of the largest value over some dimensions: the lowest of equal ones, and the first NaN, which is
-/// larger than anything. Of nothing, −1. Over several dimensions, their elements are counted row by row, the last
-/// dimension running fastest.
+/// The index, in i32, of the largest value over some dimensions. Of equal values the lowest index wins. NaN counts as
+/// the largest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted row by row,
+/// the last dimension varying fastest.
 ///
 /// # Errors
-/// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
+/// The errors of [`sum`]; [`TeError::Shape`] if there are more elements than an i32 can count.
 pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     arg(a, dimensions, "argmax", true, DType::least)
 }
 
-/// The index, in i32, of the smallest value over some dimensions: the lowest of equal ones, and the first NaN, which is
-/// smaller than anything. Of nothing, −1. Over several dimensions it is counted as [`argmax`] does.
+/// The index, in i32, of the smallest value over some dimensions. Of equal values the lowest index wins. NaN counts as
+/// the smallest, and the first one wins. Over no elements, −1. Over several dimensions, elements are counted as in
+/// [`argmax`].
 ///
 /// # Errors
-/// As [`sum`]; [`TeError::Shape`] for more elements than an i32 counts.
+/// The errors of [`sum`]; [`TeError::Shape`] if there are more elements than an i32 can count.
 pub fn argmin(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     arg(a, dimensions, "argmin", false, DType::greatest)
 }
 
-/// No index: larger than all, so that every value wins over it, however bad.
+/// Stands for no index. It is larger than every index, so any value wins over it.
 const NONE: i64 = i32::MAX as i64;
 
 fn arg(

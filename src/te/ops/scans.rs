@@ -1,4 +1,5 @@
-//! Recurrences. Running sums and products have the shape of what they are of; the others have time in front.
+//! Recurrences. Running sums and products have the shape of their input; the other recurrences have time as first
+//! dimension.
 
 use super::{misshapen, require_rank, require_shape, wide};
 use crate::expr::Op;
@@ -12,7 +13,7 @@ use crate::te::lang::axis::reduce_axis;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 
-/// How sums or products run over a tensor: along a dimension given by its number, or over everything.
+/// The direction of running sums and products: along one dimension, given by its number, or over all elements.
 ///
 /// ```
 /// use epilogue::te::{self, ops::{self, Running}};
@@ -27,7 +28,7 @@ use crate::te::lang::tensor::Tensor;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// None: over everything, row by row.
+    /// `None` means over all elements, row by row.
     dimension: Option<usize>,
     exclusive: bool,
     reversed: bool,
@@ -40,19 +41,19 @@ impl Running {
         Self { dimension: Some(dimension), exclusive: false, reversed: false }
     }
 
-    /// Over all elements, the last dimension running fastest; the result has one dimension.
+    /// Over all elements, the last dimension varying fastest; the result has one dimension.
     #[must_use]
     pub const fn all() -> Self {
         Self { dimension: None, exclusive: false, reversed: false }
     }
 
-    /// Without the element itself: the first result is that of nothing.
+    /// Excludes the element itself: the first result is the sum or product of nothing.
     #[must_use]
     pub const fn exclusive(self) -> Self {
         Self { exclusive: true, ..self }
     }
 
-    /// From the last element on.
+    /// Runs from the last element to the first.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { reversed: true, ..self }
@@ -65,20 +66,20 @@ impl From<usize> for Running {
     }
 }
 
-/// The sums of all elements up to each, along a dimension, in the tensor's shape; [`Running`] has other ways. Integers of
-/// 8 bits are summed to i32.
+/// The running sums along a dimension: each result sums all elements up to its place. The result has the tensor's
+/// shape; [`Running`] has other variants. 8-bit integers are summed to i32.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`]; [`TeError::Extent`] for more elements in a row than an i32 counts.
+/// [`TeError::NoSuchAxis`]; [`TeError::Extent`] if there are more elements in a row than an i32 can count.
 pub fn cumsum(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
     run(a, running.into(), "cumsum", 0.0, |state, x| state + x)
 }
 
-/// The products of all elements up to each, along a dimension, in the tensor's shape; [`Running`] has other ways.
-/// Integers of 8 bits are multiplied to i32.
+/// The running products along a dimension: each result multiplies all elements up to its place. The result has the
+/// tensor's shape; [`Running`] has other variants. 8-bit integers are multiplied to i32.
 ///
 /// # Errors
-/// As [`cumsum`].
+/// The errors of [`cumsum`].
 pub fn cumprod(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
     run(a, running.into(), "cumprod", 1.0, |state, x| state * x)
 }
@@ -147,10 +148,11 @@ fn flattened(a: &Tensor, name: &str) -> Result<Tensor, TeError> {
     })
 }
 
-/// `y[t] = a[t]·y[t-1] + x[t]`, from `y[0] = x[0]` on; `a` and `x` have one shape, time in front.
+/// `y[t] = a[t]·y[t-1] + x[t]`, starting with `y[0] = x[0]`. `a` and `x` have the same shape; time is the first
+/// dimension.
 ///
 /// # Errors
-/// [`TeError::Shape`] where the two don't fit each other.
+/// [`TeError::Shape`] if the shapes differ.
 pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
     if x.rank() == 0 {
         return Err(misshapen("linear_recurrence", ("the input", x), "[time, …]".to_owned()));
@@ -168,12 +170,12 @@ pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
 }
 
 /// The states of Mamba's selective scan, `[time, batch, channel, state]`:
-/// `h[t] = exp(delta[t]·a)·h[t-1] + delta[t]·b[t]·x[t]`, from `h[-1] = 0` on.
+/// `h[t] = exp(delta[t]·a)·h[t-1] + delta[t]·b[t]·x[t]`, starting with `h[-1] = 0`.
 ///
 /// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
 ///
 /// # Errors
-/// [`TeError::Shape`] where they don't fit each other; [`TeError::OperandType`] for integers.
+/// [`TeError::Shape`] for tensors of other shapes; [`TeError::OperandType`] for integers.
 pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
     const NAME: &str = "selective_scan";
     let dtype = wide(x.dtype());
@@ -199,14 +201,14 @@ pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Res
     })
 }
 
-/// What Mamba makes of the states of its [`selective_scan`], `[time, batch, channel]`:
-/// `y[t] = sum(c[t]·h[t])` over the state, plus `skip·x[t]`. [`auto::scan`](crate::te::auto::scan) does it in one launch
-/// that keeps the states in registers.
+/// The output of Mamba's selective scan, `[time, batch, channel]`, from the states of its [`selective_scan`]:
+/// `y[t] = sum(c[t]·h[t])` over the state dimension, plus `skip·x[t]`. [`auto::scan`](crate::te::auto::scan) does it in
+/// one launch that keeps the states in registers.
 ///
 /// `c` is `[time, batch, state]`, `skip` is `[channel]`.
 ///
 /// # Errors
-/// As [`selective_scan`].
+/// The errors of [`selective_scan`].
 pub fn selective_scan_output(
     x: &Tensor,
     delta: &Tensor,
@@ -238,7 +240,7 @@ pub fn selective_scan_output(
     })
 }
 
-/// A scan of one state, whose first step is given by `first`.
+/// A scan of one state. `first` gives its first step.
 fn recurrence(
     shape: &[Expr],
     dtype: DType,
@@ -266,7 +268,7 @@ fn recurrence(
     scan(&init[0], &update[0], &state, &[])
 }
 
-/// The states in a type: themselves, where they have it.
+/// The states converted to a type; themselves if they already have it.
 fn narrowed(states: &Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> {
     if states.dtype() == dtype || !dtype.is_float() {
         return Ok(states.clone());

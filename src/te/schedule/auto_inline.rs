@@ -1,4 +1,4 @@
-//! Inlining of all stages of a kind at once.
+//! Inlines all stages of one kind at once.
 
 use super::Schedule;
 use super::stage::{Attach, Stage};
@@ -6,20 +6,21 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Compute;
 
 impl Schedule {
-    /// Inlines every stage that computes each element from the same elements of its inputs. Outputs, stages that make
-    /// several tensors or belong to a scan's init or update, and stages that are scheduled already stay.
+    /// Inlines every elementwise stage: each of its elements is computed from the same element of its inputs. Outputs,
+    /// stages that make several tensors, stages of a scan's init or update, and stages that are already scheduled are
+    /// not inlined.
     pub fn auto_inline_elem_wise(&mut self) {
         self.inline_all(is_elem_wise);
     }
 
-    /// As [`Schedule::auto_inline_elem_wise`], for every stage that computes each element from those elements of its
-    /// inputs that some of its own indices, in order, are those of: `A[i, j] + b[j]`, or a 0 for a dimension of one
-    /// element. Elementwise stages are among these.
+    /// [`Schedule::auto_inline_elem_wise`] for every broadcasting stage. It reads its inputs at some of its own
+    /// indices, in order, as in `A[i, j] + b[j]`, or at 0 along a dimension of one element. Elementwise stages are
+    /// included.
     pub fn auto_inline_broadcast(&mut self) {
         self.inline_all(is_broadcast);
     }
 
-    /// As [`Schedule::auto_inline_elem_wise`], for every stage that is no reduction.
+    /// [`Schedule::auto_inline_elem_wise`] for every stage that is not a reduction.
     pub fn auto_inline_injective(&mut self) {
         self.inline_all(|_| true);
     }
@@ -42,7 +43,7 @@ fn is_scheduled(stage: &Stage) -> bool {
     !loops || !matches!(stage.attach, Attach::Root) || !stage.threads.is_empty()
 }
 
-/// Whether all reads of tensors have indices of a kind.
+/// Whether the indices of all reads of tensors are allowed.
 fn all_reads(compute: &Compute, allowed: impl Fn(&[Expr]) -> bool) -> bool {
     let mut all = true;
     for body in &compute.body {

@@ -1,4 +1,4 @@
-//! `cache_read`: copies of a tensor in nearer memory, from which others read.
+//! `cache_read`: copies a tensor to nearer memory, from which its readers then read.
 
 use super::Schedule;
 use super::stage::Stage;
@@ -9,11 +9,11 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
-    /// Copies a tensor into nearer memory, from which the given readers then read. To be called before the readers'
-    /// loops are scheduled.
+    /// Copies a tensor to nearer memory, from which the given readers then read. Gives the copy. Call it before you
+    /// schedule the readers' loops.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::Cache`] when a reader doesn't read the tensor or is scheduled already.
+    /// [`TeError::Scope`]; [`TeError::Cache`] when a reader doesn't read the tensor or is already scheduled.
     pub fn cache_read(&mut self, tensor: &Tensor, scope: &str, readers: &[&Tensor]) -> Result<Tensor, TeError> {
         let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
         let source = self.index(tensor)?;
@@ -49,7 +49,7 @@ impl Schedule {
         }
         let mut stage = Stage::new(cache.operation().clone());
         stage.scope = Some(scope);
-        // What copies a scan's state is in the scan's loop, as everything that reads the state.
+        // A copy of a scan's state is computed in the scan's loop, like everything that reads the state.
         let carries = |other: &&Stage| other.operation.as_scan().is_some_and(|scan| scan.state.contains(tensor));
         let scan = self.stages.iter().find(carries).map(|other| other.operation.clone());
         stage.group = scan.or_else(|| self.stages[source].group.clone());
@@ -63,7 +63,7 @@ impl Schedule {
     }
 }
 
-/// The same expression reading `to` wherever it reads `from`.
+/// The same expression with every read of `from` replaced by a read of `to`.
 fn redirect(x: &Expr, from: &Tensor, to: &Tensor) -> Expr {
     x.rewrite(&mut |inner| match inner.kind() {
         Kind::Read(tensor, indices) if tensor == from => {

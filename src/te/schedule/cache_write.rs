@@ -1,4 +1,5 @@
-//! `cache_write`: tensors computed in nearer memory first, then copied out; the loops scheduled before give the layout.
+//! `cache_write`: computes a tensor in nearer memory and copies it out. Loops that were scheduled before give the
+//! layout.
 
 use std::collections::HashMap;
 use std::slice::from_ref;
@@ -17,15 +18,15 @@ use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
 impl Schedule {
-    /// Computes a tensor in nearer memory, then copies it out; the cache is what is scheduled then.
+    /// Computes a tensor in nearer memory, then copies it out. Gives the cache, which is then what you schedule.
     ///
-    /// What was split, fused and reordered before becomes the cache's layout: it has a dimension for each data loop, in
-    /// the order of the loops. The stage itself, now the copy, has its plain loops again.
+    /// The splits, fusions and reorderings that were made before become the cache's layout: it has a dimension for each
+    /// data loop, in the order of the loops. The stage itself, which is now the copy, has its plain loops again.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::Cache`] for what is no computation or one of several tensors computed together
-    /// (see [`Schedule::cache_write_all`]), a scan's init or update, a stage whose reduction axes are split or fused or
-    /// whose loops are bound or marked, and one at whose loops another is computed.
+    /// [`TeError::Scope`]; [`TeError::Cache`] for a tensor that is not computed, for one of several that are computed
+    /// together (see [`Schedule::cache_write_all`]), for a scan's init or update, for a stage whose reduction axes are
+    /// split or fused or whose loops are bound or marked, and for one with another stage inside its loops.
     pub fn cache_write(&mut self, tensor: &Tensor, scope: &str) -> Result<Tensor, TeError> {
         let mut all = self.cache_write_all(from_ref(&tensor), scope)?;
         Ok(all.swap_remove(0))
@@ -34,8 +35,8 @@ impl Schedule {
     /// [`Schedule::cache_write`] of all tensors of one computation. The caches are in the order of the tensors.
     ///
     /// # Errors
-    /// As [`Schedule::cache_write`]; [`TeError::Cache`] also when the tensors are not those of one computation, each
-    /// once.
+    /// The errors of [`Schedule::cache_write`]; [`TeError::Cache`] also when the tensors are not exactly those of one
+    /// computation.
     pub fn cache_write_all(&mut self, tensors: &[&Tensor], scope: &str) -> Result<Vec<Tensor>, TeError> {
         let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
         let Some(first) = tensors.first() else {
@@ -83,7 +84,7 @@ impl Schedule {
         let (cached, copy) = cache_and_copy(stage, compute, scope)?;
         let cache: Vec<Tensor> = tensors.iter().map(|tensor| Tensor::new(cached.clone(), tensor.value())).collect();
         let (group, member) = (stage.group.clone(), stage.member);
-        // Time is never split or moved: it is one of the loops.
+        // Time is never split or moved, so it is one of the loops.
         let mut loops = stage.leaves.iter().filter(|leaf| leaf.kind() == AxisKind::Data);
         let time = stage.time.and_then(|time| loops.position(|leaf| *leaf == time));
         self.stages[index].replace(copy);
@@ -97,7 +98,7 @@ impl Schedule {
     }
 }
 
-/// The computation with a dimension for each data loop, and the one that copies it out.
+/// The computation with a dimension for each data loop, and the computation that copies it out.
 fn cache_and_copy(stage: &Stage, compute: &Compute, scope: Scope) -> Result<(Arc<Operation>, Arc<Operation>), TeError> {
     let nest = LoopNest::of_whole(stage)?;
     let loops: Vec<Axis> = stage.leaves.iter().copied().filter(|leaf| leaf.kind() == AxisKind::Data).collect();
@@ -135,7 +136,7 @@ fn compute_name(stage: &Stage) -> &str {
     stage.operation.name()
 }
 
-/// The body at other indices. Where the layout has more elements than the tensor, those are 0, or sums of nothing.
+/// The body at other indices. Layout elements that the tensor doesn't have are 0, or sums over nothing.
 fn body_in(compute: &Compute, indices: &dyn Fn(Var) -> Option<Expr>, inside: Vec<Expr>) -> Vec<Expr> {
     let inside = inside.into_iter().reduce(|all, bound| all.and(bound));
     let Kind::Reduce(reduce, _) = compute.body[0].kind() else {
@@ -168,7 +169,7 @@ fn body_in(compute: &Compute, indices: &dyn Fn(Var) -> Option<Expr>, inside: Vec
     compute.body.iter().enumerate().map(value).collect()
 }
 
-/// The loops' values for an element of the tensor.
+/// The values of the loops for an element of the tensor.
 fn loop_indices(stage: &Stage, compute: &Compute, nest: &LoopNest, loops: &[Axis]) -> Vec<Expr> {
     let mut context = Context::default();
     let mut values: HashMap<Axis, Expr> = HashMap::new();
@@ -192,7 +193,7 @@ fn loop_indices(stage: &Stage, compute: &Compute, nest: &LoopNest, loops: &[Axis
                 let value = of(&values, outer) * nest.extent(*inner) + of(&values, inner);
                 values.insert(*fused, simplify_in(&value, &context));
             }
-            // Refused by the caller.
+            // The caller refuses this.
             Relation::Transform { .. } => {}
             Relation::Singleton { axis } => {
                 values.insert(*axis, Expr::int(0));

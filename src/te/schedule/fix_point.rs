@@ -1,4 +1,4 @@
-//! Fix-point analysis of scans: along which dimensions a part of a scan can be computed by itself.
+//! Fix-point analysis of scans: along which dimensions a slice of a scan can be computed separately.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Kind;
 use crate::te::lang::tensor::{Operation, Scan, Tensor};
 
-/// For each state of a scan and each of its dimensions after time: whether the state at some indices along it, at all
-/// times, depends on itself at those same indices only. A consumer of such indices needs no others, so that the scan can
-/// be computed for a slice; along other dimensions it needs the whole.
+/// Tells along which dimensions a scan can be computed in slices, for each state and each of its dimensions after time.
+/// It can where the state at some indices along the dimension, at all times, depends only on itself at the same
+/// indices. Along other dimensions a consumer of a slice needs the whole.
 ///
-/// It is so when every way from an update back to a state leaves the index as it is, and no way from another dimension
-/// or another state's update comes to it. `state[t - 1, i]` read for element `i` is such a way; `state[t - 1, i - 1]`,
-/// `state[t - 1, 0]` and a sum over `i` are not.
+/// This holds when every path from an update back to the state keeps the index unchanged, and no path leads there from
+/// another dimension or another state's update. For element `i`, a read of `state[t - 1, i]` is such a path;
+/// `state[t - 1, i - 1]`, `state[t - 1, 0]` and a sum over `i` are not.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`] when the tensor is no scan's.
+/// [`TeError::NoSuchAxis`] when the tensor is not made by a scan.
 pub fn scan_fix_points(tensor: &Tensor) -> Result<Vec<Vec<bool>>, TeError> {
     tensor.scan_axis()?;
     Ok(tensor.operation().as_scan().map(fix_points).unwrap_or_default())
 }
 
-/// A dimension of a state: its number, and the dimension's.
+/// A dimension of a state: the state's number, and the dimension's.
 type Origin = (usize, usize);
 
 pub(crate) fn fix_points(scan: &Scan) -> Vec<Vec<bool>> {
@@ -36,7 +36,7 @@ pub(crate) fn fix_points(scan: &Scan) -> Vec<Vec<bool>> {
     for operation in &body {
         reached.through(operation);
     }
-    // A state that another one's update reads, or at another dimension, is needed beyond the slice.
+    // A state that the update of another one reads, or that is read at another dimension, is needed beyond the slice.
     for (place, update) in scan.update.iter().enumerate() {
         for d in 1..update.rank() {
             let others: Vec<Origin> = reached.of(update, d).iter().filter(|o| **o != (place, d)).copied().collect();
@@ -51,7 +51,7 @@ pub(crate) fn fix_points(scan: &Scan) -> Vec<Vec<bool>> {
     (0..scan.state.len()).map(dimensions).collect()
 }
 
-/// The stages between the state and an update, and the update, producers first.
+/// The intermediate stages between the state and an update, and the update, producers first.
 fn in_order(operation: &Arc<Operation>, state: &[Tensor], order: &mut Vec<Arc<Operation>>) {
     if operation.as_compute().is_none() || order.iter().any(|known| Arc::ptr_eq(known, operation)) {
         return;
@@ -64,10 +64,10 @@ fn in_order(operation: &Arc<Operation>, state: &[Tensor], order: &mut Vec<Arc<Op
     order.push(operation.clone());
 }
 
-/// Which dimensions of the states a dimension of a tensor is the same index as.
+/// For each dimension of a tensor, the dimensions of states that have the same index.
 struct Reached {
     known: Vec<(Tensor, usize, Vec<Origin>)>,
-    /// Dimensions of states that are read at other indices too.
+    /// Dimensions of states that are also read at other indices.
     failed: Vec<Origin>,
 }
 
@@ -77,7 +77,7 @@ impl Reached {
         found.map_or(&[], |(_, _, origins)| origins)
     }
 
-    /// From what an operation reads to what it makes.
+    /// Derives what an operation makes from what it reads.
     fn through(&mut self, operation: &Arc<Operation>) {
         let Some(compute) = operation.as_compute() else { return };
         let mut reads: Vec<(Tensor, usize, Option<usize>)> = Vec::new();
@@ -103,7 +103,7 @@ impl Reached {
         }
     }
 
-    /// An index that is that of two dimensions of states ties them together: neither can be cut alone.
+    /// If one index is that of two dimensions of states, neither dimension can be sliced alone.
     fn add(&mut self, tensor: &Tensor, dimension: usize, origins: &[Origin]) {
         if origins.is_empty() {
             return;

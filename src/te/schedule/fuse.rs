@@ -1,4 +1,4 @@
-//! `fuse`: one loop over what several loops run over.
+//! `fuse`: makes one loop of several.
 
 use super::record::names;
 use super::stage::{Relation, Stage};
@@ -6,9 +6,9 @@ use crate::te::error::TeError;
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 
 impl Stage {
-    /// Makes one loop of two that directly follow each other. Its kind is the later of theirs, in the order of
-    /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis. What was said of the two
-    /// before (as by [`Stage::unroll`]) is forgotten.
+    /// Makes one loop of two that directly follow each other. Its kind is the later of the two kinds, in the order of
+    /// [`AxisKind`]: a data axis and a reduction axis make a reduction axis. Earlier marks of the two loops (as by
+    /// [`Stage::unroll`]) are lost. Gives the new loop.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
@@ -28,16 +28,16 @@ impl Stage {
         Ok(fused)
     }
 
-    /// [`Stage::fuse`] of any number of loops, outermost first: one loop is itself; of none, a loop of one iteration is
-    /// made, outside all others, which can be bound to a thread.
+    /// [`Stage::fuse`] of any number of loops, outermost first. One loop stays as it is. No loops give a new outermost
+    /// loop of one iteration, which can be bound to a thread.
     ///
     /// # Errors
-    /// As [`Stage::fuse`]: then the stage is as before.
+    /// The errors of [`Stage::fuse`]. On an error the stage is unchanged.
     pub fn fuse_all(&mut self, axes: &[Axis]) -> Result<Axis, TeError> {
         let Some((first, rest)) = axes.split_first() else {
             let axis = Axis::new("singleton", Some(Domain::up_to(1)), AxisKind::Data);
             self.relations.push(Relation::Singleton { axis });
-            // A scan update's time stays outermost.
+            // The time of a scan's update stays outermost.
             let place = usize::from(self.time.is_some() && self.leaves.first() == self.time.as_ref());
             self.leaves.insert(place, axis);
             self.note("fuse", "");
@@ -48,7 +48,7 @@ impl Stage {
         let mut tried = self.clone();
         let mut fused = *first;
         for (place, axis) in rest.iter().enumerate() {
-            // Errors name the loops that were given, not those made on the way.
+            // Errors name the loops that were given, not the intermediate ones.
             fused = tried.fuse(fused, *axis).map_err(|error| match error {
                 TeError::NotConsecutive { second, .. } => {
                     TeError::NotConsecutive { first: axes[place].name().to_owned(), second }
@@ -60,7 +60,7 @@ impl Stage {
         Ok(fused)
     }
 
-    /// Whether an axis was made of a data axis, alone or fused with others.
+    /// Whether an axis contains a data axis, alone or fused with others.
     pub(crate) fn spans_data(&self, axis: Axis) -> bool {
         if axis.kind() != AxisKind::Reduce || self.root_axes.contains(&axis) {
             return axis.kind() == AxisKind::Data;

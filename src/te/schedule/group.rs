@@ -1,4 +1,4 @@
-//! Groups of stages, which are placed together.
+//! Groups of stages that are placed together.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 
-/// A group of a schedule's stages: see [`Schedule::create_group`].
+/// A group of stages of a schedule: see [`Schedule::create_group`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) usize);
 
-/// Where a group is.
+/// The place of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
-    /// What it is in.
+    /// What the group is part of.
     pub(crate) parent: Option<Enclosing>,
     /// The loop at which its stages are computed.
     pub(crate) at: Option<(Arc<Operation>, Axis)>,
 }
 
-/// What stages are in: a group made by a user, or the body of a scan.
+/// What a stage is part of: a group made by a user, or the body of a scan.
 #[derive(Clone, Debug)]
 pub(crate) enum Enclosing {
     Group(Group),
@@ -39,13 +39,13 @@ impl PartialEq for Enclosing {
 }
 
 impl Schedule {
-    /// Makes a group of the stages on the ways from `inputs` to `outputs`, with the inputs' own where `include_inputs`
-    /// says so. Its stages can then be placed together by [`Schedule::group_compute_at`], and each only at stages of the
-    /// group. A stage of it that was computed at one outside is computed in the group's root again.
+    /// Makes a group of all stages on the paths from `inputs` to `outputs`; with `include_inputs`, also of the stages
+    /// of the inputs. [`Schedule::group_compute_at`] then places them together, and each stage can only be placed at
+    /// stages of the group. A stage that was computed at one outside moves back to the group's root.
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`]; [`TeError::Group`] when no way leads from the inputs to the outputs, or when the group
-    /// would hold a part only of another one, or of a scan's body.
+    /// [`TeError::NotScheduled`]; [`TeError::Group`] when no path leads from the inputs to the outputs, or when the
+    /// group would hold only a part of another group or of a scan's body.
     pub fn create_group(
         &mut self,
         outputs: &[&Tensor],
@@ -67,7 +67,7 @@ impl Schedule {
                 count(&mut touched, group);
             }
         }
-        // A group that is in whole counts in the one around it.
+        // A group that is contained whole counts as one member of the new group.
         let shared = parent.as_ref();
         let is_whole = |t: &Touched| !t.whole && Some(&t.group) != shared && t.times == self.children(&t.group);
         while let Some(place) = touched.iter().position(is_whole) {
@@ -106,11 +106,12 @@ impl Schedule {
         Ok(group)
     }
 
-    /// Computes the stages of a group, but those that are placed inside it, at a loop of a stage outside.
+    /// Computes the stages of a group at a loop of a stage outside of it, except those that are placed inside the
+    /// group.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] when the group holds an output, or `parent` itself, or when `parent` is not in the group
-    /// or scan around this one; [`TeError::NotALoop`]; [`TeError::Group`] for another schedule's group.
+    /// [`TeError::ComputeAt`] when the group holds an output or `parent` itself, or when `parent` is not in the group
+    /// or scan that contains this one; [`TeError::NotALoop`]; [`TeError::Group`] for a group of another schedule.
     pub fn group_compute_at(&mut self, group: Group, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
         let name = self.name_of(&Enclosing::Group(group));
         let foreign = || TeError::Group { stage: name.clone(), reason: "it is a group of another schedule" };
@@ -141,10 +142,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// Computes the stages of a group by themselves again, before their consumers.
+    /// Computes the stages of a group separately again, before their consumers.
     ///
     /// # Errors
-    /// [`TeError::Group`] for another schedule's group.
+    /// [`TeError::Group`] for a group of another schedule.
     pub fn group_compute_root(&mut self, group: Group) -> Result<(), TeError> {
         let name = self.name_of(&Enclosing::Group(group));
         let foreign = || TeError::Group { stage: name, reason: "it is a group of another schedule" };
@@ -153,7 +154,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What a stage is in, innermost.
+    /// The innermost group or scan that a stage is part of.
     pub(crate) fn enclosing(&self, index: usize) -> Option<Enclosing> {
         let stage = &self.stages[index];
         match (stage.member, &stage.attach) {
@@ -163,7 +164,7 @@ impl Schedule {
         }
     }
 
-    /// All that something is in, innermost first.
+    /// All groups and scans that something is part of, innermost first.
     pub(crate) fn path(&self, mut of: Option<Enclosing>) -> Vec<Enclosing> {
         let mut path = Vec::new();
         while let Some(group) = of {
@@ -173,14 +174,14 @@ impl Schedule {
         path
     }
 
-    /// Where a stage is computed, by itself or with its group.
+    /// Where a stage is computed: its own place, or that of its group.
     pub(crate) fn place_of(&self, index: usize) -> Attach {
         let stage = &self.stages[index];
         if !matches!(stage.attach, Attach::Root) {
             return stage.attach.clone();
         }
         for group in self.path(self.enclosing(index)) {
-            // A scan's body is where the scan is.
+            // A scan's body is computed where the scan is.
             let Enclosing::Group(group) = group else { break };
             if let Some((operation, axis)) = self.groups.get(group.0).and_then(|group| group.at.clone()) {
                 return Attach::At(operation, axis);
@@ -189,7 +190,7 @@ impl Schedule {
         Attach::Root
     }
 
-    /// Whether a stage is computed inside another, or is that one.
+    /// Whether a stage is the other one, or computed inside it.
     pub(crate) fn is_inside(&self, index: usize, other: usize) -> bool {
         let mut place = Some(index);
         while let Some(stage) = place {
@@ -197,7 +198,7 @@ impl Schedule {
                 return true;
             }
             place = match &self.stages[stage].attach {
-                // Not in the scan's loop, but where the scan is.
+                // This place is not in the scan's loop, but where the scan is.
                 Attach::ScanInit(scan) => self.index_of(scan),
                 _ => self.around(stage),
             };
@@ -239,7 +240,7 @@ impl Schedule {
         }
     }
 
-    /// How many stages and groups are directly in a group.
+    /// The number of stages and groups that are direct members.
     fn children(&self, of: &Enclosing) -> usize {
         let stages = (0..self.stages.len()).filter(|index| self.enclosing(*index).as_ref() == Some(of)).count();
         let groups = self.groups.iter().filter(|group| group.parent.as_ref() == Some(of)).count();
@@ -264,7 +265,7 @@ impl Schedule {
         }
     }
 
-    /// The stages on the ways from inputs to outputs, producers first.
+    /// The stages on the paths from inputs to outputs, producers first.
     fn between(&self, outputs: &[&Tensor], inputs: &[&Tensor], include: bool) -> Result<Vec<usize>, TeError> {
         let mut border = Vec::new();
         for input in inputs {
@@ -278,11 +279,11 @@ impl Schedule {
     }
 }
 
-/// A group of which a new one takes stages or groups.
+/// A group some of whose members a new group takes.
 struct Touched {
     group: Enclosing,
     times: usize,
-    /// Whether all of it is taken.
+    /// Whether it takes all of them.
     whole: bool,
 }
 
@@ -301,7 +302,7 @@ struct Search {
 }
 
 impl Search {
-    /// Whether a stage is computed from the inputs; if so, it is found.
+    /// Whether a stage is computed from the inputs. Such a stage is added to those found.
     fn reaches(&mut self, schedule: &Schedule, index: usize) -> bool {
         if let Some(known) = self.known[index] {
             return known;

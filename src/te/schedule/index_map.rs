@@ -1,12 +1,12 @@
-//! Maps between the indices of two layouts of a tensor: permutations, splits into quotient and remainder, and what fuses
-//! them again. Every index of the new layout is a number whose digits are parts of the old indices; the map is one to one
-//! when every part of every index is a digit once.
+//! Maps between the indices of two layouts of a tensor: permutations, splits into quotient and remainder, and fusions.
+//! Every index of the new layout is a number whose digits are parts of the old indices. The map is one to one when
+//! every part of every index occurs as a digit exactly once.
 
 use crate::te::arith::{equal, simplify};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// A part of an index: `(index // low) % extent`, as a digit of weight `weight`.
+/// A part of an index, `(index // low) % extent`, used as a digit with the place value `weight`.
 #[derive(Clone, Debug)]
 struct Digit {
     source: usize,
@@ -15,22 +15,22 @@ struct Digit {
     weight: Expr,
 }
 
-/// A map that is one to one, and its inverse.
+/// A one-to-one map and its inverse.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexMap {
     initial: Vec<Var>,
     indices: Vec<Expr>,
     /// Extents of the new layout.
     pub(crate) extents: Vec<Expr>,
-    /// The digits of each new index, least weight first.
+    /// The digits of each new index, lowest weight first.
     digits: Vec<Vec<Digit>>,
 }
 
 impl IndexMap {
-    /// The map from `initial`, which run from 0 to before `shape`, to `indices`.
+    /// The map from the old indices `initial`, which run over `shape`, to the new ones.
     ///
     /// # Errors
-    /// Why the map is not one to one.
+    /// The reason why the map is not one to one.
     pub(crate) fn new(initial: &[Var], shape: &[Expr], indices: Vec<Expr>) -> Result<Self, String> {
         let parser = Parser { initial, shape };
         let mut digits = Vec::with_capacity(indices.len());
@@ -51,7 +51,7 @@ impl IndexMap {
         Ok(map)
     }
 
-    /// Every part of an index is there once.
+    /// Checks that every part of an index occurs exactly once.
     fn check_complete(&self, source: usize, var: Var, extent: &Expr) -> Result<(), String> {
         let mut parts: Vec<&Digit> = self.digits.iter().flatten().filter(|digit| digit.source == source).collect();
         let mut low = Expr::int(1);
@@ -83,7 +83,7 @@ impl IndexMap {
         self.indices.iter().map(|x| x.substitute(&replace)).collect()
     }
 
-    /// The old indices of an element from the new ones.
+    /// The old indices of an element, given the new ones.
     pub(crate) fn invert(&self, indices: &[Expr]) -> Vec<Expr> {
         let mut old = vec![Expr::int(0); self.initial.len()];
         for (index, digits) in indices.iter().zip(&self.digits) {
@@ -101,7 +101,7 @@ impl IndexMap {
     }
 }
 
-/// Nodes, as a tree, of an index that is looked into.
+/// The largest index that is analysed, in nodes of its tree.
 const MOST_NODES: u64 = 4096;
 
 struct Parser<'a> {
@@ -116,7 +116,7 @@ impl Parser<'_> {
 
     /// The digits of an expression, in any order; `None` if it is not made of digits.
     fn digits(&self, x: &Expr) -> Option<Vec<Digit>> {
-        // What counts without gaps has every digit once, and is not much larger than it has digits.
+        // A map without gaps has every digit once, and is not much larger than the number of its digits.
         if x.unfolded() > MOST_NODES {
             return None;
         }
@@ -151,7 +151,7 @@ impl Parser<'_> {
     }
 }
 
-/// Digits by weight, each weighing as much as all values below it; `None` if they don't.
+/// Digits in order of weight. Each must weigh as much as there are values below it; otherwise `None`.
 fn ordered(digits: &[Digit]) -> Option<Vec<Digit>> {
     let mut left = digits.to_vec();
     let mut sorted = Vec::with_capacity(left.len());
@@ -165,7 +165,8 @@ fn ordered(digits: &[Digit]) -> Option<Vec<Digit>> {
     Some(sorted)
 }
 
-/// The digits below a weight, and those from it on, weighed anew. A digit is cut where the weight divides its extent.
+/// Cuts the digits at a weight, into those below and those above, whose weights start again at 1. The digit at the cut
+/// must have an extent that the weight divides.
 fn cut(digits: &[Digit], at: &Expr) -> Option<(Vec<Digit>, Vec<Digit>)> {
     let (mut below, mut above): (Vec<Digit>, Vec<Digit>) = (Vec::new(), Vec::new());
     if at.as_int().is_some_and(|at| at < 1) {
@@ -188,7 +189,7 @@ fn cut(digits: &[Digit], at: &Expr) -> Option<(Vec<Digit>, Vec<Digit>)> {
             if goes_on {
                 below.push(digit.clone());
             } else {
-                // Nothing weighs anything above a digit that has no values.
+                // A digit without values gives digits above it the weight 0.
                 if whole < 1 || part % whole != 0 {
                     return None;
                 }
@@ -206,7 +207,7 @@ fn cut(digits: &[Digit], at: &Expr) -> Option<(Vec<Digit>, Vec<Digit>)> {
         }
         reached = next;
     }
-    // What is divided by more than it can be is 0, and its own remainder.
+    // An index divided by more than its extent gives 0, and itself as the remainder.
     let far = !is_above && at.as_int().zip(reached.as_int()).is_some_and(|(at, reached)| at >= reached);
     (is_above || far).then_some((below, above))
 }

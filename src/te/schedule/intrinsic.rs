@@ -1,8 +1,8 @@
-//! Tensor intrinsics: a piece of tensor computation with an implementation of the user's own.
+//! Tensor intrinsics: pieces of a computation that the user implements.
 //!
-//! An intrinsic says what it computes as a tensor expression, so that `Stage::tensorize` can check that it computes what
-//! the loops that it replaces do, and does it by statements built by hand (`te::Stmt`), which run everywhere, and on CUDA
-//! by a call of a device function, if one is given.
+//! An intrinsic declares what it computes as a tensor expression, so that `Stage::tensorize` can check that the loops
+//! it replaces compute the same. It implements this by statements built by hand (`te::Stmt`), which run on every
+//! target. On CUDA it may call a device function instead.
 
 use std::sync::Arc;
 
@@ -25,8 +25,9 @@ pub struct BufferDecl {
     pub(crate) scope: Option<Scope>,
 }
 
-/// Declares how an intrinsic sees a tensor of its expression. Every stride is a variable of its own, which has the value
-/// of the actual stride: nothing is asked of the layout. (TVM's declaration without strides asks for a dense one.)
+/// Declares how an intrinsic sees a tensor of its expression. By default every stride is a separate variable, which
+/// gets the value of the actual stride, so any layout is accepted. (TVM's declaration without strides demands a dense
+/// layout.)
 #[must_use]
 pub fn decl_buffer(tensor: &Tensor, name: &str) -> BufferDecl {
     let strides: Vec<Expr> = tensor.shape().iter().map(|_| Var::new("stride", crate::te::DType::I32).into()).collect();
@@ -35,7 +36,7 @@ pub fn decl_buffer(tensor: &Tensor, name: &str) -> BufferDecl {
 }
 
 impl BufferDecl {
-    /// Strides in elements: variables, which get the actual values, or constants, to which the actual ones must be equal.
+    /// Sets the strides, in elements. A variable gets the actual stride; a constant must be equal to it.
     #[must_use]
     pub fn strides(mut self, strides: impl Indices) -> Self {
         self.strides = strides.expressions();
@@ -44,21 +45,22 @@ impl BufferDecl {
         self
     }
 
-    /// A variable for the number of elements between the beginning of the memory and the part's first one.
+    /// Sets a variable for the distance, in elements, from the beginning of the memory to the first element of the
+    /// part.
     #[must_use]
     pub fn element_offset(mut self, offset: Var) -> Self {
         self.offset = Some(offset);
         self
     }
 
-    /// Asks for a part that begins at a multiple of so many elements.
+    /// Demands that the part begins at a multiple of `factor` elements.
     #[must_use]
     pub fn offset_factor(mut self, factor: i64) -> Self {
         self.offset_factor = factor;
         self
     }
 
-    /// Asks for memory of a scope: `global`, `shared`, `local`.
+    /// Demands a memory scope: `global`, `shared` or `local`.
     ///
     /// # Errors
     /// [`TeError::Scope`].
@@ -67,26 +69,27 @@ impl BufferDecl {
         Ok(self)
     }
 
-    /// What statements load from and store to.
+    /// The buffer that the statements load from and store to.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 }
 
-/// What an intrinsic does. `body` computes the whole; where loops of a reduction are around the intrinsic, `reset` writes
-/// the identities and `update` adds to what is there, or `body` does the first iteration and `update` the others.
+/// The implementation of an intrinsic. `body` computes the whole. If loops of a reduction are around the intrinsic,
+/// either `reset` writes the identities and `update` accumulates, or `body` does the first iteration and `update` the
+/// others.
 #[derive(Clone, Debug, Default)]
 pub struct IntrinBody {
     /// The whole computation.
     pub body: Option<Stmt>,
-    /// The reduction's identities.
+    /// Writes the reduction's identities.
     pub reset: Option<Stmt>,
-    /// One step of a reduction that goes on around the intrinsic.
+    /// One step of a reduction whose loops are around the intrinsic.
     pub update: Option<Stmt>,
 }
 
-/// A tensor intrinsic. A cheap handle.
+/// A tensor intrinsic. It is a cheap handle.
 #[derive(Clone, Debug)]
 pub struct TensorIntrin(Arc<Intrinsic>);
 
@@ -98,9 +101,9 @@ struct Intrinsic {
     implementation: IntrinBody,
 }
 
-/// Declares an intrinsic that computes `output`. `binds` say how it sees the tensors of the expression; those not named
-/// are seen as [`decl_buffer`] does. `implement` is given the buffers of the inputs, in the order in which the expression
-/// reads them first, and of the outputs.
+/// Declares an intrinsic that computes `output`. `binds` declare how it sees the tensors of the expression; the others
+/// are seen as by [`decl_buffer`]. `implement` gets the buffers of the inputs, in the order in which the expression
+/// first reads them, and those of the outputs.
 ///
 /// ```
 /// use epilogue::te::{self, Array, IntrinBody, Stmt};
@@ -127,9 +130,9 @@ struct Intrinsic {
 /// ```
 ///
 /// # Errors
-/// [`TeError::Intrinsic`] for an output that is not computed, a declaration of a tensor that the expression doesn't have
-/// or with the wrong number of strides, an implementation of nothing, or one that stores to an input, reads a tensor, uses
-/// memory or a variable of somewhere else, or holds threads; any mistake made in building it.
+/// [`TeError::Intrinsic`] for an output that is not computed; for a declaration of a tensor that the expression doesn't
+/// have, or with the wrong number of strides; for an empty implementation, or one that stores to an input, reads a
+/// tensor, uses memory or a variable from elsewhere, or contains threads. Any mistake made in building it.
 pub fn decl_tensor_intrin(
     output: &Tensor,
     binds: &[BufferDecl],
@@ -187,7 +190,7 @@ pub fn decl_tensor_intrin(
 }
 
 impl TensorIntrin {
-    /// What it computes.
+    /// The operation that it computes.
     #[must_use]
     pub fn operation(&self) -> &Arc<Operation> {
         &self.0.operation

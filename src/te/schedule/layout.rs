@@ -1,4 +1,4 @@
-//! `transform_layout`: how a tensor's elements lie in memory, and in which order they are computed.
+//! `transform_layout`: changes the order of a tensor's elements in memory, and the order in which they are computed.
 
 use super::index_map::IndexMap;
 use super::stage::{Attach, Relation, Stage};
@@ -8,17 +8,17 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// One index of a new layout, or a separator between them.
+/// An index of a new layout, or a separator between indices.
 #[derive(Clone, Debug)]
 pub enum LayoutIndex {
-    /// An index, in terms of the old ones.
+    /// An index, in terms of the old indices.
     Index(Expr),
-    /// The indices before and after it are flattened apart: see [`AXIS_SEPARATOR`].
+    /// An axis separator: see [`AXIS_SEPARATOR`].
     Separator,
 }
 
-/// Between indices of a new layout: those before it and those after it become one index each of the memory, instead of
-/// one in all. Memory that a target sees as one dimension is row-major over these.
+/// Separates the indices of a new layout: those before it are flattened to one index of the memory, and those after it
+/// to another. Targets with one-dimensional memory store it row-major over these.
 pub const AXIS_SEPARATOR: LayoutIndex = LayoutIndex::Separator;
 
 impl<T: Into<Expr>> From<T> for LayoutIndex {
@@ -27,27 +27,27 @@ impl<T: Into<Expr>> From<T> for LayoutIndex {
     }
 }
 
-/// How a stage's memory is laid out.
+/// The layout of a stage's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) map: IndexMap,
-    /// The places of separators: before which new dimension each is.
+    /// The places of the axis separators: the new dimensions before which they stand.
     pub(crate) separators: Vec<usize>,
 }
 
 impl Stage {
-    /// Lays a tensor out anew: element `(i, j, …)` lies at the indices that `map` gives for it, row-major. An input's and
-    /// an output's memory is the caller's, who passes it in the new layout, with the new shape. A computation is done
-    /// in the order of the new layout; the result is its new loops, in place of the old data axes.
+    /// Changes the layout of a tensor: element `(i, j, …)` is stored, row-major, at the indices that `map` gives for
+    /// it. For an input or output the caller passes memory in the new layout, with the new shape. A computation runs in
+    /// the order of the new layout; the result is its new loops, which replace the old data axes.
     ///
-    /// `map` may permute indices, split them by what divides their extents (`i / 4`, `i % 4`) and fuse them
-    /// (`i * 8 + j` for a `j` of extent 8): it must be one to one, without gaps. [`AXIS_SEPARATOR`] flattens the indices
-    /// before it and those after it apart.
+    /// `map` may permute indices, split them by divisors of their extents (`i / 4`, `i % 4`) and fuse them (`i * 8 + j`
+    /// for a `j` of extent 8). It must be one to one, without gaps. An [`AXIS_SEPARATOR`] flattens the indices before
+    /// and after it to separate indices.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for a map that is not one to one, a computation whose loops are scheduled already, a layout
-    /// that was given already (also by `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
-    /// computation of a part only, inside another stage.
+    /// [`TeError::Primitive`] for a map that is not one to one, a computation whose loops are already scheduled, a
+    /// second layout (also after `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
+    /// stage of which only a part is computed, inside another stage.
     pub fn transform_layout(&mut self, map: impl FnOnce(&[Var]) -> Vec<LayoutIndex>) -> Result<Vec<Axis>, TeError> {
         let refuse = |reason: &str| {
             let (stage, reason) = (self.name().to_owned(), reason.to_owned());
@@ -113,7 +113,7 @@ impl Stage {
     }
 }
 
-/// A map as an argument: `[i0 // 4, AXIS_SEPARATOR, i0 % 4]`.
+/// The map as an argument in messages: `[i0 // 4, AXIS_SEPARATOR, i0 % 4]`.
 fn written(map: &IndexMap, separators: &[usize]) -> String {
     let mut parts: Vec<String> = map.indices().iter().map(crate::te::text::expression).collect();
     separators.iter().rev().for_each(|place| parts.insert(*place, "AXIS_SEPARATOR".to_owned()));

@@ -1,4 +1,4 @@
-//! The loops of one stage: extents, the values of its axes in terms of its loops, and the tests that uneven splits need.
+//! The loops of one stage: their extents, the values of the axes in terms of the loops, and the tests of uneven splits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,20 +8,20 @@ use crate::te::error::TeError;
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::Expr;
 
-/// What the loops of a stage run over. Every loop starts at 0.
+/// The ranges of the loops of a stage. Every loop starts at 0.
 #[derive(Debug)]
 pub(crate) struct LoopNest {
     domains: HashMap<Axis, Domain>,
     extents: HashMap<Axis, Expr>,
     values: HashMap<Axis, Expr>,
     parents: Vec<Axis>,
-    /// The parents whose splits are not tested, with the condition that no test is needed.
-    promised: Vec<(Axis, Expr)>,
+    /// The axes that were split without predication, each with the condition under which no test is needed.
+    preconditions: Vec<(Axis, Expr)>,
     roots: Vec<Axis>,
 }
 
 impl LoopNest {
-    /// The loops over all of the operation's domain.
+    /// The loops over the whole domain of the operation.
     pub(crate) fn of_whole(stage: &Stage) -> Result<Self, TeError> {
         let mut domains = HashMap::new();
         for axis in &stage.root_axes {
@@ -35,12 +35,12 @@ impl LoopNest {
         Ok(Self::new(stage, domains))
     }
 
-    /// The loops over given ranges of the stage's axes.
+    /// The loops over the given ranges of the stage's axes.
     pub(crate) fn new(stage: &Stage, domains: HashMap<Axis, Domain>) -> Self {
         let mut extents: HashMap<Axis, Expr> =
             domains.iter().map(|(axis, domain)| (*axis, simplify(&domain.extent))).collect();
         let threads = thread_bound(stage);
-        let (mut parents, mut promised) = (Vec::new(), Vec::new());
+        let (mut parents, mut preconditions) = (Vec::new(), Vec::new());
         for relation in &stage.relations {
             match relation {
                 Relation::Split { parent, outer, inner, by, predicated } => {
@@ -54,7 +54,7 @@ impl LoopNest {
                     };
                     parents.push(*parent);
                     if !predicated {
-                        promised.push((*parent, (&outer_extent * &inner_extent).equal(&whole)));
+                        preconditions.push((*parent, (&outer_extent * &inner_extent).equal(&whole)));
                     }
                     extents.insert(*outer, outer_extent);
                     extents.insert(*inner, inner_extent);
@@ -73,14 +73,14 @@ impl LoopNest {
             }
         }
         let roots = stage.root_axes.clone();
-        let mut nest = Self { domains, extents, values: HashMap::new(), parents, promised, roots };
+        let mut nest = Self { domains, extents, values: HashMap::new(), parents, preconditions, roots };
         nest.find_values(stage, &[]);
         nest
     }
 
-    /// The loops that initialise a reduction some of whose loops run over data and reduction axes at once: in place of
-    /// these, loops over the data axes that they were made of, which are given too. They run for a reduction over
-    /// nothing as well. `None` where no loop is such.
+    /// The loops that initialise a reduction in which some loops run over data and reduction axes at once. Each of
+    /// these is replaced by loops over its data axes, which are given too. They also run when the reduction is over
+    /// nothing. `None` if there are no such loops.
     pub(crate) fn over_data(&self, stage: &Stage) -> Option<(Self, Vec<Axis>)> {
         if !stage.leaves.iter().any(|leaf| stage.is_mixed(*leaf)) {
             return None;
@@ -100,11 +100,11 @@ impl LoopNest {
         Some((Self::new(&data, self.domains.clone()), parts))
     }
 
-    /// The same loops, with the data axes that are fused with reduction axes as variables of their own, and the values
-    /// of these in terms of the loops. `None` where there are none.
+    /// The same loops, with a separate variable for every data axis that is fused with reduction axes, and the values
+    /// of these variables in terms of the loops. `None` if there are no such axes.
     pub(crate) fn with_parts(&self, stage: &Stage) -> Option<(Self, Vec<(Axis, Expr)>)> {
         let (_, parts) = self.over_data(stage)?;
-        // Counted from 0, as the loop in its place is where the reduction is initialised.
+        // It counts from 0, as does the loop that replaces it where the reduction is initialised.
         let counted = |part: &Axis| self.values.get(part).cloned().unwrap_or_else(|| Expr::from(*part));
         let several = |part: &&Axis| self.extent(**part).as_int() != Some(1);
         let values = parts.iter().filter(several).map(|part| (*part, counted(part))).collect();
@@ -113,15 +113,15 @@ impl LoopNest {
             extents: self.extents.clone(),
             values: HashMap::new(),
             parents: self.parents.clone(),
-            promised: self.promised.clone(),
+            preconditions: self.preconditions.clone(),
             roots: self.roots.clone(),
         };
         nest.find_values(stage, &parts);
         Some((nest, values))
     }
 
-    /// From the loops up to the root axes, some of which stand for themselves. A loop of one iteration is its only
-    /// value, 0.
+    /// Derives the values from the loops up to the root axes. The axes in `themselves` stand for themselves. A loop of
+    /// one iteration has the value 0.
     fn find_values(&mut self, stage: &Stage, themselves: &[Axis]) {
         for leaf in &stage.leaves {
             let once = self.extent(*leaf).as_int() == Some(1) && !stage.threads.contains_key(leaf);
@@ -159,7 +159,7 @@ impl LoopNest {
         }
     }
 
-    /// How many iterations an axis has.
+    /// The number of iterations of an axis.
     pub(crate) fn extent(&self, axis: Axis) -> Expr {
         self.extents.get(&axis).cloned().unwrap_or_else(|| Expr::int(1))
     }
@@ -169,7 +169,7 @@ impl LoopNest {
         self.domains.get(&axis).cloned().unwrap_or_else(|| Domain::up_to(1))
     }
 
-    /// An axis in terms of the loops: for a root axis, its index in the tensor; for others, counted from 0.
+    /// The value of an axis in terms of the loops. A root axis gives its index in the tensor; the others count from 0.
     pub(crate) fn value(&self, axis: Axis) -> Expr {
         let value = self.values.get(&axis).cloned().unwrap_or_else(|| Expr::from(axis));
         match self.domains.get(&axis) {
@@ -178,16 +178,16 @@ impl LoopNest {
         }
     }
 
-    /// The tests that a split by what may not divide needs: the axis that was split stays inside its extent. None for
-    /// splits without predication.
+    /// The tests of uneven splits: the axis that was split must stay inside its extent. Splits without predication have
+    /// no test.
     pub(crate) fn split_bounds(&self, of: impl Fn(Axis) -> bool) -> Vec<Expr> {
-        self.all_bounds(|axis| of(axis) && self.promised.iter().all(|(promised, _)| *promised != axis))
+        self.all_bounds(|axis| of(axis) && self.preconditions.iter().all(|(exact, _)| *exact != axis))
     }
 
-    /// The axes that were split without predication, each with its extent and the condition that its loops cover this
-    /// and no more.
-    pub(crate) fn promises(&self) -> impl Iterator<Item = (Axis, Expr, &Expr)> {
-        self.promised.iter().map(|(axis, condition)| (*axis, self.extent(*axis), condition))
+    /// The axes that were split without predication, each with its extent and the condition under which its loops cover
+    /// exactly this extent.
+    pub(crate) fn preconditions(&self) -> impl Iterator<Item = (Axis, Expr, &Expr)> {
+        self.preconditions.iter().map(|(axis, condition)| (*axis, self.extent(*axis), condition))
     }
 
     /// The tests of all splits.
@@ -208,7 +208,7 @@ impl LoopNest {
     }
 }
 
-/// The axes of which a loop that is bound to a thread was made: such a loop has the extent that was given.
+/// The axes that make up loops bound to threads. Such a loop keeps the extent that was given.
 fn thread_bound(stage: &Stage) -> HashSet<Axis> {
     let mut bound: HashSet<Axis> = stage.threads.keys().copied().collect();
     for relation in stage.relations.iter().rev() {
@@ -223,14 +223,14 @@ fn thread_bound(stage: &Stage) -> HashSet<Axis> {
                     bound.extend([*outer, *inner]);
                 }
             }
-            // The extents of a new layout are what they are.
+            // The extents of a new layout are fixed.
             Relation::Singleton { .. } | Relation::Transform { .. } => {}
         }
     }
     bound
 }
 
-/// An inner loop longer than what was split would only be cut again: a constant extent below the factor is taken.
+/// The factor, or the whole extent if it is a smaller constant: a longer inner loop would only be cut off by a test.
 fn tightened(whole: &Expr, factor: &Expr) -> Expr {
     match (whole.as_int(), factor.as_int()) {
         (Some(whole), Some(factor)) => Expr::int(whole.min(factor).max(1)),
@@ -250,7 +250,7 @@ pub(crate) fn keeps_order(stage: &Stage) -> bool {
                     natural.splice(place..=place, [*outer, *inner]);
                 }
             }
-            // Of data axes only.
+            // This loop is made of data axes only.
             Relation::Transform { .. } => {}
             Relation::Fuse { outer, inner, fused } => {
                 let place = |of: &Axis| natural.iter().position(|axis| axis == of);
@@ -259,7 +259,7 @@ pub(crate) fn keeps_order(stage: &Stage) -> bool {
                         natural.splice(first..=second, [*fused]);
                     }
                     (Some(_), Some(_)) => return false,
-                    // Fused with a data axis, it still runs in order for each of that one's values.
+                    // Fused with a data axis, it still runs in order for each value of that axis.
                     (Some(only), None) | (None, Some(only)) => natural[only] = *fused,
                     (None, None) => {}
                 }

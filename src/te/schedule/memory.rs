@@ -1,23 +1,23 @@
-//! How an intermediate tensor lies in its memory: padded rows, two halves.
+//! The memory of an intermediate tensor: padded rows, two halves, a rolling window.
 //!
-//! These primitives never change what is computed. They are refused on outputs, whose memory is the caller's.
+//! These primitives never change the result. They are refused on outputs, whose memory is the caller's.
 
 use super::stage::Stage;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 
-/// What a schedule says of a stage's memory.
+/// The options of a stage's memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryLayout {
-    /// The strides that are padded, by dimension.
+    /// The padded strides, by dimension.
     pub(crate) alignments: Vec<Alignment>,
     /// Whether one half is written while the other is read.
     pub(crate) double: bool,
-    /// Whether what the iteration before computed is kept.
+    /// Whether elements of the previous iteration are kept.
     pub(crate) rolling: bool,
 }
 
-/// A stride that is `offset` more than a multiple of `factor`.
+/// Pads a stride to `offset` more than a multiple of `factor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Alignment {
     pub(crate) dimension: usize,
@@ -26,15 +26,15 @@ pub(crate) struct Alignment {
 }
 
 impl Stage {
-    /// Pads the stride of a dimension: the least one, not below the dense one, that is `offset` more than a multiple of
-    /// `factor` elements. Used against bank conflicts in shared memory, where columns of a power of two of elements
-    /// would lie in one bank. A later call for the same dimension replaces an earlier one.
+    /// Pads the stride of a dimension to the smallest value, not below the dense one, that is `offset` more than a
+    /// multiple of `factor` elements. This avoids bank conflicts in shared memory, where the elements of a column lie
+    /// in one bank if the stride is a power of two. A later call for the same dimension replaces an earlier one.
     ///
     /// `axis` is one of the computation's own axes (`tensor.axis(d)`), whether or not it is still a loop.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output or a scan's part, whose memory is the caller's or the scan's, an axis that is
-    /// no dimension of the tensor, or a factor below 1.
+    /// [`TeError::Primitive`] for an output or a part of a scan, whose memory is the caller's or the scan's; for an
+    /// axis that is not a dimension of the tensor; for a factor below 1.
     pub fn storage_align(&mut self, axis: Axis, factor: i64, offset: i64) -> Result<(), TeError> {
         self.check_intermediate("storage_align")?;
         let refuse =
@@ -58,13 +58,13 @@ impl Stage {
         Ok(())
     }
 
-    /// Gives the tensor two halves of memory: while the consumer reads one, the next iteration's elements are written to
-    /// the other. The stage must be computed inside a loop of its consumer; the first iteration's elements are computed
-    /// before that loop.
+    /// Gives the tensor two halves of memory: while the consumer reads one, the elements of the next iteration are
+    /// written to the other. The stage must be computed inside a loop of its consumer. The elements of the first
+    /// iteration are computed before that loop.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output or a scan's part. Lowering refuses, with the same error, a stage that is not
-    /// computed inside a loop that runs in order, and one that reads what is computed in the same iteration.
+    /// [`TeError::Primitive`] for an output or a part of a scan. Lowering refuses, with the same error, a stage that is
+    /// not computed inside a serial loop, and one that reads what is computed in the same iteration.
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
         self.check_one_of("double_buffer", self.memory.rolling)?;
@@ -73,14 +73,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Keeps what the iteration before computed: where the elements that an iteration of the loop around needs overlap those
-    /// of the iteration before, along one dimension, only the new ones are computed, into memory that is used in a circle.
+    /// Keeps the elements of the previous iteration. Where two consecutive iterations of the surrounding loop need
+    /// overlapping elements along one dimension, only the new ones are computed, into memory that is used as a ring.
     /// The stage must be computed inside a loop of its consumer.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output, a scan's part, or a stage with two halves or another layout. Lowering refuses,
-    /// with the same error, a stage that is not computed inside a loop that runs in order and moves a window of constant
-    /// width by a constant, less than the width, along one dimension.
+    /// [`TeError::Primitive`] for an output, a part of a scan, or a stage with two halves or another layout. Lowering
+    /// refuses, with the same error, a stage that is not computed inside a serial loop, or whose window along one
+    /// dimension is not of constant width or does not move by a constant that is smaller than the width.
     pub fn rolling_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("rolling_buffer")?;
         self.check_one_of("rolling_buffer", self.memory.double)?;
@@ -98,7 +98,7 @@ impl Stage {
         Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason })
     }
 
-    /// Whether the tensor's memory is the program's own: not an output's, an input's or a scan's.
+    /// Checks that the program allocates the tensor's memory: it is not an output, an input or a part of a scan.
     pub(super) fn check_intermediate(&self, primitive: &'static str) -> Result<(), TeError> {
         let refuse = |reason: &str| {
             Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason: reason.to_owned() })

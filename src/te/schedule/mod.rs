@@ -1,10 +1,10 @@
-//! Schedules: in which loops, where and by what a tensor expression is computed. They never change what is computed,
-//! except that [`Schedule::rfactor`] reassociates a reduction, and that [`Stage::tensorize`] leaves a part of it to what
-//! the user wrote.
+//! Schedules: in which loops, where and by which threads a tensor expression is computed. Primitives never change the
+//! result, with two exceptions: [`Schedule::rfactor`] reassociates a reduction, and [`Stage::tensorize`] leaves a part
+//! of it to an implementation by the user.
 //!
-//! A primitive a file. Those that note something in a stage (`group`, `layout`, `memory`, `prefetch`, `record`) and
-//! `stage` name each other by nature: a stage has what each primitive notes in it, and each primitive is a method of the
-//! stage.
+//! Each primitive has a file. Those that record something in a stage (`group`, `layout`, `memory`, `prefetch`,
+//! `record`) and `stage` import each other: a stage holds what each primitive records, and each primitive is a method
+//! of the stage.
 
 mod auto_inline;
 mod cache_read;
@@ -44,19 +44,19 @@ use crate::te::lang::buffer::Scope;
 use crate::te::lang::graph::operations_in_order;
 use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 
-/// The stages of a tensor expression, producers before consumers.
+/// The stages of a tensor expression, producers before consumers, and how each is computed.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(crate) stages: Vec<Stage>,
     pub(crate) outputs: Vec<Arc<Operation>>,
     pub(crate) groups: Vec<Membership>,
-    /// The scans whose bodies are in a group.
+    /// The scans whose bodies are part of a group.
     pub(crate) scan_groups: Vec<(Arc<Operation>, Group)>,
-    /// The primitives on several stages at once.
+    /// The applied primitives that concern several stages.
     pub(crate) record: Vec<Step>,
 }
 
-/// The default schedule: every stage by itself, in plain loops.
+/// The default schedule: every stage is computed separately, in plain loops.
 #[must_use]
 pub fn create_schedule(outputs: &[&Tensor]) -> Schedule {
     let order = operations_in_order(outputs.iter().map(|output| output.operation()));
@@ -108,7 +108,7 @@ impl Schedule {
         Ok(&mut self.stages[index])
     }
 
-    /// The operation that computes a tensor now: a primitive may have rewritten it.
+    /// The operation that computes a tensor now. A primitive may have replaced the original one.
     ///
     /// # Errors
     /// [`TeError::NotScheduled`].
@@ -125,7 +125,7 @@ impl Schedule {
         self.stages.iter().position(|stage| same(&stage.origin) || same(&stage.operation))
     }
 
-    /// The stage that is computed by itself, inside which a stage is computed.
+    /// The outermost stage inside which a stage is computed; that one is computed separately.
     pub(crate) fn outermost(&self, index: usize) -> usize {
         let stage = &self.stages[index];
         let parent = match &stage.attach {
@@ -152,11 +152,11 @@ impl Schedule {
             .collect()
     }
 
-    /// Computes a stage inside a loop of one of its consumers, for as much as one iteration needs.
+    /// Computes a stage inside a loop of one of its consumers. Each iteration computes only the elements that it needs.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, a cycle,
-    /// or an inlined `parent`; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
+    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, a
+    /// cycle, or an inlined `parent`; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
     pub fn compute_at(&mut self, tensor: &Tensor, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
         let (child, at) = (self.index(tensor)?, self.index(parent)?);
         let refuse = |reason| Err(TeError::ComputeAt { stage: tensor.name(), parent: parent.name(), reason });
@@ -187,7 +187,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Computes a stage by itself again, before its consumers.
+    /// Computes a stage separately again, before its consumers.
     ///
     /// # Errors
     /// [`TeError::ComputeAt`] for a scan's init and update.
@@ -210,11 +210,11 @@ impl Schedule {
         })
     }
 
-    /// Computes a stage's elements where they are read, with no memory of its own.
+    /// Computes a stage's elements where they are read, without memory for them.
     ///
     /// # Errors
-    /// [`TeError::Inline`] for an output, a reduction, a tuple, a scan's part or a placeholder, and for a stage inside
-    /// whose loops others are computed.
+    /// [`TeError::Inline`] for an output, a reduction, a tuple, a part of a scan or a placeholder, and for a stage with
+    /// other stages inside its loops.
     pub fn compute_inline(&mut self, tensor: &Tensor) -> Result<(), TeError> {
         let index = self.index(tensor)?;
         let stage = &self.stages[index];
@@ -243,12 +243,12 @@ impl Schedule {
         Ok(())
     }
 
-    /// Where a stage's memory is: `global`, `shared`, `warp` or `local`. Memory of a warp is kept in the block's shared
-    /// memory, and spans its threads as that does.
+    /// Sets the memory scope of a stage: `global`, `shared`, `warp` or `local`. Memory of scope `warp` lies in the
+    /// block's shared memory, and all threads of the block share it.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::NotScheduled`]; [`TeError::Primitive`] for an input or output, whose memory is the
-    /// caller's and global.
+    /// [`TeError::Scope`]; [`TeError::NotScheduled`]; [`TeError::Primitive`] for an input or output, whose memory is
+    /// the caller's and always global.
     pub fn set_scope(&mut self, tensor: &Tensor, scope: &str) -> Result<(), TeError> {
         let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
         let stage = self.stage(tensor)?;

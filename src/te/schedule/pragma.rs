@@ -1,4 +1,4 @@
-//! `pragma`: what is said of a loop that changes how it runs, not what it computes.
+//! `pragma`: sets a property of a loop that changes how it runs, not what it computes.
 
 use super::stage::Stage;
 use crate::te::error::TeError;
@@ -6,8 +6,8 @@ use crate::te::ir::pragma::{Pragma, PragmaValue};
 use crate::te::lang::axis::Axis;
 
 impl Stage {
-    /// Says something of a loop and of all that is inside it: see [`Pragma`] for the keys and what they mean. A key that
-    /// is given again replaces the earlier one.
+    /// Sets a property of a loop and everything inside it: see [`Pragma`] for the keys and their meaning. A second
+    /// pragma with the same key replaces the first.
     ///
     /// ```
     /// # use epilogue::te;

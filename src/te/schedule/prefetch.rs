@@ -1,4 +1,4 @@
-//! `prefetch`: what a later iteration reads is asked for early.
+//! `prefetch`: requests early what a later iteration reads.
 
 use super::stage::Stage;
 use crate::te::error::TeError;
@@ -11,20 +11,21 @@ use crate::te::lang::tensor::Tensor;
 pub(crate) struct Prefetch {
     /// What is fetched.
     pub(crate) tensor: Tensor,
-    /// The loop in whose iterations it is.
+    /// The loop whose iterations request it.
     pub(crate) axis: Axis,
-    /// How many iterations ahead.
+    /// The number of iterations ahead.
     pub(crate) offset: Expr,
 }
 
 impl Stage {
-    /// Asks, in every iteration of a loop, for the elements of `tensor` that the iteration `offset` later reads. A hint:
-    /// it computes nothing, and targets without such an instruction (all that there are now: CUDA, as in TVM, and
-    /// native code) leave it out; it is printed as TVM prints it.
+    /// Requests, in every iteration of a loop, the elements of `tensor` that are read `offset` iterations later. It is
+    /// a hint and computes nothing. Targets without such an instruction ignore it; at present these are all targets
+    /// (CUDA, as in TVM, and native code). It is printed as TVM prints it.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::Primitive`] for a tensor that the stage doesn't read, a thread's axis, or an
-    /// offset that is negative or no integer. Lowering refuses, with the same error, elements that no range describes.
+    /// [`TeError::NotALoop`]; [`TeError::Primitive`] for a tensor that the stage doesn't read, a thread axis, or an
+    /// offset that is negative or not an integer. Lowering refuses, with the same error, elements that no range
+    /// describes.
     pub fn prefetch(&mut self, tensor: &Tensor, axis: Axis, offset: impl Into<Expr>) -> Result<(), TeError> {
         let offset = offset.into();
         self.leaf(axis)?;

@@ -11,32 +11,35 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::thread::Thread;
 
 impl Stage {
-    /// Splits a loop in two; the inner one runs over `factor`, or over the whole extent where that is known to be
-    /// less and neither loop is bound to a thread. Iterations beyond the extent are tested for.
+    /// Splits a loop in two. The inner loop runs over `factor` iterations, or over the whole extent if that is known to
+    /// be smaller and neither loop is bound to a thread. If the factor may not divide the extent, a test skips the
+    /// iterations beyond it. Gives the outer and the inner loop.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis, or a scan update's time; [`TeError::SplitFactor`].
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis, or the time of a scan's update;
+    /// [`TeError::SplitFactor`].
     pub fn split(&mut self, axis: Axis, factor: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
         self.split_by(axis, SplitBy::Factor(factor.into()), false)
     }
 
-    /// Splits a loop in two; the outer one runs over `parts`.
+    /// Splits a loop in two. The outer loop runs over `parts` iterations. Gives the outer and the inner loop.
     ///
     /// # Errors
-    /// As [`Stage::split`].
+    /// The errors of [`Stage::split`].
     pub fn split_parts(&mut self, axis: Axis, parts: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
         self.split_by(axis, SplitBy::Parts(parts.into()), false)
     }
 
-    /// The general form of a split. What was said of the loop before (as by [`Stage::unroll`]) is forgotten. With `disable_predication` no test is made for iterations beyond the axis' extent:
-    /// the schedule promises that the extent is a multiple of the factor (or of the number of parts).
+    /// The general form of a split. Earlier marks of the loop (as by [`Stage::unroll`]) are lost. With
+    /// `disable_predication` there is no test for iterations beyond the axis' extent: you promise that the extent is a
+    /// multiple of the factor (or of the number of parts).
     ///
-    /// The promise is held to. Where it is broken for all sizes, lowering refuses the schedule; where it depends on
-    /// sizes, a run refuses those for which it is broken ([`TeError::SplitRemainder`] both times). So no element is
-    /// ever computed beyond the extent.
+    /// The promise is checked. If it is broken for all sizes, lowering refuses the schedule. If it depends on sizes, a
+    /// run refuses those sizes for which it is broken. Both errors are [`TeError::SplitRemainder`]. So no element
+    /// beyond the extent is ever computed.
     ///
     /// # Errors
-    /// As [`Stage::split`].
+    /// The errors of [`Stage::split`].
     pub fn split_by(&mut self, axis: Axis, by: SplitBy, disable_predication: bool) -> Result<(Axis, Axis), TeError> {
         let place = self.leaf(axis)?;
         self.check_free(axis, "split")?;
@@ -60,7 +63,7 @@ impl Stage {
         Ok((outer, inner))
     }
 
-    /// Puts loops in the given order, in the places that they hold together.
+    /// Reorders loops: the given loops keep the places that they have together, in the new order.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::RepeatedAxis`]; [`TeError::AxisKind`] for a scan's time.
@@ -83,10 +86,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Splits two loops and puts both outer parts before both inner ones: `(x.outer, y.outer, x.inner, y.inner)`.
+    /// Splits two loops and moves both outer loops before both inner ones: `(x.outer, y.outer, x.inner, y.inner)`.
     ///
     /// # Errors
-    /// As [`Stage::split`] and [`Stage::reorder`].
+    /// The errors of [`Stage::split`] and [`Stage::reorder`].
     pub fn tile(
         &mut self,
         x: Axis,
@@ -94,7 +97,7 @@ impl Stage {
         x_factor: impl Into<Expr>,
         y_factor: impl Into<Expr>,
     ) -> Result<(Axis, Axis, Axis, Axis), TeError> {
-        // What is refused leaves the stage as it was.
+        // A refused primitive leaves the stage unchanged.
         let mut tiled = self.clone();
         let (x_outer, x_inner) = tiled.split(x, x_factor)?;
         let (y_outer, y_inner) = tiled.split(y, y_factor)?;
@@ -103,7 +106,7 @@ impl Stage {
         Ok((x_outer, y_outer, x_inner, y_inner))
     }
 
-    /// Gives the iterations of a loop to a device's threads or blocks.
+    /// Binds a loop to threads or blocks of a device: each of them does one iteration.
     ///
     /// # Errors
     /// [`TeError::NotALoop`]; [`TeError::NotAThread`]; [`TeError::AxisKind`] for a scan's time.
@@ -139,10 +142,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs a loop's iterations at once, in a vector.
+    /// Runs all iterations of a loop at once, as a vector.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a reduction axis, a scan's time or a thread's axis.
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a reduction axis, a scan's time or a thread axis.
     pub fn vectorize(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "vectorize")?;
         self.kinds.insert(axis, LoopKind::Vectorized);
@@ -153,7 +156,7 @@ impl Stage {
     /// Runs a loop's iterations on several CPU threads.
     ///
     /// # Errors
-    /// As [`Stage::vectorize`].
+    /// The errors of [`Stage::vectorize`].
     pub fn parallel(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "parallel")?;
         self.kinds.insert(axis, LoopKind::Parallel);
@@ -161,11 +164,11 @@ impl Stage {
         Ok(())
     }
 
-    /// Writes a loop's iterations out. The mark stays in the lowered program, for the target's compiler, unless a pragma
-    /// of unrolling holds for the loop, or [`Program::unrolled`](crate::te::Program::unrolled) is called.
+    /// Unrolls a loop. The lowered program only marks the loop for the target's compiler, unless a pragma of unrolling
+    /// holds for it, or [`Program::unrolled`](crate::te::Program::unrolled) is called.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis.
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis.
     pub fn unroll(&mut self, axis: Axis) -> Result<(), TeError> {
         self.leaf(axis)?;
         if self.threads.contains_key(&axis) {
@@ -176,10 +179,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Stores only where a condition on thread indices holds.
+    /// Sets a condition on thread indices. The stage stores only where it holds.
     ///
     /// # Errors
-    /// [`TeError::OperandType`] for what is no condition.
+    /// [`TeError::OperandType`] for an expression that is not a condition.
     pub fn set_store_predicate(&mut self, condition: Expr) -> Result<(), TeError> {
         if condition.dtype() != DType::Bool {
             let operation = "set_store_predicate".to_owned();
@@ -190,10 +193,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Launches threads outside a scan's time loop: one launch runs all steps.
+    /// Launches the threads outside of a scan's time loop, so that one launch runs all steps.
     ///
     /// # Errors
-    /// [`TeError::AxisKind`] for a stage that is no scan, or when threads are set already; [`TeError::NotAThread`].
+    /// [`TeError::AxisKind`] for a stage that is not a scan, or when threads are set already; [`TeError::NotAThread`].
     pub fn env_threads(&mut self, threads: &[Axis]) -> Result<(), TeError> {
         let Some(scan) = self.operation.as_scan() else {
             let reason = "only a scan has loops to be launched around";
@@ -213,7 +216,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Splitting, fusing and binding: not what is a thread's already, nor a scan update's time.
+    /// Checks that an axis may be split, fused or bound: it is not a thread's yet, nor the time of a scan's update.
     pub(super) fn check_free(&self, axis: Axis, primitive: &'static str) -> Result<(), TeError> {
         if self.time == Some(axis) {
             return Err(refuse(primitive, axis, "it is a scan update's time; schedule the scan's own axis instead"));
@@ -236,7 +239,7 @@ impl Stage {
     }
 }
 
-/// Whether an expression is an integer that is known before a run's loops.
+/// Whether an expression is an integer that is known before the loops of a run.
 fn is_size(x: &Expr) -> bool {
     let mut known = x.dtype().is_integer();
     x.visit(&mut |x| {

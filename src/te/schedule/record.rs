@@ -1,4 +1,4 @@
-//! The record of a schedule: which primitives made it what it is.
+//! The record of a schedule: which primitives were applied, in order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use super::Schedule;
 use super::stage::Stage;
 use crate::te::lang::axis::Axis;
 
-/// A primitive that was applied, and its place among all others.
+/// An applied primitive, and its place among all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     order: u64,
@@ -21,7 +21,7 @@ impl Step {
 }
 
 impl Stage {
-    /// Notes a primitive that was applied to this stage.
+    /// Records a primitive that was applied to this stage.
     pub(crate) fn note(&mut self, primitive: &str, arguments: &str) {
         let text = format!("s[{}].{primitive}({arguments})", self.name());
         self.record.push(Step::new(text));
@@ -29,9 +29,8 @@ impl Stage {
 }
 
 impl Schedule {
-    /// The primitives that were applied, in order, as they are written: `s[B].split(i, factor=16)`. A primitive that was
-    /// refused is not among them. A copy of a schedule has the record of what it was copied from, and from there on its
-    /// own.
+    /// The applied primitives in order, as they are written: `s[B].split(i, factor=16)`. Refused primitives are not
+    /// included. A copy of a schedule starts with the record of the original and continues separately.
     #[must_use]
     pub fn primitive_record(&self) -> Vec<&str> {
         let mut steps: Vec<&Step> =
@@ -40,7 +39,7 @@ impl Schedule {
         steps.into_iter().map(|step| step.text.as_str()).collect()
     }
 
-    /// Notes a primitive that was applied to several stages.
+    /// Records a primitive that was applied to several stages.
     pub(crate) fn note(&mut self, primitive: &str, arguments: &str) {
         self.record.push(Step::new(format!("s.{primitive}({arguments})")));
     }

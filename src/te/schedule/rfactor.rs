@@ -1,4 +1,4 @@
-//! `rfactor`: a reduction in two stages, partial results first.
+//! `rfactor`: computes a reduction in two stages, partial results first.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
 impl Schedule {
-    /// Factors a loop out of a reduction: a new stage reduces over the other loops, for each value of `axis`, into a
-    /// new first dimension; the stage itself then reduces over that dimension only. Both have fresh loops: what was said
-    /// of the old ones but how the reduction is split (bindings of data axes, pragmas, a store predicate) is to be said
-    /// of these.
+    /// Factors a loop out of a reduction. A new stage reduces over the other loops, for each value of `axis`; `axis`
+    /// becomes its first dimension. The original stage then only reduces over that dimension. Both stages have fresh
+    /// loops: only the splits of the reduction are kept. Set everything else (bindings of data axes, pragmas, a store
+    /// predicate) on the new loops. Gives the new stage's tensor.
     ///
     /// # Errors
-    /// [`TeError::Rfactor`] when the stage is no reduction, `axis` is not one of its reduction loops, one of these is
-    /// bound to a thread index, or the reducer needs its order and `axis` is not the outermost.
+    /// [`TeError::Rfactor`] when the stage is not a reduction, `axis` is not one of its reduction loops, one of these
+    /// is bound to a thread index, or the reducer is not commutative and `axis` is not the outermost.
     pub fn rfactor(&mut self, tensor: &Tensor, axis: Axis) -> Result<Tensor, TeError> {
         let mut all = self.rfactor_at(tensor, axis, 0)?;
         Ok(all.swap_remove(tensor.value().min(all.len() - 1)))
     }
 
-    /// [`Schedule::rfactor`] with the place of the new dimension, counted from the end if negative; one tensor for each
-    /// value of a tuple reduction.
+    /// [`Schedule::rfactor`] with the position of the new dimension; a negative one counts from the end. Gives one
+    /// tensor for each value of a tuple reduction.
     ///
     /// # Errors
-    /// As [`Schedule::rfactor`], and for a place that the result doesn't have.
+    /// The errors of [`Schedule::rfactor`], and an error for a position that the result doesn't have.
     pub fn rfactor_at(&mut self, tensor: &Tensor, axis: Axis, place: isize) -> Result<Vec<Tensor>, TeError> {
         let index = self.index(tensor)?;
         let stage = &self.stages[index];

@@ -1,4 +1,4 @@
-//! One stage: how one operation is computed.
+//! A stage: how one operation is computed.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -21,9 +21,9 @@ use crate::te::lang::tensor::{Operation, OperationKind};
 /// Where a stage is computed.
 #[derive(Clone, Debug)]
 pub enum Attach {
-    /// By itself, before its consumers; in a scan's body, inside the scan's loop.
+    /// Separately, before its consumers; in a scan's body, inside the scan's loop.
     Root,
-    /// Where it is read.
+    /// Inlined, where it is read.
     Inline,
     /// Inside a loop of another stage.
     At(Arc<Operation>, Axis),
@@ -33,7 +33,7 @@ pub enum Attach {
     ScanUpdate(Arc<Operation>),
 }
 
-/// How a loop came from others.
+/// How loops were made from others.
 #[derive(Clone, Debug)]
 pub enum Relation {
     /// `parent = outer * factor + inner`
@@ -46,18 +46,18 @@ pub enum Relation {
         inner: Axis,
         /// The inner loop's extent, or the outer one's.
         by: SplitBy,
-        /// Whether iterations beyond the parent's extent are tested for; if not, the extent is a multiple.
+        /// Whether iterations beyond the parent's extent are skipped by a test. If not, the extent must be a multiple.
         predicated: bool,
     },
-    /// The data axes in terms of the indices of a new layout.
+    /// The data axes are computed from the indices of a new layout.
     Transform {
         /// The computation's data axes.
         from: Vec<Axis>,
         /// The loops over the new indices.
         to: Vec<Axis>,
-        /// How many values each of these has.
+        /// The extent of each of these loops.
         extents: Vec<Expr>,
-        /// The axes in terms of them.
+        /// The data axes in terms of these loops.
         values: Vec<Expr>,
     },
     /// `fused = outer * extent(inner) + inner`
@@ -69,14 +69,14 @@ pub enum Relation {
         /// The loop over both.
         fused: Axis,
     },
-    /// A loop of one iteration, made of no axis.
+    /// A loop of one iteration that was made from no axis.
     Singleton {
         /// The loop.
         axis: Axis,
     },
 }
 
-/// Which loop of a split has the extent that was given.
+/// Which loop of a split has the given extent.
 #[derive(Clone, Debug)]
 pub enum SplitBy {
     /// The inner loop.
@@ -97,22 +97,22 @@ pub struct Stage {
     pub(crate) threads: HashMap<Axis, Axis>,
     pub(crate) attach: Attach,
     pub(crate) group: Option<Arc<Operation>>,
-    /// The innermost group of the user's that it is in.
+    /// The innermost user group that contains the stage.
     pub(crate) member: Option<Group>,
     pub(crate) time: Option<Axis>,
     pub(crate) scope: Option<Scope>,
     pub(crate) store_predicate: Option<Expr>,
     pub(crate) env_threads: Vec<Axis>,
-    /// Whether the schedule returns what it computes.
+    /// Whether the operation is an output of the schedule.
     pub(crate) output: bool,
     pub(crate) memory: MemoryLayout,
     pub(crate) layout: Option<Layout>,
     pub(crate) prefetches: Vec<Prefetch>,
     /// The intrinsic that replaces a loop and those inside it.
     pub(crate) tensorized: Option<(Axis, TensorIntrin)>,
-    /// What was said of loops and all that is inside them.
+    /// The pragmas of loops.
     pub(crate) pragmas: Vec<(Axis, Pragma)>,
-    /// The primitives that were applied to it.
+    /// The primitives that were applied to the stage.
     pub(crate) record: Vec<Step>,
 }
 
@@ -148,12 +148,12 @@ impl Stage {
         }
     }
 
-    /// The dimension that is a scan's time, of a stage inside its loop.
+    /// The dimension that is a scan's time, if the stage is inside the scan's loop.
     pub(crate) fn time_dimension(&self) -> Option<usize> {
         self.root_axes.iter().position(|axis| self.time == Some(*axis))
     }
 
-    /// Computes another operation with fresh loops, in this stage's place; its data axes are in the same order.
+    /// Replaces the operation. The new one has fresh loops; its data axes are in the same order.
     pub(crate) fn replace(&mut self, operation: Arc<Operation>) {
         let origin = self.origin.clone();
         let attach = self.attach.clone();
@@ -195,7 +195,7 @@ impl Stage {
         })
     }
 
-    /// The place of a loop.
+    /// The position of a loop.
     pub(crate) fn leaf(&self, axis: Axis) -> Result<usize, TeError> {
         self.leaves.iter().position(|leaf| *leaf == axis).ok_or_else(|| {
             let used = self.relations.iter().any(|relation| match relation {
@@ -208,7 +208,7 @@ impl Stage {
         })
     }
 
-    /// Puts other loops in the place of some. What was said of those (vectors, pragmas, prefetches) goes with them.
+    /// Replaces some loops by others. Marks of the old loops (vectorised, pragmas, prefetches) are removed.
     pub(super) fn replace_leaves(&mut self, places: RangeInclusive<usize>, by: impl IntoIterator<Item = Axis>) {
         let gone: Vec<Axis> = self.leaves.splice(places, by).collect();
         self.kinds.retain(|axis, _| !gone.contains(axis));

@@ -1,4 +1,4 @@
-//! `tensorize`: a loop and those inside it, replaced by an intrinsic.
+//! `tensorize`: replaces a loop, and all loops inside it, by an intrinsic.
 
 use super::intrinsic::TensorIntrin;
 use super::stage::Stage;
@@ -9,19 +9,19 @@ use crate::te::lang::reduce::Reduce;
 impl Stage {
     /// Replaces a loop, and all loops inside it, by an intrinsic.
     ///
-    /// Where all loops of the stage's reduction are inside, the intrinsic's `body` is what is done. Where some are
-    /// around, its `reset` comes before them and its `update` is what is repeated; without a `reset`, its `body` does the
-    /// first iteration.
+    /// If all reduction loops of the stage are inside, the intrinsic's `body` is used. If some are around it, its
+    /// `reset` comes before them and its `update` is repeated. Without a `reset`, its `body` does the first iteration.
     ///
-    /// Lowering checks that the intrinsic computes what the loops do: the trailing axes of the computation and of the
-    /// intrinsic's expression have the same extents inside, leading ones have one index, and the expressions are the same,
-    /// term by term, with the intrinsic's tensors standing for parts of the computation's.
+    /// Lowering checks that the intrinsic computes what the loops do. The trailing axes of the computation and of the
+    /// intrinsic's expression must have the same extents inside, and the leading axes one index. The expressions must
+    /// be the same, term by term, with the intrinsic's tensors standing for parts of the computation's.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread's axis or a scan update's time; [`TeError::Intrinsic`] for
-    /// an intrinsic of another number of tensors, a reduction for what is none, a stage whose reduction is over threads or
-    /// that is tensorized already. Lowering refuses, with the same error: an expression, extent, stride, offset or memory
-    /// that is not the intrinsic's; a bound that depends on a loop inside; stages computed and threads bound inside.
+    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis or the time of a scan's update;
+    /// [`TeError::Intrinsic`] for an intrinsic with another number of tensors, for a reducing intrinsic where the stage
+    /// is not a reduction, and for a stage that reduces over threads or is tensorized already. Lowering refuses, with
+    /// the same error, an expression, extent, stride, offset or memory that differs from the intrinsic's; a bound that
+    /// depends on a loop inside; and stages or threads inside.
     pub fn tensorize(&mut self, axis: Axis, intrin: &TensorIntrin) -> Result<(), TeError> {
         self.leaf(axis)?;
         let refuse =
@@ -57,13 +57,13 @@ impl Stage {
         Ok(())
     }
 
-    /// The place of the loop that an intrinsic replaces.
+    /// The position of the loop that an intrinsic replaces.
     pub(crate) fn tensorized_from(&self) -> Result<Option<usize>, TeError> {
         self.tensorized.as_ref().map(|(axis, _)| self.leaf(*axis)).transpose()
     }
 }
 
-/// Whether two reductions combine alike: the same combiner but for the names of its operands.
+/// Whether two reductions combine in the same way: their combiners differ at most in the names of their operands.
 pub(crate) fn combine_alike(a: &Reduce, b: &Reduce) -> bool {
     let (a, b) = (&a.combiner, &b.combiner);
     if a.left.len() != b.left.len() || a.commutative != b.commutative || a.identity != b.identity {

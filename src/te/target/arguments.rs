@@ -1,13 +1,15 @@
-//! Arguments of a run that are given by tensor, in any order, put in the order of a kernel's parameters.
+//! Orders the arguments of a run that are given by tensor: puts them in the order of the kernel's parameters.
+
+use epilogue_runtime::{Device, DeviceTensor};
 
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
-/// The places, in `given`, of the arguments for `parameters`, in their order.
+/// For each of `parameters`, in order, the place of its argument in `given`.
 ///
 /// # Errors
-/// [`TeError::Argument`], which names the tensors: for a parameter that nothing is given for, a tensor that is given
-/// twice, and one that is not a parameter.
+/// [`TeError::Argument`], which names the tensors: for a parameter without an argument, a tensor that is given twice,
+/// and one that is not a parameter.
 pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<usize>, TeError> {
     for (place, tensor) in given.iter().enumerate() {
         if !parameters.contains(tensor) {
@@ -24,6 +26,25 @@ pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<us
         return Err(TeError::Argument { tensor: names(&missing), reason });
     }
     Ok(parameters.iter().filter_map(|parameter| given.iter().position(|tensor| tensor == parameter)).collect())
+}
+
+/// Tensors without memory that stand for a run's arguments, given by shape in any order: contiguous, and as aligned as
+/// tensors with memory; in the order of the parameters.
+///
+/// # Errors
+/// As [`places`]; shapes that no tensor can have.
+pub(crate) fn stand_ins(
+    device: &Device,
+    parameters: &[&Tensor],
+    shapes: &[(&Tensor, &[usize])],
+) -> Result<Vec<DeviceTensor>, TeError> {
+    let given: Vec<&Tensor> = shapes.iter().map(|(tensor, _)| *tensor).collect();
+    let places = places(parameters, &given)?;
+    let stand_in = |place: &usize| {
+        let (tensor, shape) = shapes[*place];
+        Ok(device.without_memory(tensor.dtype().in_memory(), shape)?)
+    };
+    places.iter().map(stand_in).collect()
 }
 
 fn stranger(parameters: &[&Tensor], tensor: &Tensor) -> TeError {

@@ -1,4 +1,4 @@
-//! What a run's arguments fix: the values of sizes and strides.
+//! Finds the values of sizes and strides from the arguments of a run.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ impl Binding {
     }
 
     /// # Errors
-    /// [`TeError::Argument`] unless the variable is an argument's extent or stride, or one of `counters`.
+    /// [`TeError::Argument`] unless the variable is an extent or stride of an argument, or one of `counters`.
     pub(crate) fn require(program: &Program, var: Var, counters: &[Var]) -> Result<(), TeError> {
         let mut all = program.arguments.iter().flat_map(|(_, buffer)| buffer.shape().iter().chain(buffer.strides()));
         if counters.contains(&var) || all.any(|x| x.as_var() == Some(var)) {
@@ -42,12 +42,12 @@ impl Binding {
     }
 }
 
-/// What is given for an argument.
+/// What a run gives for one argument.
 #[derive(Debug)]
 pub(crate) struct Given<'a> {
     pub(crate) dtype: DType,
     pub(crate) shape: &'a [usize],
-    /// Elements between neighbours along every dimension.
+    /// The stride of every dimension, in elements.
     pub(crate) strides: Vec<i64>,
 }
 
@@ -77,7 +77,8 @@ pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Resu
             }
         }
     }
-    // A row-major stride may be a size, which an extent gives: the stride of a dimension with one index is anything.
+    // A row-major stride may be a size, which an extent gives. If a dimension has one index, its stride may have any
+    // value.
     for ((_, buffer), given) in parameters.iter().zip(given) {
         for (stride, given) in buffer.strides().iter().zip(&given.strides) {
             if let Some(var) = stride.as_var() {
@@ -106,7 +107,7 @@ pub(crate) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Giv
 }
 
 /// # Errors
-/// The first requirement's that the sizes of a run break.
+/// The error of the first requirement that the sizes of a run break.
 pub(crate) fn check_requirements(requirements: &[Requirement], sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
     for requirement in requirements {
         if evaluate(&requirement.condition, sizes)? == 0 {
@@ -142,10 +143,11 @@ fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &Has
     Ok(())
 }
 
-/// The value of an integer or truth value on sizes.
+/// The value of an expression of sizes that gives an integer or a truth value.
 ///
 /// # Errors
-/// [`TeError::Run`] for a variable without a value, a division by zero, or what is no integer; [`TeError::IntegerRange`].
+/// [`TeError::Run`] for a variable without a value, a division by zero, or an expression that is not an integer;
+/// [`TeError::IntegerRange`].
 pub(crate) fn evaluate(x: &Expr, sizes: &HashMap<Var, i64>) -> Result<i64, TeError> {
     evaluate_once(x, sizes, &mut HashMap::new())
 }

@@ -1,8 +1,8 @@
-//! Programs compiled for a device.
+//! Programs compiled for a device, and their runs.
 
 use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Stream};
 
-use super::arguments::places;
+use super::arguments::{places, stand_ins};
 use super::binding::{Binding, check_requirements};
 use super::cuda::CudaTarget;
 #[cfg(feature = "native")]
@@ -14,7 +14,7 @@ use crate::te::lang::tensor::Tensor;
 
 /// A lowered program, compiled for a device.
 ///
-/// Sizes and strides are run-time arguments: one kernel serves every shape.
+/// Sizes and strides are run-time arguments, so one kernel serves every shape.
 #[derive(Debug)]
 pub struct Kernel {
     device: Device,
@@ -22,7 +22,7 @@ pub struct Kernel {
     target: Target,
 }
 
-/// What runs.
+/// The compiled form, by target.
 #[derive(Debug)]
 enum Target {
     Cuda(Box<CudaTarget>),
@@ -44,7 +44,7 @@ impl Target {
         })
     }
 
-    /// Whether an argument, by its place, is written.
+    /// Whether the program writes an argument, given by its place.
     fn writes(&self, program: &Program, place: usize) -> bool {
         match self {
             Self::Cuda(target) => target.writes(&program.arguments[place].1),
@@ -58,8 +58,8 @@ impl Program {
     /// Compiles the program for a device.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what the device has no form for; [`TeError::Device`] for what its compiler or driver
-    /// fails with.
+    /// [`TeError::Target`] for what the device doesn't support; [`TeError::Device`] for errors of its compiler or
+    /// driver.
     pub fn build(&self, device: &Device) -> Result<Kernel, TeError> {
         Ok(Kernel { device: device.clone(), program: self.clone(), target: Target::new(device, self)? })
     }
@@ -78,7 +78,7 @@ impl Kernel {
         &self.program
     }
 
-    /// The CUDA C++ that runs, which stands alone; nothing on the CPU.
+    /// The complete CUDA C++ source; empty on the CPU.
     #[must_use]
     pub fn source(&self) -> &str {
         match &self.target {
@@ -88,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// The compiled kernels of the program's launches, in the order of the source; none on the CPU.
+    /// The compiled kernels of the program's launches, in the order of the source. Empty on the CPU.
     #[must_use]
     pub fn launches(&self) -> &[epilogue_runtime::Kernel] {
         match &self.target {
@@ -98,12 +98,12 @@ impl Kernel {
         }
     }
 
-    /// Runs it on the device's default stream, on arguments that are given by tensor, in any order: the tensors that the
-    /// program was lowered with.
+    /// Runs the kernel on the device's default stream. Arguments are given with their tensors, those of
+    /// [`lower`](crate::te::lower), in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
-    /// [`Kernel::run`].
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// errors of [`Kernel::run`].
     pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         self.run_bound_on(&self.device.default_stream(), arguments)
     }
@@ -111,7 +111,7 @@ impl Kernel {
     /// [`Kernel::run_bound`] on another stream of the device.
     ///
     /// # Errors
-    /// As [`Kernel::run_bound`].
+    /// The errors of [`Kernel::run_bound`].
     pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.program.arguments.iter().map(|(tensor, _)| tensor).collect();
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
@@ -120,13 +120,13 @@ impl Kernel {
         self.run_ordered(stream, &ordered)
     }
 
-    /// Runs it on the device's default stream. `arguments` are in the order in which [`lower`](crate::te::lower) was given
-    /// the tensors; [`Kernel::run_bound`] takes them by tensor.
+    /// Runs the kernel on the device's default stream. `arguments` are in the order in which
+    /// [`lower`](crate::te::lower) was given the tensors; [`Kernel::run_bound`] takes them in any order.
     ///
     /// # Errors
     /// [`TeError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and
-    /// for an output that overlaps itself or another argument; then nothing is written. [`TeError::Device`] for what
-    /// the device fails with.
+    /// for an output that overlaps itself or another argument; nothing is written then. [`TeError::Device`] for errors
+    /// of the device.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         self.run_on(&self.device.default_stream(), arguments)
     }
@@ -134,9 +134,31 @@ impl Kernel {
     /// [`Kernel::run`] on another stream of the device.
     ///
     /// # Errors
-    /// As [`Kernel::run`].
+    /// The errors of [`Kernel::run`].
     pub fn run_on(&self, stream: &Stream, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
+    }
+
+    /// Compiles what runs on contiguous tensors of these shapes need, and runs nothing. A program has one kernel for all
+    /// shapes, which is there already, and another for tensors of more than 2^30 elements.
+    ///
+    /// # Errors
+    /// As [`Kernel::run_bound`], and what compiling fails with.
+    pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
+        let parameters: Vec<&Tensor> = self.program.arguments.iter().map(|(tensor, _)| tensor).collect();
+        let mut tensors = stand_ins(&self.device, &parameters, shapes)?;
+        let arguments: Vec<Argument<'_>> = tensors
+            .iter_mut()
+            .enumerate()
+            .map(|(place, tensor)| {
+                if self.target.writes(&self.program, place) {
+                    Argument::Output(tensor)
+                } else {
+                    Argument::Input(tensor)
+                }
+            })
+            .collect();
+        self.run_on(&self.device.dry_stream(), &arguments)
     }
 
     fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
@@ -161,12 +183,15 @@ impl Kernel {
         check_requirements(&self.program.requirements, &binding.sizes)?;
         match &self.target {
             Target::Cuda(target) => target.run(&binding, &tensors, stream),
+            // It is compiled.
+            #[cfg(feature = "native")]
+            Target::Native(_) if stream.is_dry() => Ok(()),
             #[cfg(feature = "native")]
             Target::Native(kernel) => run_native(kernel, &tensors),
         }
     }
 
-    /// What is written is written through an output, is on the device, and is nobody else's.
+    /// Checks that every written argument is passed as an output, is on the device, and shares no memory with others.
     fn check_memory(&self, arguments: &[&Argument<'_>], tensors: &[&DeviceTensor]) -> Result<(), TeError> {
         let name = |place: usize| self.program.arguments[place].0.name();
         let refuse = |place: usize, reason: String| Err(TeError::Argument { tensor: name(place), reason });
@@ -192,7 +217,7 @@ impl Kernel {
     }
 }
 
-/// Runs native code on tensors of the CPU, of which none that is written shares an element with another.
+/// Runs native code on tensors of the CPU. A tensor that is written must share no element with another.
 #[cfg(feature = "native")]
 fn run_native(kernel: &NativeKernel, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -213,8 +238,8 @@ fn run_native(kernel: &NativeKernel, tensors: &[&DeviceTensor]) -> Result<(), Te
         let range = tensor.byte_range();
         let len = usize::try_from(range.end - range.start).unwrap_or(0) / tensor.element_type().size();
         let dtype = tensor.element_type().into();
-        // SAFETY: the view lies in its buffer, which is locked for as long as the arguments live: for writing, if it is
-        // written.
+        // SAFETY: the view lies in its buffer, which is locked as long as the arguments live (for writing, if it is
+        // written).
         let argument = unsafe { HostTensor::from_raw(pointer, len, dtype, tensor.shape(), writable) };
         let strides: Vec<usize> = tensor.strides().iter().map(|stride| stride.unsigned_abs()).collect();
         arguments.push(argument.with_strides(tensor.shape(), &strides)?);

@@ -1,4 +1,4 @@
-//! What runs a program: the interpreter, code for this CPU, and kernels for a GPU.
+//! The targets that run a program: the interpreter, native code for this CPU, and kernels for a GPU.
 
 pub(crate) mod arguments;
 pub(crate) mod binding;

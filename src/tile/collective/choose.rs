@@ -1,10 +1,10 @@
-//! The choice of an algorithm, and its steps.
+//! Chooses the algorithm of a collective, and makes its steps.
 
 use super::{
     Algorithm, BarrierReason, Collective, CollectivePlan, Guard, Linear, Mask, Quantity, SharedArray, Slot, Step, WARP,
 };
 
-/// The plan of a collective that was checked.
+/// The plan of a collective that has been checked.
 pub(super) fn plan(collective: &Collective) -> CollectivePlan {
     let shape = Shape::of(collective);
     let algorithm = shape.algorithm();
@@ -28,16 +28,16 @@ pub(super) fn plan(collective: &Collective) -> CollectivePlan {
     }
 }
 
-/// How groups lie among the threads.
+/// How threads are divided into groups.
 struct Shape {
     thread: Linear,
     rank: Linear,
     group: Linear,
     size: u32,
     groups: u32,
-    /// Groups are runs of neighbouring threads, in the order of ranks.
+    /// Each group is a run of neighbouring threads, in the order of ranks.
     contiguous: bool,
-    /// Neighbouring threads are of different groups.
+    /// Neighbouring threads belong to different groups.
     interleaved: bool,
     commutative: bool,
     repeated: bool,
@@ -49,7 +49,7 @@ impl Shape {
         let axes: Vec<usize> = (0..extents.len()).filter(|&axis| extents[axis] > 1).collect();
         let (within, across): (Vec<usize>, Vec<usize>) = axes.iter().partition(|axis| reduced.contains(axis));
         let first = axes.starts_with(&within);
-        // Fastest first, as given. Where order is free it is that of the threads.
+        // The fastest index comes first, as given. If the order is free, it is the order of threads.
         let given: Vec<usize> = reduced.iter().rev().copied().filter(|&axis| extents[axis] > 1).collect();
         let order = if *commutative { &within } else { &given };
         let (rank, size) = linear(order, extents);
@@ -81,7 +81,7 @@ impl Shape {
         }
     }
 
-    /// The steps, and how many shared places they need.
+    /// The steps, and the number of shared places that they need.
     fn steps(&self, algorithm: Algorithm) -> (Vec<Step>, u32) {
         match algorithm {
             Algorithm::Single => (Vec::new(), 0),
@@ -93,14 +93,14 @@ impl Shape {
         }
     }
 
-    /// Shuffles in segments of `width` lanes, of which the first `count` take part, and the result to all of them.
+    /// Shuffles in segments of `width` lanes, whose first `count` lanes take part. All of the segment gets the result.
     fn warp_tree(&self, count: u32, width: u32) -> Vec<Step> {
         let mut steps = self.shuffles(count, width, Quantity::Rank);
         steps.push(Step::Broadcast { width });
         steps
     }
 
-    /// A tree over `quantity` below `count`; the segment's first lane gets the result.
+    /// A tree over lanes whose `quantity` is below `count`. The first lane of the segment gets the result.
     fn shuffles(&self, count: u32, width: u32, quantity: Quantity) -> Vec<Step> {
         let level = |(offset, guarded): (u32, bool)| {
             let guards = if guarded { vec![Guard::Below(quantity, count - offset)] } else { Vec::new() };
@@ -110,8 +110,8 @@ impl Shape {
     }
 
     fn two_stage(&self, warps: u32) -> Vec<Step> {
-        // In each warp. A last warp that is not full has fewer values than offsets reach: ranks from the group's end
-        // on don't exist.
+        // The tree in each warp. If the last warp is not full, it has fewer values than the offsets assume: ranks
+        // beyond the end of the group don't exist.
         let level = |offset: u32| {
             let full = self.size.is_multiple_of(WARP);
             let guards = if full { Vec::new() } else { vec![Guard::Below(Quantity::Rank, self.size - offset)] };
@@ -122,8 +122,8 @@ impl Shape {
         let part = Slot { terms: [self.group_term(warps), vec![(Quantity::Part, 1)]].concat(), constant: 0 };
         steps.push(Step::Store { slot: part, guards: vec![Guard::Below(Quantity::Lane, 1)] });
         steps.push(Step::Barrier(BarrierReason::Written));
-        // Between warps: in every warp again, which spares a barrier; one after the other where a warp has too few
-        // lanes for it.
+        // The tree between warps. Every warp does it again, which saves a barrier. If a warp has too few lanes, values
+        // are combined one after another.
         let last = self.size % WARP;
         let place =
             |terms: &[(Quantity, u32)], constant| Slot { terms: [&self.group_term(warps), terms].concat(), constant };
@@ -150,8 +150,8 @@ impl Shape {
         let mut steps = vec![Step::Store { slot: slot(0), guards: Vec::new() }];
         for (offset, guarded) in levels(self.size, self.commutative) {
             steps.push(Step::Barrier(BarrierReason::Written));
-            // Who combines no longer gives: down the levels those below the offset, up the levels multiples of twice
-            // the offset.
+            // A thread that combines no longer gives its value to others. With falling offsets these are the ones below
+            // the offset, with growing offsets the multiples of twice the offset.
             let mut guards = if self.commutative {
                 vec![Guard::Below(Quantity::Rank, offset.min(self.size - offset))]
             } else {
@@ -168,7 +168,7 @@ impl Shape {
         self.finish(steps)
     }
 
-    /// Where a group's places begin: nothing to add for the only one.
+    /// The first place of a group; nothing is added if there is only one group.
     fn group_term(&self, factor: u32) -> Vec<(Quantity, u32)> {
         if self.groups > 1 { vec![(Quantity::Group, factor)] } else { Vec::new() }
     }
@@ -181,11 +181,11 @@ impl Shape {
     }
 }
 
-/// Offsets of a tree over `count` values, and whether some value has no partner at that level.
+/// The offsets of a tree over `count` values, and whether some value has no partner at that level.
 ///
-/// Where operands may change places offsets fall, so that after each level the values left are the first ones: only the
-/// first level can need a guard. Where they may not, offsets grow: value `i` then always covers the ranks from `i` to
-/// the next value's.
+/// If operands may be exchanged, offsets fall: after each level the remaining values are the first ones, so only the
+/// first level can need a guard. Otherwise offsets grow: value `i` then always covers the ranks from `i` up to the next
+/// value's.
 fn levels(count: u32, commutative: bool) -> Vec<(u32, bool)> {
     let top = count.next_power_of_two();
     let offsets = (0..top.trailing_zeros()).map(|level| 1 << level);
@@ -196,7 +196,7 @@ fn levels(count: u32, commutative: bool) -> Vec<(u32, bool)> {
     }
 }
 
-/// Indices in mixed radix, the fastest first, and how many values they have together.
+/// A mixed-radix number made of thread indices, the fastest first, and how many values it has.
 fn linear(axes: &[usize], extents: &[u32]) -> (Linear, u32) {
     let mut factor = 1;
     let mut terms = Vec::new();

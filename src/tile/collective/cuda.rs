@@ -1,29 +1,30 @@
-//! Plans as CUDA C++, over the primitives of `src/device/collective.cuh`.
+//! Prints plans as CUDA C++, with the primitives of `src/device/collective.cuh`.
 
 use std::fmt::Write as _;
 
 use super::{BarrierReason, CollectivePlan, Guard, Linear, Mask, Quantity, Slot, Step, WARP};
 
-/// Writes the combination of two tuples of variables: an expression for every value.
+/// Writes the combination of two tuples of variables, as one expression for every value.
 pub type CombineText<'a> = dyn Fn(&[String], &[String]) -> Vec<String> + 'a;
 
-/// The words of a kernel that a plan is printed into.
+/// The names and texts of the kernel into which a plan is printed.
 pub struct CollectiveText<'a> {
-    /// What the plan's own names begin with: an identifier that nothing else in scope begins with.
+    /// The prefix of the plan's own names: an identifier with which no other name in scope begins.
     pub prefix: &'a str,
-    /// The type and the variable of every value of the state. The variables are read and written.
+    /// Type and variable of every value of the state. The variables are read and written.
     pub state: &'a [(&'a str, &'a str)],
-    /// How two tuples of variables combine.
+    /// Writes the combination of two tuples of variables.
     pub combine: &'a CombineText<'a>,
-    /// The shared array of each value, as [`CollectivePlan::shared_arrays`] lays them out; `None` declares static ones.
+    /// The shared array of each value, as [`CollectivePlan::shared_arrays`] lays them out; `None` declares static
+    /// arrays.
     pub arrays: Option<&'a [&'a str]>,
-    /// What each line begins with.
+    /// The indentation of each line.
     pub indent: &'a str,
 }
 
 impl CollectivePlan {
-    /// The steps as statements: the state's variables hold the group's combination afterwards, in every thread. They
-    /// stand where all threads of the block pass, and need the namespace of `collective.cuh`.
+    /// The steps as statements. Afterwards the state's variables hold the group's combination, in every thread. All
+    /// threads of the block must execute the statements, which need the namespace of `collective.cuh`.
     #[must_use]
     pub fn cuda(&self, text: &CollectiveText<'_>) -> String {
         let mut printer = Printer { plan: self, text, out: String::new() };
@@ -50,7 +51,7 @@ impl Printer<'_> {
         format!("{}_{name}", self.text.prefix)
     }
 
-    /// The quantities, the mask and the shared arrays that the steps use.
+    /// Declares the quantities, the mask and the shared arrays that the steps use.
     fn names(&mut self) {
         let plan = self.plan;
         for quantity in [Quantity::Rank, Quantity::Group, Quantity::Lane, Quantity::Part] {
@@ -137,7 +138,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Variables of the right operand.
+    /// The variables of the right operand.
     fn right_names(&self) -> Vec<String> {
         (0..self.text.state.len()).map(|i| self.name(&format!("y{i}"))).collect()
     }
@@ -159,7 +160,7 @@ impl Printer<'_> {
         self.line(&format!("{indent}}}"));
     }
 
-    /// `x = combine(x, right)`: values of a tuple change together.
+    /// `x = combine(x, right)`; all values of a tuple change at once.
     fn combine(&mut self, indent: &str, right: &[String]) {
         let left: Vec<String> = self.text.state.iter().map(|(_, x)| (*x).to_owned()).collect();
         let results = (self.text.combine)(&left, right);

@@ -1,4 +1,4 @@
-//! Plans as text for people.
+//! Prints plans as text for people.
 
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The algorithm and its steps, one to a line.
+/// The algorithm and its steps, one on each line.
 impl fmt::Display for CollectivePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.commutative { "" } else { ", in order" };

@@ -1,5 +1,5 @@
-//! Plans, run on the host thread by thread. The combination of the property tests is concatenation, which shows both
-//! what enters a result and in which order.
+//! Runs plans on the host, thread by thread. In the property tests the combination is concatenation, which shows both
+//! what is part of a result and in which order.
 
 use epilogue_runtime::testing;
 use expect_test::{Expect, expect};
@@ -22,7 +22,7 @@ fn place(plan: &CollectivePlan, slot: &Slot, indices: &[u32]) -> usize {
 /// Ranks of one group, in the order in which they were combined; `None` is a value that is undefined.
 type Value = Option<Vec<u32>>;
 
-/// What happened to a shared place since the last barrier.
+/// The accesses to a shared place since the last barrier.
 #[derive(Clone, Default)]
 struct Place {
     value: Value,
@@ -155,7 +155,7 @@ fn run(plan: &CollectivePlan) {
     }
 }
 
-/// The ranks that the definition gives: mixed radix over the indices in the order given, the slowest first.
+/// The ranks by definition: mixed radix over the indices in the given order, the slowest first.
 fn rank_as_defined(extents: &[u32], reduced: &[usize], indices: &[u32]) -> u32 {
     reduced.iter().fold(0, |rank, &axis| rank * extents[axis] + indices[axis])
 }

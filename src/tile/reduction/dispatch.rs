@@ -1,4 +1,4 @@
-//! The table of variants: what does a reduction, under which conditions.
+//! The table of variants: which one does a reduction, and under which conditions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::tile::layout::{TileAxis, TileIter};
 type Test = dyn Fn(&TileReduction) -> Result<(), String> + Send + Sync;
 type Emit = dyn Fn(&TileReduction) -> Result<String, String> + Send + Sync;
 
-/// A condition under which a variant does a reduction.
+/// A condition that a variant needs.
 #[derive(Clone)]
 pub struct Predicate {
     name: String,
@@ -21,7 +21,7 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// A condition: `test` says why it doesn't hold.
+    /// A condition. `test` gives the reason if it doesn't hold.
     pub fn new(name: &str, test: impl Fn(&TileReduction) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self { name: name.to_owned(), test: Arc::new(test) }
     }
@@ -49,7 +49,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// A variant: `emit` writes the statements of a reduction that all predicates hold for, or says why it can't.
+    /// A variant. `emit` writes the statements of a reduction for which all predicates hold, or gives the reason why it
+    /// can't.
     pub fn new(
         name: &str,
         priority: i32,
@@ -58,7 +59,7 @@ impl Variant {
         Self { name: name.to_owned(), priority, predicates: Vec::new(), emit: Arc::new(emit) }
     }
 
-    /// With one more predicate; they are tested in order.
+    /// Adds a predicate. Predicates are tested in order.
     #[must_use]
     pub fn when(
         mut self,
@@ -75,7 +76,7 @@ impl Variant {
         &self.name
     }
 
-    /// Variants of a higher one are tried first.
+    /// The priority: variants with a higher one are tried first.
     #[must_use]
     pub const fn priority(&self) -> i32 {
         self.priority
@@ -90,7 +91,7 @@ impl Variant {
     /// Whether all predicates hold.
     ///
     /// # Errors
-    /// The first that doesn't.
+    /// The first predicate that doesn't hold.
     pub fn accepts(&self, reduction: &TileReduction) -> Result<(), Refusal> {
         for predicate in &self.predicates {
             if let Err(reason) = (predicate.test)(reduction) {
@@ -107,7 +108,7 @@ impl fmt::Debug for Variant {
     }
 }
 
-/// Variants, the first to try first.
+/// A table of variants, in the order in which they are tried.
 #[derive(Clone, Debug, Default)]
 pub struct DispatchTable {
     variants: Vec<Variant>,
@@ -148,13 +149,13 @@ impl DispatchTable {
         table
     }
 
-    /// Adds a variant, behind those of its priority.
+    /// Adds a variant after the others of its priority.
     pub fn register(&mut self, variant: Variant) {
         let at = self.variants.partition_point(|other| other.priority >= variant.priority);
         self.variants.insert(at, variant);
     }
 
-    /// The variants, the first to try first.
+    /// The variants, in the order in which they are tried.
     #[must_use]
     pub fn variants(&self) -> &[Variant] {
         &self.variants
@@ -163,7 +164,7 @@ impl DispatchTable {
     /// The first variant whose predicates hold.
     ///
     /// # Errors
-    /// [`TileError::NoVariant`] with what each variant was refused for.
+    /// [`TileError::NoVariant`] with the reason of each variant.
     pub fn choose(&self, reduction: &TileReduction) -> Result<&Variant, TileError> {
         let mut refusals = Vec::new();
         for variant in &self.variants {
@@ -176,10 +177,11 @@ impl DispatchTable {
         Err(TileError::NoVariant { source_buffer: source.to_string(), destination: destination.to_string(), refusals })
     }
 
-    /// Chooses a variant, and writes it.
+    /// Chooses a variant, and emits it.
     ///
     /// # Errors
-    /// As [`choose`](Self::choose); [`TileError::Variant`] where the variant fails although its predicates hold.
+    /// The errors of [`choose`](Self::choose); [`TileError::Variant`] if the variant fails although its predicates
+    /// hold.
     pub fn emit(&self, reduction: &TileReduction) -> Result<TileCode, TileError> {
         let variant = self.choose(reduction)?;
         let body =
@@ -194,7 +196,7 @@ impl DispatchTable {
     }
 }
 
-/// A variant to a line, the first to try first.
+/// One variant on each line, in the order in which they are tried.
 impl fmt::Display for DispatchTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<12} {:>8}  predicates", "variant", "priority")?;
@@ -206,7 +208,7 @@ impl fmt::Display for DispatchTable {
     }
 }
 
-/// Predicates of every variant here.
+/// Adds the predicates that all variants here need.
 fn common(variant: Variant) -> Variant {
     variant.when("element_type", element_type).when("apart", apart).when("threads", threads)
 }
@@ -254,7 +256,7 @@ fn threads(reduction: &TileReduction) -> Result<(), String> {
     Ok(())
 }
 
-/// All in one thread's registers.
+/// Both tiles must be in the registers of one thread.
 fn local_layout(reduction: &TileReduction) -> Result<(), String> {
     for buffer in [reduction.source(), reduction.destination()] {
         if !buffer.layout().is_thread_local() {
@@ -268,7 +270,7 @@ fn along_threads(iters: &[TileIter]) -> impl Iterator<Item = &TileIter> {
     iters.iter().filter(|iter| iter.extent > 1 && iter.axis.is_thread())
 }
 
-/// Whether the layouts stay within the scope's warps.
+/// The layouts must stay within the scope's warps.
 fn warps(reduction: &TileReduction) -> Result<(), String> {
     let warps = reduction.scope().threads(reduction.block_threads()) / 32;
     for buffer in [reduction.source(), reduction.destination()] {
@@ -283,7 +285,7 @@ fn warps(reduction: &TileReduction) -> Result<(), String> {
     Ok(())
 }
 
-/// Lanes with replicas of the result.
+/// The lanes must hold replicas of the result.
 fn warp_layout(reduction: &TileReduction) -> Result<(), String> {
     warps(reduction)?;
     let to = reduction.destination();
@@ -293,7 +295,7 @@ fn warp_layout(reduction: &TileReduction) -> Result<(), String> {
     Mapping::of(reduction).map(drop)
 }
 
-/// Each lane's part.
+/// Each lane must have its part of the result.
 fn view_layout(reduction: &TileReduction) -> Result<(), String> {
     warps(reduction)?;
     let to = reduction.destination();
@@ -322,7 +324,7 @@ fn shared_layout(reduction: &TileReduction) -> Result<(), String> {
     Mapping::of(reduction).map(drop)
 }
 
-/// Every result is made of what it must be.
+/// Every result must be combined from the right elements.
 fn values(reduction: &TileReduction) -> Result<(), String> {
     Mapping::of(reduction)?.verify(reduction)
 }

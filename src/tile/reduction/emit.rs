@@ -1,4 +1,4 @@
-//! Text that the variants share.
+//! CUDA C++ text that the variants share.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::TileOp;
 use super::mapping::Loop;
 use crate::ElementType;
 
-/// Element types that reductions compute with.
+/// Whether reductions support an element type.
 pub(super) const fn is_supported(element: ElementType) -> bool {
     matches!(
         element,
@@ -19,7 +19,7 @@ pub(super) const fn is_supported(element: ElementType) -> bool {
     )
 }
 
-/// The type of an element in memory.
+/// The C++ type of an element in memory.
 pub(super) const fn memory_type(element: ElementType) -> &'static str {
     match element {
         ElementType::F64 => "double",
@@ -45,7 +45,7 @@ impl Arithmetic {
         !matches!(self.element, ElementType::F16 | ElementType::BF16)
     }
 
-    /// The type that accumulates.
+    /// The type of the accumulator.
     pub(super) const fn ty(self) -> &'static str {
         match self.element {
             ElementType::F16 | ElementType::BF16 => "float",
@@ -53,7 +53,7 @@ impl Arithmetic {
         }
     }
 
-    /// The functor of `collective.cuh`.
+    /// The name of the functor in `collective.cuh`.
     pub(super) const fn functor(self) -> &'static str {
         match self.op {
             TileOp::Sum => "ReduceAdd",
@@ -62,7 +62,7 @@ impl Arithmetic {
         }
     }
 
-    /// What a reduction over nothing is.
+    /// The result of a reduction over no elements.
     pub(super) fn identity(self) -> String {
         match (self.op, self.ty()) {
             (TileOp::Sum, "double") => "0.0".to_owned(),
@@ -81,18 +81,18 @@ impl Arithmetic {
         }
     }
 
-    /// An element, as it is computed with.
+    /// Text that converts an element to the type of the accumulator.
     pub(super) fn load(self, place: &str) -> String {
         if self.in_place() { place.to_owned() } else { format!("widen<float>({place})") }
     }
 
-    /// A result, as it is stored.
+    /// Text that converts a result to the type in memory.
     pub(super) fn store(self, value: &str) -> String {
         if self.in_place() { value.to_owned() } else { format!("narrow<{}>({value})", self.element.name()) }
     }
 }
 
-/// Lines with their indentation.
+/// Collects lines with indentation.
 #[derive(Default)]
 pub(super) struct Text {
     out: String,
@@ -104,7 +104,7 @@ impl Text {
         let _ = writeln!(self.out, "{:1$}{line}", "", 4 * self.depth);
     }
 
-    /// Lines that have their indentation.
+    /// Adds lines that already have their relative indentation.
     pub(super) fn block(&mut self, lines: &str) {
         self.out.push_str(lines);
     }
@@ -119,7 +119,7 @@ impl Text {
         self.depth -= 1;
     }
 
-    /// Loops around statements; registers need theirs unrolled, for they have no addresses.
+    /// Loops around statements. Loops over registers must be unrolled, since registers have no addresses.
     pub(super) fn loops(&mut self, names: &[String], loops: &[Loop], unroll: bool, body: impl FnOnce(&mut Self)) {
         let mut inside = Self { out: String::new(), depth: self.depth + loops.len() };
         body(&mut inside);
@@ -143,7 +143,7 @@ impl Text {
     }
 }
 
-/// Counters of loops: one has the bare name.
+/// The names of loop counters. A single loop's counter has the bare name.
 pub(super) fn counters(name: &str, loops: &[Loop]) -> Vec<String> {
     if loops.len() == 1 {
         return vec![name.to_owned()];

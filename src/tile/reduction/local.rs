@@ -1,11 +1,11 @@
-//! Registers: loops in each thread, and a butterfly where lanes share an output.
+//! Reductions in registers: loops in each thread, and a butterfly of shuffles where lanes share an output.
 
 use super::TileReduction;
 use super::emit::{Arithmetic, Text, counters, index};
 use super::mapping::{Form, Mapping};
 use crate::tile::buffer::MemoryScope;
 
-/// The statements of a reduction that was checked.
+/// The statements of a reduction that has been checked.
 pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     let local = Local::new(reduction, mapping);
     let mut text = Text::default();
@@ -19,10 +19,10 @@ pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
 struct Local<'a> {
     mapping: &'a Mapping,
     arithmetic: Arithmetic,
-    /// Lanes combine what they have.
+    /// Whether lanes combine their values.
     meets: bool,
     accumulate: bool,
-    /// Registers have no addresses: their loops must vanish.
+    /// Whether loops must be unrolled, because registers have no addresses.
     unroll: bool,
     from: String,
     to: String,
@@ -46,7 +46,7 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// The destination is the accumulator.
+    /// Accumulates in the destination.
     fn in_place(&self, text: &mut Text) {
         let Self { mapping, arithmetic, from, to, .. } = self;
         if !self.accumulate {
@@ -57,12 +57,12 @@ impl<'a> Local<'a> {
         });
     }
 
-    /// A variable is the accumulator: its type is wider than the destination's, or lanes meet in it.
+    /// Accumulates in a variable, because its type is wider than the destination's, or because lanes combine.
     fn through_total(&self, text: &mut Text) {
         let Self { mapping, arithmetic, from, to, .. } = self;
         let (ty, old) = (arithmetic.ty(), arithmetic.load(to));
         let start = if self.accumulate && !self.meets { old.clone() } else { arithmetic.identity() };
-        // A scope of its own, where no loop gives one.
+        // Braces give the variable its own scope, if no loop does.
         let bare = mapping.spatial.is_empty();
         if bare {
             text.line("{");

@@ -1,7 +1,7 @@
-//! How the elements of a destination and of a source lie to each other: loops over memory, lanes that meet.
+//! Maps the elements of the source to those of the destination: loops over memory, and lanes that combine.
 //!
-//! The mapping is read off the layouts' shards, and then checked against them element by element, so what is emitted
-//! from it is right whatever the layouts are.
+//! The mapping is derived from the layouts' shards, and then checked against them element by element. So the emitted
+//! code is right for all layouts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use super::TileReduction;
 use crate::tile::buffer::MemoryScope;
 use crate::tile::layout::{Place, TileAxis, TileIter};
 
-/// A loop over memory, with how far it goes in each buffer.
+/// A loop over memory, with its stride in each buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loop {
     pub(super) extent: usize,
@@ -17,14 +17,14 @@ pub(super) struct Loop {
     pub(super) destination: usize,
 }
 
-/// Lanes that differ in the bits [first, end) of their index.
+/// Lanes that differ only in the bits [first, end) of their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lanes {
     pub(super) first: usize,
     pub(super) end: usize,
 }
 
-/// What the destination has for a reduced dimension that lanes share.
+/// The destination's form along a reduced dimension that lanes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// One element, which replicas may repeat.
@@ -33,14 +33,14 @@ pub(super) enum Form {
     PerLane,
 }
 
-/// How a reduction runs in each thread.
+/// The mapping of a reduction, for each thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
-    /// Over the outputs that a thread has.
+    /// Loops over the outputs of a thread.
     pub(super) spatial: Vec<Loop>,
-    /// Over the elements that a thread combines into one.
+    /// Loops over the elements that a thread combines into one.
     pub(super) reduced: Vec<Loop>,
-    /// Lanes that share an output.
+    /// The lanes that share an output.
     pub(super) lanes: Vec<Lanes>,
     pub(super) form: Form,
     pub(super) source_offset: usize,
@@ -51,7 +51,7 @@ impl Mapping {
     /// The mapping of a reduction.
     ///
     /// # Errors
-    /// What is in the way, in words.
+    /// The obstacle, in words.
     pub(super) fn of(reduction: &TileReduction) -> Result<Self, String> {
         let (from, to) = (reduction.source(), reduction.destination());
         let (shape, form) = destination_dimensions(reduction)?;
@@ -88,20 +88,20 @@ impl Mapping {
         Ok(Self { spatial, reduced, lanes, form, source_offset, destination_offset })
     }
 
-    /// Outputs that a thread has.
+    /// The number of outputs of a thread.
     pub(super) fn outputs(&self) -> usize {
         self.spatial.iter().map(|l| l.extent).product()
     }
 
-    /// Elements that a thread combines into one.
+    /// The number of elements that a thread combines into one.
     pub(super) fn elements(&self) -> usize {
         self.reduced.iter().map(|l| l.extent).product()
     }
 
-    /// Checks that every place of the destination gets what it must, once each, from registers that hold it.
+    /// Checks that every place of the destination gets the right elements, once each, from registers that hold them.
     ///
     /// # Errors
-    /// The first place that would not, in words.
+    /// The first place for which this is not so, in words.
     pub(super) fn verify(&self, reduction: &TileReduction) -> Result<(), String> {
         let (from, to) = (reduction.source(), reduction.destination());
         let (sources, destinations) = (from.layout().elements(), to.layout().elements());
@@ -141,14 +141,14 @@ impl Mapping {
         Ok(())
     }
 
-    /// For every element of the destination, the elements of the source that it combines, ascending.
+    /// For every element of the destination, the elements of the source that it combines, in ascending order.
     fn required(&self, reduction: &TileReduction) -> Result<BTreeMap<usize, Vec<usize>>, String> {
         let from = reduction.source();
         let (shape, _) = destination_dimensions(reduction)?;
         let dimensions: Vec<Vec<TileIter>> = from.layout().dimensions(from.shape()).into_iter().flatten().collect();
         let mut required: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for element in 0..from.layout().len() {
-            // The element's coordinates in the destination; `None` stands for all of a dimension.
+            // The element's coordinates in the destination; `None` means all of a dimension.
             let mut rest = element;
             let mut coordinates = vec![Some(0); shape.len()];
             for d in (0..shape.len()).rev() {
@@ -202,7 +202,7 @@ fn destination_dimensions(reduction: &TileReduction) -> Result<(Vec<usize>, Form
     Err(format!("{} has shape {:?}; {ones:?} or {kept:?}{per_lane} is needed", to.name(), to.shape()))
 }
 
-/// Sorts the shards of a reduced dimension.
+/// Sorts the shards of a reduced dimension into loops and lanes.
 fn reduce(
     d: usize,
     from: &[TileIter],
@@ -231,7 +231,7 @@ fn reduce(
     }
 }
 
-/// The two cut alike, from the fastest.
+/// Cuts both lists of shards at the same places, beginning with the fastest.
 fn common(d: usize, mut from: Vec<TileIter>, mut to: Vec<TileIter>) -> Result<Vec<(TileIter, TileIter)>, String> {
     let mut pairs = Vec::new();
     while let (Some(f), Some(t)) = (from.pop(), to.pop()) {
@@ -250,7 +250,7 @@ fn common(d: usize, mut from: Vec<TileIter>, mut to: Vec<TileIter>) -> Result<Ve
     Ok(pairs)
 }
 
-/// Neighbouring loops that are one.
+/// Merges neighbouring loops that equal one loop.
 fn merged(loops: Vec<Loop>) -> Vec<Loop> {
     let mut merged: Vec<Loop> = Vec::new();
     for inner in loops {
@@ -265,7 +265,7 @@ fn merged(loops: Vec<Loop>) -> Vec<Loop> {
     merged
 }
 
-/// Which lanes' part of a dimension an index is in: its digits along threads.
+/// The part of a dimension that an index has along threads, as a number.
 fn thread_part(index: usize, iters: &[TileIter]) -> usize {
     let (mut rest, mut part, mut factor) = (index, 0, 1);
     for iter in iters.iter().rev() {
@@ -278,7 +278,7 @@ fn thread_part(index: usize, iters: &[TileIter]) -> usize {
     part
 }
 
-/// By which bits the lanes that meet differ: the butterflies, one after the other.
+/// The distances of lanes that combine, one for each step of the butterfly.
 fn partners(lanes: &[Lanes]) -> Vec<usize> {
     let mut partners = vec![0];
     for Lanes { first, end } in lanes {

@@ -1,6 +1,6 @@
-//! Shared memory: neighbouring lanes share an output, each takes every so many of its elements, and they meet in a
-//! butterfly; the first of them writes. Few outputs of many elements get the whole block, one after the other. One
-//! thread alone runs a loop.
+//! Reductions in shared memory. Neighbouring lanes share an output: each combines some of the elements, at a constant
+//! distance, then a butterfly of shuffles combines the lanes, and the first lane writes. For a few outputs of many
+//! elements, the whole block does one output after another. A single thread runs a loop.
 
 use super::TileReduction;
 use super::emit::{Arithmetic, Text, index};
@@ -11,12 +11,12 @@ use crate::tile::collective::{Collective, CollectiveText};
 /// Lanes of a warp.
 const WARP: usize = 32;
 
-/// How a scope's threads share the work.
+/// How the threads of a scope share the work.
 struct Sharing {
     threads: usize,
-    /// Lanes of an output, a power of two.
+    /// The number of lanes of an output: a power of two.
     width: usize,
-    /// Outputs at once.
+    /// The number of outputs that are done at once.
     groups: usize,
 }
 
@@ -27,7 +27,7 @@ impl Sharing {
         Self { threads, width, groups: threads / width }
     }
 
-    /// The lanes that take part in shuffles, where that is not all of the warp's.
+    /// The mask of the lanes that take part in shuffles, if not all lanes of the warp do.
     fn mask(&self, thread: &str) -> Option<String> {
         let (warps, tail) = (self.threads / WARP, self.threads % WARP);
         let lanes = (1_u32 << tail) - 1;
@@ -39,7 +39,7 @@ impl Sharing {
     }
 }
 
-/// The statements of a reduction that was checked.
+/// The statements of a reduction that has been checked.
 pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     if reduction.scope() == ExecutionScope::Thread {
         return super::local::emit(reduction, mapping);
@@ -52,8 +52,8 @@ pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     text.finish()
 }
 
-/// Whether outputs are so few that sharing each among a warp's lanes would leave at least half the threads idle, and
-/// elements so many that all threads have some.
+/// Whether there are so few outputs that at least half of the threads would be idle if a warp shared each, and so many
+/// elements that all threads get some.
 pub(super) fn suits_block(reduction: &TileReduction, mapping: &Mapping) -> Result<(), String> {
     let (threads, outputs, elements) = (reduction.block_threads(), mapping.outputs(), mapping.elements());
     if 2 * WARP * outputs > threads || elements < 2 * threads {
@@ -67,7 +67,7 @@ pub(super) fn suits_block(reduction: &TileReduction, mapping: &Mapping) -> Resul
     Ok(())
 }
 
-/// The whole block for one output after the other.
+/// The statements with which the whole block does one output after another.
 ///
 /// # Errors
 /// None for a block that a launch can have.
@@ -123,7 +123,7 @@ fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing
     if let Some(mask) = &mask {
         text.line(&format!("const unsigned int mask = {mask};"));
     }
-    // Every thread goes as many times around, so that all of a warp's lanes meet in the butterfly.
+    // Every thread does the same number of iterations, so that all lanes of a warp take part in the butterfly.
     let rounds = outputs.div_ceil(groups);
     let output = if rounds > 1 { "first + group" } else { "group" };
     let whole = outputs.is_multiple_of(groups) && groups * width == threads;

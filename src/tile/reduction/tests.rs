@@ -1,4 +1,4 @@
-//! What is emitted, and what is refused by which predicate.
+//! Tests what is emitted, and which predicate refuses what.
 
 use epilogue_runtime::testing;
 use expect_test::{Expect, expect};
@@ -415,7 +415,7 @@ fn mistakes_at_the_call() {
     assert!(matches!(other, Err(TileError::Layout { source: LayoutError::Count { .. }, .. })));
 }
 
-/// A user's variant, for what the standard ones do otherwise or not at all.
+/// A variant by a user, for what the standard ones do differently or not at all.
 #[test]
 fn a_table_can_be_extended() {
     let mut table = DispatchTable::standard();
@@ -472,7 +472,7 @@ fn any_buffer(name: &'static str) -> impl Strategy<Value = Result<TileBuffer, Ti
 proptest! {
     #![proptest_config(ProptestConfig { cases: testing::cases(4000), ..ProptestConfig::default() })]
 
-    /// Whatever is given, the answer is a result.
+    /// Any input gives a result or an error, and no panic.
     #[test]
     fn nothing_panics(
         a in any_buffer("a"),

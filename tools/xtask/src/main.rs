@@ -63,6 +63,12 @@ enum Task {
     Messages,
     /// Installs NVRTC and nvdisasm, pinned, into .tools (or the folder that `EPILOGUE_TOOLS` names).
     Tools,
+    /// Installs the Python libraries that `cargo bench --bench peers` measures beside this one, into .tools/peers.
+    Peers {
+        /// Torch, too: about 3 GB, most of it for GPUs.
+        #[arg(long)]
+        torch: bool,
+    },
     /// Makes target/gpu-bundle: one program with every check and measurement for a machine with a GPU.
     ///
     /// Its peers and the compiled kernels lie beside it; `run.sh` there needs neither Rust nor a network
@@ -131,6 +137,10 @@ impl Task {
             }
             Self::Tools => {
                 println!("NVRTC and nvdisasm are in {}", tools::install_pinned()?.display());
+                Ok(())
+            }
+            Self::Peers { torch } => {
+                println!("the peers are in {}", tools::install_peers(*torch)?.display());
                 Ok(())
             }
             Self::GpuBundle => bundle::make().map(drop),

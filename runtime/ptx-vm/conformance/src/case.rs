@@ -1,11 +1,11 @@
-//! A conformance case: a kernel, its inputs, what it must give, and how that is compared.
+//! A conformance case: a kernel, its inputs, the expected output, and how outputs are compared.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::values::Kind;
 
-/// The least architecture that a case needs; its PTX is for exactly this one.
+/// The lowest architecture that a case needs. Its PTX is for exactly this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// `sm_80`.
@@ -15,8 +15,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The least compute capability that runs it. (`sm_90a` runs on 9.0 only, which no later device that is asked here
-    /// claims to be.)
+    /// The lowest compute capability that runs it. (Code for `sm_90a` runs on 9.0 only; no later device is used here.)
     pub const fn capability(self) -> (u32, u32) {
         match self {
             Target::Sm80 => (8, 0),
@@ -38,16 +37,16 @@ impl Target {
 pub enum Compare {
     /// All bits.
     Exact,
-    /// All bits, except that any two NaN of this many bits (16 `.f16`, 32, 64) are equal.
+    /// All bits, except that any two NaN of a type of this many bits are equal (16 means `.f16`).
     Float(u32),
-    /// As `Float`, for each half of a packed `.f16x2`.
+    /// Like `Float`, for each half of a packed `.f16x2`.
     HalfPair,
-    /// As `Float`, for each half of a packed `.bf16x2`.
+    /// Like `Float`, for each half of a packed `.bf16x2`.
     BrainPair,
-    /// As `Float` for a `.bf16` in 16 bits.
+    /// Like `Float`, for a `.bf16` in 16 bits.
     Brain,
-    /// `.f32` within units of the expected result's last place, or within an absolute distance, whichever is larger. A
-    /// subnormal and a zero of the same sign are within any bound.
+    /// `.f32` within a distance in units of the expected result's last place, or within an absolute distance, whichever
+    /// is larger. A subnormal and a zero of the same sign are always accepted.
     Near {
         /// Units in the last place.
         ulp: f64,
@@ -56,17 +55,17 @@ pub enum Compare {
     },
     /// `.f64` within a relative distance.
     NearDouble {
-        /// The distance over the expected result.
+        /// The distance relative to the expected result.
         relative: f64,
     },
-    /// `.f16` within units of the last place.
+    /// `.f16` within a distance in units of the last place.
     NearHalf {
         /// Units in the last place.
         ulp: u32,
     },
 }
 
-/// Which kernel arguments a case has beyond its input and output buffers.
+/// Kernel arguments that a case has besides its input and output buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extra {
     /// None.
@@ -76,21 +75,21 @@ pub enum Extra {
     TensorMap(crate::tensor::TensorCase),
 }
 
-/// From the bits of a thread's operands to those of its result.
+/// Computes the bits of a thread's result from those of its operands.
 pub type LaneOracle = Box<dyn Fn(&[u64]) -> u64 + Send + Sync>;
 
-/// An instruction of one thread's registers.
+/// An instruction on the registers of one thread.
 #[derive(Clone)]
 pub struct LaneForm {
     /// The full opcode.
     pub opcode: String,
     /// The operands after the destination, in order.
     pub operands: Vec<Kind>,
-    /// The destination.
+    /// The type of the destination.
     pub result: Kind,
     /// Text after the last operand.
     pub suffix: String,
-    /// From the bits of the operands to those of the result.
+    /// Computes the bits of the result from those of the operands.
     pub oracle: Arc<LaneOracle>,
 }
 
@@ -101,25 +100,25 @@ type Oracle = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 pub struct Case {
     /// A unique name.
     pub name: String,
-    /// The full opcodes that the case tests, as the text writes them.
+    /// The full opcodes that the case tests, as they are written in the text.
     pub covers: Vec<String>,
     /// The architecture.
     pub target: Target,
     /// The PTX text.
     pub module: String,
-    /// Blocks of the launch.
+    /// Number of blocks of the launch.
     pub blocks: u32,
-    /// Blocks of a cluster.
+    /// Number of blocks of a cluster.
     pub cluster: u32,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub threads: u32,
     /// Further arguments.
     pub extra: Extra,
-    /// Bytes of the output buffer, which starts as zeros.
+    /// Number of bytes of the output buffer, which starts as zeros.
     pub output_bytes: usize,
     /// How the output's 8-byte slots are compared.
     pub compare: Compare,
-    /// The instruction by itself, where the case applies one to each thread's registers.
+    /// The instruction itself, if the case applies one to each thread's registers.
     pub lane: Option<LaneForm>,
     pub(crate) inputs: Inputs,
     pub(crate) oracle: Oracle,
@@ -131,7 +130,7 @@ impl fmt::Debug for Case {
     }
 }
 
-/// An output that is not the expected one.
+/// An output slot that differs from the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{case}: slot {slot} (thread {thread}) is {found:#018x}, expected {expected:#018x}; input row {input:x?}")]
 pub struct Mismatch {
@@ -139,11 +138,11 @@ pub struct Mismatch {
     pub case: String,
     /// The 8-byte slot of the output.
     pub slot: usize,
-    /// The thread that wrote it, where every thread writes the same number of slots.
+    /// The thread that wrote it, if every thread writes the same number of slots.
     pub thread: usize,
-    /// What the machine gave.
+    /// The value that the machine gave.
     pub found: u64,
-    /// What the oracle gave.
+    /// The value that the oracle gave.
     pub expected: u64,
     /// The thread's part of the input.
     pub input: Vec<u64>,
@@ -155,7 +154,7 @@ impl Case {
         (self.inputs)(seed)
     }
 
-    /// What the output buffer must hold.
+    /// The expected content of the output buffer.
     pub fn expected(&self, input: &[u8]) -> Vec<u8> {
         (self.oracle)(input)
     }
@@ -192,7 +191,7 @@ impl Case {
     }
 }
 
-/// A slot's bytes as a number; a short last slot is zero-extended.
+/// The bytes of a slot as a number. A short last slot is zero-extended.
 fn slot(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
@@ -203,7 +202,7 @@ impl Compare {
         !matches!(self, Compare::Near { .. } | Compare::NearDouble { .. } | Compare::NearHalf { .. })
     }
 
-    /// The slot with one NaN in place of all that are taken for equal.
+    /// The slot with all NaN that count as equal replaced by the same one.
     pub fn canonical(self, bits: u64) -> u64 {
         let one = |width: u32, top: u64, bits: u64| {
             let magnitude = bits & (u64::MAX >> (65 - width));
@@ -222,7 +221,7 @@ impl Compare {
         }
     }
 
-    /// How far apart two accepted slots are, in units of the last place; 0 where the comparison is of bits.
+    /// The distance of two accepted slots in units of the last place; 0 if bits are compared.
     pub fn distance(self, found: u64, expected: u64) -> f64 {
         let ordered = |bits: u64, width: u32| {
             let sign = 1 << (width - 1);
@@ -242,7 +241,7 @@ impl Compare {
         ordered(found, width).abs_diff(ordered(expected, width)) as f64
     }
 
-    /// Whether a found slot counts as the expected one.
+    /// Whether a slot is accepted as the expected one.
     pub fn accepts(self, found: u64, expected: u64) -> bool {
         if found == expected {
             return true;

@@ -1,4 +1,4 @@
-//! Something that runs the cases: the machine here, a GPU elsewhere.
+//! Devices that run the cases: the emulated machine here, a GPU elsewhere.
 
 use ptx_vm::numerics::tensor_map::{Fill, TensorMap, TensorMapError, Tiled};
 use ptx_vm::{Address, Arch, Argument, Launch, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
@@ -11,12 +11,12 @@ pub trait Device {
     type Module;
     /// Memory of the device.
     type Buffer;
-    /// What can go wrong.
+    /// The error type.
     type Error: std::error::Error;
 
-    /// Its name, as results are recorded under it.
+    /// Its name, under which results are recorded.
     fn name(&self) -> String;
-    /// The version of what compiled and ran the kernels.
+    /// The version of the software that compiled and ran the kernels.
     fn driver(&self) -> String;
     /// The compute capability, such as `(9, 0)`.
     fn capability(&self) -> (u32, u32);
@@ -28,9 +28,9 @@ pub trait Device {
     /// Allocates bytes, at a multiple of 256.
     ///
     /// # Errors
-    /// If there is no such memory.
+    /// If there is not enough memory.
     fn allocate(&self, bytes: usize) -> Result<Self::Buffer, Self::Error>;
-    /// The address that kernels see.
+    /// The address for kernels.
     fn address(&self, buffer: &Self::Buffer) -> u64;
     /// Copies bytes to the start of a buffer.
     ///
@@ -40,32 +40,32 @@ pub trait Device {
     /// Copies bytes from the start of a buffer, after everything launched before.
     ///
     /// # Errors
-    /// If the device fails, or a launch before has failed.
+    /// If the device fails, or an earlier launch has failed.
     fn read(&self, buffer: &Self::Buffer, bytes: &mut [u8]) -> Result<(), Self::Error>;
     /// A tensor map (`cuTensorMapEncodeTiled`), to be passed by value.
     ///
     /// # Errors
     /// If the driver refuses it.
     fn tensor_map(&self, tensor: &Tiled<'_>) -> Result<[u8; 128], Self::Error>;
-    /// Launches `test` with arguments as their bytes.
+    /// Launches `test`. The arguments are given as their bytes.
     ///
     /// # Errors
     /// If the launch fails.
     fn launch(&self, module: &Self::Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), Self::Error>;
 }
 
-/// Blocks of the grid and of a cluster, and threads of a block, all in one dimension.
+/// The shape of a launch: blocks of the grid and of a cluster, and threads of a block, all in one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Blocks of a cluster; 1 for a launch without clusters.
+    /// Number of blocks of a cluster; 1 for a launch without clusters.
     pub cluster: u32,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub threads: u32,
 }
 
-/// What a case's kernel writes on a device.
+/// The output of a case's kernel on a device.
 ///
 /// # Errors
 /// If the device fails.
@@ -103,7 +103,7 @@ pub struct Emulated {
     machine: Machine,
 }
 
-/// Why the machine did not run a case.
+/// The reason why the machine did not run a case.
 #[derive(Debug, thiserror::Error)]
 pub enum EmulatedError {
     /// The text was refused.
@@ -112,24 +112,24 @@ pub enum EmulatedError {
     /// The launch failed.
     #[error(transparent)]
     Launch(#[from] Box<LaunchFailure>),
-    /// The race detector reports a kernel that is correct.
+    /// The race detector reports something, although the kernel is correct.
     #[error("{count} reports of races, the first: {first}")]
     Race {
-        /// How many.
+        /// The number of reports.
         count: usize,
         /// The first report.
         first: String,
     },
-    /// Memory of the machine.
+    /// A call on the machine's memory failed.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The tensor map.
+    /// The tensor map was refused.
     #[error(transparent)]
     Map(#[from] TensorMapError),
 }
 
 impl Emulated {
-    /// A fresh machine for a case of this target, with these options otherwise.
+    /// A new machine for a case of this target, with all other options as given.
     pub fn new(target: Target, options: Options) -> Self {
         Self { machine: Machine::new(options.arch(target.arch())) }
     }

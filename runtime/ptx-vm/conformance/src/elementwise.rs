@@ -1,4 +1,4 @@
-//! Cases where every thread applies one instruction to its own operands.
+//! Elementwise cases: every thread applies one instruction to its own operands.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::case::{Case, Compare, Extra, LaneForm, LaneOracle, Target};
 use crate::template;
 use crate::values::{Kind, Random, lane_mask};
 
-/// Threads of an elementwise case.
+/// Number of threads of an elementwise case.
 const THREADS: u32 = 128;
 const BLOCKS: u32 = 8;
 
-/// An instruction of registers only, with an oracle on the operands' bits.
+/// An instruction on registers only, with an oracle on the bits of the operands.
 pub struct Elementwise {
     /// The full opcode.
     pub opcode: String,
     /// The operands after the destination, in order.
     pub operands: Vec<Kind>,
-    /// The destination.
+    /// The type of the destination.
     pub result: Kind,
-    /// What the instruction gives, zero-extended to 64 bits.
+    /// The instruction's result, zero-extended to 64 bits.
     pub oracle: LaneOracle,
     /// How results are compared.
     pub compare: Compare,
@@ -47,29 +47,29 @@ impl Elementwise {
         }
     }
 
-    /// With another comparison.
+    /// Sets another comparison.
     #[must_use]
     pub fn compare(mut self, compare: Compare) -> Self {
         self.compare = compare;
         self
     }
 
-    /// With text after the last operand.
+    /// Sets text after the last operand.
     #[must_use]
     pub fn suffix(mut self, suffix: impl Into<String>) -> Self {
         self.suffix = suffix.into();
         self
     }
 
-    /// For sm_90a.
+    /// Sets sm_90a as target.
     #[must_use]
     pub fn hopper(mut self) -> Self {
         self.target = Target::Sm90a;
         self
     }
 
-    /// The case: each thread has a row of a flag and its operands, 8 bytes each; a thread whose flag is 0 does not
-    /// execute the instruction and gives 0.
+    /// The case. Each thread has a row with a flag and its operands, 8 bytes each. A thread whose flag is 0 does not
+    /// execute the instruction, and gives 0.
     pub fn case(self) -> Case {
         let Elementwise { opcode, operands, result, oracle, compare, suffix, target } = self;
         let row = 8 * (operands.len() + 1);

@@ -1,10 +1,10 @@
-//! What every PTX instruction that this project uses must compute, as data: one micro-kernel for each instruction, shape
-//! and type, inputs from a seed, an independent oracle, and how outputs are compared.
+//! Conformance tests for every PTX instruction that this project uses, as data: for each instruction, shape and type a
+//! micro-kernel, inputs made from a seed, an independent oracle, and a comparison.
 //!
-//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]; the same PTX, inputs and comparisons serve on
-//! any [`device::Device`], and [`record`] keeps what a device gave, to be replayed where there is none. [`covered`]
-//! lists the instruction forms that the set tests, so that a test can assert that every instruction a kernel contains
-//! is among them.
+//! [`cases::all`] gives the set. [`run`] runs it on [`ptx_vm::Machine`]. The same PTX, inputs and comparisons work on
+//! any [`device::Device`], and [`record`] keeps the results of a device, so that they can be replayed without it.
+//! [`covered`] lists the instruction forms that the set tests, so that a test can assert that it covers every
+//! instruction of a kernel.
 //!
 //! Oracles never call the crate under test. Nothing here knows the project's kernels.
 

@@ -1,10 +1,10 @@
-//! Results that a device gave, kept as JSON lines, so that machines without that device can replay them: run the same
-//! case from the same seed on ptx-vm and compare hashes.
+//! Records the results of a device as JSON lines. Machines without that device can replay them: they run the same case
+//! with the same seed on ptx-vm, and compare hashes.
 //!
-//! Which seeds are recorded: 2 and 3. For products of floats on tensor cores even seeds are small integers, exact in
-//! every order of addition; odd seeds are numbers of any size, for which the bit model of the device's generation is
-//! what a device is compared with (everywhere else odd seeds are compared with the chain of fused multiply-adds that the
-//! fast arithmetic promises, which no device follows).
+//! Seeds 2 and 3 are recorded. For tensor-core products of floats, even seeds give small integers, which are exact in
+//! every order of addition. Odd seeds give numbers of any size; a device is then compared with the bit-exact model of
+//! its generation. (Everywhere else odd seeds are compared with the chain of fused multiply-adds of the fast
+//! arithmetic, which no device follows.)
 
 use ptx_vm::{Arithmetic, Generation, Options};
 use serde_json::{Value, json};
@@ -13,52 +13,52 @@ use crate::case::{Case, Compare};
 use crate::device::{self, Device};
 use crate::run;
 
-/// The seeds that are recorded of every case.
+/// The seeds that are recorded for every case.
 pub const SEEDS: [u64; 2] = [2, 3];
 
-/// What a device gave for one case and seed.
+/// The result of a device for one case and seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The case's name.
     pub case: String,
     /// The seed of its input.
     pub seed: u64,
-    /// The hash of the module and the input: a record of another question says nothing.
+    /// The hash of the module and the input. A record with another hash is of no use.
     pub question: String,
-    /// The hash of the output, in which every NaN that the case takes for any NaN is the same one.
+    /// The hash of the output. All NaN that the case accepts as equal are replaced by the same one before.
     pub output: String,
     /// The device.
     pub device: String,
-    /// The version of what compiled and ran the kernel.
+    /// The version of the software that compiled and ran the kernel.
     pub driver: String,
     /// The compute capability.
     pub capability: (u32, u32),
-    /// How far the output was from the expected one.
+    /// The agreement of the output with the expected one.
     pub agreement: Agreement,
 }
 
-/// How far an output is from the expected one.
+/// The agreement of an output with the expected one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Agreement {
-    /// Bit for bit.
+    /// Equal in every bit.
     Exact,
-    /// Within the case's bound for an approximate function; the largest distance in units of the last place.
+    /// Within the case's bound for an approximate function; with the largest distance in units of the last place.
     Near(f64),
-    /// Beyond what the case allows; the first slot.
+    /// Beyond the case's bound; with the first such slot.
     Differs(usize),
 }
 
-/// A line that is no record.
+/// A line that is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is no conformance record: {message}")]
 pub struct BadRecord {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub message: String,
 }
 
-/// Why no record came of a case.
+/// The reason why a case gave no record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError<E: std::error::Error> {
     /// The device failed.
@@ -66,26 +66,26 @@ pub enum RecordError<E: std::error::Error> {
     Device {
         /// The case.
         case: String,
-        /// Why.
+        /// The error.
         error: E,
     },
-    /// The machine, whose bit model gives what to compare with, failed.
+    /// The machine failed. Its bit-exact model gives the expected output.
     #[error(transparent)]
     Machine(#[from] run::Failure),
 }
 
-/// What came of replaying a record.
+/// The result of replaying a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Replay {
     /// ptx-vm gives the same bits, or the record is of an approximate function and within its bound.
     Reproduced,
-    /// ptx-vm gives something else than the device did.
+    /// ptx-vm gives another result than the device did.
     Differs,
-    /// The case is not what it was when it was recorded, or is gone: record it again.
+    /// The case has changed or was removed since it was recorded: record it again.
     Stale,
 }
 
-/// The generation whose bit model a device of this capability follows.
+/// The generation whose bit-exact model a device of this capability follows.
 pub fn generation(capability: (u32, u32)) -> Option<Generation> {
     match capability {
         (8, 0) => Some(Generation::Ampere),
@@ -101,7 +101,7 @@ impl Case {
         product && matches!(self.compare, Compare::Float(32) | Compare::HalfPair)
     }
 
-    /// What a device of this capability is to give for a seed; `None` if nothing here says so.
+    /// The expected output of a device of this capability for a seed; `None` if this is not known.
     fn answer(&self, seed: u64, input: &[u8], capability: (u32, u32)) -> Result<Option<Vec<u8>>, run::Failure> {
         if self.target.capability() > capability {
             return Ok(None);
@@ -154,10 +154,10 @@ impl Case {
     }
 }
 
-/// Runs a case on a device; `None` if the device is older than the case or there is nothing to compare it with.
+/// Runs a case on a device. `None` if the device is too old for the case, or the expected output is not known.
 ///
 /// # Errors
-/// If the device fails. A result that differs is no error but a record that says so.
+/// If the device fails. A different result is not an error; the record tells it.
 pub fn record<D: Device>(device: &D, case: &Case, seed: u64) -> Result<Option<Record>, RecordError<D::Error>> {
     let input = case.input(seed);
     let capability = device.capability();
@@ -176,7 +176,7 @@ pub fn record<D: Device>(device: &D, case: &Case, seed: u64) -> Result<Option<Re
     }))
 }
 
-/// Runs a record's case on the machine and compares with what the device gave. `cases` are those of
+/// Runs a record's case on the machine, and compares the output with that of the device. `cases` are those of
 /// [`all`](crate::cases::all).
 ///
 /// # Errors
@@ -200,7 +200,7 @@ pub fn replay(record: &Record, cases: &[Case]) -> Result<Replay, run::Failure> {
 }
 
 impl Record {
-    /// One line of JSON, without its end.
+    /// One line of JSON, without a line end.
     pub fn to_json(&self) -> String {
         let (agreement, value) = match self.agreement {
             Agreement::Exact => ("exact", Value::Null),
@@ -221,10 +221,10 @@ impl Record {
         .to_string()
     }
 
-    /// Reads the lines of a file; empty ones are left out.
+    /// Reads the lines of a file; empty lines are skipped.
     ///
     /// # Errors
-    /// The first line that is no record.
+    /// The first line that is not a valid record.
     pub fn read_all(text: &str) -> Result<Vec<Record>, BadRecord> {
         text.lines()
             .enumerate()

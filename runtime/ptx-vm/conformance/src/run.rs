@@ -5,7 +5,7 @@ use ptx_vm::Options;
 use crate::case::{Case, Mismatch};
 use crate::device::{self, Emulated, EmulatedError};
 
-/// Why a case did not pass.
+/// The reason why a case did not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The machine did not run it.
@@ -13,7 +13,7 @@ pub enum Failure {
     Machine {
         /// The case.
         case: String,
-        /// Why.
+        /// The error.
         error: EmulatedError,
     },
     /// The output differs.
@@ -21,7 +21,7 @@ pub enum Failure {
     Mismatch(#[from] Mismatch),
 }
 
-/// The output of a case on a machine with the given options (their architecture is replaced by the case's).
+/// The output of a case on a machine with the given options (except that the case sets the architecture).
 ///
 /// # Errors
 /// If the text is refused, the launch fails, or the race detector is on and reports something.
@@ -30,7 +30,7 @@ pub fn output(case: &Case, input: &[u8], options: Options) -> Result<Vec<u8>, Fa
     device::output(&machine, case, input).map_err(|error| Failure::Machine { case: case.name.clone(), error })
 }
 
-/// Runs a case for a seed and compares.
+/// Runs a case with a seed, and compares the output.
 ///
 /// # Errors
 /// If the case does not pass.

@@ -1,14 +1,14 @@
-//! Random straight-line programs, and a scalar interpreter for them made of the cases' oracles.
+//! Random straight-line programs, and a scalar interpreter for them that is made of the cases' oracles.
 //!
-//! A program works on one thread's registers: predicates, 16-, 32- and 64-bit integers, `.f32` and `.f64`. Instructions
-//! are drawn from all cases that apply one instruction to registers and whose result is known to the bit; some are
+//! A program works on the registers of one thread: predicates, 16-, 32- and 64-bit integers, `.f32` and `.f64`.
+//! Instructions are drawn from all cases that apply one instruction to registers and whose result is exact; some are
 //! guarded. Threads load their registers, run the program and store their registers.
 
 use crate::case::{Case, Compare, LaneForm, Target};
 use crate::template;
 use crate::values::{Kind, Random};
 
-/// A register file's parts: a kind whose values fill it at the start, how it is compared, and its size.
+/// The parts of a register file: the kind whose values fill it at the start, the comparison, and the size.
 const FILES: [(Kind, Compare, usize); 6] = [
     (Kind::Predicate, Compare::Exact, 6),
     (Kind::B16, Compare::Exact, 10),
@@ -18,15 +18,15 @@ const FILES: [(Kind, Compare, usize); 6] = [
     (Kind::F64, Compare::Float(64), 6),
 ];
 
-/// Which file a kind's registers are in.
+/// The file that holds registers of a kind.
 fn file(kind: Kind) -> usize {
     FILES.iter().position(|(k, ..)| k.register() == kind.register()).unwrap_or_default()
 }
 
-/// The threads of a program's launch.
+/// The number of threads of a program's launch.
 pub const THREADS: usize = 64;
 
-/// Registers of a thread.
+/// The number of registers of a thread.
 fn registers() -> usize {
     FILES.iter().map(|(_, _, count)| count).sum()
 }
@@ -45,14 +45,14 @@ pub struct Program {
     steps: Vec<Step>,
 }
 
-/// The instructions that programs are made of.
+/// The instructions from which programs are made.
 pub struct Instructions {
     forms: Vec<(LaneForm, Compare)>,
 }
 
 impl Instructions {
-    /// All instructions with exact results on registers. Left out are those that keep the payload or the sign of a NaN,
-    /// which the document leaves open.
+    /// All instructions on registers with exact results. Those that keep the payload or the sign of a NaN are left out,
+    /// because the document leaves these open.
     pub fn of_cases(cases: &[Case]) -> Self {
         let keeps_nan = ["copysign", "cvt.f32.bf16", "cvt.f64", "cvt.rna.tf32"];
         let forms = cases
@@ -66,7 +66,7 @@ impl Instructions {
         Instructions { forms }
     }
 
-    /// How many there are.
+    /// The number of instructions.
     pub fn count(&self) -> usize {
         self.forms.len()
     }
@@ -87,7 +87,7 @@ impl Instructions {
         Program { steps }
     }
 
-    /// The program's module; its kernel is `test` and takes the input and the output buffer.
+    /// The program's module. Its kernel is `test`, which takes the input buffer and the output buffer.
     pub fn module(&self, program: &Program) -> String {
         let mut body = String::new();
         let mut offset = 0;
@@ -124,7 +124,7 @@ impl Instructions {
         template::module(Target::Sm90a, "", "", 8 * registers(), 8 * registers(), &body)
     }
 
-    /// The threads' registers at the start.
+    /// The initial registers of the threads.
     pub fn input(&self, random: &mut Random) -> Vec<u8> {
         let mut bytes = Vec::new();
         for _ in 0..THREADS {
@@ -137,7 +137,7 @@ impl Instructions {
         bytes
     }
 
-    /// The threads' registers at the end.
+    /// The final registers of the threads.
     pub fn interpret(&self, program: &Program, input: &[u8]) -> Vec<u8> {
         input
             .chunks_exact(8 * registers())
@@ -191,7 +191,7 @@ impl Instructions {
     }
 }
 
-/// The NaN that instructions of a type give.
+/// The NaN that instructions of a type produce.
 fn canonical(compare: Compare, bits: u64) -> u64 {
     let one = |nan: u64, top: u64, bits: u64| if bits & nan > top { nan } else { bits };
     match compare {

@@ -1,9 +1,9 @@
-//! The text of the micro-kernels: a header, registers, and the common way from a thread to its input and output rows.
+//! The text of the micro-kernels: a header, registers, and the common code that finds a thread's input and output rows.
 
 use crate::case::Target;
 use crate::values::Kind;
 
-/// Registers of every micro-kernel; numbers from 0.
+/// The registers of every micro-kernel, numbered from 0.
 const REGISTERS: &str = "\
     .reg .pred %p<16>;
     .reg .b16 %h<64>;
@@ -13,10 +13,10 @@ const REGISTERS: &str = "\
     .reg .f64 %fd<64>;
 ";
 
-/// A module with one kernel, `test`. The body finds the global address of the thread's input row in `%rd60` and of its
-/// output row in `%rd61`, the whole buffers in `%rd58` and `%rd59`, the thread's number in the grid in `%r390` and in
-/// the block in `%r391`. `parameters` are further parameters, each with a comma before it; `outside` goes before the
-/// kernel.
+/// A module with one kernel, `test`. For the body there are the global address of the thread's input row in `%rd60` and
+/// of its output row in `%rd61`, those of the whole buffers in `%rd58` and `%rd59`, and the thread's number in the grid
+/// in `%r390` and in the block in `%r391`. `parameters` are further parameters, each with a comma before it. `outside`
+/// is placed before the kernel.
 pub fn module(
     target: Target,
     outside: &str,
@@ -60,7 +60,7 @@ pub const SCAFFOLD: [&str; 9] = [
 ];
 
 impl Kind {
-    /// The register class's prefix.
+    /// The prefix of the register class.
     pub(crate) const fn register(self) -> &'static str {
         match self {
             Kind::Predicate => "%p",
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// The type of a load of it.
+    /// The type for loads of it.
     pub(crate) const fn memory_type(self) -> &'static str {
         match self {
             Kind::Predicate => "u32",

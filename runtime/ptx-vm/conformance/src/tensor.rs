@@ -8,13 +8,13 @@ use ptx_vm::numerics::tensor_map::MapElement;
 pub struct TensorCase {
     /// The type of its elements.
     pub element: MapElement,
-    /// Whether it lies in the output buffer.
+    /// Whether it is in the output buffer.
     pub over_output: bool,
     /// The number of dimensions.
     pub rank: usize,
-    /// Elements in each dimension.
+    /// Number of elements in each dimension.
     pub sizes: [u64; 5],
-    /// Bytes between successive indices of dimensions 1 and up.
+    /// The distance in bytes between successive indices of dimensions 1 and up.
     pub strides: [u64; 4],
     /// The box.
     pub box_sizes: [u32; 5],
@@ -49,7 +49,7 @@ impl TensorCase {
         case
     }
 
-    /// Bytes of the tensor.
+    /// Number of bytes of the tensor.
     pub fn bytes(&self) -> usize {
         let last = self.rank - 1;
         if last == 0 {
@@ -59,7 +59,7 @@ impl TensorCase {
         }
     }
 
-    /// Bytes of the box.
+    /// Number of bytes of the box.
     pub fn box_bytes(&self) -> usize {
         self.element.bytes() * self.box_sizes[..self.rank].iter().product::<u32>() as usize
     }

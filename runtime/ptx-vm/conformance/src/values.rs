@@ -1,6 +1,6 @@
-//! Inputs: the values of every type where arithmetic changes its behaviour, and random ones between them.
+//! Input values: for every type those at which arithmetic changes its behaviour, and random ones between them.
 
-/// SplitMix64: a small generator whose sequence is part of the recorded results.
+/// SplitMix64, a small generator. The recorded results depend on its sequence.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -74,7 +74,7 @@ const INTEGERS: [u64; 14] = [
 ];
 
 impl Kind {
-    /// Bits of the register.
+    /// Number of bits of the register.
     pub const fn bits(self) -> u32 {
         match self {
             Kind::Predicate => 1,
@@ -95,7 +95,7 @@ impl Kind {
         }
     }
 
-    /// A value: an edge case, a number of ordinary size, or any bits.
+    /// A value: an edge case, a number of ordinary size, or random bits.
     pub fn value(self, random: &mut Random) -> u64 {
         match self {
             Kind::F16x2 => Kind::F16.value(random) | Kind::F16.value(random) << 16,
@@ -121,7 +121,8 @@ impl Kind {
     }
 }
 
-/// Bits of a floating-point number: zeros, subnormals, ones, the largest, infinities, NaN, numbers near 1, anything.
+/// Bits of a floating-point number: zeros, subnormals, ones, the largest, infinities, NaN, numbers near 1, or random
+/// bits.
 fn float(random: &mut Random, exponent_bits: u32, mantissa_bits: u32) -> u64 {
     let sign = (random.bits() & 1) << (exponent_bits + mantissa_bits);
     let top = (1u64 << exponent_bits) - 1;
@@ -138,7 +139,7 @@ fn float(random: &mut Random, exponent_bits: u32, mantissa_bits: u32) -> u64 {
         6 => (top << mantissa_bits) - 1,
         7 => top << mantissa_bits,
         8 => top << mantissa_bits | 1 << (mantissa_bits - 1) | fraction,
-        // Integers and halves of them, which rounding to integers looks at.
+        // Integers and halves of integers, which matter for rounding to integers.
         9 => one + ((random.bits() % 12) << mantissa_bits) + (fraction & !((1 << (mantissa_bits - 4)) - 1)),
         10..=12 => one - (3 << mantissa_bits) + ((random.bits() % 7) << mantissa_bits) + fraction,
         _ => random.bits() & ((1 << (exponent_bits + mantissa_bits)) - 1),

@@ -1,11 +1,11 @@
-//! Every case on the machine, and that the set itself is sound.
+//! Runs every case on the machine, and tests the set of cases itself.
 
 use std::collections::HashSet;
 
 use ptx_vm::{Arithmetic, Completion, Detector, Generation, Options};
 use ptx_vm_conformance::{Case, cases, covered, run, uncovered};
 
-/// Runs cases on several seeds and reports all that fail, not only the first.
+/// Runs cases with several seeds, and reports all that fail, not only the first.
 fn pass(seeds: &[u64], options: &Options, chosen: impl Fn(&Case) -> bool) {
     let mut failures = Vec::new();
     let mut count = 0;
@@ -38,7 +38,7 @@ fn parallel_and_late_completion_change_nothing() {
     pass(&[5], &Options::default().workers(2), |case| case.blocks > 1 && !asynchronous(case));
 }
 
-/// All kernels are correct, so the race detector has nothing to report.
+/// All kernels are correct, so the race detector must report nothing.
 #[test]
 fn the_detector_is_silent() {
     pass(&[2], &Options::default().workers(1).detector(Detector::On), |_| true);

@@ -1,4 +1,4 @@
-//! Random programs against the scalar interpreter, and malformed text.
+//! Runs random programs against the scalar interpreter, and parses malformed text.
 
 use proptest::prelude::*;
 use ptx_vm::{Arch, Argument, Launch, LaunchFailure, Machine, Module, Options};
@@ -25,7 +25,7 @@ fn run(module: &str, input: &[u8]) -> Result<Vec<u8>, LaunchFailure> {
     Ok(output)
 }
 
-/// How many cases: `default`, times EPILOGUE_CASES where that is set.
+/// The number of cases: `default`, times EPILOGUE_CASES if that is set.
 fn count(default: u32) -> u32 {
     let scale = std::env::var("EPILOGUE_CASES").map_or(1.0, |scale| scale.parse::<f64>().expect("a number"));
     (f64::from(default) * scale).ceil() as u32
@@ -66,7 +66,7 @@ proptest! {
         let _ = Module::parse(&text);
     }
 
-    /// Valid text with numbers at the edges of what types hold: errors, never a panic, while it is parsed and run.
+    /// Valid text with numbers at the limits of types: errors, never a panic, in parsing and in execution.
     #[test]
     fn extreme_numbers_never_panic(
         which in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Results recorded on devices, replayed on the machine.
+//! Replays on the machine the results that were recorded on devices.
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The machine with one wrong bit in every result, as a device that the machine does not model would.
+/// A device that the machine does not model: the machine with one wrong bit in every result.
 struct OneBitOff(Emulated);
 
 impl Device for OneBitOff {
@@ -97,8 +97,8 @@ impl Device for OneBitOff {
     }
 }
 
-/// Records of the machine's bit model, written to a file and replayed; the same with a device that is one bit off, with
-/// cases that have changed since, and with lines that are no records.
+/// Records the bit-exact model of the machine, writes the records to a file and replays them. It does the same with a
+/// device that is wrong in one bit, with cases that have changed since, and with lines that are not records.
 #[test]
 fn replaying_notices_what_differs() {
     let all = some_cases();
@@ -140,8 +140,8 @@ fn replaying_notices_what_differs() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// A float product of odd seeds is nothing to compare a device with that has no bit model, and a kernel for sm_90a
-/// nothing for an older device.
+/// A float product with an odd seed can't be compared with a device without a bit-exact model, and a kernel for sm_90a
+/// can't run on an older device.
 #[test]
 fn only_what_can_be_compared_is_recorded() {
     let all = some_cases();

@@ -1,6 +1,7 @@
-//! The command line: runs a kernel of a PTX file and prints what came out.
+//! The command line: runs a kernel of a PTX file and prints the results.
 //!
-//! What belongs here: reading arguments, printing. What does not: anything that a program using the library would want.
+//! Only reading of arguments and printing belong here. What a program that uses the library would also want belongs
+//! there.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -101,7 +102,7 @@ fn read(arguments: &[String]) -> Result<Command, String> {
     let mut command = Command {
         kernel: None,
         launch: Launch::new([1, 1, 1], [1, 1, 1]),
-        // What finds most: a program that wants speed asks for less.
+        // By default it finds as much as possible; a program that needs speed asks for less.
         options: Options::default().detector(Detector::On).completion(Completion::Random),
         arguments: vec![],
         prints: vec![],
@@ -276,7 +277,7 @@ fn passed(ready: &[Ready]) -> Vec<Argument<'_>> {
         .collect()
 }
 
-/// Runs many schedules, each on a machine of its own.
+/// Runs many schedules, each on its own machine.
 fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, bool), String> {
     prepare_all(&Machine::new(command.options.clone()), command)?;
     let exploration = explore(command.explore, &command.options, |options| {

@@ -1,14 +1,14 @@
-//! Assigns rows of the register file: liveness, then linear scan.
+//! Register allocation: assigns rows of the register file by liveness analysis and linear scan.
 //!
-//! Compilers write PTX with a fresh register for nearly every value; giving each a row of its own would spread a warp's
-//! state over far more memory than the first-level cache holds. Every write is masked by the lanes that execute it, so
-//! each lane is an independent thread for liveness, however the warp diverges.
+//! Compilers write PTX with a fresh register for nearly every value. If each had its own row, a warp's state would be
+//! far larger than the first-level cache. Every write is masked by the lanes that execute it. So for liveness each lane
+//! is an independent thread, however the warp diverges.
 
 use super::decoder::{Decoder, SINK};
 use super::effect::Successor;
 use crate::program::{Fill, Source};
 
-/// The rows that were assigned.
+/// The assigned rows.
 pub(super) struct Assignment {
     pub(super) row_count: u32,
     pub(super) fills: Vec<Fill>,
@@ -16,8 +16,8 @@ pub(super) struct Assignment {
     pub(super) rows: Vec<u32>,
 }
 
-/// Assigns rows and rewrites all instructions and lists from register numbers to rows. `starts` holds each label's
-/// position.
+/// Assigns rows, and replaces register numbers by rows in all instructions and lists. `starts` has the position of each
+/// label.
 pub(super) fn assign(decoder: &mut Decoder<'_>, starts: &[u32]) -> Assignment {
     let mut fixed: Vec<(Source, bool, u32)> = decoder.fixed.iter().map(|(&(s, w), &id)| (s, w, id)).collect();
     fixed.sort_by_key(|f| f.2);
@@ -68,7 +68,7 @@ fn take(next: &mut u32, wide: bool) -> u32 {
     row
 }
 
-/// A straight piece of code.
+/// A basic block: code without branches inside.
 struct Block {
     start: usize,
     end: usize,
@@ -116,7 +116,7 @@ fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
 }
 
 struct Liveness {
-    /// Registers live at each block's end, as bit sets over compact numbers.
+    /// Registers that are live at each block's end, as bit sets over compact numbers.
     at_end: Vec<Vec<u64>>,
     at_start: Vec<Vec<u64>>,
     /// Registers that may be read before they are written.
@@ -171,7 +171,7 @@ fn set(set: &mut [u64], id: u32) {
     set[id as usize / 64] |= 1 << (id % 64);
 }
 
-/// First and last position at which each register is needed, without holes.
+/// The first and last position at which each register is needed; holes between them are ignored.
 fn intervals(decoder: &Decoder<'_>, blocks: &[Block], live: &Liveness, is_fixed: &[bool]) -> Vec<(usize, usize, u32)> {
     let mut ranges = vec![(usize::MAX, 0); decoder.registers.len()];
     let mut extend = |id: u32, at: usize| {
@@ -204,8 +204,8 @@ fn intervals(decoder: &Decoder<'_>, blocks: &[Block], live: &Liveness, is_fixed:
     intervals
 }
 
-/// Gives each interval the row that was freed last. An interval that ends at an instruction still blocks its row for the
-/// results of that instruction, so a handler never finds a destination among its sources unless the text says so.
+/// Gives each interval the row that was freed last. An interval that ends at an instruction keeps its row until after
+/// that instruction, so a result never gets the row of a source unless the text says so.
 fn scan(decoder: &Decoder<'_>, intervals: Vec<(usize, usize, u32)>, mut next: u32, rows: &mut [u32]) -> u32 {
     let mut free: [Vec<u32>; 2] = [vec![], vec![]];
     let mut active = std::collections::BinaryHeap::new();

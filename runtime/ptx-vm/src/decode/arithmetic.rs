@@ -30,7 +30,7 @@ macro_rules! map3 {
 }
 pub(super) use {map1, map2, map3};
 
-/// The handlers of a function by width, unsigned and signed.
+/// The handlers of a function, by width and sign.
 macro_rules! by_type {
     ($scalar:expr, $map:ident, $u:ident, $s:ident) => {{
         use ScalarType::*;
@@ -56,7 +56,7 @@ macro_rules! sparse2 {
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes an integer instruction; false if it is none.
+    /// Decodes an integer instruction; false if it is another one.
     pub(super) fn arithmetic(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -98,7 +98,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// Emits `d = f(a, …)` with as many sources as `types` names after the destination's.
+    /// Emits `d = f(a, …)`. `types` has the type of the destination, then that of each source.
     pub(super) fn fill<const N: usize>(
         &mut self,
         mut i: Instruction,
@@ -521,7 +521,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Whether an opcode's type is a floating-point one.
+/// Whether an opcode's type is a floating-point type.
 pub(super) fn is_float(opcode: &str) -> bool {
     opcode.split('.').any(|part| matches!(part, "f32" | "f64" | "f16" | "f16x2" | "bf16" | "bf16x2" | "f32x2"))
 }

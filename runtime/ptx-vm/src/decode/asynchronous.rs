@@ -10,7 +10,7 @@ use crate::program::flags::{CopyFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes an asynchronous instruction; false if it is none.
+    /// Decodes an asynchronous instruction; false if it is another one.
     pub(super) fn asynchronous(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -68,7 +68,7 @@ impl<'a> Decoder<'a> {
         i.list = offset.cast_unsigned();
         match operands.get(3) {
             None => {}
-            // With a cache policy the last operand is the policy.
+            // With a cache policy, the last operand is the policy.
             Some(_) if hint && operands.len() == 4 => {}
             Some(operand) if self.predicate_like(operand) => {
                 let predicate = self.predicate(operand)?;

@@ -14,7 +14,7 @@ use crate::program::forms::LaneFunction;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes an atomic operation or reduction that the threads make themselves.
+    /// Decodes an atomic operation or reduction that the threads do themselves, not a bulk copy.
     pub(super) fn atomic(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         let order = match opcode.take_any(&["relaxed", "acquire", "release", "acq_rel"]) {
             None | Some("relaxed") => 0,
@@ -64,7 +64,7 @@ impl<'a> Decoder<'a> {
             i.flags = AccessFlags::STRONG.bits() | order | scope << SCOPE_SHIFT | address.flag();
             i.flags |= u32::from(space) << SPACE_SHIFT | scalar.bytes() << SIZE_SHIFT;
             i.flags |= when(AtomicFlags::FLUSHED_IN_GLOBAL, flushes);
-            // A vector is aligned as a whole.
+            // A vector must be aligned as a whole.
             i.flags |= if n == 0 { (length as u32 * scalar.bytes()) << ALIGNMENT_SHIFT } else { 0 };
             if let Some(to) = to {
                 i.d = self.destination(&elements_of(to)[n], scalar)?;
@@ -78,11 +78,11 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// `new = f(old, b, c)` of an atomic operation, and whether a second function follows that holds in global memory.
+/// `new = f(old, b, c)` of an atomic operation, and whether a second function for global memory follows.
 fn updates(operation: &str, scalar: ScalarType, space: u8) -> Option<(Vec<LaneFunction>, bool)> {
     let whole = scalar.is_integer() && matches!(scalar.bytes(), 2 | 4 | 8);
     match operation {
-        // `atom.cas d, [a], b, c`: c is stored where b is found.
+        // `atom.cas d, [a], b, c`: stores c if it finds b.
         "cas" if whole => return Some((vec![Box::new(|[old, b, c]| if old == b { c } else { old })], false)),
         "exch" if whole => return Some((vec![Box::new(|[_, b, _]| b)], false)),
         _ => {}
@@ -101,7 +101,7 @@ fn updates(operation: &str, scalar: ScalarType, space: u8) -> Option<(Vec<LaneFu
     })
 }
 
-/// The type as reductions know it.
+/// The element type of a reduction.
 pub(super) fn reduced_element(scalar: ScalarType) -> Option<Element> {
     Some(match scalar {
         ScalarType::B32 => Element::B32,

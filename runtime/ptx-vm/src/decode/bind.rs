@@ -1,5 +1,5 @@
-//! The one door from the decoder to the executor: what an instruction does ([`handler`] of an operation) and the groups
-//! of operations there are. Everything else that both sides know, modifiers and shapes, is data of [`crate::program`].
+//! The only file of the decoder that imports the executor: it gives the [`handler`] of each operation, and the groups
+//! of operations. Everything else that both sides know, such as modifiers and shapes, is data in [`crate::program`].
 
 pub(super) use crate::exec::arithmetic::{compare, convert, float, general, integer, moves};
 pub(super) use crate::exec::dispatch::{handler, scalar_handler};

@@ -151,7 +151,7 @@ impl<'a> Decoder<'a> {
             let named = usize::try_from(number).ok().and_then(|number| field.of_dimension(number));
             field = named.ok_or_else(|| opcode.error(format!("there is no dimension {number}")))?;
         }
-        // Before PTX ISA 8.5 a stride's four lowest bits, which are zero, are left out.
+        // Before PTX ISA 8.5 the four lowest bits of a stride, which are zero, are left out.
         let shifted = matches!(field, MapField::GlobalStride(_)) && self.module.version < (8, 5);
         let address = self.address(&operands[0])?;
         let mut i = self.with(match space {
@@ -229,7 +229,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// `st.async` and `red.async`: the values of registers go to shared memory of the cluster and complete on an mbarrier.
+    /// `st.async` and `red.async`: write values of registers to shared memory of the cluster, and complete on an
+    /// mbarrier.
     pub(super) fn asynchronous_store(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -253,7 +254,7 @@ impl<'a> Decoder<'a> {
         };
         let scalar = match reduction {
             None => opcode.scalar()?,
-            // `bulk_reduction` has read it.
+            // `bulk_reduction` has read this already.
             Some(_) => opcode.text.rsplit('.').next().and_then(ScalarType::from_name).unwrap_or(ScalarType::B32),
         };
         if !matches!(scalar.bytes(), 4 | 8) || reduces && count > 1 {

@@ -13,7 +13,7 @@ use crate::program::flags::{CollectiveFlags, SCOPE_SHIFT, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes a collective, an atomic or a fence; false if it is none.
+    /// Decodes a collective, an atomic or a fence; false if it is another instruction.
     pub(super) fn collective(
         &mut self,
         opcode: &mut Opcode<'a>,

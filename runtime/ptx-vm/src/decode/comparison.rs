@@ -14,7 +14,7 @@ use crate::program::flags::{CompareFlags, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// `setp`, `set`, `selp`, `slct`; false if it is none of them.
+    /// Decodes `setp`, `set`, `selp` and `slct`; false if it is another instruction.
     pub(super) fn comparison(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -127,8 +127,9 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// `set` to a 16-bit or packed result and `setp` of pairs (PTX ISA §9.7.7): each element by itself. A `setp` of pairs
-    /// gives the low halves' result to its first predicate and the high halves' to its second.
+    /// `set` with a 16-bit or packed result, and `setp` of pairs (PTX ISA §9.7.7): each element is compared separately.
+    /// A `setp` of pairs writes the result of the low halves to its first predicate, and that of the high halves to its
+    /// second.
     fn set_elements(
         &mut self,
         opcode: &Opcode<'_>,
@@ -204,7 +205,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Whether two elements' bits, zero-extended, compare.
+/// A comparison of two elements, given by their bits, zero-extended.
 type ElementTest = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
 /// The comparison of one element, or of one half of a pair; `None` if the type has no such comparison.

@@ -1,4 +1,4 @@
-//! Branches, calls, ends, barriers, hints (PTX ISA §9.7.12, §9.7.13.1, §9.7.19).
+//! Branches, calls, exits, barriers, hints (PTX ISA §9.7.12, §9.7.13.1, §9.7.19).
 
 use super::bind::barrier::BarrierOperation;
 use super::bind::collective::WarpBarrier;
@@ -13,7 +13,7 @@ use crate::program::flags::{BarrierFlags, RegisterFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes a control instruction; false if it is none.
+    /// Decodes a control instruction; false if it is another one.
     pub(super) fn control(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
         match opcode.base() {
             "bra" => {
@@ -62,8 +62,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// `setmaxnreg`: the machine need not have the registers, but the detector keeps an account of them
-    /// (PTX ISA §9.7.19.5).
+    /// `setmaxnreg`: the machine doesn't need these registers, but the detector counts them (PTX ISA §9.7.19.5).
     fn set_registers(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'_>]) -> Result<(), ParseError> {
         let grows = match opcode.take_any(&["inc", "dec"]) {
             Some(direction) => direction == "inc",
@@ -97,7 +96,8 @@ impl<'a> Decoder<'a> {
         self.push_to(self.with(handler::<Branch>()), Successor::Label(label));
     }
 
-    /// `call (results), name, (arguments);` is expanded in place; with a guard, the lanes without it jump over.
+    /// `call (results), name, (arguments);` is expanded in place. If it has a guard, lanes for which this is false jump
+    /// over it.
     fn call(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         opcode.take("uni");
         let mut rest = operands.iter().peekable();

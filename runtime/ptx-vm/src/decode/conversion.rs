@@ -17,7 +17,7 @@ use crate::program::Handler;
 use crate::program::flags::{Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
-/// The format of a floating-point type of one element.
+/// The format of a floating-point type with a single element.
 pub(super) fn format(scalar: ScalarType) -> Option<Format> {
     Some(match scalar {
         ScalarType::F16 => F16,
@@ -35,7 +35,7 @@ fn integer_kind(scalar: ScalarType) -> Integer {
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes a conversion; false if it is none.
+    /// Decodes a conversion; false if it is another instruction.
     pub(super) fn conversion(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -125,7 +125,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The type that says how wide the operand's register really is.
+    /// The type that tells the actual width of the operand's register.
     fn is_wide(&self, operand: &Operand<'_>, scalar: ScalarType) -> ScalarType {
         let bytes = self.register_of(operand).map_or(scalar.bytes(), |r| r.scalar.bytes());
         match bytes {
@@ -136,7 +136,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The handler of a conversion that has one of its own, if the registers are exactly as wide as the types.
+    /// The dedicated handler of a conversion, if it has one and the registers are exactly as wide as the types.
     fn fast_conversion(
         &self,
         operands: &[Operand<'_>],
@@ -190,7 +190,7 @@ impl<'a> Decoder<'a> {
             (U16 | S16, U64 | S64) if exact => Some(map1!(fast::Low16Of64)),
             (U32 | S32, U16) if exact => Some(map1!(integer::Mov32)),
             (U32 | S32, S16) if exact => Some(map1!(fast::Sign16To32)),
-            // 8-bit values live in wider registers: only the source's low byte counts.
+            // 8-bit values are in wider registers; only the low byte of the source counts.
             (U16 | U32 | S16 | S32, U8) if to_bytes == to.bytes() && from_bytes <= 4 => Some(map1!(fast::Low8)),
             (U32 | S32, S8) if to_bytes == 4 && from_bytes <= 4 => Some(map1!(fast::Sign8To32)),
             (U16 | S16, S8) if to_bytes == 2 && from_bytes <= 4 => Some(map1!(fast::Sign8To16)),
@@ -275,7 +275,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// `cvta` and `cvta.to` between a space and generic addresses.
+    /// `cvta` and `cvta.to`, between a state space and generic addresses.
     fn address_conversion(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         let back = opcode.take("to");
         let Some(space) = opcode.take_any(&[
@@ -313,7 +313,7 @@ fn is_packed(scalar: ScalarType) -> bool {
     matches!(scalar, F16x2 | Bf16x2 | E4m3x2 | E5m2x2)
 }
 
-/// Integer results are extended to the register by their own sign.
+/// Extends an integer result to the register's width, according to its sign.
 fn extend(kind: Integer, bits: u64) -> u64 {
     convert::extended(kind, bits)
 }

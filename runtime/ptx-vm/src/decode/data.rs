@@ -1,4 +1,4 @@
-//! `mov`, `ld`, `st` and what only hints about memory (PTX ISA §9.7.9).
+//! `mov`, `ld`, `st`, and hints about memory (PTX ISA §9.7.9).
 
 use super::arithmetic::map1;
 use super::bind::compare::{P_MOV, PredicateLogic};
@@ -17,11 +17,11 @@ use crate::program::Source;
 use crate::program::flags::{AccessFlags, GENERIC, GLOBAL, LOCAL, PARAMETER, SCOPE_SHIFT, SHARED, Widths, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
-/// What extends a loaded element to a wider register: the handler, from where, to where.
+/// The extension of a loaded element to a wider register: the handler, the source, the destination.
 type Extension = (Handler, u32, u32);
 
 impl<'a> Decoder<'a> {
-    /// Decodes a move, load or store; false if it is none.
+    /// Decodes a move, load or store; false if it is another instruction.
     pub(super) fn data(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
         match opcode.base() {
             "mov" => self.mov(opcode, operands)?,
@@ -97,7 +97,7 @@ impl<'a> Decoder<'a> {
             }
             _ => sources = self.halves(from)?,
         }
-        // Through a pair of its own: `{b, a}` may come from `{a, b}`.
+        // Through a temporary pair, because `{b, a}` may be copied from `{a, b}`.
         let between = [self.register(true), self.register(true)];
         for (from, to) in sources.into_iter().zip(between) {
             self.move_row(from, to);
@@ -122,7 +122,7 @@ impl<'a> Decoder<'a> {
         self.push(i);
     }
 
-    /// The type of a part of a packed value.
+    /// The type of one part of a packed value.
     fn part(&self, opcode: &Opcode<'_>, scalar: ScalarType, parts: usize) -> Result<(ScalarType, u32), ParseError> {
         let bits = (scalar.bytes() * 8).checked_div(parts as u32).unwrap_or(0);
         match bits {
@@ -175,7 +175,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// `.weak`, `.volatile`, `.relaxed.scope`, `.acquire.scope`, `.release.scope` as flags.
+    /// The flags of `.weak`, `.volatile`, `.relaxed.scope`, `.acquire.scope` and `.release.scope`.
     fn memory_order(&self, opcode: &mut Opcode<'a>) -> Result<u32, ParseError> {
         let order = match opcode.take_any(&["weak", "volatile", "relaxed", "acquire", "release", "mmio"]) {
             None | Some("weak") => return Ok(0),
@@ -294,8 +294,8 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The register that a loaded element goes to, and what extends it if the register is wider than the element or the
-    /// element is signed.
+    /// The register for a loaded element, and its extension if the register is wider than the element or the element is
+    /// signed.
     fn loaded(
         &mut self,
         opcode: &Opcode<'_>,
@@ -411,7 +411,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The register that holds an element to store: of a wider register, its low part.
+    /// The register with an element to store. If it is wider, its low part is stored.
     fn stored(&mut self, opcode: &Opcode<'_>, operand: &Operand<'_>, scalar: ScalarType) -> Result<u32, ParseError> {
         let Some(register) = self.register_of(operand) else { return self.source(operand, scalar) };
         let (to, from) = (scalar.bytes(), register.scalar.bytes());
@@ -453,7 +453,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// A cache policy is a number that nothing here looks at.
+    /// A cache policy is a number that has no effect here.
     fn create_policy(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         opcode.take_any(&["fractional", "range", "cvt"]);
         opcode.take("L2");

@@ -1,11 +1,11 @@
-//! What instructions read and write, and what becomes of undefined values in them: for the executor, which follows such
-//! values to where they are used.
+//! What instructions read and write, and how they pass undefined values on. The executor uses it to follow such values
+//! until they are used.
 
 use super::decoder::Decoder;
 use crate::program::dataflow::{Dataflow, Passage, RowEffect};
 
 impl Decoder<'_> {
-    /// What each instruction reads and writes, in rows.
+    /// The rows that each instruction reads and writes.
     pub(super) fn dataflow(&self, rows: &[u32]) -> Dataflow {
         let mut dataflow = Dataflow::default();
         let rows_of = |ids: &[u32]| ids.iter().map(|&id| rows[id as usize]).collect::<Vec<_>>();
@@ -18,8 +18,8 @@ impl Decoder<'_> {
     }
 }
 
-/// What becomes of undefined values in an instruction: those that compute each lane's result from its operands, and do
-/// nothing else, hand them on.
+/// How an instruction passes undefined values on. Instructions that only compute each lane's result from its operands
+/// pass them from the operands to the result.
 fn passage(opcode: &str) -> Passage {
     const PURE: [&str; 45] = [
         "mov", "add", "addc", "sub", "subc", "mul", "mul24", "mad", "mad24", "madc", "fma", "div", "rem", "abs", "neg",

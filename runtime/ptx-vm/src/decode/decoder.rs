@@ -14,19 +14,19 @@ use crate::program::forms::{BulkForm, LaneFunction, WgmmaForm};
 use crate::program::{Handler, Instruction, Origin, Source};
 use crate::syntax::ast::{self, Function, ScalarType, Statement};
 
-/// Most instructions of a kernel, after calls are expanded.
+/// The most instructions of a kernel, after calls are expanded.
 const CODE_LIMIT: usize = 1 << 21;
-/// Deepest nesting of calls.
+/// The deepest nesting of calls.
 const CALL_LIMIT: usize = 32;
-/// Most local memory of a thread (PTX ISA: 512 KiB).
+/// The most local memory of a thread, in bytes (PTX ISA: 512 KiB).
 const LOCAL_LIMIT: u32 = 512 * 1024;
 
-/// The register that absorbs results nobody wants.
+/// The register for results that are not used.
 pub(super) const SINK: u32 = 0;
 /// Predicates that always exist.
 pub(super) const TRUE: u16 = 0;
 pub(super) const FALSE: u16 = 1;
-/// The predicate that absorbs results nobody wants.
+/// The predicate for results that are not used.
 pub(super) const PREDICATE_SINK: u16 = 2;
 /// The carry flag.
 pub(super) const CARRY: u16 = 3;
@@ -50,29 +50,29 @@ pub(super) struct Decoder<'a> {
     pub(super) products: Vec<Mma>,
     pub(super) warpgroup_products: Vec<WgmmaForm>,
     pub(super) bulk_forms: Vec<BulkForm>,
-    /// Fields that `tensormap.replace` sets.
+    /// The fields that `tensormap.replace` sets.
     pub(super) map_fields: Vec<MapField>,
-    /// Weak loads of one element, and what `atom.cas` compares: instruction, address row, offset, bytes.
+    /// Weak loads of one element, which `atom.cas` may compare: instruction, address row, offset, bytes.
     pub(super) plain_loads: Vec<(usize, (u32, i64, u32))>,
     pub(super) compared: Vec<(u32, i64, u32)>,
-    /// What widens loaded values.
+    /// The instructions that extend loaded values.
     pub(super) extensions: HashSet<usize>,
-    /// Accumulators of all `wgmma` products, and the instructions that wait for them.
+    /// The accumulators of all `wgmma` products, and the instructions that wait for them.
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
-    /// Where each label stands.
+    /// The position of each label.
     pub(super) labels: Vec<Option<u32>>,
     /// Labels of each branch table.
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) shared_bytes: u32,
     pub(super) shared_names: Vec<(String, u32, u32)>,
     pub(super) local_bytes: u32,
-    /// Of the instruction being decoded.
+    /// The registers that the current instruction reads.
     pub(super) uses: Vec<u32>,
     pub(super) defs: Vec<u32>,
     origin: Origin,
     pub(super) guard: (u16, bool),
-    /// Names of the functions being expanded, and the label at the end of each.
+    /// The names of the functions being expanded, and the label at each one's end.
     calls: Vec<(&'a str, u32)>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a> {
             module,
             globals,
             scopes: vec![],
-            // The sink is wide so that any result fits.
+            // The sink is wide, so that any result fits.
             registers: vec![true],
             fixed: HashMap::new(),
             predicates: u32::from(CARRY) + 1,
@@ -115,7 +115,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The error for a name, at the current instruction.
+    /// An error about a name, at the current instruction.
     pub(super) fn name_error(&self, message: impl Into<String>) -> ParseError {
         ParseError::Name { line: self.origin.line, message: message.into() }
     }
@@ -152,7 +152,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Labels are known in their whole block, before and after the place where they stand.
+    /// A label is known in its whole block, before and after its position.
     fn declare_labels(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
         for statement in statements {
             if let Statement::Label(name) = statement {
@@ -224,7 +224,7 @@ impl<'a> Decoder<'a> {
             if number as usize > CODE_LIMIT {
                 return Err(self.name_error(format!("{number} registers `{name}` are too many")));
             }
-            // A 128-bit register is two of 64 bits.
+            // A 128-bit register is two registers of 64 bits.
             let rows = number as usize * if scalar == ScalarType::B128 { 2 } else { 1 };
             self.registers.extend(std::iter::repeat_n(scalar.bytes() >= 8, rows));
             first
@@ -319,7 +319,7 @@ impl<'a> Decoder<'a> {
         }))
     }
 
-    /// An instruction that does nothing yet.
+    /// An instruction without any effect yet.
     pub(super) fn empty(&self) -> Instruction {
         Instruction {
             run: handler::<control::Nothing>(),
@@ -342,7 +342,7 @@ impl<'a> Decoder<'a> {
         Instruction { run, ..self.empty() }
     }
 
-    /// Emits an instruction that goes on with the next.
+    /// Emits an instruction after which control goes to the next one.
     pub(super) fn push(&mut self, instruction: Instruction) {
         self.push_to(instruction, Successor::Next);
     }
@@ -364,12 +364,12 @@ impl<'a> Decoder<'a> {
         self.origins.push(self.origin);
     }
 
-    /// The guard of the instruction being decoded.
+    /// The guard of the current instruction.
     pub(super) fn guard(&self) -> (u16, bool) {
         self.guard
     }
 
-    /// Emits a function of operands' bits.
+    /// Emits a function on the bits of operands.
     pub(super) fn push_general(
         &mut self,
         mut instruction: Instruction,
@@ -381,7 +381,7 @@ impl<'a> Decoder<'a> {
         self.push(instruction);
     }
 
-    /// Emits a test of operands' bits.
+    /// Emits a test on the bits of operands.
     pub(super) fn push_test(
         &mut self,
         mut instruction: Instruction,
@@ -393,18 +393,18 @@ impl<'a> Decoder<'a> {
         self.push(instruction);
     }
 
-    /// Adds rows to the lists; gives where they start.
+    /// Adds rows to the lists. Gives the position of the first one.
     pub(super) fn list(&mut self, rows: &[u32]) -> u32 {
         self.rows.extend_from_slice(rows);
         (self.rows.len() - rows.len()) as u32
     }
 
-    /// The label where the function being expanded returns to; `None` in the kernel itself.
+    /// The label to which the function being expanded returns; `None` in the kernel itself.
     pub(super) fn return_label(&self) -> Option<u32> {
         self.calls.last().map(|c| c.1)
     }
 
-    /// Expands a call: the callee's parameters stand for the caller's variables.
+    /// Expands a call. The callee's parameters are names for the caller's variables.
     pub(super) fn expand(
         &mut self,
         callee: &'a Function<'a>,

@@ -1,4 +1,4 @@
-//! What an instruction does to registers and to control, for the assignment of rows.
+//! The effect of an instruction on registers and control flow, for the assignment of rows.
 
 /// Where control goes after an instruction.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,12 +10,12 @@ pub(super) enum Successor {
     Table(usize),
 }
 
-/// What an instruction does to registers.
+/// The registers that an instruction reads and writes.
 #[derive(Clone, Debug)]
 pub(super) struct Effect {
     pub(super) defs: Vec<u32>,
     pub(super) uses: Vec<u32>,
     pub(super) successor: Successor,
-    /// Whether the instruction has a guard: then it may not happen.
+    /// Whether the instruction has a guard, so that it may not be executed.
     pub(super) conditional: bool,
 }

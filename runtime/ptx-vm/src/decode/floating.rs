@@ -71,7 +71,7 @@ impl Modifiers {
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes a floating-point instruction; false if it is none.
+    /// Decodes a floating-point instruction; false if it is another one.
     pub(super) fn floating(
         &mut self,
         opcode: &mut Opcode<'a>,
@@ -117,7 +117,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Emits a function of operands' bits, all of one type.
+    /// Emits a function on the bits of operands that all have one type.
     fn float_general(
         &mut self,
         opcode: &Opcode<'_>,

@@ -1,4 +1,5 @@
-//! What sm_90 adds: mbarriers, `wgmma`, clusters, proxy fences (PTX ISA §9.7.13, §9.7.15). Bulk copies are in `bulk`.
+//! The instructions that sm_90 adds: mbarriers, `wgmma`, clusters, proxy fences (PTX ISA §9.7.13, §9.7.15). Bulk copies
+//! are in `bulk`.
 
 use super::bind::clusters::{ClusterArrive, ClusterWait, MapAddress, RankOf};
 use super::bind::control::Nothing;
@@ -17,7 +18,7 @@ use crate::program::forms::WgmmaForm;
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes an instruction that sm_90 adds; false if it is none.
+    /// Decodes an instruction that sm_90 adds; false if it is another one.
     pub(super) fn hopper(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
         match opcode.base() {
             "mbarrier" => self.mbarrier(opcode, operands)?,
@@ -58,8 +59,8 @@ impl<'a> Decoder<'a> {
                 };
                 self.push(i);
             }
-            // The machine has one view of memory, so a fence between two of them orders as any other fence. That such a
-            // fence is missing is not found.
+            // The machine has one view of memory, so a fence between proxies orders like any other fence. A missing one
+            // of this kind is not found.
             Some("alias") => self.fence(3),
             Some(_) => {
                 let acquires = opcode.take_any(&["acquire", "release"]) == Some("acquire");
@@ -191,7 +192,7 @@ impl<'a> Decoder<'a> {
             self.count(opcode, operands, 2..=2)?;
             let mut i = self.with(scalar_handler::<RankOf>());
             i.flags = flags;
-            // The type is the address's; the rank has 32 bits.
+            // The type is that of the address; the rank has 32 bits.
             let address = self.register_of(&operands[1]).map_or(scalar, |r| r.scalar);
             i.flags = when(ClusterFlags::WIDE, address.bytes() == 8);
             return self.fill(i, operands, [ScalarType::U32, address]);
@@ -263,7 +264,7 @@ impl<'a> Decoder<'a> {
         let mut i = self.with(scalar_handler::<WarpgroupMultiply>());
         let mut rows = vec![];
         for register in accumulators {
-            // The accumulators are read as well, unless scale-d is 0.
+            // The accumulators are read, too, unless scale-d is 0.
             self.source(register, ScalarType::B32)?;
             rows.push(self.destination(register, ScalarType::B32)?);
         }
@@ -276,7 +277,7 @@ impl<'a> Decoder<'a> {
             for register in registers {
                 rows.push(self.source(register, ScalarType::B32)?);
             }
-            // They may not be written before the wait, so that their rows must not be given away before, either.
+            // They must not be written before the wait, so their rows must not be reused before, either.
             self.accumulators.extend(&rows[product.d_registers()..]);
         } else {
             i.a = self.source(&operands[1], ScalarType::B64)?;
@@ -287,7 +288,7 @@ impl<'a> Decoder<'a> {
         i.flags = when(WgmmaFlags::NEGATED, scale.negated);
         let immediate = |n: usize| operands.get(n).map_or(Ok(None), |o| self.literal(opcode, o).map(Some));
         let (negate_a, negate_b) = (immediate(4)? == Some(-1), immediate(5)? == Some(-1));
-        // With A in registers only B's major-ness can be chosen.
+        // If A is in registers, only B can be K-major or MN-major.
         let (trans_a, trans_b) = if a_in_registers { (None, immediate(6)?) } else { (immediate(6)?, immediate(7)?) };
         let major = |trans: Option<i64>| if trans == Some(1) { Major::Mn } else { Major::K };
         let form =

@@ -64,10 +64,10 @@ impl<'a> Decoder<'a> {
                 Successor::Next | Successor::None => {}
             }
         }
-        // The first guess of a loop around `atom.cas` at the same address.
+        // This is the first guess of a loop around `atom.cas` at the same address.
         let guesses = self.plain_loads.iter().filter(|(_, place)| self.compared.contains(place));
         guesses.for_each(|(load, _)| self.code[*load].flags |= AccessFlags::GUESS.bits());
-        // A product may write its accumulators as late as at the wait: their rows must not be given away before.
+        // A product may write its accumulators as late as at the wait, so their rows must not be reused before.
         self.accumulators.sort_unstable();
         self.accumulators.dedup();
         for &wait in &self.warpgroup_waits {

@@ -12,7 +12,7 @@ use crate::program::flags::{AccessFlags, GENERIC, MatrixFlags, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes a matrix instruction; false if it is none.
+    /// Decodes a matrix instruction; false if it is another one.
     pub(super) fn matrix(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
         match opcode.base() {
             "ldmatrix" | "stmatrix" => self.move_tiles(opcode, operands)?,

@@ -1,8 +1,8 @@
-//! From the syntax tree to programs: names become rows, opcodes become handlers, everything unknown becomes an error.
+//! Decodes the syntax tree to programs: names become rows, opcodes become handlers, and everything unknown is an error.
 //!
-//! [`decoder`] keeps scopes and emits instructions; [`opcode`] and [`operands`] read the parts of an instruction; every
-//! other module knows one group of instructions; [`allocate`] assigns rows of the register file. Device functions are
-//! expanded at every call: recursion and calls through pointers are refused.
+//! [`decoder`] keeps the scopes and emits instructions. [`opcode`] and [`operands`] read the parts of an instruction.
+//! Most other modules decode one group of instructions each. [`allocate`] assigns rows of the register file. Device
+//! functions are expanded at every call; recursion and calls through pointers are refused.
 
 mod allocate;
 mod arithmetic;
@@ -33,17 +33,17 @@ use crate::program::Kernel;
 use crate::program::ModuleVariable;
 use crate::syntax;
 
-/// What a text holds.
+/// The content of a text.
 pub(crate) struct Decoded {
     pub(crate) kernels: Vec<Kernel>,
-    /// Kernels with an instruction that is not supported, and the error.
+    /// Kernels with an unsupported instruction, and the error.
     pub(crate) refused: Vec<(String, ParseError)>,
     pub(crate) variables: Vec<ModuleVariable>,
     pub(crate) target: String,
 }
 
-/// Decodes a text. An instruction that is not supported refuses the kernels that contain it; the text as a whole only if
-/// it has no other kernel.
+/// Decodes a text. A kernel with an unsupported instruction is refused. It is an error for the whole text only if no
+/// other kernel is left.
 pub(crate) fn decode(text: &str) -> Result<Decoded, ParseError> {
     let module = syntax::parse(text)?;
     let globals = symbols::Globals::new(&module)?;

@@ -1,10 +1,11 @@
-//! The parts of an opcode, each of which must be understood.
+//! Splits an opcode into its parts, all of which must be understood.
 
 use crate::error::ParseError;
 use crate::numerics::format::Rounding;
 use crate::syntax::ast::ScalarType;
 
-/// An opcode split at its dots. Every part that is read is ticked off; [`Opcode::finish`] refuses what is left.
+/// An opcode, split at its dots. Every part that is read is marked; [`Opcode::finish`] refuses an opcode with unread
+/// parts.
 pub(super) struct Opcode<'a> {
     pub(super) text: &'a str,
     pub(super) line: u32,
@@ -22,7 +23,7 @@ impl<'a> Opcode<'a> {
         self.parts[0]
     }
 
-    /// The error that names this instruction.
+    /// An error that names this instruction.
     pub(super) fn error(&self, message: impl Into<String>) -> ParseError {
         ParseError::Unsupported { line: self.line, opcode: self.text.into(), message: message.into() }
     }
@@ -37,7 +38,7 @@ impl<'a> Opcode<'a> {
         index < 64 && self.used >> index & 1 != 0
     }
 
-    /// Whether the modifier stands there.
+    /// Reads a modifier. Gives whether the opcode has it.
     pub(super) fn take(&mut self, name: &str) -> bool {
         let found = (1..self.parts.len()).find(|&i| !self.is_used(i) && self.parts[i] == name);
         if let Some(index) = found {
@@ -46,19 +47,19 @@ impl<'a> Opcode<'a> {
         found.is_some()
     }
 
-    /// The first of these modifiers that stands there.
+    /// Reads the first of these modifiers that the opcode has.
     pub(super) fn take_any(&mut self, names: &[&str]) -> Option<&'a str> {
         let index = (1..self.parts.len()).find(|&i| !self.is_used(i) && names.contains(&self.parts[i]))?;
         self.tick(index);
         Some(self.parts[index])
     }
 
-    /// The next modifier that is a type.
+    /// Reads the next modifier that is a type.
     pub(super) fn scalar(&mut self) -> Result<ScalarType, ParseError> {
         self.optional_scalar().ok_or_else(|| self.error("a type is missing"))
     }
 
-    /// The next modifier that is a type, if there is one.
+    /// Reads the next modifier that is a type, if there is one.
     pub(super) fn optional_scalar(&mut self) -> Option<ScalarType> {
         let (index, scalar) = (1..self.parts.len())
             .filter(|&i| !self.is_used(i))
@@ -67,7 +68,7 @@ impl<'a> Opcode<'a> {
         Some(scalar)
     }
 
-    /// `.rn`, `.rz`, `.rm`, `.rp`, if one stands there.
+    /// Reads `.rn`, `.rz`, `.rm` or `.rp`, if the opcode has one.
     pub(super) fn rounding(&mut self) -> Option<Rounding> {
         Some(match self.take_any(&["rn", "rz", "rm", "rp", "rna"])? {
             "rn" => Rounding::NearestEven,
@@ -78,7 +79,7 @@ impl<'a> Opcode<'a> {
         })
     }
 
-    /// Hints that change nothing but speed.
+    /// Skips hints that only change speed.
     pub(super) fn skip_cache_hints(&mut self) -> bool {
         const HINTS: [&str; 22] = [
             "ca",
@@ -108,7 +109,7 @@ impl<'a> Opcode<'a> {
         self.take("L2::cache_hint")
     }
 
-    /// Refuses modifiers that nobody has read.
+    /// Refuses the opcode if a modifier has not been read.
     pub(super) fn finish(&self) -> Result<(), ParseError> {
         match (1..self.parts.len()).find(|&i| !self.is_used(i)) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Operands: registers, constants, special registers, addresses.
+//! Decodes operands: registers, constants, special registers, addresses.
 
 use super::decoder::{Decoder, FALSE, PREDICATE_SINK, SINK, TRUE};
 use super::opcode::Opcode;
@@ -18,7 +18,7 @@ pub(super) struct AddressOperand {
 }
 
 impl AddressOperand {
-    /// [`AccessFlags::WIDE_ADDRESS`], if the register is wide.
+    /// [`AccessFlags::WIDE_ADDRESS`] if the register is wide.
     pub(super) fn flag(&self) -> u32 {
         when(AccessFlags::WIDE_ADDRESS, self.wide)
     }
@@ -32,7 +32,7 @@ pub(super) struct PredicateOperand {
 }
 
 impl<'a> Decoder<'a> {
-    /// The row that always holds this.
+    /// The row that always holds the value of this source.
     pub(super) fn fixed(&mut self, source: Source, wide: bool) -> u32 {
         if let Some(&id) = self.fixed.get(&(source, wide)) {
             return id;
@@ -47,7 +47,7 @@ impl<'a> Decoder<'a> {
         self.fixed(Source::Constant(value), wide)
     }
 
-    /// Checks how many operands there are.
+    /// Checks the number of operands.
     pub(super) fn count(
         &self,
         opcode: &Opcode<'_>,
@@ -60,7 +60,7 @@ impl<'a> Decoder<'a> {
         Err(opcode.error(format!("{} operands where {allowed:?} are expected", operands.len())))
     }
 
-    /// A register that is read or written, of the type's width.
+    /// A named register, whose width must be that of the type.
     fn named_register(&self, name: &str, wide: bool) -> Result<Register, ParseError> {
         match self.find(name) {
             Some(Symbol::Register(register)) if register.scalar == ScalarType::B128 => {
@@ -77,7 +77,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The declared type of a register operand, if the operand is one.
+    /// The register of an operand, with its declared type, if the operand is a register.
     pub(super) fn register_of(&self, operand: &Operand<'_>) -> Option<Register> {
         match operand {
             Operand::Name(name) => match self.find(name) {
@@ -88,7 +88,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The halves of a 128-bit register, low half first.
+    /// The halves of a 128-bit register, the low one first.
     pub(super) fn halves(&self, operand: &Operand<'_>) -> Result<[u32; 2], ParseError> {
         match self.register_of(operand) {
             Some(register) if register.scalar == ScalarType::B128 => Ok(register.halves()),
@@ -96,7 +96,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A destination register; `_` absorbs.
+    /// A destination register; `_` gives the sink.
     pub(super) fn destination(&mut self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u32, ParseError> {
         let Operand::Name(name) = operand else {
             return Err(self.name_error("a register is expected as destination"));
@@ -109,7 +109,7 @@ impl<'a> Decoder<'a> {
         Ok(register.id)
     }
 
-    /// A source: a register, a constant, a special register or a variable's address.
+    /// A source: a register, a constant, a special register or the address of a variable.
     pub(super) fn source(&mut self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u32, ParseError> {
         let wide = scalar.bytes() == 8;
         match operand {
@@ -143,7 +143,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The bits of a literal, as the type sees it.
+    /// The bits of a literal, in a type.
     pub(super) fn immediate(&self, operand: &Operand<'_>, scalar: ScalarType) -> Result<u64, ParseError> {
         let mask = match scalar.bytes() {
             1 => 0xff,
@@ -161,7 +161,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A literal integer that the instruction needs when it is decoded.
+    /// An integer literal whose value is needed during decoding.
     pub(super) fn literal(&self, opcode: &Opcode<'_>, operand: &Operand<'_>) -> Result<i64, ParseError> {
         match operand {
             Operand::Integer(value) => Ok(value.cast_signed()),
@@ -238,7 +238,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The variable that an address names, if it does.
+    /// The variable that an address operand names, if it names one.
     pub(super) fn place_of(&self, operand: &Operand<'_>) -> Option<(Place, i64)> {
         let Operand::Address { base, offset, .. } = operand else { return None };
         let Operand::Name(name) = **base else { return None };
@@ -255,7 +255,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A predicate that is read: `p`, `!p`, or a constant.
+    /// A source predicate: `p`, `!p`, or a constant.
     pub(super) fn predicate(&self, operand: &Operand<'_>) -> Result<PredicateOperand, ParseError> {
         match operand {
             Operand::Name(name) => Ok(PredicateOperand { index: self.predicate_name(name)?, negated: false }),
@@ -266,7 +266,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A predicate that is written; `_` absorbs.
+    /// A destination predicate; `_` gives the sink.
     pub(super) fn predicate_destination(&self, name: &str) -> Result<u16, ParseError> {
         if name == "_" { Ok(PREDICATE_SINK) } else { self.predicate_name(name) }
     }
@@ -280,7 +280,7 @@ pub(super) fn elements_of<'o, 'a>(operand: &'o Operand<'a>) -> &'o [Operand<'a>]
     }
 }
 
-/// Special registers that keep their value while a block runs.
+/// The special register of this name, if its value is constant while a block runs.
 fn special(name: &str) -> Option<Special> {
     let axis = |prefix: &str| match name.strip_prefix(prefix)? {
         ".x" => Some(0),

@@ -1,4 +1,4 @@
-//! What names stand for.
+//! Symbols: what the names in a text stand for.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Register {
 }
 
 impl Register {
-    /// The two 64-bit registers, low half first, that a 128-bit one is.
+    /// The two 64-bit registers of a 128-bit one, the low half first.
     pub(super) fn halves(self) -> [u32; 2] {
         [self.id, self.id + 1]
     }
@@ -24,7 +24,7 @@ impl Register {
     }
 }
 
-/// Where a variable lies.
+/// The place of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
     /// Offset in the block's shared memory.
@@ -44,7 +44,7 @@ pub(super) enum Place {
 pub(super) enum Symbol {
     Register(Register),
     Predicate(u16),
-    /// `%r<9>`: the first number and how many.
+    /// `%r<9>`: the first number, and how many.
     Family {
         first: u32,
         count: u32,
@@ -56,7 +56,7 @@ pub(super) enum Symbol {
     Targets(usize),
 }
 
-/// A block's names.
+/// The names of one block.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
     pub(super) names: HashMap<&'a str, Symbol>,
@@ -69,7 +69,7 @@ impl Scope<'_> {
         if let Some(&symbol) = self.names.get(name) {
             return Some(symbol);
         }
-        // `%r<9>` declares `%r0` to `%r8`; a prefix may itself end in digits.
+        // `%r<9>` declares `%r0` to `%r8`. The prefix itself may end in digits.
         let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         (digits..name.len()).find_map(|split| {
             let (prefix, number) = name.split_at(split);
@@ -92,11 +92,11 @@ pub(super) struct Globals<'a> {
     places: HashMap<&'a str, Place>,
     pub(super) functions: HashMap<&'a str, &'a Function<'a>>,
     variables: Vec<ModuleVariable>,
-    /// Bytes of the module's own shared variables.
+    /// Bytes of the module's shared variables.
     pub(super) shared_bytes: u32,
-    /// Their names, offsets and sizes.
+    /// The names, offsets and sizes of these.
     pub(super) shared_names: Vec<(String, u32, u32)>,
-    /// Alignment of dynamic shared memory.
+    /// The alignment of dynamic shared memory.
     pub(super) dynamic_shared_alignment: u32,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Globals<'a> {
             dynamic_shared_alignment: 16,
         };
         for function in &module.functions {
-            // A declaration may precede its definition.
+            // A declaration may come before its definition.
             if function.body.is_some() || !globals.functions.contains_key(function.name) {
                 globals.functions.insert(function.name, function);
             }
@@ -188,7 +188,7 @@ impl<'a> Globals<'a> {
 /// More shared memory than any architecture has.
 pub(super) const SHARED_LIMIT: u32 = 1 << 20;
 
-/// Takes aligned room for a variable; gives its offset.
+/// Reserves aligned space for a variable. Gives its offset.
 pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {
     let offset = used.checked_next_multiple_of(variable.alignment);
     let end = offset.and_then(|o| o.checked_add(u32::try_from(variable.bytes()).ok()?)).filter(|&end| end <= limit);

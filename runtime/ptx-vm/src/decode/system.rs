@@ -1,5 +1,5 @@
-//! Calls of functions that the device's system has: `vprintf`, `__assertfail` (CUDA C++ programming guide, "Formatted
-//! output", "Assertion"). Every other function without a body is refused by name.
+//! Calls of functions that the device's system provides: `vprintf`, `__assertfail` (CUDA C++ programming guide,
+//! "Formatted output", "Assertion"). Every other function without a body is refused by name.
 
 use super::bind::load_store::{Load, Store};
 use super::bind::system::{AssertionFailed, Print};
@@ -12,7 +12,7 @@ use crate::program::Source;
 use crate::program::flags::{AccessFlags, LOCAL};
 
 impl<'a> Decoder<'a> {
-    /// A call of a function that is only declared.
+    /// Decodes a call of a function that is only declared.
     pub(super) fn system_call(&mut self, name: &str, returns: &[Place], arguments: &[Place]) -> Result<(), ParseError> {
         match (name, arguments) {
             ("vprintf", &[format, values]) => {
@@ -70,7 +70,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Why a function without a body can't be called.
+/// The error for a call of a function without a body.
 fn missing(name: &str) -> String {
     if name.starts_with("__nv_") {
         return format!(

@@ -8,7 +8,7 @@ use crate::numerics::video::{Video, VideoForm};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
-    /// Decodes a video instruction; false if it is none.
+    /// Decodes a video instruction; false if it is another one.
     pub(super) fn video(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<bool, ParseError> {
         let base = opcode.base();
         let count = match base.strip_suffix('2').map(|_| 2).or_else(|| base.strip_suffix('4').map(|_| 4)) {
@@ -70,7 +70,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A register and what stands after it: `%r1.b3210` is `%r1` and `b3210`.
+/// A register, and the selector after it: `%r1.b3210` is `%r1` and `b3210`.
 fn selected<'a>(operand: &Operand<'a>) -> (Operand<'a>, Option<&'a str>) {
     if let Operand::Name(name) = operand
         && let Some((register, text)) = name.rsplit_once('.')

@@ -1,4 +1,4 @@
-//! What a handler sees of the machine while its warp runs.
+//! The context: the view of the machine that a handler has while its warp runs.
 
 use std::ptr::NonNull;
 
@@ -11,16 +11,16 @@ use crate::exec::state::worker::WorkerState;
 pub(super) use crate::program::Flow;
 use crate::program::{Program, Row, Running};
 
-/// The running warp, its block and its launch. The raw pointers are views of the running warp's files and of its block's
-/// shared memory, valid while the warp runs.
+/// The running warp, its block and its launch. The raw pointers point to the register files of the running warp and to
+/// the shared memory of its block; they are valid while the warp runs.
 pub(crate) struct Context<'a> {
     pub(super) rows: *mut u32,
     pub(super) predicates: *mut u32,
     pub(super) shared: *mut u8,
     pub(super) shared_size: u32,
-    /// Whether reads are checked for initialised bytes.
+    /// Whether reads of unwritten bytes are checked.
     pub(super) checked: bool,
-    /// Whether bytes and conflicts are counted.
+    /// Whether bytes and bank conflicts are counted.
     pub(super) counting: bool,
     /// Whether a detector watches.
     pub(super) observed: bool,
@@ -40,17 +40,17 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The context as handlers take it.
+    /// The context in the form in which handlers take it.
     #[inline(always)]
     pub(super) fn running(&mut self) -> NonNull<Running> {
         NonNull::from(self).cast()
     }
 
-    /// What [`Context::running`] gave.
+    /// The context behind a pointer of [`Context::running`].
     ///
     /// # Safety
-    /// It was given by a context that lives, and that nobody else uses, while the reference does; the lifetimes inside are
-    /// taken to be as short.
+    /// The pointer must come from a live context that nobody else uses as long as the reference exists. The lifetimes
+    /// inside are shortened to that of the reference.
     #[inline(always)]
     pub(super) unsafe fn of<'r>(running: NonNull<Running>) -> &'r mut Self {
         // SAFETY: by this function's contract, the pointer is to a context.
@@ -60,12 +60,12 @@ impl Context<'_> {
     /// A register's 32 values.
     #[inline(always)]
     pub(super) fn lanes<T: Lane>(&self, row: Row) -> &[T::Cell; 32] {
-        // SAFETY: the decoder numbers rows below the file's size, two for wide registers, and the file is aligned for
+        // SAFETY: the decoder numbers rows below the file's size (two for wide registers), and the file is aligned for
         // both widths. The reference ends before the next write through this context.
         unsafe { &*self.rows.add(row as usize * 32).cast() }
     }
 
-    /// A register's 32 values, to be written.
+    /// A register's 32 values, for writing.
     #[inline(always)]
     pub(super) fn lanes_mut<T: Lane>(&mut self, row: Row) -> &mut [T::Cell; 32] {
         // SAFETY: as for `lanes`; the borrow of the context is exclusive.
@@ -105,14 +105,14 @@ impl Context<'_> {
         *to = *to & !mask | bits & mask;
     }
 
-    /// Rows of a vector operand.
+    /// The rows of a vector operand.
     #[inline(always)]
     pub(super) fn list(&self, start: u32, length: usize) -> &[Row] {
         &self.program.rows[start as usize..start as usize + length]
     }
 }
 
-/// Lanes of a mask, ascending.
+/// The lanes of a mask, in ascending order.
 #[inline(always)]
 pub(super) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;

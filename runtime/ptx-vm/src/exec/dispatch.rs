@@ -1,4 +1,4 @@
-//! One handler for each operation and SIMD level, chosen once at run time.
+//! Compiles a handler for each operation and SIMD level, and chooses the level once at run time.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -7,10 +7,10 @@ use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
 use crate::program::{Handler, Instruction, Running};
 
-/// Instruction sets that handlers are compiled for.
+/// The instruction sets for which handlers are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// What every host of this target has.
+    /// What every host of this target supports.
     Base,
     /// x86-64-v3: AVX2, FMA, F16C, BMI.
     #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ pub(crate) fn level() -> Level {
     })
 }
 
-/// The handler of an operation for this host.
+/// The handler of an operation, for this host.
 pub(crate) fn handler<O: Operation>() -> Handler {
     match level() {
         Level::Base => base::<O>,
@@ -45,20 +45,20 @@ pub(crate) fn handler<O: Operation>() -> Handler {
     }
 }
 
-/// The handler of an operation that gains nothing from wider vectors.
+/// The handler of an operation for which wider vectors are of no use.
 pub(crate) fn scalar_handler<O: Operation>() -> Handler {
     base::<O>
 }
 
 /// # Safety
-/// As for [`Handler`].
+/// The conditions of [`Handler`].
 unsafe fn base<O: Operation>(running: NonNull<Running>, instruction: &Instruction, mask: u32) -> Flow {
     // SAFETY: by this function's contract.
     O::run(unsafe { Context::of(running) }, instruction, mask)
 }
 
 /// # Safety
-/// As for [`Handler`]; the host has AVX2 and its companions.
+/// The conditions of [`Handler`]; the host must have AVX2 and the rest of x86-64-v3.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx2<O: Operation>(running: NonNull<Running>, instruction: &Instruction, mask: u32) -> Flow {

@@ -1,4 +1,4 @@
-//! The types a register's lane is read as.
+//! The types as which a register's lane is read.
 
 /// A value of one lane. Values of up to 32 bits live in a `u32` cell, zero-extended; wider ones in a `u64` cell.
 pub(crate) trait Lane: Copy {

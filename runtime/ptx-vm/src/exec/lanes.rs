@@ -1,4 +1,4 @@
-//! Loops over all 32 lanes: what an instruction does as a function of one lane's values.
+//! Loops over all 32 lanes: an instruction is a function of one lane's values.
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::lane::Lane;
@@ -34,7 +34,7 @@ pub(crate) trait Relation {
     fn holds(a: Self::A, b: Self::A) -> bool;
 }
 
-/// What an instruction does; [`crate::exec::dispatch::handler`] makes it a handler for the host's SIMD level.
+/// The effect of an instruction. [`crate::exec::dispatch::handler`] makes it a handler for the host's SIMD level.
 pub(crate) trait Operation {
     fn run(context: &mut Context<'_>, instruction: &Instruction, mask: u32) -> Flow;
 }
@@ -86,7 +86,7 @@ impl<F: Ternary> Operation for Map3<F> {
     }
 }
 
-/// As [`Map2`], of a function that is slow and so computed for active lanes only.
+/// Like [`Map2`], for a slow function that is computed only for active lanes.
 pub(crate) struct Sparse2<F>(F);
 
 impl<F: Binary> Operation for Sparse2<F> {
@@ -100,13 +100,13 @@ impl<F: Binary> Operation for Sparse2<F> {
     }
 }
 
-/// One bit for each byte that is 1; the bytes are 0 or 1.
+/// One bit for each byte: set if the byte is 1. The bytes must be 0 or 1.
 #[inline(always)]
 pub(crate) fn pack(bytes: &[u8; 32]) -> u32 {
     let mut bits = 0;
     for (n, chunk) in bytes.chunks_exact(8).enumerate() {
         let word = u64::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7]]);
-        // The product gathers the low bit of every byte in the top byte.
+        // The product collects the low bits of all bytes in the top byte.
         let gathered = word.wrapping_mul(0x0102_0408_1020_4080) >> 56;
         bits |= (gathered as u32) << (8 * n);
     }

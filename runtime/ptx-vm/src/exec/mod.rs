@@ -1,11 +1,11 @@
 //! The executor: one warp instruction at a time, all 32 lanes together.
 //!
-//! `schedule` checks a launch, starts workers, keeps clusters of blocks resident and lets their warps take turns. The
-//! other rooms hold the instructions' handlers by kind: `memory`, `arithmetic`, `tensor`, `sync`, `host`; `check` holds
-//! what watches them. All of them work over `context`, which is all a handler sees, and `state`, the data it holds; `lanes`
-//! loops over the 32 lanes, `dispatch` chooses the SIMD level.
+//! `schedule` checks a launch, starts workers, keeps clusters of blocks resident, and lets their warps take turns. The
+//! handlers of instructions are in the modules `memory`, `arithmetic`, `tensor`, `sync` and `host`, by kind. `check`
+//! has the checks of what they do. All of them work on a `context`, the view of the machine that a handler has, and on
+//! `state`, its data. `lanes` has loops over the 32 lanes. `dispatch` chooses the SIMD level.
 //!
-//! Nothing here reads PTX text; the decoder binds instructions to handlers (`decode/bind.rs`).
+//! Nothing here reads PTX text. The decoder binds instructions to handlers (`decode/bind.rs`).
 
 pub(crate) mod arithmetic;
 mod check;

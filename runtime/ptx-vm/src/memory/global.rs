@@ -1,9 +1,10 @@
-//! Device memory: allocations with guard gaps, shared by every worker thread.
+//! Device memory: allocations with guard gaps between them, shared by all worker threads.
 //!
-//! A kernel's blocks run on several threads and may touch the same bytes, by design (flags, counters) or by mistake. So
-//! every access to an allocation's bytes is atomic and relaxed; the kernel's own ordering comes from fences issued for its
-//! acquire and release instructions. Accesses of different sizes to the same bytes may meet: the machine's targets
-//! execute aligned accesses of up to 8 bytes as single instructions, and what a racing kernel reads is unspecified anyway.
+//! The blocks of a kernel run on several threads and may access the same bytes, by design (flags, counters) or by
+//! mistake. So every access to an allocation's bytes is atomic and relaxed. The kernel's own ordering comes from fences
+//! that are issued for its acquire and release instructions. Accesses of different sizes may overlap: the supported
+//! hosts execute aligned accesses of up to 8 bytes as single instructions, and what a racing kernel reads is
+//! unspecified anyway.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -15,9 +16,9 @@ use crate::error::MemoryError;
 
 /// Unmapped bytes between two allocations.
 const GUARD: u64 = 1 << 16;
-/// Alignment of every allocation, as CUDA's.
+/// The alignment of every allocation, the same as CUDA's.
 const ALIGNMENT: u64 = 512;
-/// The largest allocation.
+/// The size of the largest allocation.
 const LIMIT: u64 = 1 << 36;
 
 /// An address in a machine's device memory.
@@ -30,17 +31,17 @@ pub(crate) struct Allocation {
     pub(crate) size: u64,
     pub(crate) name: String,
     words: Box<[AtomicU64]>,
-    /// One bit for every byte that was written.
+    /// One bit for every byte: whether it was written.
     written: Box<[AtomicU64]>,
-    /// Whether all bytes were: set when a single host call covers the allocation.
+    /// Whether all bytes are known to be written. It is set when a single host call covers the allocation.
     all_written: AtomicBool,
 }
 
-/// `count` zeroed words, without touching their pages; none if the host has no such memory. `count` is not 0.
+/// `count` zeroed words, without touching their pages; `None` if the host has not enough memory. `count` must not be 0.
 fn zeroed(count: u64) -> Option<Box<[AtomicU64]>> {
     let count = usize::try_from(count).ok()?;
     let layout = Layout::array::<AtomicU64>(count).ok()?;
-    // SAFETY: the layout has a size, for `count` is not 0.
+    // SAFETY: the size of the layout is not 0, because `count` is not 0.
     let words = unsafe { std::alloc::alloc_zeroed(layout) };
     if words.is_null() {
         return None;
@@ -51,7 +52,7 @@ fn zeroed(count: u64) -> Option<Box<[AtomicU64]>> {
 }
 
 impl Allocation {
-    /// None if the host has not so much memory.
+    /// A new allocation; `None` if the host has not enough memory.
     pub(crate) fn new(base: u64, size: u64, name: &str) -> Option<Self> {
         Some(Self {
             base,
@@ -64,7 +65,7 @@ impl Allocation {
         })
     }
 
-    /// The first byte. Valid for `size` bytes, through atomics only.
+    /// The address of the first byte. It is valid for `size` bytes, through atomics only.
     #[inline(always)]
     pub(crate) fn data(&self) -> *const u8 {
         self.words.as_ptr().cast()
@@ -139,7 +140,7 @@ impl Allocation {
         self.all_written.load(Relaxed)
     }
 
-    /// Marks every byte as written: those that nothing was written to are zero.
+    /// Marks every byte as written. Bytes that nothing has written are zero.
     pub(crate) fn mark_all_written(&self) {
         self.all_written.store(true, Relaxed);
     }
@@ -166,7 +167,7 @@ impl Allocation {
     }
 }
 
-/// The words of a bitmap, and the bits in each, that a range of bits covers.
+/// The words of a bitmap, with the bits in each, that a range of bits covers.
 #[inline]
 pub(crate) fn bit_range(start: u64, length: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = start + length;
@@ -179,17 +180,17 @@ pub(crate) fn bit_range(start: u64, length: u64) -> impl Iterator<Item = (usize,
     })
 }
 
-/// The size of one element that is loaded, stored or updated as a whole.
+/// A type that is loaded, stored or updated as a whole.
 pub(crate) trait Word: Copy {
     /// Loads a word. `pointer` must be aligned, inside an allocation.
     ///
     /// # Safety
-    /// `pointer` is valid for an aligned atomic access of this size.
+    /// `pointer` must be valid for an aligned atomic access of this size.
     unsafe fn load(pointer: *const u8) -> Self;
     /// Stores a word.
     ///
     /// # Safety
-    /// `pointer` is valid for an aligned atomic access of this size.
+    /// `pointer` must be valid for an aligned atomic access of this size.
     unsafe fn store(self, pointer: *const u8);
     /// The word's bits, zero-extended.
     fn into_bits(self) -> u64;
@@ -242,7 +243,7 @@ struct Table {
 }
 
 impl GlobalMemory {
-    /// Makes an allocation. Its bytes count as not yet written.
+    /// Makes an allocation. Its bytes count as unwritten.
     pub(crate) fn allocate(&self, bytes: u64, name: &str) -> Result<Arc<Allocation>, MemoryError> {
         if bytes > LIMIT {
             return Err(MemoryError::TooLarge { bytes, limit: LIMIT });
@@ -263,7 +264,7 @@ impl GlobalMemory {
         table.living.remove(&address).map(drop).ok_or(MemoryError::NotAllocated { address })
     }
 
-    /// The allocation that holds a whole range, and the range's offset in it.
+    /// The allocation that contains a whole range, and the range's offset in it.
     pub(crate) fn range(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, u64), MemoryError> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let below = table.living.range(..=address).next_back().map(|(_, a)| a);

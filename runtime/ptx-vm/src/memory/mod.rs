@@ -1,5 +1,5 @@
-//! The memory spaces: device memory shared by all blocks ([`global`]), a block's shared memory ([`shared`]), and the
-//! map of the generic address space ([`window`]).
+//! The memory spaces: device memory, which all blocks share ([`global`]), the shared memory of a block ([`shared`]),
+//! and the map of the generic address space ([`window`]).
 
 pub(crate) mod global;
 pub(crate) mod shared;

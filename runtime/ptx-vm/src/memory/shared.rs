@@ -2,17 +2,17 @@
 
 use super::global::bit_range;
 
-/// Fresh shared memory holds this byte: as a float of any width it is a NaN.
+/// The byte that fills fresh shared memory. As a float of any width it is a NaN.
 pub(crate) const POISON: u8 = 0xff;
 
-/// One block's shared memory. Only the worker that runs the block's cluster touches it.
+/// The shared memory of one block. Only the worker that runs the block's cluster accesses it.
 pub(crate) struct SharedMemory {
     /// 16-byte words, so that every access the hardware would allow is aligned here too.
     words: Vec<u128>,
     size: u32,
-    /// One bit for every byte that was written; empty when reads are not checked.
+    /// One bit for every byte: whether it was written. Empty if reads are not checked.
     written: Vec<u64>,
-    /// Bytes that are not yet written, when reads are checked.
+    /// The number of unwritten bytes, if reads are checked.
     unwritten: u32,
 }
 
@@ -27,7 +27,7 @@ impl SharedMemory {
         }
     }
 
-    /// Makes it as new, for the next block.
+    /// Resets it for the next block.
     pub(crate) fn reset(&mut self) {
         self.words.fill(u128::from_ne_bytes([POISON; 16]));
         self.written.fill(0);
@@ -44,7 +44,7 @@ impl SharedMemory {
         self.words.as_mut_ptr().cast()
     }
 
-    /// Its bytes, to be written.
+    /// Its bytes, for writing.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the words are initialised and at least `size` bytes long; u8 has no alignment; the borrow is exclusive.
@@ -66,7 +66,7 @@ impl SharedMemory {
         }
     }
 
-    /// Bytes that a value was copied to that nothing had written.
+    /// Marks bytes as unwritten, because an undefined value was copied to them.
     pub(crate) fn mark_unwritten(&mut self, offset: u32, bytes: u32) {
         if self.is_checked() {
             for (word, mask) in bit_range(u64::from(offset), u64::from(bytes)) {

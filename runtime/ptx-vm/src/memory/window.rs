@@ -1,4 +1,4 @@
-//! Where each state space lies in the generic address space.
+//! The places of the state spaces in the generic address space.
 //!
 //! `.local`, `.param`, `.const` and `.global` addresses are their own generic addresses. A `.shared` address is a 32-bit
 //! offset; its generic address adds [`SHARED`]. A block's own shared memory starts at offset 0 of the shared window; the
@@ -15,5 +15,5 @@ pub(crate) const SHARED: u64 = 0x1_0000_0000;
 pub(crate) const SHARED_END: u64 = 0x2_0000_0000;
 /// First address of device memory.
 pub(crate) const GLOBAL: u64 = 0x7000_0000_0000;
-/// A cluster block's shared memory starts at its rank plus one, shifted by this.
+/// The shared memory of a cluster's block starts at its rank plus one, shifted left by this.
 pub(crate) const CLUSTER_SHIFT: u32 = 24;

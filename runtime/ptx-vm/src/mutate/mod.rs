@@ -1,8 +1,8 @@
-//! Mutation operators on PTX text: what a mistake in the synchronisation of a kernel looks like.
+//! Mutation operators on PTX text. Each makes one typical mistake in the synchronisation of a kernel.
 //!
-//! A test that runs a kernel's mutants shows what it would have caught. Every operator is applied at every site that it
-//! fits; a mutant is the kernel with one edit. This module only edits text: running the mutants and judging them is the
-//! caller's.
+//! A test that runs the mutants of a kernel shows which mistakes it would find. Every operator is applied at every
+//! fitting place; a mutant is the kernel with one edit. This module only edits text. The caller runs the mutants and
+//! judges them.
 //!
 //! ```
 //! let ptx = "bar.sync 0;\ncp.async.wait_group 1;\n";
@@ -33,13 +33,13 @@ pub enum Operator {
     LooserWait,
     /// A count is one off: threads of a barrier, arrivals of an mbarrier, expected bytes.
     Count,
-    /// The number of another barrier that the text uses.
+    /// A barrier has the number of another one that the text uses.
     BarrierId,
-    /// The wrong parity is waited for.
+    /// A wait is for the wrong parity.
     Phase,
-    /// The lanes of a mask, or the blocks of a multicast, are not all there.
+    /// A mask lacks some lanes, or a multicast some blocks.
     Mask,
-    /// An address or a descriptor is swizzled in another way.
+    /// An address or descriptor has another swizzle.
     Swizzle,
     /// A barrier, arrival, commit or fence comes one memory operation too early.
     Early,
@@ -54,23 +54,23 @@ pub enum Operator {
 pub struct Mutation {
     /// The kind.
     pub operator: Operator,
-    /// Line of the statement it is about, from 1.
+    /// Line of the edited statement, counted from 1.
     pub line: usize,
-    /// What is changed, in words.
+    /// The change, in words.
     pub description: String,
-    /// The bytes of the statement that it is about.
+    /// The place of the edited statement in the text, in bytes.
     bytes: Range<usize>,
     edits: Vec<(Range<usize>, String)>,
 }
 
 impl Mutation {
-    /// The statement that it is about, in the text that this mutation was made for.
+    /// The edited statement, in the text for which this mutation was made.
     #[must_use]
     pub fn statement<'t>(&self, ptx: &'t str) -> &'t str {
         ptx.get(self.bytes.clone()).unwrap_or_default()
     }
 
-    /// The mutant of the text that this mutation was made for.
+    /// The mutant of the text for which this mutation was made.
     #[must_use]
     pub fn apply(&self, ptx: &str) -> String {
         let mut mutant = String::with_capacity(ptx.len() + 64);
@@ -85,8 +85,8 @@ impl Mutation {
     }
 }
 
-/// All mutations of a PTX text, by site and then by operator. Each is made to be [applied](Mutation::apply) to this
-/// very text. Text that is no PTX has none, or ones that mean nothing.
+/// All mutations of a PTX text, ordered by place and then by operator. [Apply](Mutation::apply) them only to this text.
+/// A text that is not PTX has no mutations, or meaningless ones.
 pub fn mutations(ptx: &str) -> impl Iterator<Item = Mutation> {
     operators::all(&statement::statements(ptx)).into_iter()
 }

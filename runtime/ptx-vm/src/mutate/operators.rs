@@ -1,4 +1,4 @@
-//! The operators.
+//! The mutation operators.
 
 use super::statement::Statement;
 use super::{Mutation, Operator};
@@ -38,12 +38,12 @@ fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// Whether it is a barrier of some of a block's warps, or all of them.
+/// Whether it is a barrier of a block, for all of its warps or some of them.
 fn is_cta_barrier(s: &Statement<'_>) -> bool {
     (s.is("bar") || s.is("barrier")) && !s.is("bar.warp") && !s.is("barrier.cluster")
 }
 
-/// Number and thread count of a CTA barrier whose number is a constant.
+/// Number and thread count of a CTA barrier, if the number is a constant.
 fn numbered_barrier<'s>(s: &Statement<'s>) -> Option<(i64, &'s str)> {
     let (id, _) = s.operands.first().filter(|_| is_cta_barrier(s))?;
     Some((number(id)?, s.operands.get(1).map_or("", |(count, _)| *count)))
@@ -92,7 +92,7 @@ impl Site<'_, '_> {
         }
     }
 
-    /// The statement with one operand changed by an instruction, whether it is a register or a number.
+    /// Adds an instruction that changes one operand of the statement, a register or a number.
     fn change(&mut self, operator: Operator, what: &str, operand: usize, instruction: &str, by: i64) {
         let s = self.statement;
         let Some((text, bytes)) = s.operands.get(operand).cloned() else { return };
@@ -137,8 +137,8 @@ impl Site<'_, '_> {
         }
     }
 
-    /// A number that others use, of as many threads if there is one: where all of a barrier's sites are one, nobody would
-    /// notice an unused number.
+    /// The number of another barrier in the text, if possible with the same thread count. If all uses of a barrier had
+    /// the same unused number, nobody would notice.
     fn other_barrier(&mut self) {
         let Some((mine, threads)) = numbered_barrier(self.statement) else {
             self.change(Operator::BarrierId, "another barrier for", 0, "add.u32", 1);
@@ -160,7 +160,7 @@ impl Site<'_, '_> {
             self.change(Operator::Mask, "half the lanes for", 0, "and.b32", 0xffff);
         }
         if s.has("multicast::cluster") {
-            // The mask follows the mbarrier, a cache policy may follow the mask.
+            // The mask comes after the mbarrier; a cache policy may come after the mask.
             let mask = s.operands.len() - 1 - usize::from(s.has("cache_hint"));
             self.change(Operator::Mask, "one block fewer for", mask, "and.b16", 1);
         }
@@ -216,14 +216,15 @@ impl Site<'_, '_> {
     }
 }
 
-/// Whether moving something above it changes what is ordered.
+/// Whether a statement orders something else if it is moved above this one.
 fn touches_memory(s: &Statement<'_>) -> bool {
     let local = s.has("param") || s.has("local") || s.has("const");
     let access = ["ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "wgmma", "mbarrier", "fence", "membar"];
     access.iter().any(|op| s.is(op)) && !local
 }
 
-/// Moves a synchronising statement above the memory operation before it, if nothing it reads is made in between.
+/// Moves a synchronising statement above the memory operation before it, unless something that it reads is computed
+/// between them.
 fn early(statements: &[Statement<'_>], index: usize) -> Option<Mutation> {
     let s = &statements[index];
     let moves = (s.is("bar") || s.is("barrier") && !s.is("barrier.cluster.wait")) && !s.has("red")

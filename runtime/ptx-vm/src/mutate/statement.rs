@@ -1,30 +1,30 @@
-//! Just enough of PTX's grammar to edit it: where statements are, and of what opcode and operands they are.
+//! Just enough of PTX's grammar for edits: the statements of a text, with their opcodes and operands.
 
 use std::ops::Range;
 
-/// One statement, as far as operators look into it.
+/// One statement, as far as operators need it.
 #[derive(Clone, Debug)]
 pub(super) struct Statement<'a> {
-    /// Bytes of the text, with guard and semicolon.
+    /// Its place in the text in bytes, with guard and semicolon.
     pub(super) bytes: Range<usize>,
-    /// Line, from 1.
+    /// Its line, counted from 1.
     pub(super) line: usize,
     /// `@p` or `@!p`.
     pub(super) guard: Option<&'a str>,
-    /// As written, with its semicolon.
+    /// Its text, with the semicolon.
     pub(super) text: &'a str,
-    /// With all its modifiers.
+    /// Its opcode with all modifiers.
     pub(super) opcode: &'a str,
-    /// Where the opcode starts.
+    /// The place of the opcode.
     pub(super) opcode_start: usize,
-    /// Top-level operands with their places.
+    /// The top-level operands, with their places.
     pub(super) operands: Vec<(&'a str, Range<usize>)>,
-    /// A label or the start or end of a function lies between this statement and the one before.
+    /// Whether a label, or the start or end of a function, is between this statement and the one before.
     pub(super) starts_block: bool,
 }
 
 impl<'a> Statement<'a> {
-    /// The opcode's parts between dots.
+    /// The parts of the opcode between the dots.
     pub(super) fn parts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.opcode.split('.')
     }
@@ -43,14 +43,14 @@ impl<'a> Statement<'a> {
         ["bra", "brx", "ret", "exit", "call", "trap"].iter().any(|op| self.is(op))
     }
 
-    /// Names of registers and variables in a text of operands.
+    /// The names of registers and variables in the text of operands.
     pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
         text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '%' | '_' | '$' | '.')))
             .filter(|name| name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '%' | '_' | '$')))
     }
 }
 
-/// The statements of a text: what ends in a semicolon, without comments, labels, directives and braces.
+/// The statements of a text: everything that ends in a semicolon, except comments, labels, directives and braces.
 pub(super) fn statements(text: &str) -> Vec<Statement<'_>> {
     let mut found = Vec::new();
     let mut starts_block = true;
@@ -59,7 +59,7 @@ pub(super) fn statements(text: &str) -> Vec<Statement<'_>> {
         let Some(start) = next_statement(text, &mut at, &mut line, &mut starts_block) else { break };
         let Some(end) = text[start..].find(';').map(|end| start + end) else { break };
         let body = &text[start..end];
-        // A directive's semicolon, or the end of a brace that was never one.
+        // A directive, or text with a comment inside: neither is a statement.
         if body.starts_with('.') || body.contains(['\n', '/']) && body.contains("//") {
             at = if body.starts_with('.') { end + 1 } else { start + body.find('\n').map_or(body.len(), |n| n + 1) };
             line += text[start..at.min(text.len())].matches('\n').count();
@@ -110,7 +110,8 @@ fn label(text: &str) -> Option<usize> {
     (name > 0 && colon.starts_with(':') && !colon.starts_with("::")).then(|| text.len() - colon.len() + 1)
 }
 
-/// `.reg`, `.shared` and their like do; `.loc`, `.entry`, `.param` of a signature and `.maxntid` don't.
+/// True for `.reg`, `.shared` and similar directives; false for `.loc`, `.entry`, `.param` in a signature and
+/// `.maxntid`.
 fn directive_ends_in_semicolon(text: &str) -> bool {
     let line = text.lines().next().unwrap_or_default();
     line.split("//").next().unwrap_or_default().trim_end().ends_with(';')

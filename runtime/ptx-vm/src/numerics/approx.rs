@@ -1,12 +1,12 @@
 //! The approximate functions (PTX ISA 9.7.3.13 to 9.7.3.23, 9.7.4.10, 9.7.4.11).
 //!
-//! Each is evaluated in `f64` with an error below 2^-40 of the result and rounded once, so a result is at most
-//! [`ULP`] units from the true value: inside every bound the document states, but not the bits of the hardware's tables.
-//! Compare with a GPU by the document's bound ([`Function::hardware_bound`]), never by bits. Infinities, NaN, signed
-//! zeros, subnormals and `.ftz` are as the document's tables say.
+//! Each is evaluated in `f64` with an error below 2^-40 of the result and rounded once, so a result is at most [`ULP`]
+//! units from the true value. This is inside every bound of the document, but not equal to the bits of the hardware's
+//! tables. So compare with a GPU by the document's bound ([`Function::hardware_bound`]), never by bits. Infinities,
+//! NaN, signed zeros, subnormals and `.ftz` follow the document's tables.
 //!
-//! The functions are branch-free and use no library call, so lanes are vectorised and results are the same on every
-//! machine; only [`sin`] and [`cos`] of arguments beyond 2^19 call the standard library.
+//! The functions are branch-free and call no library, so lanes are vectorised, and results are the same on every
+//! machine. The exceptions are [`sin`] and [`cos`] of arguments beyond 2^19, which call the standard library.
 
 use super::convert::Half;
 use super::float::{NAN_F32, canonical_f32, flush_f32};
@@ -36,7 +36,7 @@ pub enum Function {
     Tanh,
 }
 
-/// What the document promises of the hardware's result.
+/// The document's bound on the error of the hardware's result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     /// Units in the last place.
@@ -60,8 +60,8 @@ impl Function {
         Function::Tanh,
     ];
 
-    /// The bound for the `.f32` form. For `lg2` it is absolute on arguments in (0.5, 2) (2^-22) and the relative one
-    /// elsewhere is the same number; for `sin` and `cos` it holds in [-π, π].
+    /// The bound for the `.f32` form. For `lg2` it is an absolute bound on arguments in (0.5, 2) (2^-22); elsewhere the
+    /// relative bound is the same number. For `sin` and `cos` it holds in [-π, π].
     pub fn hardware_bound(self) -> Bound {
         match self {
             Function::Ex2 => Bound::Relative(2f64.powi(-22)),
@@ -104,7 +104,8 @@ fn narrow<const FLUSH: bool>(x: f64) -> f32 {
     canonical_f32(x)
 }
 
-/// Adding and subtracting this rounds an `f64` below 2^51 to an integer, which is then in the sum's low bits.
+/// Adding and then subtracting this rounds an `f64` below 2^51 to an integer; the low bits of the sum hold this
+/// integer.
 const INTEGER_MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// `2^r − 1` for |r| <= 1/2: the Taylor series of `exp(r ln 2) − 1`, remainder below 2^-46.
@@ -133,7 +134,7 @@ fn exp2_minus_one(r: f64) -> f64 {
     sum * z
 }
 
-/// The integer nearest to `x`, as a number and as the power of two of it. |x| <= 1000.
+/// The integer nearest to `x`, as a number and as a power of two. |x| must be at most 1000.
 #[inline(always)]
 fn integer_part(x: f64) -> (f64, f64) {
     let shifted = x + INTEGER_MAGIC;
@@ -255,7 +256,7 @@ const fn taylor<const N: usize>(odd: usize) -> [f64; N] {
     coefficients
 }
 
-/// `sin.approx{.ftz}.f32`. Accurate for every argument, unlike the hardware's, which is only bounded in [-π, π].
+/// `sin.approx{.ftz}.f32`. It is accurate for every argument; the hardware's error is bounded only in [-π, π].
 #[inline(always)]
 pub fn sin<const FLUSH: bool>(x: f32) -> f32 {
     let y = wide::<FLUSH>(x);
@@ -305,17 +306,17 @@ pub fn tanh_half<T: Half>(bits: u16) -> u16 {
     T::narrow(to_odd_f32(tanh_wide(T::widen(bits).into())))
 }
 
-/// `rcp.approx.ftz.f64`: uses and gives the upper 32 bits only (PTX ISA 9.7.3.14).
+/// `rcp.approx.ftz.f64`: uses and returns only the upper 32 bits (PTX ISA 9.7.3.14).
 pub fn rcp_f64(x: f64) -> f64 {
     upper(1.0 / upper(x))
 }
 
-/// `rsqrt.approx.ftz.f64`: uses and gives the upper 32 bits only (PTX ISA 9.7.3.18).
+/// `rsqrt.approx.ftz.f64`: uses and returns only the upper 32 bits (PTX ISA 9.7.3.18).
 pub fn rsqrt_f64(x: f64) -> f64 {
     upper(1.0 / upper(x).sqrt())
 }
 
-/// The upper 32 bits, subnormals flushed, NaN canonical.
+/// The upper 32 bits, with subnormals flushed and NaN canonical.
 fn upper(x: f64) -> f64 {
     let bits = x.to_bits() & 0xffff_ffff_0000_0000;
     if x.is_nan() {

@@ -54,7 +54,7 @@ impl Comparison {
         Comparison::Nan,
     ];
 
-    /// The operator on any ordered type in which only a NaN is unequal to itself.
+    /// The operator for any ordered type in which only a NaN is unequal to itself.
     #[inline(always)]
     pub fn holds<T: PartialOrd + Copy>(self, a: T, b: T) -> bool {
         match self {
@@ -83,7 +83,7 @@ impl Comparison {
         self.holds(flush_f32(a), flush_f32(b))
     }
 
-    /// The operator over 32 lanes, as a mask with lane 0 in bit 0.
+    /// The operator on 32 lanes, as a mask with lane 0 in bit 0.
     #[inline(always)]
     pub fn mask<T: PartialOrd + Copy>(self, a: &[T; 32], b: &[T; 32]) -> u32 {
         // The match is outside the loop so that each loop is one compare and one move-mask.

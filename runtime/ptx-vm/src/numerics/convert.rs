@@ -1,6 +1,6 @@
 //! `cvt` (PTX ISA 9.7.9.21): every conversion between floating-point formats and integers.
 //!
-//! The general functions take formats as values and are exact by construction. The short ones after them
+//! The general functions take formats as values and are exact by construction. The short functions after them
 //! ([`f32_to_f16`], [`f16_to_f32`], …) are branch-free, so that a loop over 32 lanes becomes SIMD code; they are tested
 //! against the general ones. Conversions of packed pairs are in [`packed`](super::packed).
 
@@ -9,7 +9,7 @@ use super::format::{BF16, E4M3, E5M2, Exact, F16, F32, Format, Rounding, TF32, V
 /// `.sat` and `.satfinite`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Saturation {
-    /// Overflow as the rounding mode says.
+    /// Overflow is handled by the rounding mode.
     #[default]
     None,
     /// `.sat`: clamp to `[0, 1]`, NaN to +0.
@@ -21,7 +21,7 @@ pub enum Saturation {
 /// The modifiers of a conversion between floating-point formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FloatCast {
-    /// The rounding mode; without effect when the target holds every source value.
+    /// The rounding mode. It has no effect if the target can hold every source value.
     pub rounding: Rounding,
     /// `.ftz`: subnormal `.f32` inputs and results become zeros of their sign.
     pub flush: bool,
@@ -32,7 +32,7 @@ pub struct FloatCast {
 }
 
 impl FloatCast {
-    /// A conversion with only a rounding mode.
+    /// A conversion with a rounding mode only.
     pub const fn rounding(rounding: Rounding) -> Self {
         FloatCast { rounding, flush: false, saturation: Saturation::None, relu: false }
     }
@@ -43,7 +43,7 @@ impl FloatCast {
 pub struct Integer {
     /// Width: 8, 16, 32 or 64.
     pub bits: u32,
-    /// Two's complement.
+    /// Whether it is signed (two's complement).
     pub signed: bool,
 }
 
@@ -81,7 +81,7 @@ impl Integer {
     }
 }
 
-/// Float to float, one rounding. `.tf32` is taken and given as the 19 bits of [`TF32`].
+/// Float to float, rounded once. `.tf32` values are the 19 bits of [`TF32`].
 pub fn float_to_float(from: Format, to: Format, bits: u64, cast: FloatCast) -> u64 {
     let bits = if cast.flush && from == F32 { from.flushed(bits) } else { bits };
     let value = from.decode(bits);
@@ -100,7 +100,7 @@ pub fn float_to_float(from: Format, to: Format, bits: u64, cast: FloatCast) -> u
     finish(to, result, cast)
 }
 
-/// `.ftz`, `.sat` and `.relu` on a rounded result.
+/// Applies `.ftz`, `.sat` and `.relu` to a rounded result.
 fn finish(to: Format, result: u64, cast: FloatCast) -> u64 {
     let result = if cast.flush && to == F32 { to.flushed(result) } else { result };
     let negative = result & to.sign_bit() != 0;
@@ -114,8 +114,8 @@ fn finish(to: Format, result: u64, cast: FloatCast) -> u64 {
     result
 }
 
-/// Float to the nearest integral number of the same or another format (`cvt.rni.f32.f32` and the like): the sign of a
-/// zero result is the operand's.
+/// Float to the nearest integral number of the same or another format (`cvt.rni.f32.f32` and similar). A zero result
+/// has the sign of the operand.
 pub fn float_to_integral(from: Format, to: Format, bits: u64, cast: FloatCast) -> u64 {
     let flushed = if cast.flush && from == F32 { from.flushed(bits) } else { bits };
     let value = match from.decode(flushed) {
@@ -142,21 +142,21 @@ pub fn float_to_integer(from: Format, to: Integer, bits: u64, rounding: Rounding
     }
 }
 
-/// Integer to float, one rounding.
+/// Integer to float, rounded once.
 pub fn integer_to_float(from: Integer, to: Format, bits: u64, cast: FloatCast) -> u64 {
     let value = from.value(bits);
     finish(to, to.encode(Exact::integer(value < 0, value.unsigned_abs()), cast.rounding), cast)
 }
 
-/// Integer to integer: sign or zero extension by the source's type, then the low bits, or with `.sat` the nearest
-/// number of the target's range.
+/// Integer to integer: sign or zero extension by the source's type, then the low bits; with `.sat`, the nearest number
+/// in the target's range.
 pub fn integer_to_integer(from: Integer, to: Integer, bits: u64, saturate: bool) -> u64 {
     let value = from.value(bits);
     if saturate { to.clamped(value) } else { value as u64 & to.mask() }
 }
 
-/// A register-sized integer conversion result as PTX leaves it in a wider destination register: sign-extended for a
-/// signed type, zero-extended otherwise.
+/// The result of an integer conversion as PTX leaves it in a wider destination register: sign-extended for a signed
+/// type, otherwise zero-extended.
 pub fn extended(kind: Integer, bits: u64) -> u64 {
     kind.value(bits) as u64
 }
@@ -187,7 +187,7 @@ pub fn f32_to_f16(x: f32) -> u16 {
     (if magnitude > 0x7f80_0000 { 0x7fff } else { sign | bounded }) as u16
 }
 
-/// `.bf16` to `.f32`, exact; NaN keeps its bits, as the shift that the hardware does.
+/// `.bf16` to `.f32`, exact. NaN keeps its bits, as with the hardware's shift.
 #[inline(always)]
 pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
@@ -214,7 +214,7 @@ pub fn f32_to_tf32_with(x: f32, cast: FloatCast) -> u32 {
     (float_to_float(F32, TF32, x.to_bits().into(), cast) as u32) << 13
 }
 
-/// What a tensor core reads from a `.tf32` register: the low 13 bits are cut off.
+/// The value that a tensor core reads from a `.tf32` register: the low 13 bits are cut off.
 #[inline(always)]
 pub fn tf32_operand(register: u32) -> f32 {
     f32::from_bits(register & 0xffff_e000)
@@ -239,13 +239,13 @@ impl Fp8 {
     }
 }
 
-/// `.f32` to FP8 as `cvt.rn.satfinite{.relu}` does; NaN gives `0x7f`.
+/// `.f32` to FP8, as `cvt.rn.satfinite{.relu}`; NaN gives `0x7f`.
 pub fn f32_to_fp8(kind: Fp8, x: f32, relu: bool) -> u8 {
     let cast = FloatCast { saturation: Saturation::Finite, relu, ..FloatCast::default() };
     float_to_float(F32, kind.format(), x.to_bits().into(), cast) as u8
 }
 
-/// `.f16` to FP8 as `cvt.rn.satfinite{.relu}` does; NaN gives `0x7f`.
+/// `.f16` to FP8, as `cvt.rn.satfinite{.relu}`; NaN gives `0x7f`.
 pub fn f16_to_fp8(kind: Fp8, half: u16, relu: bool) -> u8 {
     let cast = FloatCast { saturation: Saturation::Finite, relu, ..FloatCast::default() };
     float_to_float(F16, kind.format(), half.into(), cast) as u8
@@ -301,7 +301,7 @@ pub fn f32_to_s32_rni(x: f32) -> i32 {
     round_ties_even(x) as i32
 }
 
-/// 16-bit formats that arithmetic instructions know, as a type so that loops over lanes are compiled for each.
+/// A 16-bit format of arithmetic instructions, as a type, so that loops over lanes are compiled for each.
 pub trait Half: Copy + Send + Sync + 'static {
     /// The format's description.
     const FORMAT: Format;

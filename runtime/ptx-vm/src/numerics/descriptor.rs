@@ -1,4 +1,4 @@
-//! The shared-memory matrix descriptors of `wgmma` (PTX ISA 9.7.15.5.1) and the tiles they describe.
+//! The shared-memory matrix descriptors of `wgmma` (PTX ISA 9.7.15.5.1), and the tiles that they describe.
 //!
 //! Bits: address / 16 in 0–13, leading byte offset / 16 in 16–29, stride byte offset / 16 in 32–45, base offset in
 //! 49–51, swizzle in 62–63 (0 none, 1 128 B, 2 64 B, 3 32 B).
@@ -27,7 +27,7 @@ pub enum Major {
 /// A decoded descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Descriptor {
-    /// Where the tile starts, a multiple of 16 below 2^18.
+    /// The start of the tile: a multiple of 16 below 2^18.
     pub address: u32,
     /// The leading dimension byte offset.
     pub leading: u32,
@@ -37,10 +37,10 @@ pub struct Descriptor {
     pub swizzle: Swizzle,
 }
 
-/// A descriptor or tile that `wgmma` does not take, or that this crate does not know.
+/// A descriptor or tile that `wgmma` does not accept, or that this crate does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptorError {
-    /// A base offset.
+    /// A base offset that is not 0.
     #[error(
         "the wgmma descriptor {descriptor:#018x} has base offset {base_offset}; only 0 is supported: start the tile at \
          a multiple of {atom} bytes (the swizzle's period)"
@@ -62,7 +62,7 @@ pub enum DescriptorError {
 }
 
 impl Descriptor {
-    /// Takes a descriptor apart. Unused bits are ignored, as the hardware does.
+    /// Decodes a descriptor. Unused bits are ignored, as by the hardware.
     ///
     /// # Errors
     /// If the base offset is not 0.
@@ -81,7 +81,7 @@ impl Descriptor {
         Ok(Descriptor { address: field(0), leading: field(16), stride: field(32), swizzle })
     }
 
-    /// The descriptor's bits; fields are cut to their width.
+    /// The descriptor's bits. Fields are truncated to their width.
     pub fn encode(self) -> u64 {
         let swizzle = match self.swizzle {
             Swizzle::None => 0,
@@ -94,7 +94,7 @@ impl Descriptor {
     }
 }
 
-/// The tile that a `wgmma` reads through a descriptor: `extent` rows of A or columns of B, by the instruction's `k`
+/// The tile that a `wgmma` reads through a descriptor: `extent` rows of A or columns of B, times the instruction's `k`
 /// (always 32 bytes of elements).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
@@ -119,7 +119,7 @@ impl Tile {
     /// A tile of `extent` rows or columns (a multiple of 8).
     ///
     /// # Errors
-    /// If the type is not 16 bits wide and the tile MN-major.
+    /// If the type is not 16 bits wide and the tile is MN-major.
     pub fn new(descriptor: Descriptor, operand: Operand, major: Major, extent: usize) -> Result<Self, DescriptorError> {
         if major == Major::Mn && operand.bits() != 16 {
             return Err(DescriptorError::MajorOfType { operand });
@@ -147,7 +147,7 @@ impl Tile {
         self.major
     }
 
-    /// All chunks of the tile, each once: what the instruction reads.
+    /// All chunks that the instruction reads, each once.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
         let per_chunk = 128 / self.operand.bits();
         // Rows in memory and chunks in each.

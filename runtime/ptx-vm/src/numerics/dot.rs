@@ -1,10 +1,10 @@
 //! Bit models of the tensor cores' dot products, per generation.
 //!
 //! The model (Xie et al., "MMA-Sim", arXiv 2511.10909, which reports equality with the hardware; not checked against
-//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them, cut
-//! toward zero at a fixed number of fractional bits, and added exactly; the sum is cut toward zero to `f32` (rounded to
-//! nearest even for `f16`). An operand's exponent is that of its format's normalised form; subnormals are not
-//! normalised, products neither, and a zero counts with exponent −126.
+//! hardware here): the accumulator and the exact products of a group are aligned to the largest exponent among them,
+//! truncated to a fixed number of fractional bits, and added exactly. The sum is truncated to `f32` (for `f16` it is
+//! rounded to nearest even). An operand's exponent is that of its format's normalised form. Subnormals and products are
+//! not normalised, and a zero has the exponent −126.
 //! - Ampere: 24 fractional bits, groups of 16 bytes of A (8 halves, 4 `.tf32`), one after the other.
 //! - Hopper `mma.sync` and `wgmma`: 25 bits, all of `k` in one group. `wgmma` of FP8: 13 bits, results cut to 13
 //!   mantissa bits.
@@ -27,7 +27,7 @@ pub enum Generation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     F32,
-    /// `f32` with its mantissa cut to 13 bits.
+    /// `f32` with its mantissa truncated to 13 bits.
     F32Short,
     F16,
 }
@@ -68,26 +68,26 @@ impl Unit {
     }
 }
 
-/// The exponent that a zero is aligned by.
+/// The exponent to which a zero is aligned.
 const ZERO_EXPONENT: i32 = -126;
 
-/// The most products an instruction adds up.
+/// The largest number of products that an instruction sums.
 pub const LONGEST: usize = 32;
 
-/// A row of A or a column of B, taken apart once for all the products it is in.
+/// A row of A or a column of B, decoded once for all products that use it.
 #[derive(Debug, Clone)]
 pub struct Vector {
     length: usize,
-    /// Signed integers: the number is `significand · 2^(exponent − fraction)`.
+    /// Signed integers; the value is `significand · 2^(exponent − fraction)`.
     significands: [i32; LONGEST],
     exponents: [i32; LONGEST],
     fraction: i32,
-    /// The elements again when one of them is infinite or NaN.
+    /// The elements themselves, if one of them is infinite or NaN.
     specials: Option<Box<[Value; LONGEST]>>,
 }
 
 impl Vector {
-    /// Takes elements apart; only the first [`LONGEST`] count. Types without a floating-point format count as zero.
+    /// Decodes elements. Only the first [`LONGEST`] count. Types without a floating-point format count as zero.
     pub fn new(operand: Operand, elements: &[u32]) -> Self {
         let format = operand.format().unwrap_or(F32);
         let cut = if operand == Operand::Tf32 { 13 } else { 0 };
@@ -135,7 +135,7 @@ fn aligned_exponent(number: Exact, format: Format) -> i32 {
     if number.is_zero() { ZERO_EXPONENT } else { number.exponent + format.mantissa_bits as i32 }
 }
 
-/// [`multiply_add`] of every row with every column: `sums` holds the accumulators and gets the results.
+/// [`multiply_add`] of every row with every column. `sums` holds the accumulators and gets the results.
 pub fn multiply_matrices(unit: &Unit, rows: &[Vector], columns: &[Vector], sums: &mut [[u32; 8]]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2")
@@ -165,7 +165,7 @@ fn multiply_matrices_portable(unit: &Unit, rows: &[Vector], columns: &[Vector], 
     }
 }
 
-/// `Σ a[i]·b[i] + c` as the unit computes it; `c` and the result are bits of the accumulator's type.
+/// `Σ a[i]·b[i] + c` as the unit computes it. `c` and the result are bits of the accumulator's type.
 #[inline(always)]
 pub fn multiply_add(unit: &Unit, a: &Vector, b: &Vector, c: u32) -> u32 {
     let length = a.length.min(b.length);
@@ -180,7 +180,7 @@ pub fn multiply_add(unit: &Unit, a: &Vector, b: &Vector, c: u32) -> u32 {
     sum
 }
 
-/// What the infinities and NaN among the summands make of the sum.
+/// The effect of infinities and NaN among the summands.
 #[derive(Debug, Clone, Copy, Default)]
 struct Specials {
     nan: bool,
@@ -241,7 +241,7 @@ fn add_group(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, c: u32) -
     let exponents = a.exponents[range.clone()].iter().zip(&b.exponents[range.clone()]);
     let greatest = exponents.clone().fold(addend_exponent, |greatest, (x, y)| greatest.max(x + y));
     let significands = a.significands[range.clone()].iter().zip(&b.significands[range]);
-    // Every type's products have fewer fractional bits than the unit.
+    // The products of every type have fewer fractional bits than the unit.
     let unit_shift = (unit.fraction_bits - a.fraction - b.fraction).max(0);
     let mut sum = 0i64;
     for ((x, y), (e, f)) in significands.zip(exponents) {
@@ -270,7 +270,7 @@ fn add_specials_of(a: &Vector, b: &Vector, range: Range<usize>, addend: Value) -
     specials
 }
 
-/// The sum when the accumulator is infinite or NaN, so the sum is too.
+/// The sum if the accumulator is infinite or NaN; the result then is, too.
 fn add_specials(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, addend: Value) -> u32 {
     let format = unit.accumulator_format();
     let specials = add_specials_of(a, b, range, addend);
@@ -280,7 +280,7 @@ fn add_specials(unit: &Unit, a: &Vector, b: &Vector, range: Range<usize>, addend
 /// `sum · 2^exponent` as the unit's output type.
 #[inline(always)]
 fn normalise(unit: &Unit, sum: i64, exponent: i32) -> u32 {
-    // The sum of zeros, and what is cut to zero, has no sign.
+    // A sum of zeros, and a sum that is truncated to zero, have no sign.
     if sum == 0 {
         return 0;
     }
@@ -305,7 +305,7 @@ fn normalise(unit: &Unit, sum: i64, exponent: i32) -> u32 {
     if bits == minus_zero { 0 } else { bits }
 }
 
-/// Cuts off, except that numbers beyond the format are infinite.
+/// Truncates; numbers beyond the format's range become infinite.
 fn toward_zero(format: Format, number: Exact) -> u32 {
     let bits = format.encode(number, Rounding::TowardZero);
     let largest = bits & (format.sign_bit() - 1) == format.largest();

@@ -1,17 +1,17 @@
 //! Correctly rounded sum, product, fused multiply-add, quotient and square root in every rounding mode.
 //!
 //! These work on [`Exact`] numbers of formats up to binary64 and keep a sticky bit far below the last place, so one
-//! [`Format::encode`] afterwards is a single rounding. They are the slow, obvious path: round-to-nearest `f32` and `f64`
-//! use the processor instead (see `float`), and are tested against these.
+//! [`Format::encode`] afterwards is a single rounding. They are slow but obvious. Round-to-nearest `f32` and `f64` use
+//! the processor instead (see `float`), and are tested against these.
 
 use super::format::{Exact, Format, Rounding, Value};
 
-/// Where the leading one of an operand is put before an addition. The widest operand is a 106-bit product, so at least
-/// 20 zero bits lie below: when cancellation is large (exponents differ by at most one) no bit is lost, and when bits
-/// are lost the sticky bit is more than 60 places below the result's last place.
+/// The position of an operand's leading one before an addition. The widest operand is a 106-bit product, so at least 20
+/// zero bits are below it. If cancellation is large (exponents differ by at most one), no bit is lost. If bits are
+/// lost, the sticky bit is more than 60 places below the result's last place.
 const NORMAL_POSITION: u32 = 125;
 
-/// The sum of two numbers; a sum that is exactly zero has the sign IEEE 754 §6.3 gives it in this rounding mode.
+/// The sum of two numbers. A sum that is exactly zero has the sign that IEEE 754 §6.3 demands for the rounding mode.
 pub fn add_exact(a: Exact, b: Exact, rounding: Rounding) -> Exact {
     if a.is_zero() && b.is_zero() {
         let negative = if a.negative == b.negative { a.negative } else { rounding == Rounding::Down };
@@ -113,7 +113,7 @@ fn divide_exact(a: Exact, b: Exact) -> Exact {
     }
 }
 
-/// The square root in a format, rounded once; that of −0 is −0, of any other negative number NaN.
+/// The square root in a format, rounded once. The root of −0 is −0; that of any other negative number is NaN.
 pub fn sqrt(format: Format, a: u64, rounding: Rounding) -> u64 {
     let value = match format.decode(a) {
         Value::Finite(x) if x.is_zero() => Value::Finite(x),

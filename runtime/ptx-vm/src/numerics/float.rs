@@ -1,11 +1,11 @@
 //! `.f32` and `.f64` arithmetic (PTX ISA 9.7.3).
 //!
-//! Round-to-nearest forms are native operations and branch-free, for loops over 32 lanes; the directed modes go
-//! through [`exact`]. A NaN result of an `.f32` instruction is `0x7fffffff`, which is what sm_80 and sm_90
-//! give (the document leaves it open). `.f64` NaN payloads are the processor's.
+//! Round-to-nearest forms are native operations and branch-free, for loops over 32 lanes; the directed modes go through
+//! [`exact`]. A NaN result of an `.f32` instruction is `0x7fffffff`, as on sm_80 and sm_90 (the document leaves it
+//! open). `.f64` NaN payloads are those of the processor.
 //!
-//! Const parameter `FLUSH` is `.ftz`: subnormal inputs and results become zeros of their sign. Whether a result is
-//! subnormal is asked after rounding. `SATURATE` is `.sat`: clamp to `[0, 1]`, NaN to +0.
+//! The const parameter `FLUSH` is `.ftz`: subnormal inputs and results become zeros of the same sign. Whether a result
+//! is subnormal is decided after rounding. `SATURATE` is `.sat`: clamp to `[0, 1]`, NaN to +0.
 
 use super::exact;
 use super::format::{F32, F64, Format, Rounding};
@@ -13,7 +13,7 @@ use super::format::{F32, F64, Format, Rounding};
 /// The NaN that `.f32` instructions generate.
 pub const NAN_F32: f32 = f32::from_bits(0x7fff_ffff);
 
-/// Replaces a subnormal by a zero of its sign.
+/// Replaces a subnormal by a zero of the same sign.
 #[inline(always)]
 pub fn flush_f32(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -23,7 +23,7 @@ pub fn flush_f32(x: f32) -> f32 {
 /// Replaces any NaN by the one that PTX instructions generate.
 #[inline(always)]
 pub fn canonical_f32(x: f32) -> f32 {
-    // On integers: the optimiser may take a floating-point selection between two NaN for no selection at all.
+    // On integers, because the optimiser may remove a floating-point selection between two NaN.
     let bits = x.to_bits();
     f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fff_ffff } else { bits })
 }
@@ -47,7 +47,7 @@ fn output<const FLUSH: bool, const SATURATE: bool>(x: f32) -> f32 {
     if SATURATE { saturate_f32(x) } else { canonical_f32(x) }
 }
 
-/// `add.rn{.ftz}{.sat}.f32`; a subtraction is an addition of `-b`.
+/// `add.rn{.ftz}{.sat}.f32`. A subtraction is an addition of `-b`.
 #[inline(always)]
 pub fn add_f32<const FLUSH: bool, const SATURATE: bool>(a: f32, b: f32) -> f32 {
     output::<FLUSH, SATURATE>(input::<FLUSH>(a) + input::<FLUSH>(b))
@@ -65,7 +65,7 @@ pub fn mul_f32<const FLUSH: bool, const SATURATE: bool>(a: f32, b: f32) -> f32 {
     output::<FLUSH, SATURATE>(input::<FLUSH>(a) * input::<FLUSH>(b))
 }
 
-/// `fma.rn{.ftz}{.sat}.f32`. Fast only inside a function compiled for a processor with FMA instructions.
+/// `fma.rn{.ftz}{.sat}.f32`. It is fast only inside a function that is compiled for a processor with FMA instructions.
 #[inline(always)]
 pub fn fma_f32<const FLUSH: bool, const SATURATE: bool>(a: f32, b: f32, c: f32) -> f32 {
     output::<FLUSH, SATURATE>(input::<FLUSH>(a).mul_add(input::<FLUSH>(b), input::<FLUSH>(c)))
@@ -83,7 +83,7 @@ pub fn sqrt_f32<const FLUSH: bool>(a: f32) -> f32 {
     output::<FLUSH, false>(input::<FLUSH>(a).sqrt())
 }
 
-/// The modifiers of an `.f32` instruction, where they are not known at compile time.
+/// The modifiers of an `.f32` instruction, if they are not known at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FloatMode {
     /// `.rn`, `.rz`, `.rm` or `.rp`.
@@ -109,7 +109,7 @@ impl FloatMode {
 
     /// `sub{.rnd}{.ftz}{.sat}.f32`.
     pub fn sub(self, a: f32, b: f32) -> f32 {
-        // NaN stays NaN under negation, so the sign change is exact for every operand.
+        // NaN stays NaN under negation, so the change of sign is exact for every operand.
         self.add(a, -b)
     }
 
@@ -139,7 +139,7 @@ impl FloatMode {
     }
 }
 
-/// `.f64` arithmetic in a given rounding mode; native for `.rn`.
+/// `.f64` arithmetic in a given rounding mode; `.rn` is native.
 pub mod double {
     use super::{F64, Rounding, exact};
 
@@ -202,18 +202,18 @@ pub mod double {
 pub struct MinMax {
     /// `.ftz`.
     pub flush: bool,
-    /// `.NaN`: NaN if either input is NaN; otherwise a NaN input is ignored.
+    /// `.NaN`: the result is NaN if either input is. Without it, a NaN input is ignored.
     pub nan: bool,
-    /// `.xorsign.abs`: compare and return magnitudes, with the exclusive or of the signs.
+    /// `.xorsign.abs`: compares and returns magnitudes; the sign is the exclusive or of the signs.
     pub xorsign_abs: bool,
 }
 
-/// The smaller bit pattern's number in a format, with −0 < +0.
+/// The smaller of two numbers of a format, given and returned as bits; −0 is below +0.
 pub fn min_bits(format: Format, a: u64, b: u64, mode: MinMax) -> u64 {
     extremum(format, a, b, mode, false)
 }
 
-/// The larger bit pattern's number in a format, with −0 < +0.
+/// The larger of two numbers of a format, given and returned as bits; −0 is below +0.
 pub fn max_bits(format: Format, a: u64, b: u64, mode: MinMax) -> u64 {
     extremum(format, a, b, mode, true)
 }
@@ -233,7 +233,7 @@ fn extremum(format: Format, a: u64, b: u64, mode: MinMax, greater: bool) -> u64 
         (true, false) | (false, true) if mode.nan => return format.canonical_nan(),
         (true, false) => b,
         (false, true) => a,
-        // Sign and magnitude as an integer that orders as the numbers do.
+        // Sign and magnitude as an integer with the same order as the numbers.
         (false, false) => {
             let order = |x: u64| {
                 let m = (x & magnitude) as i64;
@@ -249,7 +249,7 @@ fn extremum(format: Format, a: u64, b: u64, mode: MinMax, greater: bool) -> u64 
 #[inline(always)]
 pub fn min_f32<const FLUSH: bool>(a: f32, b: f32) -> f32 {
     let (a, b) = (input::<FLUSH>(a), input::<FLUSH>(b));
-    // Equal numbers are the same or two zeros: the sign bit decides.
+    // Equal numbers are identical, or two zeros: the sign bit decides.
     let equal = f32::from_bits(a.to_bits() | b.to_bits());
     let ordered = if a < b { a } else { b };
     let chosen = if a == b { equal } else { ordered };

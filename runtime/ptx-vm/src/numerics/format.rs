@@ -1,10 +1,10 @@
-//! Binary floating-point formats and the one correct way to round into them.
+//! Binary floating-point formats, and correct rounding to them.
 //!
 //! Everything here is exact integer arithmetic: an [`Exact`] number is `±mantissa · 2^exponent`, and [`Format::encode`]
-//! rounds it once. The fast paths of the other modules are tested against these functions. Nothing here knows a PTX
-//! instruction.
+//! rounds it once. The fast paths of the other modules are tested against these functions. Nothing here knows PTX
+//! instructions.
 
-/// How a result that does not fit is rounded (PTX ISA 9.7.3: `.rn`, `.rz`, `.rm`, `.rp`; 9.7.9.21: `.rna`).
+/// How an inexact result is rounded (PTX ISA 9.7.3: `.rn`, `.rz`, `.rm`, `.rp`; 9.7.9.21: `.rna`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Rounding {
     /// `.rn`: to nearest, ties to even.
@@ -25,7 +25,7 @@ impl Rounding {
     pub const ALL: [Rounding; 5] =
         [Rounding::NearestEven, Rounding::NearestAway, Rounding::TowardZero, Rounding::Down, Rounding::Up];
 
-    /// Whether the magnitude goes up by one unit, given its parity and what is cut off.
+    /// Whether the magnitude is increased by one unit, given its parity and the bits that are cut off.
     #[inline(always)]
     fn increments(self, negative: bool, odd: bool, half: bool, below_half: bool) -> bool {
         match self {
@@ -37,7 +37,7 @@ impl Rounding {
         }
     }
 
-    /// Whether an overflow gives infinity (else the largest finite number).
+    /// Whether an overflow gives infinity; otherwise it gives the largest finite number.
     #[inline(always)]
     fn overflows_to_infinity(self, negative: bool) -> bool {
         match self {
@@ -84,26 +84,26 @@ pub const E4M3: Format = Format { exponent_bits: 4, mantissa_bits: 3, specials: 
 /// FP8 with 5 exponent bits: largest 57344, infinities.
 pub const E5M2: Format = Format::ieee(5, 2);
 
-/// What a bit pattern means.
+/// The meaning of a bit pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// A finite number, zero included.
     Finite(Exact),
-    /// An infinity; `true` is negative.
+    /// An infinity; `true` means negative.
     Infinite(bool),
     /// Not a number.
     Nan,
 }
 
-/// `±mantissa · 2^exponent`, exactly, or with a *sticky* lowest bit: a producer that has to drop bits below the lowest
-/// one sets it, and leaves so many bits above it that rounding into the target format sees the same number.
+/// `±mantissa · 2^exponent`, exactly, or with a *sticky* lowest bit. A function that must drop bits below the lowest
+/// one sets it, and keeps so many bits above it that rounding to the target format gives the same result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exact {
-    /// The sign; zero has one too.
+    /// The sign. Zero has one, too.
     pub negative: bool,
-    /// The magnitude's integer.
+    /// The mantissa, an integer.
     pub mantissa: u128,
-    /// The magnitude's power of two.
+    /// The exponent of the power of two.
     pub exponent: i32,
 }
 
@@ -128,7 +128,7 @@ impl Exact {
         self.exponent + 127 - self.mantissa.leading_zeros() as i32
     }
 
-    /// Moves the leading one to bit `position` (at most 126), keeping what falls off as a sticky bit.
+    /// Moves the leading one to bit `position` (at most 126). Bits that are shifted out become a sticky bit.
     pub(super) fn normalised(self, position: u32) -> Self {
         if self.mantissa == 0 {
             return self;
@@ -148,7 +148,7 @@ impl Exact {
         }
     }
 
-    /// The magnitude as an integer number of `2^unit`, rounded. Saturates at `u128::MAX` when it does not fit.
+    /// The magnitude as a rounded multiple of `2^unit`. It saturates at `u128::MAX`.
     pub(super) fn rounded_to_unit(self, unit: i32, rounding: Rounding) -> u128 {
         let shift = unit - self.exponent;
         if self.mantissa == 0 {
@@ -185,7 +185,7 @@ impl Format {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// The exponent of the least normal number, which subnormals share.
+    /// The exponent of the smallest normal number, which subnormals share.
     pub const fn minimum_exponent(self) -> i32 {
         1 - self.bias()
     }
@@ -199,7 +199,7 @@ impl Format {
         1 << (self.bits() - 1)
     }
 
-    /// The pattern of +∞; `None` for a format without it.
+    /// The pattern of +∞; `None` if the format has none.
     pub const fn infinity(self) -> Option<u64> {
         match self.specials {
             Specials::Ieee => Some(self.top_exponent() << self.mantissa_bits),
@@ -221,7 +221,7 @@ impl Format {
         self.sign_bit() - 1
     }
 
-    /// What a bit pattern means; bits above the format's width are ignored.
+    /// The meaning of a bit pattern. Bits above the format's width are ignored.
     pub const fn decode(self, bits: u64) -> Value {
         let negative = bits & self.sign_bit() != 0;
         let fraction = bits & ((1 << self.mantissa_bits) - 1);
@@ -241,8 +241,8 @@ impl Format {
         Value::Finite(Exact { negative, mantissa: mantissa as u128, exponent })
     }
 
-    /// Rounds a number into the format once. An overflow gives infinity or the largest finite number as the rounding
-    /// mode says; a format without infinity gives its NaN in place of infinity.
+    /// Rounds a number to the format, once. The rounding mode decides whether an overflow gives infinity or the largest
+    /// finite number. A format without infinity gives its NaN instead of infinity.
     pub fn encode(self, number: Exact, rounding: Rounding) -> u64 {
         let sign = if number.negative { self.sign_bit() } else { 0 };
         if number.is_zero() {
@@ -250,7 +250,7 @@ impl Format {
         }
         let exponent = number.leading().max(self.minimum_exponent());
         let rounded = number.rounded_to_unit(exponent - self.mantissa_bits as i32, rounding);
-        // A carry out of the mantissa moves into the exponent field by itself; so does a subnormal that becomes normal.
+        // A carry out of the mantissa correctly increases the exponent field; so does a subnormal that becomes normal.
         let field = (exponent - self.minimum_exponent()) as u128;
         let magnitude = (field << self.mantissa_bits) + rounded;
         if magnitude > u128::from(self.largest()) {
@@ -267,8 +267,8 @@ impl Format {
         }
     }
 
-    /// [`encode`](Self::encode) of any value: infinities stay (or become NaN where the format has none), NaN becomes
-    /// the canonical one.
+    /// [`encode`](Self::encode) for any value. Infinities stay (or become NaN if the format has none); NaN becomes the
+    /// canonical NaN.
     pub fn encode_value(self, value: Value, rounding: Rounding) -> u64 {
         match value {
             Value::Finite(number) => self.encode(number, rounding),
@@ -280,14 +280,14 @@ impl Format {
         }
     }
 
-    /// Whether a pattern is a subnormal number (zero is not one).
+    /// Whether a pattern is a subnormal number (zero is not).
     #[inline(always)]
     pub const fn is_subnormal(self, bits: u64) -> bool {
         let magnitude = bits & (self.sign_bit() - 1);
         magnitude != 0 && magnitude >> self.mantissa_bits == 0
     }
 
-    /// Replaces a subnormal by a zero of its sign (`.ftz`).
+    /// Replaces a subnormal by a zero of the same sign (`.ftz`).
     #[inline(always)]
     pub const fn flushed(self, bits: u64) -> u64 {
         if self.is_subnormal(bits) { bits & self.sign_bit() } else { bits }

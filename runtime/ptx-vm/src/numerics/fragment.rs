@@ -1,5 +1,5 @@
-//! Which lane and register holds which matrix element (PTX ISA 9.7.14.5 for `mma.sync`, `ldmatrix`, `stmatrix`,
-//! `movmatrix`; 9.7.15.5 for `wgmma`).
+//! Fragment layouts: which lane and register holds which matrix element (PTX ISA 9.7.14.5 for `mma.sync`, `ldmatrix`,
+//! `stmatrix`, `movmatrix`; 9.7.15.5 for `wgmma`).
 //!
 //! All dense `mma.sync` shapes follow one rule. With `group = lane / 4`, `thread = lane % 4` and `w` elements in a
 //! register (4 for bytes, 2 for halves, 1 for `.tf32` and `.f64`), part `p` of register `r` is
@@ -9,7 +9,7 @@
 //! - C and D: row `group + 8·(r div 2)`, column `2·thread + r mod 2`; with `.f16` accumulators two columns of a row
 //!   share a register.
 
-/// The lanes of a warp.
+/// The number of lanes of a warp.
 pub const LANES: usize = 32;
 
 /// One register of every lane.
@@ -51,22 +51,23 @@ pub const fn c_half_element(lane: usize, register: usize, part: usize) -> Elemen
 }
 
 /// The accumulator element of `wgmma` in register `register` of a lane of warp `warp` (0 to 3) of the warpgroup, for
-/// 32-bit accumulators: the m16n8 fragment for each 8 columns.
+/// 32-bit accumulators. Every 8 columns are an m16n8 fragment.
 #[inline(always)]
 pub const fn wgmma_element(warp: usize, lane: usize, register: usize) -> Element {
     let fragment = c_element(lane, register % 4);
     Element { row: 16 * warp + fragment.row, column: 8 * (register / 4) + fragment.column }
 }
 
-/// The four 8×8 tiles that `ldmatrix`, `stmatrix` and `movmatrix` move hold 16-bit elements: row `lane / 4`, columns
-/// `2·(lane mod 4)` and the next, low half first; with `.trans` row and column change places.
+/// The element of an 8×8 tile of `ldmatrix`, `stmatrix` or `movmatrix` that a lane holds in half `part`. The elements
+/// have 16 bits: row `lane / 4`, columns `2·(lane mod 4)` and the next one, low half first. With `.trans`, row and
+/// column are exchanged.
 #[inline(always)]
 pub const fn tile_element(lane: usize, part: usize, transposed: bool) -> Element {
     let (row, column) = (lane / 4, 2 * (lane % 4) + part);
     if transposed { Element { row: column, column: row } } else { Element { row, column } }
 }
 
-/// The lane whose address operand names row `row` of tile `tile` in `ldmatrix` and `stmatrix`.
+/// The lane whose address operand gives row `row` of tile `tile` in `ldmatrix` and `stmatrix`.
 #[inline(always)]
 pub const fn tile_address_lane(tile: usize, row: usize) -> usize {
     8 * tile + row
@@ -153,7 +154,7 @@ mod tests {
         covers(64, 40, (0..64 * 40).map(|i| wgmma_element(i % 4, i / 4 % 32, i / 128)));
     }
 
-    /// Places written in the document's formulas, for the shapes the generator uses.
+    /// Places by the document's formulas, for the shapes that the generator uses.
     #[test]
     fn places_from_the_document() {
         // m16n8k16 .f16, lane 13 (group 3, thread 1): a2 is row groupID + 8, column 2; a5 is row groupID, column 11.

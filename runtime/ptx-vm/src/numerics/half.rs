@@ -1,6 +1,6 @@
-//! `.f16` and `.bf16` arithmetic (PTX ISA 9.7.4), each result rounded once, to nearest even.
+//! `.f16` and `.bf16` arithmetic (PTX ISA 9.7.4). Each result is rounded once, to nearest even.
 //!
-//! Scalar functions take and give 16-bit patterns; [`packed`](super::packed) applies them to pairs. A NaN result is
+//! Scalar functions take and return 16-bit patterns; [`packed`](super::packed) applies them to pairs. A NaN result is
 //! `0x7fff`.
 
 use super::convert::Half;
@@ -9,11 +9,11 @@ use super::float::{MinMax, max_bits, min_bits};
 /// The modifiers of half-precision arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HalfMode {
-    /// `.ftz` (`.f16` only): subnormal inputs and results become zeros of their sign.
+    /// `.ftz` (`.f16` only): subnormal inputs and results become zeros of the same sign.
     pub flush: bool,
     /// `.sat`: clamp to `[0, 1]`, NaN to +0.
     pub saturate: bool,
-    /// `.relu` (`fma` only): negative results become +0, NaN stays.
+    /// `.relu` (`fma` only): negative results become +0; NaN stays NaN.
     pub relu: bool,
 }
 
@@ -38,7 +38,7 @@ impl HalfMode {
 }
 
 impl super::format::Format {
-    /// The pattern of +∞ of an IEEE format, above which patterns are NaN.
+    /// The pattern of +∞ of an IEEE format; larger patterns are NaN.
     #[inline(always)]
     const fn top(self) -> u64 {
         match self.infinity() {
@@ -48,8 +48,8 @@ impl super::format::Format {
     }
 }
 
-/// Rounds an `f64` to an odd `f32`: inexact results get a last bit of one, so that a second rounding to at most 22 bits
-/// gives what a single rounding would (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
+/// Rounds an `f64` to an odd `f32`: the last bit of an inexact result is set, so that a second rounding, to at most 22
+/// bits, gives the same as a single rounding (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums").
 #[inline(always)]
 pub(super) fn to_odd_f32(x: f64) -> f32 {
     let nearest = x as f32;
@@ -114,13 +114,13 @@ pub fn max<T: Half>(a: u16, b: u16, mode: MinMax) -> u16 {
     max_bits(T::FORMAT, a.into(), b.into(), mode) as u16
 }
 
-/// `neg{.ftz}`: flips the sign bit, of a NaN too.
+/// `neg{.ftz}`: flips the sign bit, also of a NaN.
 #[inline(always)]
 pub fn neg<T: Half>(a: u16, flush: bool) -> u16 {
     (if flush { T::FORMAT.flushed(a.into()) as u16 } else { a }) ^ 0x8000
 }
 
-/// `abs{.ftz}`: clears the sign bit, of a NaN too.
+/// `abs{.ftz}`: clears the sign bit, also of a NaN.
 #[inline(always)]
 pub fn abs<T: Half>(a: u16, flush: bool) -> u16 {
     (if flush { T::FORMAT.flushed(a.into()) as u16 } else { a }) & 0x7fff

@@ -1,9 +1,9 @@
-//! Integer, logic and byte instructions that are more than one Rust operator (PTX ISA 9.7.1, 9.7.2, 9.7.8, 9.7.9.7).
+//! Integer, logic and byte instructions that are not a single Rust operator (PTX ISA 9.7.1, 9.7.2, 9.7.8, 9.7.9.7).
 
 /// The selection modes of `prmt` (PTX ISA 9.7.9.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Permute {
-    /// Four selector nibbles; bit 3 of one replicates the byte's sign.
+    /// Four selector nibbles; bit 3 of a nibble replicates the sign of its byte.
     Index,
     /// `.f4e`: four bytes forward from the selected one.
     Forward4,
@@ -104,7 +104,7 @@ fn extract(a: u64, position: u32, length: u32, signed: bool, width: u32) -> u64 
     (field & mask) | if negative { !mask } else { 0 }
 }
 
-/// `bfi.b32`: the low `length` bits of `a` into `b` at `position`.
+/// `bfi.b32`: inserts the low `length` bits of `a` into `b` at `position`.
 #[inline(always)]
 pub fn bfi32(a: u32, b: u32, position: u32, length: u32) -> u32 {
     let (position, length) = (position & 0xff, length & 0xff);
@@ -120,7 +120,7 @@ pub fn bfi64(a: u64, b: u64, position: u32, length: u32) -> u64 {
     (b & !mask) | (a.checked_shl(position).unwrap_or(0) & mask)
 }
 
-/// `bfind{.shiftamt}.{u32,s32}`: the position of the most significant bit that differs from the sign, or all ones.
+/// `bfind{.shiftamt}.{u32,s32}`: the position of the highest bit that differs from the sign, or all ones.
 #[inline(always)]
 pub fn bfind32(a: u32, signed: bool, shift_amount: bool) -> u32 {
     let a = if signed && (a as i32) < 0 { !a } else { a };
@@ -140,7 +140,7 @@ pub fn bfind64(a: u64, signed: bool, shift_amount: bool) -> u32 {
     if shift_amount { a.leading_zeros() } else { 63 - a.leading_zeros() }
 }
 
-/// `bmsk{.clamp,.wrap}.b32`: `width` ones from bit `position`.
+/// `bmsk{.clamp,.wrap}.b32`: `width` ones, starting at bit `position`.
 #[inline(always)]
 pub fn bmsk(position: u32, width: u32, clamp: bool) -> u32 {
     let overflow = clamp && (position >= 32 || width >= 32);
@@ -304,13 +304,13 @@ fn byte(x: u32, index: u32, signed: bool) -> i32 {
     if signed { i32::from(byte as i8) } else { i32::from(byte) }
 }
 
-/// `dp4a`: four byte products added to `c`, modulo 2^32.
+/// `dp4a`: adds four products of bytes to `c`, modulo 2^32.
 #[inline(always)]
 pub fn dp4a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32) -> u32 {
     (0..4).fold(c, |sum, i| sum.wrapping_add((byte(a, i, a_signed) * byte(b, i, b_signed)) as u32))
 }
 
-/// `dp2a.{lo,hi}`: two products of 16-bit halves of `a` with the low or high two bytes of `b`, added to `c`.
+/// `dp2a.{lo,hi}`: adds to `c` two products of the 16-bit halves of `a` with the low or high two bytes of `b`.
 #[inline(always)]
 pub fn dp2a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32, high: bool) -> u32 {
     (0..2).fold(c, |sum, i| {
@@ -321,49 +321,49 @@ pub fn dp2a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32, high: bool) 
     })
 }
 
-/// `div.u32`; by zero all ones, as the code that the compiler emits for sm_80 gives (PTX leaves it open).
+/// `div.u32`. Division by zero gives all ones, as does the code that the compiler emits for sm_80 (PTX leaves it open).
 #[inline(always)]
 pub fn div_u32(a: u32, b: u32) -> u32 {
     a.checked_div(b).unwrap_or(u32::MAX)
 }
 
-/// `div.s32`; by zero all ones, and `MIN / −1 = MIN`.
+/// `div.s32`. Division by zero gives all ones, and `MIN / −1 = MIN`.
 #[inline(always)]
 pub fn div_s32(a: i32, b: i32) -> i32 {
     if b == 0 { -1 } else { a.wrapping_div(b) }
 }
 
-/// `rem.u32`; by zero `a`.
+/// `rem.u32`. The remainder of a division by zero is `a`.
 #[inline(always)]
 pub fn rem_u32(a: u32, b: u32) -> u32 {
     a.checked_rem(b).unwrap_or(a)
 }
 
-/// `rem.s32`; by zero `a`.
+/// `rem.s32`. The remainder of a division by zero is `a`.
 #[inline(always)]
 pub fn rem_s32(a: i32, b: i32) -> i32 {
     if b == 0 { a } else { a.wrapping_rem(b) }
 }
 
-/// `div.u64`; by zero all ones.
+/// `div.u64`. Division by zero gives all ones.
 #[inline(always)]
 pub fn div_u64(a: u64, b: u64) -> u64 {
     a.checked_div(b).unwrap_or(u64::MAX)
 }
 
-/// `div.s64`; by zero all ones, and `MIN / −1 = MIN`.
+/// `div.s64`. Division by zero gives all ones, and `MIN / −1 = MIN`.
 #[inline(always)]
 pub fn div_s64(a: i64, b: i64) -> i64 {
     if b == 0 { -1 } else { a.wrapping_div(b) }
 }
 
-/// `rem.u64`; by zero `a`.
+/// `rem.u64`. The remainder of a division by zero is `a`.
 #[inline(always)]
 pub fn rem_u64(a: u64, b: u64) -> u64 {
     a.checked_rem(b).unwrap_or(a)
 }
 
-/// `rem.s64`; by zero `a`.
+/// `rem.s64`. The remainder of a division by zero is `a`.
 #[inline(always)]
 pub fn rem_s64(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { a.wrapping_rem(b) }

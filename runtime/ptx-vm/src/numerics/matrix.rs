@@ -1,18 +1,18 @@
-//! The fast products: chains of `f32` fused multiply-adds over small matrices, compiled for the processor at hand.
+//! Fast matrix products: chains of `f32` fused multiply-adds over small matrices, compiled for the host's processor.
 //!
-//! The order of every chain is fixed (rising `k`, starting at the accumulator), so results are the same with and without
-//! SIMD. The portable code is the definition; `x86` holds the m16n8k16 product of halves in AVX2, the one that a GEMM
-//! spends its time in.
+//! The order of every chain is fixed (increasing `k`, beginning with the accumulator), so results are the same with and
+//! without SIMD. The portable code is the definition. `x86` has the m16n8k16 product of halves in AVX2, where a GEMM
+//! spends most of its time.
 
 use super::convert::{Bf16Type, F16Type, Half};
 use super::float::canonical_f32;
 use super::fragment::{Lanes, c_element};
 
-/// Sixteen rows of A as numbers; a row's elements beyond the product's `k` are not looked at.
+/// Sixteen rows of A as numbers. Elements of a row beyond the product's `k` are ignored.
 pub(super) type Left = [[f32; 32]; 16];
 
-/// Adds products to the fragments of `f32` accumulators: block `j` of `k` rows of `right` holds eight columns of B, and
-/// registers `4j` to `4j + 3` their accumulators. `k` is at most 32; an incomplete last block is left out.
+/// Adds products to the fragments of `f32` accumulators. Block `j` of `k` rows of `right` holds eight columns of B, and
+/// registers `4j` to `4j + 3` are their accumulators. `k` is at most 32. An incomplete last block is ignored.
 #[inline]
 pub(super) fn multiply_blocks(left: &Left, right: &[[f32; 8]], k: usize, registers: &mut [Lanes]) {
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +43,7 @@ fn multiply_blocks_portable(left: &Left, right: &[[f32; 8]], k: usize, registers
     }
 }
 
-/// The definition: chains over rising `k`.
+/// The definition: chains over increasing `k`.
 fn multiply_16x8(left: &Left, right: &[[f32; 8]], accumulator: &mut [[f32; 8]; 16]) {
     for (row, sums) in left.iter().zip(accumulator) {
         for (x, y) in row.iter().zip(right) {
@@ -54,7 +54,7 @@ fn multiply_16x8(left: &Left, right: &[[f32; 8]], accumulator: &mut [[f32; 8]; 1
     }
 }
 
-/// The product of one `mma.sync.m16n8k16` of halves into `f32`: registers in, registers out.
+/// The product of one `mma.sync.m16n8k16` of halves into `f32`, from registers to registers.
 #[inline]
 pub(super) fn m16n8k16_half(bf16: bool, a: [&Lanes; 4], b: [&Lanes; 2], c: [&Lanes; 4]) -> [Lanes; 4] {
     #[cfg(target_arch = "x86_64")]
@@ -122,7 +122,7 @@ mod x86 {
         sums
     }
 
-    /// The inverse of [`load_sums`]; NaN become canonical.
+    /// The inverse of [`load_sums`]. NaN become canonical.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn store_sums(sums: [__m256; 8], even: &mut Lanes, odd: &mut Lanes) {
@@ -184,7 +184,7 @@ mod x86 {
         columns
     }
 
-    /// NaN to the one that PTX instructions generate.
+    /// Replaces NaN by the one that PTX instructions generate.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn canonical(x: __m256) -> __m256 {

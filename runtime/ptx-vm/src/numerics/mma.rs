@@ -1,9 +1,9 @@
-//! `mma.sync` (PTX ISA 9.7.14.5): which shapes and types there are, and a warp's product.
+//! `mma.sync` (PTX ISA 9.7.14.5): the supported shapes and types, and the product of a warp.
 //!
-//! Two arithmetics. [`Arithmetic::Fast`]: each result is the chain `fma(a[k], b[k], …)` over rising `k` from the
-//! accumulator, in `f32` (then rounded once for `.f16` results). [`Arithmetic::Exact`]: the bit model of a generation's
-//! tensor cores ([`dot`]). `.f64` is a chain of fused multiply-adds and integers are exact in both.
-//! Whether lanes are active, and what the registers are called, is the executor's business.
+//! There are two kinds of arithmetic. [`Arithmetic::Fast`]: each result is the chain `fma(a[k], b[k], …)` over
+//! increasing `k`, beginning with the accumulator, in `f32` (then rounded once for `.f16` results).
+//! [`Arithmetic::Exact`]: the bit-exact model of a generation's tensor cores ([`dot`]). In both, `.f64` is a chain of
+//! fused multiply-adds, and integers are exact. The executor takes care of active lanes and of registers.
 
 use super::convert::{F16Type, Fp8, f16_to_f32, f32_to_f16, fp8_to_f16};
 use super::dot::{self, Generation, Unit, Vector};
@@ -13,17 +13,17 @@ use super::half::{self, HalfMode};
 use super::matrix;
 pub use super::operand::{Accumulator, Operand};
 
-/// How tensor-core results are rounded.
+/// How results of tensor cores are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
     /// A chain of `f32` fused multiply-adds: fast, and as accurate as the hardware.
     #[default]
     Fast,
-    /// The bits that a generation's tensor cores give, as far as they are known.
+    /// The bits that the tensor cores of a generation give, as far as they are known.
     Exact(Generation),
 }
 
-/// Rows of A, columns of B, and the length of the products.
+/// The rows of A, the columns of B, and the length of the products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Rows of A and D.
@@ -34,7 +34,7 @@ pub struct Shape {
     pub k: usize,
 }
 
-/// A combination that `mma.sync` does not have, or that this crate does not know.
+/// A combination that `mma.sync` does not have, or that this crate does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "mma.sync m{}n{}k{} with {a:?} times {b:?} into {accumulator:?}{} is not supported; supported are f16/bf16 m16n8k8 \
@@ -43,7 +43,7 @@ pub struct Shape {
     shape.m, shape.n, shape.k, if *exact { " with the exact model" } else { "" }
 )]
 pub struct UnsupportedMma {
-    /// The shape asked for.
+    /// The requested shape.
     pub shape: Shape,
     /// The type of A.
     pub a: Operand,
@@ -51,7 +51,7 @@ pub struct UnsupportedMma {
     pub b: Operand,
     /// The type of C and D.
     pub accumulator: Accumulator,
-    /// Whether a bit model was asked for.
+    /// Whether a bit-exact model was requested.
     pub exact: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Mma {
 }
 
 impl Mma {
-    /// Checks a combination. `saturate` is `.satfinite`, for integers only.
+    /// Checks a combination. `saturate` is `.satfinite`, which exists only for integers.
     ///
     /// # Errors
     /// If PTX has no such instruction, or if this crate does not implement it (sub-byte integers, sparse A, `.f16`
@@ -117,27 +117,27 @@ impl Mma {
         self.accumulator
     }
 
-    /// Registers of A for each lane (64-bit ones for `.f64`).
+    /// Number of registers of A in each lane (64-bit ones for `.f64`).
     pub const fn a_registers(&self) -> usize {
         self.shape.m * self.shape.k / LANES / self.a.per_register()
     }
 
-    /// Registers of B for each lane.
+    /// Number of registers of B in each lane.
     pub const fn b_registers(&self) -> usize {
         self.shape.n * self.shape.k / LANES / self.b.per_register()
     }
 
-    /// Registers of C and of D for each lane.
+    /// Number of registers of C, and of D, in each lane.
     pub const fn c_registers(&self) -> usize {
         let elements = self.shape.m * self.shape.n / LANES;
         if matches!(self.accumulator, Accumulator::F16) { elements / 2 } else { elements }
     }
 
-    /// Whether [`execute`](Self::execute) knows the bits of an arithmetic for this instruction: there is no model of FP8
-    /// before Hopper, which had no such instruction until Ada.
+    /// Checks that [`execute`](Self::execute) supports an arithmetic for this instruction. There is no bit-exact model
+    /// of FP8 before Hopper; such an instruction did not exist until Ada.
     ///
     /// # Errors
-    /// If not.
+    /// If it does not.
     pub fn check(&self, arithmetic: Arithmetic) -> Result<(), UnsupportedMma> {
         if arithmetic == Arithmetic::Exact(Generation::Ampere) && self.a.is_fp8() {
             let Mma { shape, a, b, accumulator, .. } = *self;
@@ -146,9 +146,10 @@ impl Mma {
         Ok(())
     }
 
-    /// The warp's product `D = A·B + C` of a type other than `.f64`. The slices have [`a_registers`](Self::a_registers),
-    /// [`b_registers`](Self::b_registers) and [`c_registers`](Self::c_registers) entries; entries beyond are ignored,
-    /// missing ones read as zero. D may have fewer entries than C; those are not written.
+    /// The warp's product `D = A·B + C`, for types other than `.f64`. The slices have
+    /// [`a_registers`](Self::a_registers), [`b_registers`](Self::b_registers) and [`c_registers`](Self::c_registers)
+    /// entries. Further entries are ignored, and missing ones read as zero. If D has fewer entries than C, the missing
+    /// ones are not written.
     #[inline]
     pub fn execute(&self, arithmetic: Arithmetic, a: &[Lanes], b: &[Lanes], c: &[Lanes], d: &mut [Lanes]) {
         let fast_halves = arithmetic == Arithmetic::Fast
@@ -205,9 +206,9 @@ impl Mma {
         self.store(&result, n, d);
     }
 
-    /// FP8 on Hopper, which has no such instruction: its compiler widens to `.f16`, multiplies the elements of which `k
-    /// mod 4` is 0 or 1, then the others onto that, and adds C at last, rounded to nearest (SASS of ptxas 13.5 for
-    /// sm_90a: `F2FP.F16.E4M3.UNPACK_B`, two `HMMA` that start from zero, `FADD` or `HADD2`).
+    /// FP8 on Hopper, which has no such instruction. Its compiler widens to `.f16`, multiplies the elements for which
+    /// `k mod 4` is 0 or 1, accumulates the others onto that, and finally adds C, rounded to nearest (SASS of ptxas
+    /// 13.5 for sm_90a: `F2FP.F16.E4M3.UNPACK_B`, two `HMMA` that start from zero, `FADD` or `HADD2`).
     fn fp8_through_f16(
         &self,
         a: &[[u32; 32]; 16],
@@ -283,7 +284,7 @@ impl Mma {
         }
     }
 
-    /// `execute` for `.f64`: each result is the chain of fused multiply-adds over rising `k`.
+    /// `execute` for `.f64`: each result is the chain of fused multiply-adds over increasing `k`.
     pub fn execute_f64(&self, a: &[[u64; LANES]], b: &[[u64; LANES]], c: &[[u64; LANES]], d: &mut [[u64; LANES]]) {
         let Shape { m, k, .. } = self.shape;
         let number = |registers: &[[u64; LANES]], register: usize, lane: usize| {
@@ -340,7 +341,7 @@ impl Mma {
         matrix
     }
 
-    /// The accumulator's bits at a place: the inverse of [`c_element`].
+    /// The accumulator's bits for an element: the inverse of [`c_element`].
     fn c_bits(&self, c: &[Lanes], row: usize, column: usize) -> u32 {
         let lane = 4 * (row % 8) + column / 2;
         let register = 2 * (row / 8) + column % 2;
@@ -411,7 +412,7 @@ mod tests {
         found
     }
 
-    /// With a large C, what comes of the two halves of `k` and of C can be told apart by their rounding.
+    /// With a large C, the rounding tells in which order the two halves of `k` and C were added.
     #[test]
     fn fp8_on_hopper_is_two_products_of_halves_and_a_sum() {
         let shape = Shape { m: 16, n: 8, k: 32 };

@@ -1,8 +1,7 @@
-//! What PTX instructions compute: pure functions of bits, with no registers, memory or threads.
+//! The functions that PTX instructions compute: pure functions of bits, without registers, memory or threads.
 //!
 //! Section numbers are those of the PTX ISA document, versions 8 and 9. Scalar functions that are `#[inline(always)]`
-//! are branch-free: called in a loop over `[T; 32]` they become SIMD code of whatever the calling function is compiled
-//! for.
+//! are branch-free: in a loop over `[T; 32]` they become SIMD code for the instruction set of the calling function.
 
 pub mod approx;
 pub mod compare;

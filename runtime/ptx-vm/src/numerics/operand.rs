@@ -1,4 +1,4 @@
-//! The element types of what tensor cores multiply and add.
+//! The element types of tensor-core operands and accumulators.
 
 use super::convert::{Bf16Type, Fp8, Half, f16_to_f32, fp8_to_f32, tf32_operand};
 use super::format::{self, Format};
@@ -39,7 +39,7 @@ pub enum Accumulator {
 }
 
 impl Operand {
-    /// Bits of an element in a register.
+    /// Number of bits of an element in a register.
     pub const fn bits(self) -> usize {
         match self {
             Operand::F16 | Operand::Bf16 => 16,
@@ -49,7 +49,7 @@ impl Operand {
         }
     }
 
-    /// Elements in a register.
+    /// Number of elements in a register.
     pub const fn per_register(self) -> usize {
         match self {
             Operand::F64 => 1,
@@ -80,7 +80,7 @@ impl Operand {
         }
     }
 
-    /// The value of an element of at most 32 bits as `f32`, exactly.
+    /// The value of an element of at most 32 bits, as an exact `f32`.
     #[inline(always)]
     pub fn to_f32(self, bits: u32) -> f32 {
         match self {
@@ -95,7 +95,7 @@ impl Operand {
         }
     }
 
-    /// Puts the values of elements into places.
+    /// Writes the values of elements to places.
     #[inline]
     pub(super) fn widen<'a>(self, elements: &[u32], places: impl Iterator<Item = &'a mut f32>) {
         let pairs = elements.iter().zip(places);
@@ -107,7 +107,8 @@ impl Operand {
         }
     }
 
-    /// Calls `put` with the lane, part, elements of a register and value of every element of a register of all lanes.
+    /// For every element in a register of all lanes, calls `put` with the lane, the part, the elements of a register,
+    /// and the value.
     #[inline(always)]
     pub(super) fn spread(self, lanes: &Lanes, mut put: impl FnMut(usize, usize, usize, f32)) {
         macro_rules! each {

@@ -39,8 +39,8 @@ pub fn narrow_pair_with<T: Half>(high: f32, low: f32, cast: FloatCast) -> u32 {
     join(one(low), one(high))
 }
 
-/// `cvt.rn.satfinite{.relu}.{e4m3x2,e5m2x2}.f32 d, high, low`: a 16-bit register, the first source operand in its
-/// upper byte.
+/// `cvt.rn.satfinite{.relu}.{e4m3x2,e5m2x2}.f32 d, high, low`: gives a 16-bit register with the first source operand in
+/// the upper byte.
 pub fn fp8_pair(kind: Fp8, high: f32, low: f32, relu: bool) -> u16 {
     u16::from(f32_to_fp8(kind, low, relu)) | u16::from(f32_to_fp8(kind, high, relu)) << 8
 }

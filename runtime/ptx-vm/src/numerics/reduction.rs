@@ -1,9 +1,9 @@
-//! What `atom`, `red`, `redux`, `red.async` and `cp.reduce.async.bulk` compute of two values (PTX ISA 9.7.13.5–9.7.13.8,
-//! 9.7.9.25.4.2).
+//! The functions of two values that `atom`, `red`, `redux`, `red.async` and `cp.reduce.async.bulk` compute (PTX ISA
+//! 9.7.13.5–9.7.13.8, 9.7.9.25.4.2).
 //!
-//! Values are bits, zero-extended. Sums of floats are rounded to nearest even. A sum of `.f32` in *global* memory flushes
-//! subnormal operands and results to zeros of their sign (PTX ISA 9.7.13.5; SASS `RED.ADD.F32.FTZ`), one in shared memory
-//! does not: that is [`Element::F32Flushed`] and [`Element::F32`].
+//! Values are bits, zero-extended. Sums of floats are rounded to nearest even. A sum of `.f32` in *global* memory
+//! flushes subnormal operands and results to zeros of the same sign (PTX ISA 9.7.13.5; SASS `RED.ADD.F32.FTZ`); a sum
+//! in shared memory does not. These are [`Element::F32Flushed`] and [`Element::F32`].
 
 use super::convert::{Bf16Type, F16Type};
 use super::float::{self, MinMax};
@@ -19,15 +19,15 @@ pub enum Reduction {
     Min,
     /// The larger one.
     Max,
-    /// One more than the old value, or 0 when that has reached the operand.
+    /// The old value plus one, or 0 if the old value has reached the operand.
     Inc,
-    /// One less than the old value, or the operand when the old value is 0 or above it.
+    /// The old value minus one, or the operand if the old value is 0 or above the operand.
     Dec,
-    /// Bits in both.
+    /// Bitwise and.
     And,
-    /// Bits in either.
+    /// Bitwise or.
     Or,
-    /// Bits in one.
+    /// Bitwise exclusive or.
     Xor,
 }
 
@@ -62,7 +62,7 @@ pub enum Element {
     F64,
 }
 
-/// From the old value and the operand to the new value.
+/// Computes the new value from the old value and the operand.
 pub type Function = fn(u64, u64) -> u64;
 
 impl Reduction {
@@ -81,7 +81,7 @@ impl Reduction {
         })
     }
 
-    /// The operation on a type; `None` where PTX has none.
+    /// The operation for a type; `None` if PTX has none.
     pub fn function(self, element: Element) -> Option<Function> {
         use Element::{B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F32Flushed, F64, S32, S64, U32, U64};
         Some(match (self, element) {
@@ -119,7 +119,7 @@ impl Reduction {
 }
 
 impl Element {
-    /// Bytes of a value.
+    /// Number of bytes of a value.
     pub const fn bytes(self) -> u32 {
         match self {
             Element::F16 | Element::Bf16 => 2,

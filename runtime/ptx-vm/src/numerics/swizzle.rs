@@ -1,10 +1,10 @@
 //! The shared-memory swizzles of tensor copies and `wgmma` (PTX ISA 5.5.6, 9.7.15.5.1).
 
-/// A pattern of 16-byte chunks. It works on the bits of the shared-memory address, so a tile whose address is a multiple
-/// of [`atom`](Self::atom) starts with chunk 0 unmoved.
+/// A permutation of 16-byte chunks. It uses the bits of the shared-memory address, so in a tile whose address is a
+/// multiple of [`atom`](Self::atom) chunk 0 stays in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
-    /// No exchange.
+    /// No permutation.
     #[default]
     None,
     /// Rows of 32 bytes: address bit 4 is XORed with bit 7.
@@ -19,7 +19,7 @@ impl Swizzle {
     /// Every pattern.
     pub const ALL: [Swizzle; 4] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
 
-    /// Bytes of a row; 16 without a swizzle.
+    /// Number of bytes in a row; 16 without a swizzle.
     pub const fn row_bytes(self) -> u32 {
         match self {
             Swizzle::None => 16,
@@ -29,7 +29,7 @@ impl Swizzle {
         }
     }
 
-    /// Bytes after which the pattern repeats: eight rows. 16 without a swizzle.
+    /// Number of bytes after which the pattern repeats: eight rows. 16 without a swizzle.
     pub const fn atom(self) -> u32 {
         match self {
             Swizzle::None => 16,
@@ -37,7 +37,8 @@ impl Swizzle {
         }
     }
 
-    /// The address where a byte of the plain layout lies. The exchange undoes itself.
+    /// The address of a byte whose address in the plain layout is `address`. Applied twice, the permutation gives the
+    /// original.
     #[inline(always)]
     pub const fn apply(self, address: u32) -> u32 {
         let mask = self.row_bytes() - 16;

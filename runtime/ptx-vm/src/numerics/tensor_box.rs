@@ -1,23 +1,23 @@
-//! Which bytes of global and shared memory a tensor copy of one box touches.
+//! The bytes of global and shared memory that a tensor copy of one box accesses.
 
 use super::tensor_map::{MAXIMUM_RANK, TensorMap};
 
 /// One row of a box: a contiguous run along dimension 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BoxRow {
-    /// Where the row starts in the box's plain shared-memory image, in bytes. Add the destination address, then apply
+    /// The start of the row in the box's plain shared-memory image, in bytes. Add the destination address, then apply
     /// the map's swizzle to each 16-byte chunk.
     pub shared_offset: u32,
     /// The row's length in shared memory, a multiple of 16.
     pub bytes: u32,
-    /// The part inside the tensor, if any; the rest is filled by a load and left out by a store.
+    /// The part inside the tensor, if any. A load fills the rest, and a store leaves it out.
     pub inside: Option<Inside>,
 }
 
-/// The part of a row that lies inside the tensor.
+/// The part of a row that is inside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Inside {
-    /// Bytes of the row before it.
+    /// Number of bytes of the row before this part.
     pub skip: u32,
     /// Its length in bytes.
     pub bytes: u32,
@@ -27,7 +27,7 @@ pub struct Inside {
 
 impl TensorMap {
     /// The rows of the box whose corner is at `coordinates` (dimension 0 first; entries beyond the rank are ignored,
-    /// missing ones are 0). Coordinates may be negative or beyond the tensor.
+    /// missing ones are 0). Coordinates may be negative, or beyond the tensor.
     pub fn rows(&self, coordinates: &[i32]) -> impl Iterator<Item = BoxRow> + '_ {
         let mut corner = [0i64; MAXIMUM_RANK];
         for (c, given) in corner.iter_mut().zip(coordinates).take(self.rank()) {

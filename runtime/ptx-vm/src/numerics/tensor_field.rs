@@ -1,6 +1,6 @@
 //! The fields of a tensor map, as `tensormap.replace` names them (PTX ISA §9.7.9.28).
 
-/// The most dimensions.
+/// The largest number of dimensions.
 pub const MAXIMUM_RANK: usize = 5;
 
 /// A field of a tensor map. Dimensions count from 0, the contiguous one.
@@ -8,17 +8,17 @@ pub const MAXIMUM_RANK: usize = 5;
 pub enum MapField {
     /// `.global_address`: the tensor's address.
     GlobalAddress,
-    /// `.rank`: the number of dimensions, less one.
+    /// `.rank`: the number of dimensions minus one.
     Rank,
-    /// `.box_dim`: the box's elements in a dimension.
+    /// `.box_dim`: the number of the box's elements in a dimension.
     BoxDim(usize),
-    /// `.global_dim`: the tensor's elements in a dimension.
+    /// `.global_dim`: the number of the tensor's elements in a dimension.
     GlobalDim(usize),
     /// `.global_stride`: bytes between successive indices of the dimension after this one.
     GlobalStride(usize),
     /// `.element_stride`: the step of the box in a dimension.
     ElementStride(usize),
-    /// `.elemtype`: a number of the ISA's table of types.
+    /// `.elemtype`: a number from the ISA's table of types.
     ElementType,
     /// `.interleave_layout`: only 0, none, is supported.
     Interleave,
@@ -49,7 +49,7 @@ impl MapField {
         })
     }
 
-    /// The same field of a dimension, where it has dimensions; `None` where the dimension is out of range.
+    /// The same field for a dimension, if it has dimensions; `None` if the dimension is out of range.
     pub fn of_dimension(self, dimension: usize) -> Option<Self> {
         let limit = if matches!(self, Self::GlobalStride(_)) { MAXIMUM_RANK - 1 } else { MAXIMUM_RANK };
         (dimension < limit).then_some(match self {
@@ -66,7 +66,7 @@ impl MapField {
         matches!(self, Self::BoxDim(_) | Self::GlobalDim(_) | Self::GlobalStride(_) | Self::ElementStride(_))
     }
 
-    /// Whether its values have 64 bits, not 32.
+    /// Whether its values have 64 bits instead of 32.
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::GlobalAddress | Self::GlobalStride(_))
     }

@@ -1,11 +1,12 @@
-//! Tensor maps: what a tensor copy (`cp.async.bulk.tensor`, PTX ISA 9.7.9.27) reads from its 128-byte operand.
+//! Tensor maps: the 128-byte operands of tensor copies (`cp.async.bulk.tensor`, PTX ISA 9.7.9.27).
 //!
 //! [`TensorMap::encode`] checks every limit of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
-//! Management") and gives 128 bytes in this crate's own layout, since the hardware's is not public. A kernel passes
-//! them on without looking inside, so the same kernel takes either. Which bytes a box covers is in [`super::tensor_box`].
+//! Management") and gives 128 bytes in a layout of this crate, since the hardware's is not public. A kernel passes the
+//! bytes on without reading them, so the same kernel works with both. [`super::tensor_box`] finds the bytes that a box
+//! covers.
 //!
 //! Not supported, and refused: interleaved layouts, im2col, and the `_FTZ` and `TFLOAT32` element types, which change
-//! values on their way.
+//! the values that are copied.
 //!
 //! The layout (little-endian): bytes 0–3 `PVTM`; 4 element type; 5 rank; 6 swizzle; 7 fill; 8–15 global address;
 //! 16–47 four strides; 48–87 five sizes; 88–97 five 16-bit box sizes; 98–102 five element strides; 103–119 zero;
@@ -17,7 +18,7 @@ use super::tensor_field::MapField;
 
 pub use super::tensor_field::MAXIMUM_RANK;
 
-/// Bytes of an encoded map.
+/// Number of bytes of an encoded map.
 pub const MAP_BYTES: usize = 128;
 
 /// The element type of a map.
@@ -60,7 +61,7 @@ impl MapElement {
         MapElement::Bf16,
     ];
 
-    /// Bytes of an element.
+    /// Number of bytes of an element.
     pub const fn bytes(self) -> usize {
         match self {
             MapElement::U8 => 1,
@@ -70,7 +71,7 @@ impl MapElement {
         }
     }
 
-    /// The type as reducing tensor copies know it; `None` for those that none takes.
+    /// The element type of reducing tensor copies; `None` if there are none for this type.
     pub const fn reduced(self) -> Option<Element> {
         Some(match self {
             MapElement::U8 | MapElement::U16 => return None,
@@ -90,7 +91,7 @@ impl MapElement {
         matches!(self, MapElement::F16 | MapElement::F32 | MapElement::F64 | MapElement::Bf16)
     }
 
-    /// The bytes that an element outside the tensor reads as, in the first [`bytes`](Self::bytes).
+    /// The bytes of an element outside the tensor, in the first [`bytes`](Self::bytes) of the array.
     pub const fn fill_bytes(self, fill: Fill) -> [u8; 8] {
         match (fill, self) {
             (Fill::Nan, MapElement::F16 | MapElement::Bf16) => [0xff, 0x7f, 0, 0, 0, 0, 0, 0],
@@ -101,7 +102,7 @@ impl MapElement {
     }
 }
 
-/// What elements outside the tensor read as.
+/// The value of elements outside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fill {
     /// `CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE`: zeros.
@@ -118,7 +119,7 @@ pub struct TensorMap {
     rank: usize,
     address: u64,
     sizes: [u64; MAXIMUM_RANK],
-    /// Bytes between successive indices of a dimension; that of dimension 0 is the element's size.
+    /// The distance in bytes between successive indices of a dimension; for dimension 0 it is the element's size.
     strides: [u64; MAXIMUM_RANK],
     box_sizes: [u32; MAXIMUM_RANK],
     element_strides: [u32; MAXIMUM_RANK],
@@ -126,7 +127,7 @@ pub struct TensorMap {
     fill: Fill,
 }
 
-/// The arguments of [`TensorMap::encode`], named as those of `cuTensorMapEncodeTiled`.
+/// The arguments of [`TensorMap::encode`], named like those of `cuTensorMapEncodeTiled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiled<'a> {
     /// `tensorDataType`.
@@ -150,15 +151,15 @@ pub struct Tiled<'a> {
 /// Arguments that `cuTensorMapEncodeTiled` refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorMapError {
-    /// Not one to five dimensions.
+    /// The number of dimensions is not one to five.
     #[error("a tensor map has 1 to 5 dimensions, not {0}")]
     Rank(usize),
-    /// A list of another length.
+    /// A list has the wrong length.
     #[error("a map of {rank} dimensions takes {expected} {what}, not {given}")]
     Length {
         /// The number of sizes.
         rank: usize,
-        /// Which list.
+        /// The list.
         what: &'static str,
         /// How many it must have.
         expected: usize,
@@ -200,34 +201,34 @@ pub enum TensorMapError {
         /// Its element stride.
         stride: u32,
     },
-    /// A row of the box that is no whole number of chunks.
+    /// A row of the box is not a whole number of chunks.
     #[error("the box's inner dimension has {bytes} bytes; it must be a multiple of 16")]
     InnerMultiple {
-        /// Its bytes.
+        /// Number of bytes in the row.
         bytes: usize,
     },
     /// A row of the box that is wider than the swizzle.
     #[error("the box's inner dimension has {bytes} bytes; with this swizzle it must not exceed {limit}")]
     InnerSwizzle {
-        /// Its bytes.
+        /// Number of bytes in the row.
         bytes: usize,
-        /// The swizzle's row.
+        /// Number of bytes in a row of the swizzle.
         limit: u32,
     },
-    /// NaN fill of integers.
+    /// NaN fill for an integer type.
     #[error("NaN fill needs a floating-point type, not {0:?}")]
     Fill(MapElement),
-    /// A value that a field of a map cannot have.
+    /// A value that a field of a map can't have.
     #[error("{field:?} of a tensor map cannot be {value}; supported are {allowed}")]
     Field {
         /// The field.
         field: MapField,
         /// The value given.
         value: u64,
-        /// What is supported.
+        /// The supported values.
         allowed: &'static str,
     },
-    /// Bytes that [`TensorMap::encode`] did not make.
+    /// Bytes that were not made by [`TensorMap::encode`].
     #[error("the 128 bytes at the tensor map's address are no tensor map of this machine, or were altered")]
     NotAMap,
 }
@@ -312,10 +313,11 @@ impl TensorMap {
         Ok(())
     }
 
-    /// Checks the arguments and gives the 128 bytes that a kernel takes as its tensor map (aligned to 64 bytes).
+    /// Checks the arguments, and gives the 128 bytes that a kernel takes as its tensor map (it must be aligned to 64
+    /// bytes).
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn encode(tiled: &Tiled) -> Result<[u8; MAP_BYTES], TensorMapError> {
         Ok(TensorMap::new(tiled)?.to_bytes())
     }
@@ -338,9 +340,8 @@ impl TensorMap {
 
     /// Reads the 128 bytes back.
     ///
-    /// # Errors
     /// [`TensorMapError::NotAMap`] if they were not made by [`encode`](Self::encode) and
-    /// [`replace`](super::tensor_replace::replace); if they were, the first limit that the fields break.
+    /// [`replace`](super::tensor_replace::replace); otherwise the first limit that the fields break.
     pub fn decode(bytes: &[u8; MAP_BYTES]) -> Result<Self, TensorMapError> {
         if bytes == &[0; MAP_BYTES] {
             return Err(TensorMapError::NotAMap);
@@ -377,17 +378,17 @@ impl TensorMap {
         self.address
     }
 
-    /// Elements of the tensor in a dimension; 1 beyond the rank.
+    /// Number of elements of the tensor in a dimension; 1 beyond the rank.
     pub fn size(&self, dimension: usize) -> u64 {
         self.sizes.get(dimension).copied().unwrap_or(1)
     }
 
-    /// Bytes between successive indices of a dimension; 0 beyond the rank.
+    /// The distance in bytes between successive indices of a dimension; 0 beyond the rank.
     pub fn stride(&self, dimension: usize) -> u64 {
         self.strides.get(dimension).copied().unwrap_or(0)
     }
 
-    /// Elements of the tensor that the box spans in a dimension; 1 beyond the rank.
+    /// Number of elements of the tensor that the box spans in a dimension; 1 beyond the rank.
     pub fn box_size(&self, dimension: usize) -> u32 {
         self.box_sizes.get(dimension).copied().unwrap_or(1)
     }
@@ -397,37 +398,38 @@ impl TensorMap {
         self.element_strides.get(dimension).copied().unwrap_or(1)
     }
 
-    /// Elements that the copy moves in a dimension: the box's size over the step, rounded up.
+    /// Number of elements that the copy moves in a dimension: the box's size divided by the step, rounded up.
     pub fn moved(&self, dimension: usize) -> u32 {
         self.box_size(dimension).div_ceil(self.element_stride(dimension))
     }
 
-    /// The swizzle of the shared-memory side.
+    /// The swizzle of the image in shared memory.
     pub const fn swizzle(&self) -> Swizzle {
         self.swizzle
     }
 
-    /// What elements outside the tensor read as.
+    /// The value of elements outside the tensor.
     pub const fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// What the shared-memory address must be a multiple of: 128, or the swizzle's period.
+    /// The required alignment of the shared-memory address: 128, or the swizzle's period.
     pub fn shared_alignment(&self) -> u32 {
         self.swizzle.atom().max(128)
     }
 
-    /// Bytes in shared memory of one box, which is what the copy counts on its mbarrier, outside elements included.
+    /// The bytes of one box in shared memory, including elements outside the tensor. The copy counts these on its
+    /// mbarrier.
     pub fn box_bytes(&self) -> u32 {
         (0..self.rank).map(|d| self.moved(d)).product::<u32>() * self.element.bytes() as u32
     }
 }
 
-/// The fields of a map as they lie in memory, whether or not they fit each other. 128 zeros have fields of zeros.
+/// The fields of a map as stored in memory, whether or not they are consistent. 128 zeros have fields of zeros.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image {
     pub(super) element: MapElement,
-    /// 0 in a map that has none yet.
+    /// 0 in a map without a rank.
     pub(super) rank: u8,
     pub(super) swizzle: Swizzle,
     pub(super) nan_fill: bool,
@@ -484,7 +486,7 @@ impl Image {
     }
 }
 
-/// FNV-1a, to tell a map from other bytes.
+/// FNV-1a, which tells a map from other bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -1,13 +1,13 @@
-//! Single fields of an encoded tensor map, as `tensormap.replace` sets them (PTX ISA §9.7.9.28).
+//! Sets single fields of an encoded tensor map, as `tensormap.replace` does (PTX ISA §9.7.9.28).
 //!
-//! A kernel may alter a map that the host encoded, or make one from 128 zero bytes. While it does, the fields need not
-//! fit each other: [`TensorMap::decode`](super::tensor_map::TensorMap::decode) checks them when a copy uses the map.
+//! A kernel may change a map that the host encoded, or make one from 128 zero bytes. Meanwhile the fields need not be
+//! consistent: [`TensorMap::decode`](super::tensor_map::TensorMap::decode) checks them when a copy uses the map.
 
 use super::swizzle::Swizzle;
 use super::tensor_field::{MAXIMUM_RANK, MapField};
 use super::tensor_map::{Image, MAP_BYTES, MapElement, TensorMapError};
 
-/// The ISA's numbers of the element types; those missing round or pack as no copy here does.
+/// The ISA's numbers of the element types. The missing ones round or pack values, which no copy here supports.
 const ELEMENT_TYPES: [(u64, MapElement); 10] = [
     (0, MapElement::U8),
     (1, MapElement::U16),
@@ -21,10 +21,10 @@ const ELEMENT_TYPES: [(u64, MapElement); 10] = [
     (10, MapElement::Bf16),
 ];
 
-/// Sets a field of the map in `bytes`, which are an encoded map or 128 zeros.
+/// Sets a field of the map in `bytes`, which must be an encoded map or 128 zeros.
 ///
 /// # Errors
-/// [`TensorMapError::NotAMap`] for other bytes, and the limit that `value` breaks by itself.
+/// [`TensorMapError::NotAMap`] for other bytes; the limit that `value` breaks by itself.
 pub fn replace(bytes: &mut [u8; MAP_BYTES], field: MapField, value: u64) -> Result<(), TensorMapError> {
     let mut image = Image::read(bytes)?;
     let refused = |allowed| Err(TensorMapError::Field { field, value, allowed });

@@ -1,6 +1,6 @@
-//! SIMD video instructions (PTX ISA 9.7.18): two 16-bit or four 8-bit elements in a register.
+//! SIMD video instructions (PTX ISA 9.7.18), on two 16-bit or four 8-bit elements in a register.
 
-/// What is computed of two elements, each extended by its type.
+/// The operation on two elements, each extended according to its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Video {
     /// The sum.
@@ -15,7 +15,7 @@ pub enum Video {
     Min,
     /// The larger one.
     Max,
-    /// 1 where the comparison holds, else 0.
+    /// 1 if the comparison holds, otherwise 0.
     Set(super::compare::Comparison),
 }
 
@@ -24,17 +24,18 @@ pub enum Video {
 pub struct VideoForm {
     /// The operation.
     pub operation: Video,
-    /// Elements of a register: 2 or 4.
+    /// Number of elements in a register: 2 or 4.
     pub count: u32,
     /// Whether the elements of A, of B and of the result are signed.
     pub signed: [bool; 3],
     /// `.sat`: results are clamped to the result's type.
     pub saturate: bool,
-    /// `.add`: the results are added to C instead of standing beside its elements.
+    /// `.add`: the results are added to C, instead of being placed beside its elements.
     pub accumulate: bool,
-    /// Which results count; the other elements of the destination are C's.
+    /// Which results are used; the other elements of the destination are those of C.
     pub mask: u8,
-    /// For each element, which of the elements of A (from 0) and B (after those) is the first and the second operand.
+    /// For each element, the numbers of its first and second operand among the elements of A (from 0) and B (after
+    /// those).
     pub selectors: [[u8; 4]; 2],
 }
 
@@ -125,7 +126,7 @@ mod tests {
             let (x, y) = (pack(a), pack(b));
             let greater = std::array::from_fn(|i| a[i].max(b[i]));
             prop_assert_eq!(form(Video::Max, 2, true).apply(x, y, c), pack(greater));
-            // Only the upper half counts, and it is compared with A's lower half.
+            // Only the upper half is used, and it is compared with A's lower half.
             let less = Video::Set(super::super::compare::Comparison::Lt);
             let masked = VideoForm { mask: 2, selectors: [[0, 3, 0, 0], [2, 0, 0, 0]], ..form(less, 2, true) };
             let expected = c & 0xffff | u32::from(b[1] < a[0]) << 16;

@@ -1,7 +1,7 @@
-//! `wgmma.mma_async` (PTX ISA 9.7.15.5): which types and sizes there are, its operands, and the product for each warp of
+//! `wgmma.mma_async` (PTX ISA 9.7.15.5): the supported types and sizes, its operands, and the product for each warp of
 //! the warpgroup.
 //!
-//! When the product is computed, and who may touch its operands meanwhile, is the executor's business.
+//! The executor decides when the product is computed, and checks who accesses its operands meanwhile.
 
 use super::convert::{f16_to_f32, f32_to_f16};
 use super::descriptor::{Major, Tile};
@@ -38,7 +38,7 @@ pub struct Wgmma {
     saturate: bool,
 }
 
-/// The elements of an operand: bits of element `k` of row (of A) or column (of B) `index` at `index * k() + k`.
+/// The elements of an operand. The bits of element `k` of row (of A) or column (of B) `index` are at `index * k() + k`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elements {
     operand: Operand,
@@ -47,7 +47,7 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Reads a tile from shared memory; `read` gives the 16 bytes at an address.
+    /// Reads a tile from shared memory. `read` gives the 16 bytes at an address.
     ///
     /// # Errors
     /// The first error of `read`.
@@ -74,8 +74,8 @@ impl Elements {
         Ok(Elements { operand, k, bits })
     }
 
-    /// A warp's 16 rows of A from its four registers, in the layout of `mma.sync` (m16, 32 bytes of `k`). Registers
-    /// beyond the fourth are ignored, missing ones read as zero.
+    /// A warp's 16 rows of A from its four registers, in the layout of `mma.sync` (m16, 32 bytes of `k`). Further
+    /// registers are ignored, and missing ones read as zero.
     pub fn from_registers(operand: Operand, registers: &[Lanes]) -> Self {
         let (width, size) = (operand.per_register(), operand.bits());
         let k = 256 / size;
@@ -92,8 +92,8 @@ impl Elements {
         Elements { operand, k, bits }
     }
 
-    /// `imm-scale-a` or `imm-scale-b` of −1: flips the sign bit of every element. Without effect on integers, which
-    /// have no such operand.
+    /// Applies an `imm-scale-a` or `imm-scale-b` of −1: flips the sign bit of every element. It has no effect on
+    /// integers, which have no such operand.
     pub fn negate(&mut self) {
         let sign = match self.operand {
             Operand::F16 | Operand::Bf16 => 0x8000,
@@ -122,7 +122,7 @@ impl Elements {
     }
 }
 
-/// B, made ready to be multiplied with each warp's rows.
+/// B, prepared for multiplication with each warp's rows.
 #[derive(Debug, Clone)]
 pub struct Columns {
     instruction: Wgmma,
@@ -131,16 +131,16 @@ pub struct Columns {
 
 #[derive(Debug, Clone)]
 enum Prepared {
-    /// Numbers: eight columns of `k` rows, block after block.
+    /// Numbers: blocks of eight columns and `k` rows.
     Fast(Vec<[f32; 8]>),
-    /// The bit model's vectors, one for each column.
+    /// The vectors of the bit-exact model, one for each column.
     Exact(Unit, Vec<Vector>),
     /// Integers, element (k, n) at `k * n() + n`.
     Integer(Vec<i32>),
 }
 
 impl Wgmma {
-    /// Checks a combination. `saturate` is `.satfinite`, for integers only.
+    /// Checks a combination. `saturate` is `.satfinite`, which exists only for integers.
     ///
     /// # Errors
     /// If PTX has no such instruction.
@@ -169,12 +169,12 @@ impl Wgmma {
         }
     }
 
-    /// Columns of B and D.
+    /// Number of columns of B and D.
     pub const fn n(&self) -> usize {
         self.n
     }
 
-    /// Elements of each product.
+    /// Number of elements of each product.
     pub const fn k(&self) -> usize {
         256 / self.a.bits()
     }
@@ -194,12 +194,12 @@ impl Wgmma {
         self.accumulator
     }
 
-    /// Accumulator registers of each lane.
+    /// Number of accumulator registers in each lane.
     pub const fn d_registers(&self) -> usize {
         if matches!(self.accumulator, Accumulator::F16) { self.n / 4 } else { self.n / 2 }
     }
 
-    /// Makes B ready. Its extent must be at least [`n`](Self::n); missing columns read as zero.
+    /// Prepares B. Its extent must be at least [`n`](Self::n); missing columns read as zero.
     pub fn columns(&self, arithmetic: Arithmetic, b: &Elements) -> Columns {
         let (n, k) = (self.n, self.k());
         let columns = b.bits.chunks(b.k.max(1)).take(n);
@@ -232,8 +232,7 @@ impl Wgmma {
 
 impl Columns {
     /// One warp's part of `D = A·B + D` (or `A·B` without `scale_d`): rows `first_row` to `first_row + 16` of `a`, and
-    /// the warp's [`d_registers`](Wgmma::d_registers) accumulator registers. Rows and registers that are missing are
-    /// left out.
+    /// the warp's [`d_registers`](Wgmma::d_registers) accumulator registers. Missing rows and registers are left out.
     pub fn multiply(&self, a: &Elements, first_row: usize, scale_d: bool, d: &mut [Lanes]) {
         let accumulator = self.instruction.accumulator;
         let width = if accumulator == Accumulator::F16 { 2 } else { 4 };
@@ -301,7 +300,7 @@ impl Columns {
     }
 }
 
-/// Eight columns of accumulators out of their registers.
+/// Eight columns of accumulators, read from their registers.
 #[inline(always)]
 fn gather<T: Copy + Default>(accumulator: Accumulator, registers: &[Lanes], value: impl Fn(u32) -> T) -> [[T; 8]; 16] {
     let mut block = [[T::default(); 8]; 16];
@@ -317,7 +316,7 @@ fn gather<T: Copy + Default>(accumulator: Accumulator, registers: &[Lanes], valu
     block
 }
 
-/// Eight columns of accumulators into their registers.
+/// Eight columns of accumulators, written to their registers.
 #[inline(always)]
 fn scatter<T: Copy>(accumulator: Accumulator, block: &[[T; 8]; 16], registers: &mut [Lanes], bits: impl Fn(T) -> u32) {
     let half = accumulator == Accumulator::F16;

@@ -1,23 +1,24 @@
-//! The rows that instructions read and write, and what becomes of undefined values in them.
+//! The rows that instructions read and write, and how instructions pass undefined values on.
 
 use super::Row;
 
-/// What becomes of undefined values that an instruction takes.
+/// What an instruction does with undefined values in its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// Its results are undefined too.
+    /// Its results are undefined, too.
     Passes,
-    /// `selp`: its result is, if it chooses one.
+    /// `selp`: the result is undefined if the chosen value is.
     Chooses,
-    /// Its results are not: comparisons.
+    /// Its results are not undefined: for comparisons.
     Drops,
-    /// `mma`: the results of their rows and columns are.
+    /// `mma`: the results in their rows and columns are undefined.
     Multiplies,
-    /// `st`: not as an address; as a value, in shared memory only, whose bytes are then as if unwritten.
+    /// `st`: it may not use them as an address. It may store them in shared memory only; those bytes then count as
+    /// unwritten.
     Stores,
-    /// `shfl`: its result is in the lanes that take the value of a lane where it is; the handler says which.
+    /// `shfl`: the result is undefined in lanes that take it from a lane whose value is. The handler tells which.
     Exchanges,
-    /// It may not take them.
+    /// It may not use them.
     Uses,
 }
 
@@ -32,7 +33,8 @@ pub(crate) struct RowEffect<'a> {
 /// The rows that every instruction reads and writes.
 #[derive(Debug, Default)]
 pub(crate) struct Dataflow {
-    /// By instruction: where its rows start, where those it writes start, what becomes of undefined values.
+    /// For each instruction, the start of its rows, the start of those that it writes, and what it does with undefined
+    /// values.
     entries: Vec<(u32, u32, Passage)>,
     rows: Vec<Row>,
 }

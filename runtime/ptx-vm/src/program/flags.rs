@@ -1,8 +1,8 @@
-//! The modifiers that handlers look at when they run, as bits of [`super::Instruction::flags`]: one type for each group of
-//! instructions.
+//! Modifiers that handlers read at run time, as bits of [`super::Instruction::flags`]. Each group of instructions has
+//! its own type.
 //!
-//! [`AccessFlags`] are those of every instruction with an address operand (the low byte and bit 23); what a group adds lies between,
-//! which is checked when the crate is compiled.
+//! [`AccessFlags`] apply to every instruction with an address operand. They are in the low byte and bit 23. The flags
+//! of a group are between these; this is checked when the crate is compiled.
 
 use bitflags::bitflags;
 
@@ -16,10 +16,10 @@ bitflags! {
         const STRONG = 1 << 1;
         const ACQUIRE = 1 << 2;
         const RELEASE = 1 << 3;
-        /// A weak load that only guesses: `atom.cas` at the same address says whether it was right. It may meet atomics,
-        /// as the loops that make atomics of other types out of `atom.cas` have it.
+        /// A weak load whose value is only a guess, which an `atom.cas` at the same address checks. It may meet atomics
+        /// without a race, because loops that build other atomics from `atom.cas` do this.
         const GUESS = 1 << 6;
-        /// The address is generic, and must be one of shared memory.
+        /// The address is generic, and must be in shared memory.
         const GENERIC_SHARED = 1 << 7;
         /// `ld.global.nc`.
         const NON_COHERENT = 1 << 23;
@@ -28,7 +28,7 @@ bitflags! {
     /// `atom`, `red`. Bits 8 to 11 are the state space, 12 to 15 the size, 17 to 21 the alignment of a vector.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct AtomicFlags: u32 {
-        /// In global memory the next function, which flushes subnormal numbers, is applied.
+        /// In global memory the next function is used, which flushes subnormal numbers.
         const FLUSHED_IN_GLOBAL = 1 << 16;
         /// The old value goes to row `d`.
         const RETURNS = 1 << 22;
@@ -43,11 +43,11 @@ bitflags! {
     /// `cp.async`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct CopyFlags: u32 {
-        /// The source address is 64 bits wide; [`AccessFlags::WIDE_ADDRESS`] is about the destination.
+        /// The source address is 64 bits wide; [`AccessFlags::WIDE_ADDRESS`] is for the destination.
         const WIDE_SOURCE = 1 << 8;
-        /// Row `c` holds how many bytes are read.
+        /// Row `c` holds the number of bytes to read.
         const SIZED = 1 << 9;
-        /// Predicate `p` says to write zeros.
+        /// Predicate `p` tells whether zeros are written instead.
         const IGNORE_SOURCE = 1 << 10;
         /// That predicate is negated.
         const NEGATED = 1 << 11;
@@ -56,9 +56,9 @@ bitflags! {
     /// `mbarrier.…`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct MbarrierFlags: u32 {
-        /// Row `b` holds the number of arrivals; of `cp.async.mbarrier.arrive`: it is `.noinc`.
+        /// Row `b` holds the number of arrivals. For `cp.async.mbarrier.arrive`: it is `.noinc`.
         const COUNTED = 1 << 10;
-        /// Row `c` holds bytes to expect.
+        /// Row `c` holds the number of expected bytes.
         const EXPECTS = 1 << 11;
         /// `arrive_drop`, `complete_tx`.
         const DROPS = 1 << 12;
@@ -67,7 +67,7 @@ bitflags! {
         const RELAXED = 1 << 14;
         /// `try_wait`: may suspend the warp.
         const SUSPENDS = 1 << 15;
-        /// `.cta` is written: nothing is ordered with other blocks.
+        /// `.cta` is given: nothing is ordered with other blocks.
         const BLOCK_SCOPE = 1 << 16;
     }
 
@@ -82,7 +82,7 @@ bitflags! {
         const WIDE_SOURCE = 1 << 10;
     }
 
-    /// Which operands are 64 bits wide, where one handler serves both widths.
+    /// Which operands are 64 bits wide, if one handler serves both widths.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Widths: u32 {
         const WIDE_A = 1;
@@ -91,7 +91,7 @@ bitflags! {
         const WIDE_D = 1 << 3;
     }
 
-    /// `addc`, `subc`, `madc` and their kin, beside [`Widths`].
+    /// `addc`, `subc`, `madc` and similar, in addition to [`Widths`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct CarryFlags: u32 {
         const CARRY_IN = 1 << 8;
@@ -102,10 +102,10 @@ bitflags! {
         const SIGNED = 1 << 13;
     }
 
-    /// `setp`, `set`, `selp`, beside [`Widths`].
+    /// `setp`, `set`, `selp`, in addition to [`Widths`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct CompareFlags: u32 {
-        /// How the result is combined with the predicate operand; both bits are exclusive or.
+        /// How the result is combined with the predicate operand. Both bits together mean exclusive or.
         const AND = 1 << 8;
         const OR = 1 << 9;
         const XOR = 3 << 8;
@@ -158,7 +158,7 @@ bitflags! {
     pub(crate) struct WgmmaFlags: u32 {
         /// The scale-d predicate is negated.
         const NEGATED = 1;
-        /// `wgmma.fence`; `wgmma.commit_group`; neither of them is `wgmma.wait_group`.
+        /// `wgmma.fence`, or `wgmma.commit_group`; with neither flag it is `wgmma.wait_group`.
         const FENCE = 1 << 1;
         const COMMIT = 1 << 2;
     }
@@ -177,7 +177,7 @@ bitflags! {
         const READ_ONLY = 1;
     }
 
-    /// `fence.proxy.async`: which memory it is about.
+    /// `fence.proxy.async`: the memory for which it holds.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct ProxyFlags: u32 {
         const SHARED = 1;
@@ -185,19 +185,19 @@ bitflags! {
     }
 }
 
-/// The bits of a modifier, if there is one.
+/// The bits of a modifier if it is given, otherwise 0.
 pub(crate) fn when<F: bitflags::Flags<Bits = u32> + Copy>(modifier: F, given: bool) -> u32 {
     if given { modifier.bits() } else { 0 }
 }
 
-/// A scope (0 block, 1 cluster, 2 device, 3 system) as bits beside [`AccessFlags`].
+/// A scope (0 block, 1 cluster, 2 device, 3 system) as bits to combine with [`AccessFlags`].
 pub(crate) const fn scope_bits(scope: u32) -> u32 {
     scope << SCOPE_SHIFT
 }
 
-/// Where the scope stands in the flags.
+/// The position of the scope in the flags.
 pub(crate) const SCOPE_SHIFT: u32 = 4;
-/// Where the state space and the size of an atomic, and the alignment of a vector of them, stand.
+/// The positions of the state space and size of an atomic, and of the alignment of a vector of them.
 pub(crate) const SPACE_SHIFT: u32 = 8;
 pub(crate) const SIZE_SHIFT: u32 = 12;
 pub(crate) const ALIGNMENT_SHIFT: u32 = 17;
@@ -217,7 +217,7 @@ const _: () = {
     assert!(Widths::all().bits() & (CarryFlags::all().bits() | CompareFlags::all().bits()) == 0);
 };
 
-/// State spaces that are known when an instruction is decoded.
+/// State spaces, if they are known when an instruction is decoded.
 pub(crate) const GENERIC: u8 = 0;
 pub(crate) const GLOBAL: u8 = 1;
 pub(crate) const SHARED: u8 = 2;

@@ -1,18 +1,17 @@
-//! The shapes of instructions that have more modifiers and operands than an instruction has fields: they are kept beside
-//! the code, and the instruction holds their number.
+//! Forms: the modifiers and operands of instructions that have more of them than an instruction has fields. They are
+//! kept beside the code, and the instruction holds their number.
 
 use crate::numerics::descriptor::Major;
 use crate::numerics::reduction::{Element, Reduction};
 use crate::numerics::wgmma::Wgmma;
 
-/// The shape of a bulk copy, kept beside the program because it has more operands than an instruction has fields. The
-/// rows are in the program's list: [`SHARED_ROW`], [`GLOBAL_ROW`], [`MBARRIER_ROW`], [`SIZE_ROW`], [`MULTICAST_ROW`], then
-/// the coordinates.
+/// The form of a bulk copy. Its rows are in the program's list: [`SHARED_ROW`], [`GLOBAL_ROW`], [`MBARRIER_ROW`],
+/// [`SIZE_ROW`], [`MULTICAST_ROW`], then the coordinates.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkForm {
-    /// What is copied from where to where.
+    /// The direction of the copy.
     pub(crate) direction: Direction,
-    /// How many coordinates there are; 0 for copies without a tensor map.
+    /// The number of coordinates; 0 for copies without a tensor map.
     pub(crate) coordinates: usize,
     /// The shared address.
     pub(crate) shared: Operand,
@@ -22,7 +21,7 @@ pub(crate) struct BulkForm {
     pub(crate) mbarrier: Option<Operand>,
     pub(crate) multicast: bool,
     pub(crate) has_map: bool,
-    /// `cp.reduce`: what is done with the bytes that are there.
+    /// `cp.reduce`: how the copy is combined with the bytes in memory.
     pub(crate) reduction: Option<BulkReduction>,
 }
 
@@ -30,11 +29,11 @@ pub(crate) struct BulkForm {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BulkReduction {
     pub(crate) operation: Reduction,
-    /// The type of the elements; without it the tensor map's counts.
+    /// The type of the elements; `None` means that of the tensor map.
     pub(crate) element: Option<Element>,
 }
 
-/// Places in the list of rows.
+/// Positions in the list of rows.
 pub(crate) const SHARED_ROW: usize = 0;
 pub(crate) const GLOBAL_ROW: usize = 1;
 pub(crate) const MBARRIER_ROW: usize = 2;
@@ -58,8 +57,8 @@ pub(crate) enum Direction {
     Store,
     /// This block's shared memory to another's.
     Share,
-    /// Registers of this many bytes each to shared memory of the cluster: `st.async`, `red.async`. Their rows stand where
-    /// a tensor copy has its coordinates.
+    /// Registers, of this many bytes each, to shared memory of the cluster: `st.async`, `red.async`. Their rows are at
+    /// the place of a tensor copy's coordinates.
     Put { bytes: u32 },
 }
 
@@ -67,7 +66,7 @@ pub(crate) enum Direction {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WgmmaForm {
     pub(crate) product: Wgmma,
-    /// A comes from four registers of the list instead of a descriptor.
+    /// A is in four registers of the list, not given by a descriptor.
     pub(crate) a_in_registers: bool,
     pub(crate) negate_a: bool,
     pub(crate) negate_b: bool,
@@ -75,5 +74,5 @@ pub(crate) struct WgmmaForm {
     pub(crate) b_major: Major,
 }
 
-/// A function of the bits of up to three operands, zero-extended.
+/// A function on the bits of up to three operands, zero-extended.
 pub(crate) type LaneFunction = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;

@@ -1,4 +1,4 @@
-//! An instruction of a decoded kernel, the function of the executor that runs it, and where it came from.
+//! An instruction of a decoded kernel, its handler (the function of the executor that runs it), and its origin.
 
 use std::ptr::NonNull;
 
@@ -15,32 +15,32 @@ pub(crate) enum Flow {
     Next,
     /// The lanes that executed it jump to the instruction's target.
     Branch,
-    /// The lanes that executed it jump to targets of their own, which the context holds.
+    /// The lanes that executed it jump to different targets, which the context holds.
     BranchEach,
     /// The lanes that executed it end.
     Exit,
-    /// The instruction is done and something must be rescheduled: the warp waits, or another should run first.
+    /// The instruction is done, but the warp must stop: it waits, or another one should run first.
     Pause,
     /// The instruction must be tried again when the warp is woken.
     RetryLater,
     /// The lanes wait for others of their warp, then try again.
     RetryTogether,
-    /// The launch failed; the context says why.
+    /// The launch failed; the context has the reason.
     Fault,
 }
 
-/// The running warp, of which a program knows only that handlers take it: the executor's `Context`.
+/// The running warp: the executor's `Context`. A program only knows that handlers take it.
 pub(crate) enum Running {}
 
-/// Executes one instruction for the lanes of the mask, which is not empty.
+/// Executes one instruction for the lanes of the mask, which must not be empty.
 ///
 /// # Safety
-/// The pointer is to the executor's context of a running warp, which nobody else uses meanwhile
-/// (`Context::running`). The instruction belongs to the program of the context, and the host has the features of the level
-/// that the handler was selected for.
+/// The pointer must come from `Context::running` of a running warp, and nobody else may use that context during the
+/// call. The instruction must belong to the context's program, and the host must have the features of the level for
+/// which the handler was chosen.
 pub(crate) type Handler = unsafe fn(NonNull<Running>, &Instruction, u32) -> Flow;
 
-/// An instruction, ready to execute. What the fields mean beyond their names is the handler's business.
+/// An instruction, ready to execute. Each handler defines the exact meaning of the fields.
 #[derive(Clone)]
 pub(crate) struct Instruction {
     pub(crate) run: Handler,
@@ -56,7 +56,7 @@ pub(crate) struct Instruction {
     pub(crate) imm: i64,
     /// Start of further rows in [`Program::rows`].
     pub(crate) list: u32,
-    /// Modifiers that the handler looks at when it runs.
+    /// Modifiers that the handler reads at run time.
     pub(crate) flags: u32,
     /// Predicate operands.
     pub(crate) p: u16,
@@ -81,7 +81,7 @@ impl Instruction {
     }
 }
 
-/// Where an instruction came from.
+/// The origin of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// Line in the PTX text.

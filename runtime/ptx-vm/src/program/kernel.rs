@@ -1,4 +1,4 @@
-//! A kernel as its callers see it: its name, its parameters, its program.
+//! A kernel as callers see it: its name, its parameters, its program.
 
 use super::Program;
 
@@ -16,7 +16,7 @@ pub struct Parameter {
     pub size: usize,
     /// Alignment in bytes.
     pub alignment: usize,
-    /// Where it lies in the parameter block, in bytes.
+    /// Offset in the parameter block, in bytes.
     pub offset: usize,
 }
 
@@ -31,12 +31,12 @@ impl Kernel {
         &self.parameters
     }
 
-    /// Bytes of shared memory it declares, without dynamic shared memory.
+    /// The bytes of shared memory that it declares, without dynamic shared memory.
     pub fn static_shared_bytes(&self) -> u32 {
         self.program.static_shared
     }
 
-    /// The full opcodes it is made of, sorted, without repetition.
+    /// The full opcodes of its instructions, sorted, each once.
     pub fn opcodes(&self) -> Vec<&str> {
         let mut opcodes: Vec<_> = self.program.opcodes.iter().map(String::as_str).collect();
         opcodes.sort_unstable();

@@ -1,9 +1,9 @@
-//! A decoded kernel: instructions bound to handlers and to places in the register file.
+//! A decoded kernel: instructions with their handlers, and rows of the register file as operands.
 //!
-//! The register file of a warp is a block of rows; a row is 32 words of 32 bits, one for each lane. A register of up to
-//! 32 bits is one row, a 64-bit register is two adjacent rows read as 32 words of 64 bits. Constants, special registers
-//! and parameters that the code names are rows too, filled before the warp starts, so every operand is just a row number.
-//! Predicates are 32-bit masks in a file of their own.
+//! The register file of a warp is a block of rows. A row is 32 words of 32 bits, one for each lane. A register of up to
+//! 32 bits is one row; a 64-bit register is two adjacent rows that are read as 32 words of 64 bits. Constants, special
+//! registers and parameters that the code names are rows, too, which are filled before the warp starts. So every
+//! operand is just the number of a row. Predicates are 32-bit masks in a separate file.
 
 pub(crate) mod dataflow;
 pub(crate) mod flags;
@@ -27,7 +27,7 @@ pub(crate) struct Program {
     pub(crate) code: Vec<Instruction>,
     pub(crate) origins: Vec<Origin>,
     pub(crate) opcodes: Vec<String>,
-    /// Rows of vector operands, one list after the other.
+    /// The rows of vector operands: concatenated lists.
     pub(crate) rows: Vec<Row>,
     /// Functions of `General` instructions.
     pub(crate) functions: Vec<LaneFunction>,
@@ -40,18 +40,18 @@ pub(crate) struct Program {
     pub(crate) dataflow: Dataflow,
     /// The fields that `tensormap.replace` sets.
     pub(crate) map_fields: Vec<MapField>,
-    /// `brx.idx` targets, one list after the other.
+    /// The targets of `brx.idx`: concatenated lists.
     pub(crate) targets: Vec<u32>,
-    /// Rows in a warp's register file.
+    /// Number of rows in a warp's register file.
     pub(crate) row_count: u32,
-    /// Predicates in a warp's predicate file; 0 is always true, 1 always false.
+    /// Number of predicates in a warp's predicate file. Predicate 0 is always true, 1 always false.
     pub(crate) predicate_count: u16,
     pub(crate) fills: Vec<Fill>,
     pub(crate) parameter_bytes: u32,
     pub(crate) static_shared: u32,
     /// Name, offset and size of the static shared variables.
     pub(crate) shared_names: Vec<(String, u32, u32)>,
-    /// Alignment that dynamic shared memory starts at.
+    /// The alignment of dynamic shared memory.
     pub(crate) dynamic_shared_alignment: u32,
     /// Bytes of local memory of a thread.
     pub(crate) local_bytes: u32,
@@ -67,8 +67,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The most registers that a thread can have when a block of so many threads is launched: what the kernel says, or
-    /// what a multiprocessor has for the blocks that it must hold, given out in eights.
+    /// The most registers that a thread can have when a block of `threads` threads is launched: the kernel's own limit,
+    /// or what an SM has for the blocks that it must hold, in units of eight.
     pub(crate) fn registers_at_launch(&self, threads: u32) -> u32 {
         const OF_A_MULTIPROCESSOR: u32 = 65536;
         const OF_A_THREAD: u32 = 255;

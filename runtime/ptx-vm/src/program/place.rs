@@ -1,4 +1,4 @@
-//! Where an instruction comes from, for messages.
+//! The place of an instruction in the text and its source, for messages.
 
 use super::Program;
 use crate::error::Site;
@@ -19,7 +19,7 @@ impl Program {
         }
     }
 
-    /// A `.loc` as `file:line`, with the place it was inlined at.
+    /// A `.loc` as `file:line`, with the place where it was inlined.
     fn source(&self, location: Location) -> String {
         let own = format!("{}:{}", self.file(location.file), location.line);
         match location.inlined_at {
@@ -32,7 +32,7 @@ impl Program {
         self.files.iter().find(|f| f.0 == number).map_or("?", |f| f.1.as_str())
     }
 
-    /// The file and line that a user wrote: of inlined code, where the outermost call stands.
+    /// The file and line in the user's source. For inlined code it is that of the outermost call.
     pub(crate) fn source_place(&self, location: Location) -> (String, u32) {
         let (file, line) = location.inlined_at.unwrap_or((location.file, location.line));
         (self.file(file).to_owned(), line)

@@ -1,8 +1,8 @@
-//! What fills rows before a warp starts: constants, addresses, parameters, special registers.
+//! The values that fill rows before a warp starts: constants, addresses, parameters, special registers.
 
 use super::Row;
 
-/// What fills a row before a warp starts.
+/// The value that fills a row before a warp starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// The same 32 or 64 bits in every lane.
@@ -17,11 +17,11 @@ pub(crate) enum Source {
     DynamicShared { offset: i64 },
     /// A special register.
     Special(Special),
-    /// Zero; for registers that may be read before they are written.
+    /// Zero, for registers that may be read before they are written.
     Zero,
 }
 
-/// Special registers that keep their value while a block runs (PTX ISA §10).
+/// Special registers whose value is constant while a block runs (PTX ISA §10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Thread(u8),
@@ -53,7 +53,7 @@ pub(crate) enum Special {
 }
 
 impl Special {
-    /// Whether the value is the same for every block in the same place of a worker.
+    /// Whether the value is the same for all blocks that run in the same slot of a worker.
     pub(crate) fn is_fixed(self) -> bool {
         !matches!(self, Special::Block(_) | Special::Cluster(_) | Special::BlockInCluster(_) | Special::RankInCluster)
     }

@@ -1,9 +1,9 @@
-//! The clock of one cluster: how far each of its actors is known.
+//! The clock of one cluster: up to which point each of its actors is known.
 //!
-//! A component of a clock is an *actor* of a cluster: the threads of a warp, its `cp.async` copies, its bulk copies, a
-//! warpgroup's `wgmma`, the bulk copies that complete on an mbarrier. A value `k` says "everything this actor did with a
-//! stamp up to `k`". Lanes of a warp share a counter, so the usual entry is one number for all lanes; what only some
-//! lanes released is kept as an exception beside it.
+//! Each component of a clock belongs to an *actor* of a cluster: the threads of a warp, its `cp.async` copies, its bulk
+//! copies, a warpgroup's `wgmma`, or the bulk copies that complete on an mbarrier. A value `k` means "everything that
+//! this actor did with a stamp up to `k`". Lanes of a warp share a counter, so an entry is usually one number for all
+//! lanes. What only some lanes released is kept beside it as an exception.
 
 /// "These lanes of this actor, up to this clock."
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,22 +13,22 @@ struct Partial {
     clock: u32,
 }
 
-/// The clock of one cluster's actors, by the actor's index in the cluster.
+/// The clock of one cluster's actors. The index is the actor's number in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ActorClock {
     full: Vec<u32>,
-    /// By actor; of one actor, no lane and no clock twice.
+    /// The exceptions, ordered by actor. For one actor, no lane and no clock occurs twice.
     partial: Vec<Partial>,
 }
 
 impl ActorClock {
-    /// What is known of all lanes of every actor; absent is 0.
+    /// What is known of all lanes of every actor; a missing entry is 0.
     #[inline]
     pub(super) fn full(&self) -> &[u32] {
         &self.full
     }
 
-    /// All lanes of `actor` up to `clock`.
+    /// Learns of all lanes of `actor` up to `clock`.
     pub(super) fn raise(&mut self, actor: u32, clock: u32) {
         let index = actor as usize;
         if self.full.len() <= index {
@@ -43,7 +43,7 @@ impl ActorClock {
         }
     }
 
-    /// Where the entries of an actor are.
+    /// The range of an actor's entries.
     #[inline]
     fn of(&self, actor: u32) -> std::ops::Range<usize> {
         let start = self.partial.partition_point(|p| p.actor < actor);
@@ -51,7 +51,7 @@ impl ActorClock {
         start..start + count
     }
 
-    /// Some lanes of `actor` up to `clock`.
+    /// Learns of some lanes of `actor` up to `clock`.
     pub(super) fn raise_lanes(&mut self, actor: u32, mut lanes: u32, clock: u32) {
         if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
             return;
@@ -89,7 +89,7 @@ impl ActorClock {
         }
     }
 
-    /// Learns what `other` knows.
+    /// Learns everything that `other` knows.
     pub(super) fn join(&mut self, other: &Self) {
         if self.full.len() < other.full.len() {
             self.full.resize(other.full.len(), 0);
@@ -112,7 +112,7 @@ impl ActorClock {
         }
     }
 
-    /// Whether everything these lanes of `actor` did up to `clock` is known.
+    /// Whether it knows everything that these lanes of `actor` did up to `clock`.
     pub(super) fn covers(&self, actor: u32, mut lanes: u32, clock: u32) -> bool {
         if clock <= self.full.get(actor as usize).copied().unwrap_or(0) {
             return true;
@@ -125,7 +125,7 @@ impl ActorClock {
         lanes == 0
     }
 
-    /// Whether everything that `other` knows is known here.
+    /// Whether it knows everything that `other` knows.
     pub(super) fn contains(&self, other: &Self) -> bool {
         let known = self.full.len().min(other.full.len());
         self.full[..known].iter().zip(&other.full).all(|(mine, theirs)| mine >= theirs)

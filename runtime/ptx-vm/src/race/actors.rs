@@ -3,27 +3,27 @@
 use super::finding::Agent;
 use super::warp::{BULK_READS, BULK_WRITES, COPIES, THREADS, WARP_ACTORS};
 
-/// mbarriers of one cluster that bulk copies can complete on, each an actor of its own.
+/// The number of mbarriers of one cluster that are actors, because bulk copies can complete on them.
 pub(super) const MBARRIERS: u32 = 1024;
 
-/// How actors are numbered: clusters one after the other; in a cluster the blocks, in a block the warps (four actors
-/// each) and then the warpgroups; at the cluster's end its mbarriers.
+/// The numbering of actors. Clusters come one after another. In a cluster come the blocks; in a block the warps (four
+/// actors each) and then the warpgroups. The mbarriers come at the end of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Number of the launch's first actor. Smaller ones are of earlier launches.
+    /// The number of the launch's first actor. Smaller numbers belong to earlier launches.
     pub(super) first: u32,
-    /// Number of the first actor of the launch before.
+    /// The number of the previous launch's first actor.
     pub(super) previous: u32,
-    /// Launches that the one before never waited for, nor anyone that it waited for: that it has ended says nothing of
-    /// them, so that they may still run.
+    /// Launches that may still run although the previous launch has ended: neither that one, nor any launch for which
+    /// it waited, has ever waited for them.
     pub(super) open: (u32, u32),
-    /// Warps of a block.
+    /// Number of warps of a block.
     pub(super) warps: u32,
-    /// Blocks of a cluster.
+    /// Number of blocks of a cluster.
     pub(super) blocks: u32,
 }
 
-/// What an actor is.
+/// The kind of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Actor {
     Warp { rank: u32, warp: u32, kind: u32 },
@@ -36,33 +36,33 @@ impl Layout {
         self.warps * WARP_ACTORS + self.warps.div_ceil(4)
     }
 
-    /// Actors of a cluster.
+    /// Number of actors of a cluster.
     pub(super) fn stride(&self) -> u32 {
         self.blocks * self.per_block() + MBARRIERS
     }
 
-    /// The first actor of a warp, counted in its cluster.
+    /// The number of a warp's first actor, within its cluster.
     pub(super) fn warp(&self, rank: u32, warp: u32) -> u32 {
         rank * self.per_block() + warp * WARP_ACTORS
     }
 
-    /// The actor of the warpgroup of a warp, counted in its cluster.
+    /// The number of the actor of a warp's warpgroup, within its cluster.
     pub(super) fn warpgroup(&self, rank: u32, warp: u32) -> u32 {
         rank * self.per_block() + self.warps * WARP_ACTORS + warp / 4
     }
 
-    /// The actor of an mbarrier, counted in its cluster.
+    /// The number of an mbarrier's actor, within its cluster.
     pub(super) fn mbarrier(&self, index: u32) -> u32 {
         self.blocks * self.per_block() + index
     }
 
-    /// The cluster of an actor of this launch, and the actor counted in it.
+    /// The cluster of an actor of this launch, and its number within it.
     pub(super) fn split(&self, actor: u32) -> (u32, u32) {
         let actor = actor - self.first;
         (actor / self.stride(), actor % self.stride())
     }
 
-    /// What an actor counted in its cluster is.
+    /// The kind of an actor, given its number within the cluster.
     pub(super) fn actor(&self, local: u32) -> Actor {
         let (rank, within) = (local / self.per_block(), local % self.per_block());
         if rank >= self.blocks {
@@ -76,17 +76,17 @@ impl Layout {
 }
 
 impl Actor {
-    /// Whether it works through the generic proxy.
+    /// Whether it uses the generic proxy.
     pub(super) fn is_generic(self) -> bool {
         matches!(self, Self::Warp { kind: THREADS | COPIES, .. })
     }
 
-    /// Whether its accesses are complete only once somebody has waited for them.
+    /// Whether its accesses are complete only after somebody has waited for them.
     pub(super) fn is_asynchronous(self) -> bool {
         !matches!(self, Self::Warp { kind: THREADS, .. })
     }
 
-    /// Rank, warp and agent, for reports; an mbarrier's place is given.
+    /// Rank, warp and agent, for reports. The place of an mbarrier is given.
     pub(super) fn describe(self, mbarrier: Option<(u32, u32)>) -> (Option<u32>, Option<u32>, Agent) {
         match self {
             Self::Warp { rank, warp, kind } => {

@@ -1,14 +1,14 @@
-//! Vector clocks: what somebody knows to have happened, in the own cluster and in others.
+//! Vector clocks: what an actor knows to have happened, in its own cluster and in others.
 
 use super::actor_clock::ActorClock;
 use super::others::Others;
 
-/// A vector clock: the own cluster's actors, and those of other clusters that have been heard of.
+/// A vector clock: the actors of the own cluster, and known actors of other clusters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     /// The own cluster.
     pub(super) own: ActorClock,
-    /// Other clusters. What comes back from them of the own one is there too, but not needed there.
+    /// Other clusters. It may contain what others know of the own cluster, but this is not used.
     others: Others,
 }
 
@@ -18,7 +18,7 @@ impl Clock {
         self.others.join(&other.others);
     }
 
-    /// Learns what a clock of `from`'s point of view knows, as one that belongs to no cluster.
+    /// Learns what a clock of cluster `from` knows, as a clock that belongs to no cluster.
     fn join_exported(&mut self, from: u32, clock: &Self) {
         self.others.join(&clock.others);
         if !clock.own.is_empty() {
@@ -26,8 +26,8 @@ impl Clock {
         }
     }
 
-    /// Learns, as a member of cluster `to`, what a clock that belongs to no cluster knows. `wide` is false for somebody
-    /// who synchronises with the own cluster only.
+    /// Learns, as a member of cluster `to`, what a clock that belongs to no cluster knows. `wide` is false for a member
+    /// that synchronises only with its own cluster.
     fn join_imported(&mut self, to: u32, clock: &Self, wide: bool) {
         if let Some(own) = clock.others.get(to) {
             self.own.join(own);
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// As [`ActorClock::covers`], for an actor of another cluster.
+    /// Like [`ActorClock::covers`], for an actor of another cluster.
     pub(super) fn covers_other(&self, cluster: u32, actor: u32, lanes: u32, clock: u32) -> bool {
         self.others.get(cluster).is_some_and(|known| known.covers(actor, lanes, clock))
     }
@@ -53,25 +53,25 @@ impl Clock {
     }
 }
 
-/// Everything that is handed over when somebody releases and somebody else acquires.
+/// The knowledge that passes from a release to an acquire.
 ///
-/// Two clocks more than usual: a generic write is visible to the asynchronous proxy only if a `fence.proxy.async` lies
-/// on the path from it (PTX ISA 8.9.2, proxy-preserved base causality order), so that path has a clock of its own, one
-/// for each memory that the fence can name.
+/// It has more clocks than usual. The asynchronous proxy sees a generic write only if a `fence.proxy.async` is on the
+/// path from it (PTX ISA 8.9.2, proxy-preserved base causality order). So these paths have clocks of their own, one for
+/// each memory that the fence can name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Knowledge {
     /// What happened before.
     pub(super) happened: Clock,
-    /// What of it in shared memory the asynchronous proxy sees.
+    /// The part of it, in shared memory, that the asynchronous proxy sees.
     pub(super) shared_proxy: Clock,
-    /// What of it in global memory the asynchronous proxy sees.
+    /// The part of it, in global memory, that the asynchronous proxy sees.
     pub(super) global_proxy: Clock,
-    /// What of it a fence at GPU scope lies behind: a strong write releases it without a fence of its own, for a fence
-    /// by each thread, a barrier and then one thread's atomic is as good as a fence by that thread.
+    /// The part of it that is before a fence at GPU scope. A strong write releases this without its own fence: a fence
+    /// by each thread, a barrier and then one thread's atomic are as good as a fence by that thread.
     pub(super) device: Clock,
     /// Ranks of the cluster's blocks that are known to have started.
     pub(super) started: u32,
-    /// The previous kernel is known to have ended.
+    /// Whether the previous kernel is known to have ended.
     pub(super) dependency: bool,
 }
 
@@ -85,7 +85,7 @@ impl Knowledge {
         self.dependency |= other.dependency;
     }
 
-    /// Joins what `from`'s cluster releases into a global place.
+    /// Adds what a member of cluster `from` releases to a global place.
     pub(super) fn join_exported(&mut self, from: u32, other: &Self) {
         self.happened.join_exported(from, &other.happened);
         self.shared_proxy.join_exported(from, &other.shared_proxy);
@@ -94,7 +94,7 @@ impl Knowledge {
         self.dependency |= other.dependency;
     }
 
-    /// Joins what a global place holds into a member of cluster `to`.
+    /// Adds the content of a global place to the knowledge of a member of cluster `to`.
     pub(super) fn join_imported(&mut self, to: u32, other: &Self, wide: bool) {
         self.happened.join_imported(to, &other.happened, wide);
         self.shared_proxy.join_imported(to, &other.shared_proxy, wide);

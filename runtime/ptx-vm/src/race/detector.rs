@@ -1,4 +1,4 @@
-//! The detector of one launch.
+//! The race detector of one launch.
 
 use super::actors::Layout;
 use super::finding::{Finding, Names, Party, Race};
@@ -8,28 +8,28 @@ use super::shadow::Stamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the detector has to know of a launch.
+/// What the detector must know about a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
-    /// Clusters of the grid; blocks, where there are no clusters.
+    /// Number of clusters of the grid; without clusters, of blocks.
     pub clusters: u32,
-    /// Blocks of a cluster; 1 without clusters.
+    /// Number of blocks of a cluster; 1 without clusters.
     pub blocks_per_cluster: u32,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub threads_per_block: u32,
-    /// The launch may overlap the one before (programmatic dependent launch), so that what that one wrote may be read
-    /// only after `griddepcontrol.wait`.
+    /// The launch may overlap the previous one (programmatic dependent launch), so what that one wrote may be read only
+    /// after `griddepcontrol.wait`.
     pub overlaps_previous: bool,
-    /// Take every `*.sync` instruction of a warp for a `bar.warp.sync`. Off, as in the PTX ISA: only `bar.warp.sync`
-    /// and wider barriers order the memory accesses of lanes.
+    /// Treat every `*.sync` instruction of a warp like a `bar.warp.sync`. It is off by default, as in the PTX ISA: only
+    /// `bar.warp.sync` and wider barriers order the memory accesses of lanes.
     pub collectives_order: bool,
-    /// Report two plain writes of one value to one place, too: whether they are a race depends on the data.
+    /// Also report two plain writes of the same value to the same place. Whether they are a race depends on the data.
     pub same_values: bool,
-    /// Registers that a thread has at most when the launch begins; 0 if nothing is known.
+    /// The most registers of a thread when the launch begins; 0 if this is not known.
     pub registers: u32,
 }
 
-/// The detector of one launch: makes one [`Observer`](super::Observer) for each cluster and gathers what they find.
+/// The detector of one launch. It makes an [`Observer`](super::Observer) for each cluster and collects their findings.
 #[derive(Debug)]
 pub struct Detector {
     pub(super) history: Arc<GlobalHistory>,
@@ -48,7 +48,7 @@ pub struct Detector {
     "a grid of {clusters} clusters is too large for the race detector: launch fewer blocks, or without the detector"
 )]
 pub struct GridTooLarge {
-    /// Clusters of the grid.
+    /// Number of clusters of the grid.
     pub clusters: u32,
 }
 
@@ -58,10 +58,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Detector {
     /// Begins a launch on a machine with this history. Everything of earlier launches is ordered before it, except as
-    /// [`LaunchShape::overlaps_previous`] says.
+    /// [`LaunchShape::overlaps_previous`] tells.
     ///
     /// # Errors
-    /// [`GridTooLarge`] beyond about 4 million blocks.
+    /// [`GridTooLarge`] for more than about 4 million blocks.
     pub fn new(history: &Arc<GlobalHistory>, shape: LaunchShape) -> Result<Arc<Self>, GridTooLarge> {
         let layout = Layout {
             first: 0,
@@ -83,7 +83,7 @@ impl Detector {
         }))
     }
 
-    /// Everything found by the observers dropped so far, in a fixed order.
+    /// The findings of all observers that have been dropped, in a fixed order.
     #[must_use]
     pub fn findings(&self, names: &dyn Names) -> Vec<Finding> {
         let found = lock(&self.found);
@@ -123,7 +123,7 @@ impl Detector {
     fn party(&self, stamp: &Stamp, names: &dyn Names) -> Party {
         let access = stamp.access();
         if stamp.actor < self.layout.first {
-            // Of the launch before, whose layout and program are gone.
+            // It belongs to the previous launch, whose layout and program no longer exist.
             return Party { agent: None, block: None, warp: None, lanes: stamp.lanes, access, site: None };
         }
         let (cluster, local) = self.layout.split(stamp.actor);

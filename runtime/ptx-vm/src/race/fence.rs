@@ -1,5 +1,5 @@
-//! What memory fences make of strong accesses: a fence before a strong write releases, a fence after a strong read
-//! acquires (PTX ISA 8.9.1, release and acquire patterns).
+//! The effect of memory fences on strong accesses: a fence before a strong write releases, and a fence after a strong
+//! read acquires (PTX ISA 8.9.1, release and acquire patterns).
 
 use super::Scope;
 use super::clock::Knowledge;
@@ -8,8 +8,8 @@ use super::warp::{Warp, lanes_of};
 use std::sync::Arc;
 
 impl Warp {
-    /// A memory fence: a later strong write of these lanes releases what they know now, and what their earlier strong
-    /// reads saw they know from now on.
+    /// A memory fence. A later strong write of these lanes releases what they know now. They also acquire what their
+    /// earlier strong reads saw.
     pub(super) fn fence(&mut self, lanes: u32, scope: Scope) {
         if let Some(mut acquires) = self.acquires.take() {
             let cluster = self.cluster;
@@ -45,8 +45,8 @@ impl Warp {
         self.clock += 1;
     }
 
-    /// What a strong write of this lane releases because of an earlier fence at GPU scope, its own or one of somebody
-    /// it has synchronised with.
+    /// What a strong write of this lane releases because of an earlier fence at GPU scope, by itself or by a thread
+    /// with which it has synchronised.
     pub(super) fn published(&self, lane: u32) -> Option<Knowledge> {
         let known = self.knowledge(lane);
         if known.device.is_empty() && self.own.device_fence[lane as usize] == 0 {
@@ -58,7 +58,7 @@ impl Warp {
         Some(published)
     }
 
-    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and that scope.
+    /// What a strong write of this lane releases because of its earlier fence at a narrower scope, and this scope.
     pub(super) fn fenced(&self, lane: u32) -> Option<(Knowledge, Scope)> {
         let pending = self.releases.as_ref()?[lane as usize].as_ref()?;
         let mut knowledge = (*pending.knowledge).clone();
@@ -82,7 +82,7 @@ impl Warp {
         }
     }
 
-    /// A strong read of this lane saw what `seen` holds; a later fence acquires it.
+    /// Records that a strong read of this lane saw `seen`. A later fence acquires it.
     pub(super) fn note_seen(&mut self, lane: u32, seen: Seen) {
         let cluster = self.cluster;
         let slot = &mut self.acquires.get_or_insert_default()[lane as usize];
@@ -92,8 +92,8 @@ impl Warp {
         }
     }
 
-    /// What strong reads of these lanes, or of others that they have met at barriers, have seen and no fence of these
-    /// lanes has acquired.
+    /// What strong reads have seen that no fence of these lanes has acquired: reads of these lanes, or of others that
+    /// they met at barriers.
     pub(super) fn unfenced(&self, lanes: u32) -> Option<Seen> {
         let own = self
             .acquires
@@ -109,10 +109,10 @@ impl Warp {
         })
     }
 
-    /// These lanes have met others at a barrier whose strong reads have seen this: a fence by each of these lanes is as
-    /// good as a fence by those (one thread's atomic, a barrier, every thread's `__threadfence`).
+    /// These lanes have met others at a barrier whose strong reads have seen `seen`. A fence by each of these lanes is
+    /// then as good as a fence by the others (one thread's atomic, a barrier, every thread's `__threadfence`).
     pub(super) fn carry(&mut self, lanes: u32, seen: &Arc<Seen>) {
-        // What these lanes brought to the barrier is in it.
+        // It contains what these lanes brought to the barrier.
         self.carried.iter_mut().for_each(|(mask, _)| *mask &= !lanes);
         self.carried.retain(|(mask, _)| *mask != 0);
         self.carried.push((lanes, Arc::clone(seen)));

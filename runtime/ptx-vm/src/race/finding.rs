@@ -1,4 +1,4 @@
-//! What the detector reports.
+//! Findings: what the detector reports, and their text.
 
 use super::{Scope, Space};
 use std::fmt;
@@ -8,9 +8,9 @@ use std::fmt;
 pub struct Site {
     /// Index of the instruction.
     pub pc: u32,
-    /// Line in the PTX text, from 1.
+    /// Line in the PTX text, counted from 1.
     pub ptx_line: u32,
-    /// The place in the source the PTX was compiled from, where `.loc` gives it.
+    /// The place in the source from which the PTX was compiled, if there is a `.loc`.
     pub source: Option<(String, u32)>,
     /// The instruction, as written.
     pub instruction: String,
@@ -29,11 +29,11 @@ impl fmt::Display for Site {
     }
 }
 
-/// Gives the names that a report needs. Asked only when there is something to report.
+/// Gives names and places for reports. It is called only if there is something to report.
 pub trait Names {
     /// The place of an instruction.
     fn site(&self, pc: u32) -> Site;
-    /// The name of the variable or allocation at an address and the offset in it. Shared addresses are
+    /// The variable or allocation at an address, by name, and the offset in it. Addresses of shared memory are
     /// [`shared_address`](super::shared_address)es.
     fn buffer(&self, space: Space, address: u64) -> Option<(String, u64)>;
 }
@@ -45,20 +45,21 @@ pub enum Agent {
     Threads,
     /// A `cp.async` of these threads.
     CopyAsync,
-    /// A bulk copy that completes on an mbarrier, at this offset of the shared memory of the block of this rank.
+    /// A bulk copy that completes on an mbarrier, which is at this offset in the shared memory of the block of this
+    /// rank.
     BulkLoad {
-        /// Rank in the cluster of the block that has the mbarrier.
+        /// The rank in the cluster of the block with the mbarrier.
         rank: u32,
         /// Its byte offset in shared memory.
         mbarrier: u32,
     },
     /// A bulk copy that completes by bulk group.
     BulkStore,
-    /// `wgmma` of a warpgroup (its first warp is named).
+    /// A `wgmma` of a warpgroup, whose first warp is given.
     Wgmma,
 }
 
-/// Reads or writes.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// Reads.
@@ -82,17 +83,17 @@ impl AccessKind {
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Party {
-    /// Who; unknown for a launch that has ended.
+    /// The agent; unknown for a launch that has ended.
     pub agent: Option<Agent>,
-    /// `%ctaid` of the block that issued it, where it is still known.
+    /// `%ctaid` of the block that issued it, if it is still known.
     pub block: Option<[u32; 3]>,
-    /// Warp in the block, where the agent belongs to one.
+    /// The warp in the block, if the agent belongs to one.
     pub warp: Option<u32>,
     /// Lanes of the warp.
     pub lanes: u32,
-    /// Reads or writes.
+    /// The kind of access.
     pub access: AccessKind,
-    /// Where; unknown for a launch that has ended.
+    /// The place; unknown for a launch that has ended.
     pub site: Option<Site>,
 }
 
@@ -141,7 +142,7 @@ impl fmt::Display for Party {
     }
 }
 
-/// Which order the two accesses of a race happened to have.
+/// The order in which the two accesses of a race happened in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Hazard {
     /// Read after write.
@@ -152,48 +153,50 @@ pub enum Hazard {
     WriteAfterWrite,
 }
 
-/// Why two accesses are a race.
+/// The reason why two accesses are a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RaceCause {
     /// No synchronisation orders them.
     Unordered,
-    /// Lanes of one warp, with no `bar.warp.sync` between.
+    /// They are by lanes of one warp, with no `bar.warp.sync` between.
     UnorderedLanes,
-    /// Two lanes of one instruction write different values to one place.
+    /// Two lanes of one instruction write different values to the same place.
     SameInstruction,
-    /// The asynchronous operation has not been waited for, by these threads or by threads they have synchronised with.
+    /// Nobody has waited for the asynchronous operation: neither these threads nor threads with which they have
+    /// synchronised.
     NotWaited,
-    /// Ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async` between.
+    /// They are ordered, but one is by the generic and one by the asynchronous proxy, with no `fence.proxy.async`
+    /// between.
     ProxyFence,
-    /// Both are strong, but at a scope that does not include the other.
+    /// Both are strong, but the scope of one does not include the other.
     NarrowScope,
-    /// The write is of the previous kernel, and `griddepcontrol.wait` has not been executed.
+    /// The previous kernel wrote, and `griddepcontrol.wait` has not been executed.
     PreviousKernel,
-    /// The access is of a kernel before the previous one, which has never executed `griddepcontrol.wait`: that it has
-    /// ended, which is all that this kernel's own wait says, does not mean that the one before it has.
+    /// The access is by a kernel before the previous one. The previous kernel has never executed `griddepcontrol.wait`,
+    /// so its end, which is all that this kernel's wait ensures, does not mean that the earlier kernel has ended.
     EarlierKernel,
-    /// Written in this kernel, and read through the non-coherent cache.
+    /// This kernel wrote it, and reads it through the non-coherent cache.
     NonCoherent,
-    /// Both write the same value; whether they always do depends on the data.
+    /// Both write the same value. Whether they always do depends on the data.
     SameValue,
 }
 
 /// Two conflicting accesses that are not ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Race {
-    /// Which order they happened to have.
+    /// The order in which they happened.
     pub hazard: Hazard,
-    /// What is missing.
+    /// The reason.
     pub cause: RaceCause,
     /// The access that came first in this run.
     pub first: Party,
     /// The access that came second.
     pub second: Party,
-    /// Which memory.
+    /// The memory space.
     pub space: Space,
-    /// First conflicting byte; a [`shared_address`](super::shared_address) for shared memory.
+    /// The first conflicting byte; a [`shared_address`](super::shared_address) for shared memory.
     pub address: u64,
-    /// Variable or allocation, and the offset in it.
+    /// The variable or allocation, and the offset in it.
     pub buffer: Option<(String, u64)>,
 }
 
@@ -239,38 +242,38 @@ impl fmt::Display for Race {
     }
 }
 
-/// A misuse of a barrier or an asynchronous operation that is not a pair of accesses.
+/// A misuse of a barrier or an asynchronous operation, which is not a pair of accesses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// An aligned barrier executed by some of a warp's lanes only.
+    /// Only some lanes of a warp execute an aligned barrier.
     DivergentBarrier {
-        /// Lanes that arrived.
+        /// The lanes that arrived.
         lanes: u32,
-        /// Lanes that had to.
+        /// The lanes that should have arrived.
         expected: u32,
     },
-    /// More arrivals than the phase of the mbarrier has pending.
+    /// There are more arrivals than are pending in the phase of the mbarrier.
     OverArrival {
         /// Byte offset of the mbarrier.
         mbarrier: u32,
-        /// Arrivals still pending.
+        /// Number of pending arrivals.
         pending: u32,
-        /// Arrivals made.
+        /// Number of arrivals made.
         arrivals: u32,
     },
-    /// Threads wait for the parity of a phase without knowing that the phase before is over: as long as it is not, the
-    /// wait passes a round too early.
+    /// Threads wait for the parity of a phase without knowing that the phase before is over. If it is not, the wait
+    /// passes one round too early.
     PhaseUnknown {
         /// Byte offset of the mbarrier.
         mbarrier: u32,
     },
-    /// The next phase of an mbarrier may be over before these threads have seen that this one is: they would wait for
-    /// one more.
+    /// The next phase of an mbarrier may be over before these threads have seen the end of this one. They would then
+    /// wait one phase too long.
     PhaseOverrun {
         /// Byte offset of the mbarrier.
         mbarrier: u32,
     },
-    /// Bytes completed that the phase did not expect, or expected that did not come, when the block ended.
+    /// When the block ended, bytes had completed that the phase did not expect, or expected bytes were missing.
     Transactions {
         /// Byte offset of the mbarrier.
         mbarrier: u32,
@@ -282,35 +285,36 @@ pub enum Fault {
         /// Its byte offset.
         mbarrier: u32,
     },
-    /// A second `mbarrier.init` of a live mbarrier.
+    /// A second `mbarrier.init` of an mbarrier in use.
     ReInit {
         /// Its byte offset.
         mbarrier: u32,
     },
-    /// A bulk copy still reads the block's shared memory when the thread that issued it exits.
+    /// The thread that issued a bulk copy exits while the copy still reads the block's shared memory.
     ExitBeforeBulkRead,
-    /// A bulk copy into shared memory that nobody waited for when the block ended.
+    /// Nobody had waited for a bulk copy to shared memory when the block ended.
     ExitBeforeBulkLoad {
         /// Byte offset of its mbarrier.
         mbarrier: u32,
     },
-    /// Another block of the cluster may touch this block's shared memory after this block has ended.
+    /// Another block of the cluster may access this block's shared memory after this block has ended.
     ExitBeforeRemote,
-    /// Shared memory of another block of the cluster is touched before that block is known to have started.
+    /// The shared memory of another block of the cluster is accessed before that block is known to have started.
     RemoteBeforeStart {
         /// Rank of the other block.
         rank: u32,
     },
-    /// Threads arrive at a barrier that its last use, by other warps, is not ordered before: they may be counted there.
+    /// Threads arrive at a barrier whose last use, by other warps, is not ordered before. They may be counted in that
+    /// use.
     BarrierReused {
-        /// Barrier.
+        /// The barrier.
         id: u32,
-        /// A warp of that use.
+        /// A warp of the earlier use.
         earlier: u32,
     },
-    /// A `wgmma.mma_async` that no `wgmma.fence` orders after what its registers were written with.
+    /// No `wgmma.fence` orders a `wgmma.mma_async` after the writes of its registers.
     WgmmaFence,
-    /// A register of a `wgmma.mma_async` is touched before the product has been committed and waited for.
+    /// A register of a `wgmma.mma_async` is accessed before the product was committed and waited for.
     WgmmaRegister {
         /// Whether it is written.
         writes: bool,
@@ -319,72 +323,72 @@ pub enum Fault {
     },
     /// `setmaxnreg.inc` to fewer registers than before, or `.dec` to more.
     RegisterDirection {
-        /// Registers of a thread before.
+        /// Number of registers of a thread before.
         before: u32,
-        /// Registers asked for.
+        /// Number of registers requested.
         now: u32,
-        /// `.inc`.
+        /// Whether it is `.inc`.
         grows: bool,
     },
-    /// The warps of a warpgroup have not all executed the same `setmaxnreg`s.
+    /// Not all warps of a warpgroup have executed the same `setmaxnreg`s.
     RegistersOfOneWarp {
-        /// Which.
+        /// The warpgroup.
         warpgroup: u32,
     },
-    /// The warps of a block ask for more registers than it was launched with: one waits for ever.
+    /// The warps of a block request more registers than the block was launched with, so one of them waits for ever.
     RegisterPool {
-        /// Registers that they ask for.
+        /// Number of registers requested.
         asked: u32,
-        /// Registers of the block.
+        /// Number of registers of the block.
         available: u32,
     },
-    /// An access overwrites a live mbarrier.
+    /// An access overwrites an mbarrier in use.
     MbarrierOverwritten {
         /// Its byte offset.
         mbarrier: u32,
     },
-    /// All arrivals of a phase are made while more bytes are under way than it expects: the phase may end before the
-    /// copies have.
+    /// All arrivals of a phase were made while more bytes are in flight than it expects. The phase may end before the
+    /// copies do.
     TooFewBytes {
         /// Byte offset of the mbarrier.
         mbarrier: u32,
-        /// Bytes that the phase expects.
+        /// Number of bytes that the phase expects.
         expected: i64,
-        /// Bytes of the copies that were issued in it.
+        /// Number of bytes of the copies that were issued in it.
         issued: i64,
     },
-    /// A barrier was given thread counts that differ between its arrivals.
+    /// The arrivals at a barrier gave different thread counts.
     BarrierCount {
-        /// Barrier.
+        /// The barrier.
         id: u32,
-        /// Count of the earlier arrivals.
+        /// The count of the earlier arrivals.
         earlier: u32,
-        /// Count of this one.
+        /// The count of this one.
         now: u32,
     },
-    /// The detector's own bound was exceeded: what follows is not checked.
+    /// A limit of the detector was exceeded: what follows is not checked.
     Limit {
-        /// Which.
+        /// The limit.
         what: &'static str,
     },
 }
 
-/// Something wrong in the program.
+/// A mistake that was found in the program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
     /// Two unordered accesses.
     Race(Box<Race>),
     /// A misuse.
     Fault {
-        /// What.
+        /// The misuse.
         fault: Fault,
         /// `%ctaid`.
         block: [u32; 3],
-        /// Warp, where one is to blame.
+        /// The warp, if a single one caused it.
         warp: Option<u32>,
         /// Lanes of the warp.
         lanes: u32,
-        /// Where.
+        /// The place.
         site: Site,
     },
 }
@@ -482,7 +486,7 @@ impl fmt::Display for Fault {
 }
 
 impl Finding {
-    /// All of them as text, a line and more each.
+    /// All findings as text, each on one line or more.
     #[must_use]
     pub fn list(findings: &[Self]) -> String {
         findings.iter().map(|finding| format!("\n{finding}")).collect()

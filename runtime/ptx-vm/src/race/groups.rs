@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 /// Groups of asynchronous operations, committed by lanes.
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// The stamp of operations issued now.
+    /// The stamp of operations that are issued now.
     pub(super) epoch: u32,
-    /// Which lanes committed, and the epoch that this closed.
+    /// The lanes that committed, and the epoch that this ended.
     commits: VecDeque<(u32, u32)>,
 }
 
@@ -29,7 +29,7 @@ impl Groups {
         self.epoch += 1;
     }
 
-    /// The last epoch that has completed for a lane when at most `pending` of its groups have not.
+    /// The last epoch that has completed for a lane if at most `pending` of its groups have not.
     pub(super) fn completed(&self, lane: u32, pending: u32) -> u32 {
         let of_lane = self.commits.iter().rev().filter(|(lanes, _)| lanes >> lane & 1 != 0);
         of_lane.map(|&(_, epoch)| epoch).nth(pending as usize).unwrap_or(0)

@@ -1,8 +1,8 @@
-//! Global memory's shadow and the places in it that synchronise.
+//! The shadow of global memory, and the places in it through which threads synchronise.
 //!
-//! Blocks run in parallel and share this, so it is split by address into parts with a lock each; no call holds two.
-//! A cell keeps at most two unordered readers, of different blocks where there are any: whoever writes later is
-//! unordered with at least one of them, unless it is ordered after exactly those two by point-to-point flags.
+//! Blocks run in parallel and share this, so it is split by address into parts with a lock each; no call holds two
+//! locks. A cell keeps at most two unordered readers, of different blocks if possible. A later writer is unordered with
+//! at least one of them, unless it is ordered after exactly these two by point-to-point flags.
 
 use super::clock::Knowledge;
 use super::shadow::{Judge, Shadow, Stamp};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PARTS: usize = 64;
-/// Bytes whose shadow lies under one key.
+/// The bytes whose shadow is under one key, as a power of two.
 const CHUNK_BITS: u32 = 16;
 const CHUNK: u64 = 1 << CHUNK_BITS;
 const READS: usize = 2;
@@ -21,7 +21,7 @@ const READS: usize = 2;
 /// What one release sequence has released.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// At GPU or system scope, from any cluster; in exported form.
+    /// At GPU or system scope, from any cluster, in exported form.
     wide: Knowledge,
     /// At a narrower scope, by cluster.
     narrow: Vec<(u32, Knowledge)>,
@@ -65,10 +65,11 @@ impl Sequence {
     }
 }
 
-/// What has been released into one address.
+/// What has been released to one address.
 ///
-/// A strong read is announced before it is performed and looks here after, and other workers write in between. So what
-/// a new release sequence replaces is kept as long as any announced reader may have read its value.
+/// A strong read is announced before it is performed and looked up afterwards, and other workers may write in between.
+/// So when a new release sequence replaces an old one, the old one is kept as long as an announced reader may have read
+/// its value.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     current: Sequence,
@@ -82,7 +83,7 @@ impl Place {
         self.current.release(cluster, knowledge, wide);
     }
 
-    /// A write that continues no release sequence.
+    /// A write that does not continue a release sequence.
     pub(super) fn overwrite(&mut self) {
         let replaced = std::mem::take(&mut self.current);
         if self.readers > 0 {
@@ -90,12 +91,12 @@ impl Place {
         }
     }
 
-    /// Somebody is about to read the address.
+    /// Announces a read of the address.
     pub(super) fn expect_reader(&mut self) {
         self.readers += 1;
     }
 
-    /// What a member of `cluster` may have seen, in exported form. `expected`: it was announced.
+    /// What a member of `cluster` may have seen, in exported form. `expected` tells whether the read was announced.
     pub(super) fn seen_by(&mut self, cluster: u32, wide: bool, expected: bool) -> Knowledge {
         let mut seen = Knowledge::default();
         self.current.add_seen_by(cluster, wide, &mut seen);
@@ -110,7 +111,7 @@ impl Place {
     }
 }
 
-/// Spreads addresses over a table; they are the machine's own, so nobody chooses them to collide.
+/// Hashes addresses. They are the machine's own, so nobody can choose them to collide.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);
 
@@ -137,20 +138,20 @@ struct Part {
 #[derive(Debug, Default)]
 struct Numbers {
     next: u32,
-    /// First actor of the latest launch.
+    /// The first actor of the latest launch.
     latest: u32,
-    /// Launches that may still run when it has ended: see [`Layout::open`](super::actors::Layout::open).
+    /// Launches that may still run when the latest one has ended: see [`Layout::open`](super::actors::Layout::open).
     open: (u32, u32),
 }
 
-/// The shadow of one machine's global memory, which outlives launches.
+/// The shadow of one machine's global memory. It lives longer than a launch.
 #[derive(Debug)]
 pub struct GlobalHistory {
     parts: Box<[Mutex<Part>]>,
     numbers: Mutex<Numbers>,
-    /// Whether any address has been released into, so that plain relaxed atomics need no look-up.
+    /// Whether anything has been released to any address. If not, plain relaxed atomics need no look-up.
     has_places: AtomicBool,
-    /// Whether the latest launch has executed `griddepcontrol.wait`, or need not.
+    /// Whether the latest launch has executed `griddepcontrol.wait`, or doesn't need it.
     waited: AtomicBool,
 }
 
@@ -161,12 +162,12 @@ impl Default for GlobalHistory {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves clocks that are at worst incomplete.
+    // After a panic elsewhere, clocks are at worst incomplete.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl GlobalHistory {
-    /// Nothing has been accessed yet.
+    /// An empty history.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -177,7 +178,7 @@ impl GlobalHistory {
         }
     }
 
-    /// Forgets the accesses to memory that is freed, so that its address can be given out again.
+    /// Forgets the accesses to memory that is freed, so that its address can be used again.
     pub fn forget(&self, bytes: Range<u64>) {
         let mut at = bytes.start;
         while at < bytes.end {
@@ -195,16 +196,17 @@ impl GlobalHistory {
         }
     }
 
-    /// The latest launch waits for the one before (`griddepcontrol.wait`): it can't end before that one has.
+    /// Records that the latest launch waits for the previous one (`griddepcontrol.wait`): it can't end before that one
+    /// has.
     pub(super) fn waits(&self) {
         self.waited.store(true, Ordering::Relaxed);
     }
 
-    /// Takes actor numbers for a launch: the first of this launch, the first of the one before, and those of launches
-    /// that may still run when the one before has ended.
+    /// Reserves actor numbers for a launch. Gives the first of this launch, the first of the previous one, and those of
+    /// launches that may still run when the previous one has ended.
     pub(super) fn begin_launch(&self, actors: u64, overlaps: bool) -> Option<(u32, u32, (u32, u32))> {
         let mut numbers = lock(&self.numbers);
-        // The largest number is the shadow's own.
+        // The largest number is reserved for the shadow.
         if u64::from(numbers.next) + actors >= u64::from(u32::MAX) {
             if actors >= u64::from(u32::MAX) - 1 {
                 return None;
@@ -220,7 +222,7 @@ impl GlobalHistory {
             (false, _) => (first, first),
             (true, true) if is_open => numbers.open,
             (true, true) => (previous, previous),
-            // The launch before may have ended before those that it has overlapped.
+            // The previous launch may have ended before those that it overlapped.
             (true, false) => (numbers.open.0, previous),
         };
         numbers.next += actors as u32;
@@ -241,7 +243,7 @@ impl GlobalHistory {
         lock(&self.parts[(chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % PARTS])
     }
 
-    /// Checks the accesses `(first byte, length, stamp)`; `aim` turns the judge's eyes to each.
+    /// Checks the accesses `(first byte, length, stamp)`. `aim` prepares the judge for each.
     pub(super) fn check<J: Judge>(
         &self,
         accesses: impl Iterator<Item = (u64, u32, Stamp)>,
@@ -269,15 +271,15 @@ impl GlobalHistory {
         }
     }
 
-    /// Works on the place at an address, made if need be.
+    /// Calls `work` with the place at an address, which is created if necessary.
     pub(super) fn with_place(&self, address: u64, work: impl FnOnce(&mut Place)) {
         self.has_places.store(true, Ordering::Release);
         work(self.part(address >> CHUNK_BITS).places.entry(address).or_default());
-        // Before the executor's own store, which may be a relaxed one.
+        // This comes before the executor's own store, which may be a relaxed one.
         fence(Ordering::SeqCst);
     }
 
-    /// Works on the place at an address if anything was ever released into it.
+    /// Calls `work` with the place at an address, if anything was ever released to it.
     pub(super) fn with_known_place<R>(&self, address: u64, work: impl FnOnce(&mut Place) -> R) -> Option<R> {
         if !self.has_places.load(Ordering::Acquire) {
             return None;

@@ -1,4 +1,4 @@
-//! Whether an access is ordered after an earlier one, and what to note when it isn't.
+//! Decides whether an access is ordered after an earlier one, and records a race if it isn't.
 
 use super::actors::{Actor, Layout};
 use super::clock::{Clock, Knowledge};
@@ -8,7 +8,7 @@ use super::warp::{Warp, lanes_of};
 use super::{Scope, Space};
 use std::collections::HashMap;
 
-/// A race as it was met: names come later.
+/// A race as it was found, without names yet.
 #[derive(Clone, Debug)]
 pub(super) struct RawRace {
     pub(super) hazard: Hazard,
@@ -19,7 +19,7 @@ pub(super) struct RawRace {
     pub(super) address: u64,
 }
 
-/// A fault as it was met.
+/// A fault as it was found, without names yet.
 #[derive(Clone, Debug)]
 pub(super) struct RawFault {
     pub(super) fault: Fault,
@@ -30,7 +30,7 @@ pub(super) struct RawFault {
     pub(super) pc: u32,
 }
 
-/// What has been found: one race for each pair of instructions, one fault of each kind for each instruction.
+/// The findings: one race for each pair of instructions, one fault of each kind for each instruction.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) races: HashMap<(u32, u32, Hazard, RaceCause), RawRace>,
@@ -52,26 +52,26 @@ impl Found {
     }
 }
 
-/// Sees with the eyes of some lanes of a warp.
+/// Judges from the point of view of some lanes of a warp.
 pub(super) struct Eyes<'a> {
     pub(super) layout: &'a Layout,
     pub(super) warp: &'a Warp,
-    /// Every one of these lanes has to know of an earlier access.
+    /// The lanes. Each of them must know of an earlier access.
     pub(super) lanes: u32,
-    /// Number of the cluster's first actor.
+    /// The number of the cluster's first actor.
     pub(super) first: u32,
-    /// Number of actors of the cluster that are not mbarriers.
+    /// The number of the cluster's actors that are not mbarriers.
     pub(super) blocks_end: u32,
     pub(super) space: Space,
-    /// The access is made by the asynchronous proxy.
+    /// Whether the asynchronous proxy makes the access.
     pub(super) asynchronous: bool,
-    /// Whether two lanes of the instruction write the same bytes.
+    /// Tells whether two lanes of the instruction write the same bytes.
     pub(super) same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
-    /// Whether a lane writes what is there already.
+    /// Tells whether a lane writes the bytes that are there already.
     pub(super) unchanged: Option<&'a dyn Fn(u32) -> bool>,
-    /// The access is a read through the non-coherent cache.
+    /// Whether the access is a read through the non-coherent cache.
     pub(super) non_coherent: bool,
-    /// Writes that change nothing are reported, too.
+    /// Whether writes that change nothing are reported, too.
     pub(super) same_values: bool,
     pub(super) found: &'a mut Found,
 }
@@ -91,12 +91,12 @@ impl Eyes<'_> {
         }
     }
 
-    /// Whether the order is known, whatever the proxy.
+    /// Whether the earlier access is known to be ordered before, regardless of proxies.
     fn is_ordered(&self, earlier: &Stamp) -> bool {
         let layout = self.layout;
         if earlier.actor < layout.first {
-            // Earlier launches have ended, but for the one before, unless it was waited for, and those that may still run
-            // even then.
+            // Earlier launches have ended. The exceptions are the previous launch, unless it was waited for, and those
+            // that may still run even then.
             if earlier.actor >= layout.previous {
                 return lanes_of(self.lanes).all(|lane| self.warp.knowledge(lane).dependency);
             }
@@ -125,7 +125,7 @@ impl Eyes<'_> {
         })
     }
 
-    /// Both are strong, at scopes that include each other: they may meet (PTX ISA 8.7.1, morally strong).
+    /// Whether both are strong, at scopes that include each other: then they may meet (PTX ISA 8.7.1, morally strong).
     fn is_morally_strong(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let (Some(theirs), Some(mine)) = (earlier.scope(), now.scope()) else { return false };
         match theirs.min(mine) {
@@ -143,7 +143,7 @@ impl Eyes<'_> {
         }
     }
 
-    /// A read through the non-coherent cache of what this launch has written.
+    /// Whether it is a read through the non-coherent cache of what this launch has written.
     fn is_stale(&self, earlier: &Stamp) -> bool {
         self.non_coherent && earlier.writes() && earlier.actor >= self.layout.first
     }
@@ -156,7 +156,7 @@ impl Eyes<'_> {
         self.is_ordered(earlier) && (!self.asynchronous || !self.is_generic_write(earlier) || self.is_fenced(earlier))
     }
 
-    /// A plain write of the value that another plain write has left there.
+    /// Whether it is a plain write of the value that another plain write has left there.
     fn changes_nothing(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let plain = |stamp: &Stamp| stamp.writes() && !stamp.is_strong();
         let one_instruction = earlier.actor == now.actor && earlier.clock == now.clock;
@@ -211,7 +211,7 @@ impl Judge for Eyes<'_> {
         self.sees_at_once(earlier)
             || local == self.warp.actor
                 && earlier.lanes == self.lanes
-                // One lane's accesses are in its own order, and so are those that all lanes make as one.
+                // Accesses of one lane are in program order, and so are those that all lanes make as one.
                 && (self.lanes.is_power_of_two() || earlier.is_joint() && now.is_joint())
                 && !self.asynchronous
             || self.sees_slowly(earlier, now)
@@ -222,7 +222,7 @@ impl Judge for Eyes<'_> {
         let local = earlier.actor.wrapping_sub(self.first);
         let base = &self.warp.base;
         let known = |clock: &Clock| clock.own.full().get(local as usize).is_some_and(|&k| k >= earlier.clock);
-        // Beyond the blocks' actors there are only mbarriers, whose copies are the asynchronous proxy's own.
+        // Actors beyond those of the blocks are mbarriers, whose copies belong to the asynchronous proxy itself.
         known(&base.happened)
             && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)))
     }

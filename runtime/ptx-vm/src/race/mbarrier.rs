@@ -1,4 +1,4 @@
-//! The detector's view of an mbarrier: its clocks, and enough of its counts to see a misuse.
+//! The detector's view of an mbarrier: its clocks, and those of its counts that show misuse.
 
 use super::At;
 use super::clock::Knowledge;
@@ -8,49 +8,51 @@ use super::warp::lanes_of;
 /// A successful wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// The waiting threads' actor, counted in the cluster.
+    /// The actor of the waiting threads, as a number in the cluster.
     pub(super) actor: u32,
     pub(super) at: At,
     pub(super) clock: u32,
-    /// The warp's clock when these threads had come together since: from then on each of them speaks for all.
+    /// The warp's clock when these threads have since come together. From then on each of them stands for all.
     pub(super) together: Option<u32>,
 }
 
 /// One mbarrier, by address.
 #[derive(Debug)]
 pub(super) struct Mbarrier {
-    /// The actor that bulk copies completing on it are, counted in the cluster; none once the limit is reached.
+    /// The actor of the bulk copies that complete on it, as a number in the cluster; `None` beyond the limit.
     pub(super) actor: Option<u32>,
-    /// Number of the current phase, from 1, going on over re-initialisation. The stamp of copies issued now.
+    /// The number of the current phase. It starts at 1 and continues over re-initialisation. It is the stamp of copies
+    /// issued now.
     pub(super) phase: u32,
-    /// The first phase since the initialisation.
+    /// The first phase after the initialisation.
     first: u32,
-    /// Who has seen that the last phase is over.
+    /// The threads that have seen the end of the last phase.
     seen: Vec<Seen>,
-    /// It is also used by relaxed operations, after which nobody can be said to know anything of it.
+    /// Whether relaxed operations use it, too. Then nobody can be said to know anything because of it.
     pub(super) relaxed: bool,
-    /// What the completed phases hand to whoever waits.
+    /// The knowledge that completed phases pass to waiting threads.
     pub(super) completed: Knowledge,
-    /// What the current phase has gathered.
+    /// The knowledge that the current phase has collected.
     pub(super) pending: Knowledge,
-    /// The initialisation.
+    /// The access that initialised it.
     pub(super) init: Stamp,
-    /// The initialising thread has executed `fence.mbarrier_init`.
+    /// Whether the initialising thread has executed `fence.mbarrier_init`.
     pub(super) init_fenced: bool,
     pub(super) alive: bool,
-    /// Arrivals that each phase needs.
+    /// Number of arrivals that each phase needs.
     expected: i64,
-    /// Arrivals and bytes that the current phase lacks.
+    /// Numbers of arrivals and bytes that are missing in the current phase.
     pub(super) arrivals: i64,
     pub(super) bytes: i64,
-    /// Bytes that the current phase expects, and bytes of the copies that were issued in it, whenever they land.
+    /// Numbers of bytes that the current phase expects, and of bytes in the copies issued in it, whenever they
+    /// complete.
     pub(super) announced: i64,
     pub(super) issued: i64,
-    /// Instruction that last announced or completed bytes.
+    /// The instruction that last announced or completed bytes.
     pub(super) bytes_pc: u32,
-    /// The last phase that somebody has waited for.
+    /// The last phase for which somebody has waited.
     pub(super) waited: u32,
-    /// The last phase that a bulk copy was issued in, and the instruction.
+    /// The last phase in which a bulk copy was issued, and the instruction.
     pub(super) load: Option<(u32, u32)>,
 }
 
@@ -88,7 +90,7 @@ impl Mbarrier {
         self.announced = 0;
         self.issued = 0;
         if self.phase > 1 {
-            // Old copies stay ordered by the phases they belonged to.
+            // Old copies stay ordered by the phases to which they belonged.
             self.phase += 1;
         }
         self.first = self.phase;
@@ -97,21 +99,22 @@ impl Mbarrier {
         self.pending.clear();
     }
 
-    /// The number of a phase that a thread has to know to be over, when it has just found that the last one is.
+    /// The number of the phase that a thread must know to be over when it finds that the last one is.
     pub(super) fn to_be_known(&self) -> Option<u32> {
         (self.phase > self.first + 1 && !self.relaxed).then(|| self.phase - 2)
     }
 
-    /// Notes a successful wait.
+    /// Records a successful wait.
     pub(super) fn see(&mut self, seen: Seen) {
-        // A later wait of the same threads stands for their earlier one.
+        // A later wait of the same threads replaces their earlier one.
         match self.seen.iter_mut().find(|s| s.actor == seen.actor && s.at.lanes == seen.at.lanes) {
             Some(before) => *before = seen,
             None => self.seen.push(seen),
         }
     }
 
-    /// These lanes of a warp come together. False if that tells nothing of others that have seen the last phase's end.
+    /// These lanes of a warp come together. False if this tells nothing about others that have seen the end of the last
+    /// phase.
     pub(super) fn come_together(&mut self, actor: u32, lanes: u32, clock: u32) -> bool {
         let mut all = true;
         for seen in self.seen.iter_mut().filter(|seen| seen.actor == actor && seen.together.is_none()) {
@@ -124,7 +127,7 @@ impl Mbarrier {
         all
     }
 
-    /// Who may not have seen the last phase's end when what has arrived since completes the current one.
+    /// Threads that may not have seen the end of the last phase when the arrivals since then complete the current one.
     pub(super) fn overrun(&self) -> Option<Seen> {
         let happened = &self.pending.happened.own;
         let speaks = |seen: &Seen, clock| lanes_of(seen.at.lanes).any(|l| happened.covers(seen.actor, 1 << l, clock));
@@ -140,7 +143,7 @@ impl Mbarrier {
         self.expected -= i64::from(count);
     }
 
-    /// The current phase completes.
+    /// Completes the current phase.
     pub(super) fn complete(&mut self) {
         self.completed.join(&self.pending);
         self.pending.clear();
@@ -151,19 +154,20 @@ impl Mbarrier {
         self.phase += 1;
         self.arrivals = self.expected;
         self.bytes = 0;
-        // Copies that the phase did not expect end in the next.
+        // Copies that the phase did not expect complete in the next one.
         self.issued = (self.issued - self.announced).max(0);
         self.announced = 0;
     }
 
-    /// The phase expects so many bytes more.
+    /// Announces more bytes that the phase expects.
     pub(super) fn announce(&mut self, bytes: i64, pc: u32) {
         self.bytes += bytes;
         self.announced += bytes;
         self.bytes_pc = pc;
     }
 
-    /// Bytes that are announced and issued, if all arrivals are made and more is under way than the phase expects.
+    /// The numbers of announced and issued bytes, if all arrivals were made and more bytes are in flight than the phase
+    /// expects.
     pub(super) fn lacks_bytes(&self) -> Option<(i64, i64)> {
         (self.arrivals == 0 && self.issued > self.announced).then_some((self.announced, self.issued))
     }

@@ -1,14 +1,14 @@
 //! The happens-before race detector.
 //!
-//! The executor tells an [`Observer`] what it is about to do and what has just become ordered; the detector keeps vector
-//! clocks and shadow memory and reports every pair of conflicting accesses that no chain of synchronisation orders, even
-//! when this run happened to give the right values. It never changes what a program computes.
+//! The executor tells an [`Observer`] what it is about to do, and what has just become ordered. The detector keeps
+//! vector clocks and shadow memory. It reports every pair of conflicting accesses that no chain of synchronisation
+//! orders, even if this run happened to give the right values. It never changes what a program computes.
 //!
-//! What belongs here: clocks, shadow memory, findings and their text. What does not: executing
-//! anything, bounds checks, initialisation checks (the memory's own), scheduling.
+//! Clocks, shadow memory, findings and their text belong here. Execution, bounds checks, initialisation checks (those
+//! are part of the memory) and scheduling don't.
 //!
-//! Semantics follow the PTX ISA's memory consistency model (chapter 8) and the asynchronous operations' chapters
-//! (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
+//! The rules are those of the PTX ISA's memory consistency model (chapter 8) and of the chapters on asynchronous
+//! operations (9.7.9.25 `cp.async`, 9.7.13 `mbarrier`, 9.7.15 `wgmma`).
 
 mod actor_clock;
 mod actors;

@@ -1,8 +1,8 @@
-//! What the executor tells the detector, and when.
+//! The interface through which the executor tells the detector what happens, and when it must do so.
 //!
-//! One [`Observer`] serves one cluster (one block, where the launch has no clusters) and is called by one thread at a
-//! time; observers of different clusters are called concurrently. Every method has an empty default, so that a test can
-//! record just the events it is about.
+//! One [`Observer`] serves one cluster (without clusters, one block). It is called by one thread at a time; observers
+//! of different clusters are called concurrently. Every method has an empty default, so that a test can record just the
+//! events that it needs.
 //!
 //! # The order of calls
 //!
@@ -24,33 +24,33 @@
 
 use std::ops::Range;
 
-/// The address of byte `offset` of the shared memory of the block with this rank in the cluster.
+/// The address of byte `offset` in the shared memory of the block with this rank in the cluster.
 #[inline]
 #[must_use]
 pub const fn shared_address(rank: u32, offset: u32) -> u64 {
     ((rank as u64) << 32) | offset as u64
 }
 
-/// The rank of the owning block of a [`shared_address`].
+/// The rank of the block that owns a [`shared_address`].
 #[inline]
 #[must_use]
 pub const fn shared_rank(address: u64) -> u32 {
     (address >> 32) as u32
 }
 
-/// The byte offset in the owning block's shared memory of a [`shared_address`].
+/// The offset in bytes of a [`shared_address`] in its block's shared memory.
 #[inline]
 #[must_use]
 pub const fn shared_offset(address: u64) -> u32 {
     address as u32
 }
 
-/// Who executes which instruction.
+/// The place of an execution: which lanes execute which instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     /// Rank of the block in its cluster; 0 without clusters.
     pub rank: u32,
-    /// Warp in the block.
+    /// The number of the warp in the block.
     pub warp: u32,
     /// The lanes that execute the instruction.
     pub lanes: u32,
@@ -58,7 +58,7 @@ pub struct At {
     pub pc: u32,
 }
 
-/// A checked memory. Local and parameter memory belong to one thread and are not observed.
+/// A memory space that is checked. Local and parameter memory belong to one thread and are not observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// Shared memory of any block of the cluster.
@@ -74,17 +74,17 @@ pub enum Kind {
     Read,
     /// `st`, `stmatrix`, …
     Write,
-    /// `atom`, `red`: reads and writes as one.
+    /// `atom`, `red`: reads and writes atomically.
     Atomic,
 }
 
-/// The `.sem` of an access (PTX ISA 8.4 and 8.7). `.volatile` is `Relaxed` at system scope, and so is an `atom`/`red`
-/// without `.sem` (at GPU scope, the default).
+/// The `.sem` of an access (PTX ISA 8.4 and 8.7). `.volatile` is `Relaxed` at system scope. An `atom` or `red` without
+/// `.sem` is `Relaxed` at GPU scope, the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// An ordinary access.
     Weak,
-    /// Strong, but orders nothing by itself.
+    /// Strong, but without any order by itself.
     Relaxed,
     /// `ld.acquire`, `atom.acquire`.
     Acquire,
@@ -128,11 +128,11 @@ pub enum Scope {
 /// One memory instruction of a warp.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// Which memory.
+    /// The memory space.
     pub space: Space,
-    /// First byte per lane; only lanes in [`At::lanes`] count.
+    /// The first byte for each lane; only lanes in [`At::lanes`] count.
     pub addresses: &'a [u64; 32],
-    /// Bytes per lane (all elements of a vector access).
+    /// Number of bytes for each lane (all elements of a vector access).
     pub size: u32,
     /// Read, write or both.
     pub kind: Kind,
@@ -140,31 +140,31 @@ pub struct Access<'a> {
     pub order: Order,
     /// `.scope`; ignored for weak accesses.
     pub scope: Scope,
-    /// Of `ldmatrix` and `stmatrix`: every row belongs to all lanes, whichever lane gave its address. At most the
-    /// lanes in `rows` give addresses.
+    /// For `ldmatrix` and `stmatrix`: all lanes access every row, whichever lane gave its address. Only lanes in `rows`
+    /// give addresses.
     pub rows: Option<u32>,
-    /// Of plain writes: whether two lanes write the same bytes. Two lanes of one instruction that write different
-    /// values to one place are a race; without a function they are taken to differ.
+    /// For plain writes: tells whether two lanes write the same bytes. Two lanes of one instruction that write
+    /// different values to the same place are a race. Without this function, values are assumed to differ.
     pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
-    /// Of plain writes: whether a lane writes the bytes that are there already. Such a write over another plain write is
-    /// no race that anyone could see, whichever comes first: compilers let every warp write a value that only one needs
-    /// to, and blocks set a flag that others have set. That depends on the data, so
-    /// [`LaunchShape::same_values`](super::LaunchShape::same_values) asks for such races.
+    /// For plain writes: tells whether a lane writes the bytes that are there already. Such a write over another plain
+    /// write is a harmless race, whichever comes first: compilers let every warp write a value that only one needs to
+    /// write, and blocks set a flag that others have set. But it depends on the data, so
+    /// [`LaunchShape::same_values`](super::LaunchShape::same_values) requests that such races are reported.
     pub unchanged: Option<&'a dyn Fn(u32) -> bool>,
-    /// `ld.global.nc`: the data must be read-only while the kernel runs (PTX ISA 9.7.9.9).
+    /// `ld.global.nc`: nobody may write the data while the kernel runs (PTX ISA 9.7.9.9).
     pub non_coherent: bool,
 }
 
-/// One `cp.async` of a warp (the non-bulk one, PTX ISA 9.7.9.25.3).
+/// One `cp.async` of a warp (not a bulk copy, PTX ISA 9.7.9.25.3).
 #[derive(Clone, Copy)]
 pub struct CopyAsync<'a> {
-    /// Shared destination per lane, as [`shared_address`].
+    /// The shared destination of each lane, as [`shared_address`].
     pub destinations: &'a [u64; 32],
-    /// Global source per lane.
+    /// The global source of each lane.
     pub sources: &'a [u64; 32],
-    /// Bytes written per lane.
+    /// Number of bytes written for each lane.
     pub size: u32,
-    /// Bytes read per lane (less than `size` where the rest is zero-filled; 0 reads nothing).
+    /// Number of bytes read for each lane (less than `size` if the rest is zero-filled; 0 reads nothing).
     pub read: &'a [u32; 32],
 }
 
@@ -173,7 +173,7 @@ pub struct CopyAsync<'a> {
 pub struct BarrierArrival {
     /// Barrier 0…15.
     pub id: u32,
-    /// Threads that complete the barrier.
+    /// Number of threads that complete the barrier.
     pub threads: u32,
     /// `bar.sync` and `bar.red` wait; `bar.arrive` doesn't.
     pub waits: bool,
@@ -186,61 +186,61 @@ pub struct BarrierArrival {
 pub enum MbarrierOrder {
     /// `.relaxed`
     Relaxed,
-    /// `.release` of an arrival, `.acquire` of a wait: the default of both.
+    /// `.release` of an arrival, `.acquire` of a wait. This is the default of both.
     Synchronises,
 }
 
-/// One `mbarrier.arrive` or `mbarrier.arrive_drop` of a warp, also `.expect_tx` and remote ones.
+/// One `mbarrier.arrive` or `mbarrier.arrive_drop` of a warp, including `.expect_tx` and remote ones.
 #[derive(Clone, Copy)]
 pub struct MbarrierArrival<'a> {
-    /// The mbarrier per lane, as [`shared_address`].
+    /// The mbarrier of each lane, as [`shared_address`].
     pub addresses: &'a [u64; 32],
-    /// Arrivals per lane.
+    /// Number of arrivals of each lane.
     pub count: &'a [u32; 32],
-    /// Bytes added to the expected transactions per lane (`.expect_tx`; 0 otherwise).
+    /// Number of bytes that each lane adds to the expected transactions (`.expect_tx`; otherwise 0).
     pub expect: &'a [u32; 32],
     /// `.release` or `.relaxed`.
     pub order: MbarrierOrder,
-    /// `arrive_drop`: later phases expect `count` arrivals fewer.
+    /// `arrive_drop`: later phases expect `count` fewer arrivals.
     pub drop: bool,
 }
 
 /// One successful `mbarrier.test_wait` or `mbarrier.try_wait` of a warp.
 #[derive(Clone, Copy)]
 pub struct MbarrierWait<'a> {
-    /// The mbarrier per lane, as [`shared_address`].
+    /// The mbarrier of each lane, as [`shared_address`].
     pub addresses: &'a [u64; 32],
     /// `.acquire` or `.relaxed`.
     pub order: MbarrierOrder,
-    /// Whether it waits for a parity (and not for the phase of an arrival's state).
+    /// Whether it waits for a parity, not for the phase of an arrival's state.
     pub parity: bool,
 }
 
-/// Bytes of one memory.
+/// Bytes of one memory space.
 #[derive(Clone, Copy, Debug)]
 pub struct Footprint<'a> {
-    /// Which memory.
+    /// The memory space.
     pub space: Space,
-    /// The bytes; ranges do not overlap. The longer they are the faster the check: merge neighbours.
+    /// The bytes. Ranges must not overlap. Longer ranges are checked faster, so merge adjacent ones.
     pub ranges: &'a [Range<u64>],
 }
 
 /// One destination of a bulk copy.
 #[derive(Clone, Copy, Debug)]
 pub struct BulkWrite<'a> {
-    /// What is written.
+    /// The bytes that are written.
     pub bytes: Footprint<'a>,
-    /// The mbarrier that this destination's bytes complete on; `None` for copies that complete by bulk group.
+    /// The mbarrier on which this destination's bytes complete; `None` for copies that complete by bulk group.
     pub mbarrier: Option<u64>,
 }
 
 /// One `cp.async.bulk*`, `cp.reduce.async.bulk*`, `st.async` or `red.async`, issued by one lane ([`At::lanes`] has one bit).
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk<'a> {
-    /// What is read.
+    /// The bytes that are read.
     pub reads: Footprint<'a>,
-    /// What is written: one entry, or one per destination block of a multicast. A destination whose rows are all out of
-    /// bounds for a store has no ranges.
+    /// The bytes that are written: one entry, or one for each destination block of a multicast. A store whose rows are
+    /// all out of bounds has a destination without ranges.
     pub writes: &'a [BulkWrite<'a>],
     /// `cp.reduce.async.bulk`: the writes are relaxed atomics at GPU scope.
     pub reduces: bool,
@@ -248,7 +248,7 @@ pub struct Bulk<'a> {
     pub generic: bool,
 }
 
-/// What a `fence.proxy.async` covers.
+/// The memory that a `fence.proxy.async` covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyFence {
     /// `fence.proxy.async`
@@ -259,9 +259,10 @@ pub enum ProxyFence {
     Global,
 }
 
-/// What the executor reports. The module documentation says when.
+/// Receives what the executor reports. The module documentation tells when.
 pub trait Observer: Send {
-    /// A block starts: its rank in the cluster, `%ctaid`, and its number of threads (warps are 32 consecutive ones).
+    /// A block starts. Given are its rank in the cluster, `%ctaid`, and its number of threads (a warp is 32 consecutive
+    /// ones).
     fn block_begin(&mut self, rank: u32, block: [u32; 3], threads: u32) {
         let _ = (rank, block, threads);
     }
@@ -274,11 +275,11 @@ pub trait Observer: Send {
         let _ = rank;
     }
 
-    /// `ld`, `st`, `atom`, `red`, `ldmatrix`, `stmatrix`: before it is performed.
+    /// Before an access is performed: `ld`, `st`, `atom`, `red`, `ldmatrix`, `stmatrix`.
     fn access(&mut self, at: At, access: &Access<'_>) {
         let _ = (at, access);
     }
-    /// A strong read or an atomic: after it was performed, with the arguments of [`access`](Self::access).
+    /// After a strong read or an atomic was performed, with the arguments of [`access`](Self::access).
     fn observed(&mut self, at: At, access: &Access<'_>) {
         let _ = (at, access);
     }
@@ -295,20 +296,21 @@ pub trait Observer: Send {
         let _ = at;
     }
 
-    /// `bar.warp.sync` has brought the lanes of `at` together: once, with all of them.
+    /// `bar.warp.sync` has brought the lanes of `at` together. It is called once, with all of them.
     fn warp_sync(&mut self, at: At) {
         let _ = at;
     }
-    /// Another `*.sync` instruction (`shfl`, `vote`, `match`, `redux`, `elect`, `mma`) ran with these lanes. They order
-    /// no memory (PTX ISA 9.7.9.6), unless a detector is asked to be lenient, but all of them have come as far.
+    /// Another `*.sync` instruction (`shfl`, `vote`, `match`, `redux`, `elect`, `mma`) ran with these lanes. It does
+    /// not order memory (PTX ISA 9.7.9.6), unless a lenient detector is requested, but all of the lanes have reached
+    /// it.
     fn collective(&mut self, at: At) {
         let _ = at;
     }
-    /// Lanes arrive at a CTA barrier, waiting or not.
+    /// Lanes arrive at a CTA barrier, and wait or not.
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {
         let _ = (at, arrival);
     }
-    /// A CTA barrier has all its threads: after the last `barrier_arrive`, before any of them goes on.
+    /// A CTA barrier has all its threads. It is called after the last `barrier_arrive`, before any of them continues.
     fn barrier_complete(&mut self, rank: u32, id: u32) {
         let _ = (rank, id);
     }
@@ -331,40 +333,40 @@ pub trait Observer: Send {
     fn copy_commit(&mut self, at: At) {
         let _ = at;
     }
-    /// `cp.async.wait_group pending`, completed. (`wait_all` is `copy_commit` and then `copy_wait(0)`.)
+    /// `cp.async.wait_group pending` has completed. (`wait_all` is `copy_commit` and then `copy_wait(0)`.)
     fn copy_wait(&mut self, at: At, pending: u32) {
         let _ = (at, pending);
     }
-    /// `cp.async.mbarrier.arrive`, when it is executed. Its counts follow as [`mbarrier_count`](Self::mbarrier_count).
+    /// `cp.async.mbarrier.arrive` is executed. Its counts follow later, by [`mbarrier_count`](Self::mbarrier_count).
     fn copy_arrive(&mut self, at: At, addresses: &[u64; 32]) {
         let _ = (at, addresses);
     }
 
-    /// `mbarrier.init`, one per lane.
+    /// `mbarrier.init`, one for each lane.
     fn mbarrier_init(&mut self, at: At, addresses: &[u64; 32], count: &[u32; 32]) {
         let _ = (at, addresses, count);
     }
-    /// `mbarrier.inval`, one per lane.
+    /// `mbarrier.inval`, one for each lane.
     fn mbarrier_inval(&mut self, at: At, addresses: &[u64; 32]) {
         let _ = (at, addresses);
     }
     /// `mbarrier.arrive*`, before its effect. If it completes the phase, [`mbarrier_phase`](Self::mbarrier_phase)
-    /// follows. Where several lanes arrive at one mbarrier and a phase completes between them, call it once for the
+    /// follows. If several lanes arrive at one mbarrier and a phase completes between them, this is called once for the
     /// lanes before and once for the lanes after.
     fn mbarrier_arrive(&mut self, at: At, arrival: &MbarrierArrival<'_>) {
         let _ = (at, arrival);
     }
-    /// `mbarrier.expect_tx` (without an arrival), bytes per lane.
+    /// `mbarrier.expect_tx` (without an arrival), with the bytes of each lane.
     fn mbarrier_expect(&mut self, at: At, addresses: &[u64; 32], bytes: &[u32; 32]) {
         let _ = (at, addresses, bytes);
     }
-    /// Transactions complete on an mbarrier: bytes of a bulk copy have landed, or `mbarrier.complete_tx`. `pc` is the
+    /// Transactions complete on an mbarrier: a bulk copy has written bytes, or `mbarrier.complete_tx`. `pc` is the
     /// instruction that issued them.
     fn mbarrier_transaction(&mut self, address: u64, bytes: u32, pc: u32) {
         let _ = (address, bytes, pc);
     }
-    /// The arrival of a `cp.async.mbarrier.arrive` takes effect, when its copies have completed: `arrivals` off the
-    /// pending count (0 for the form without `.noinc`, which has added what it takes off).
+    /// A `cp.async.mbarrier.arrive` takes effect, because its copies have completed. It takes `arrivals` off the
+    /// pending count (0 for the form without `.noinc`, which has added before what it takes off).
     fn mbarrier_count(&mut self, address: u64, arrivals: u32, pc: u32) {
         let _ = (address, arrivals, pc);
     }
@@ -385,18 +387,18 @@ pub trait Observer: Send {
     fn bulk_commit(&mut self, at: At) {
         let _ = at;
     }
-    /// `cp.async.bulk.wait_group[.read] pending`, completed.
+    /// `cp.async.bulk.wait_group[.read] pending` has completed.
     fn bulk_wait(&mut self, at: At, pending: u32, read: bool) {
         let _ = (at, pending, read);
     }
 
-    /// One warp of a warpgroup issues `wgmma.mma_async`: the shared memory that this warp's share of the product reads
-    /// (its 16 rows of A where A is in shared memory, all of B).
+    /// One warp of a warpgroup issues `wgmma.mma_async`. `reads` is the shared memory that this warp's share of the
+    /// product reads: its 16 rows of A, if A is in shared memory, and all of B.
     fn wgmma(&mut self, at: At, reads: &[Range<u64>]) {
         let _ = (at, reads);
     }
-    /// The last product's registers were written by other instructions, and no `wgmma.fence` was executed since, or none
-    /// at all.
+    /// Other instructions wrote the registers of the last product, and no `wgmma.fence` was executed since, or none at
+    /// all.
     fn wgmma_unfenced(&mut self, at: At) {
         let _ = at;
     }
@@ -404,21 +406,22 @@ pub trait Observer: Send {
     fn wgmma_commit(&mut self, at: At) {
         let _ = at;
     }
-    /// `wgmma.wait_group pending`, completed.
+    /// `wgmma.wait_group pending` has completed.
     fn wgmma_wait(&mut self, at: At, pending: u32) {
         let _ = (at, pending);
     }
 
-    /// An instruction reads or writes a register of a `wgmma` product that has not been waited for; `pc` of the product.
+    /// An instruction reads or writes a register of a `wgmma` product that has not been waited for. `product` is the
+    /// product's `pc`.
     fn wgmma_register(&mut self, at: At, product: u32, writes: bool) {
         let _ = (at, product, writes);
     }
-    /// `setmaxnreg`: the warp's threads have this many registers from now on; `grows` for `.inc`.
+    /// `setmaxnreg`: from now on the warp's threads have this many registers. `grows` is true for `.inc`.
     fn set_registers(&mut self, at: At, registers: u32, grows: bool) {
         let _ = (at, registers, grows);
     }
 
-    /// `griddepcontrol.wait`, completed.
+    /// `griddepcontrol.wait` has completed.
     fn dependency_wait(&mut self, at: At) {
         let _ = at;
     }

@@ -1,8 +1,8 @@
-//! What is known of other clusters: a persistent tree of clocks.
+//! Knowledge of other clusters, as a persistent tree of clocks.
 //!
-//! In a chain of blocks (a look-back scan, a counter) every block hands on all it has learnt of the blocks before it. As
-//! flat lists that costs the square of the grid. Here clocks that many have learnt are shared: handing on is one new
-//! path, and joining what is already known stops where both sides are the same node.
+//! In a chain of blocks (a look-back scan, a counter) every block passes on everything that it has learnt of the blocks
+//! before it. With flat lists the cost is the square of the grid's size. Here clocks that many blocks have learnt are
+//! shared. Passing them on makes one new path, and a join stops where both sides are the same node.
 
 use super::actor_clock::ActorClock;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ enum Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Others {
     root: Option<Node>,
-    /// Levels of branches: keys are below `FANOUT` to this power.
+    /// Number of branch levels: keys are below `FANOUT` to this power.
     height: u32,
 }
 
-/// Which side of a join a child comes from.
+/// The side of a join from which a child comes.
 enum Joined {
     Same,
     Mine,
@@ -57,7 +57,7 @@ impl Node {
                     Self::join_children(a, b)
                 }
             }
-            // Trees of one height have their leaves at one depth.
+            // Trees of the same height have their leaves at the same depth.
             _ => Joined::Mine,
         }
     }
@@ -113,12 +113,12 @@ impl Node {
     }
 }
 
-/// The child, at this height above the leaves, that leads to a key.
+/// The number of the child, at this height above the leaves, that leads to a key.
 fn slot(key: u32, height: u32) -> usize {
     (key >> (BITS * (height - 1))) as usize % FANOUT
 }
 
-/// Whether a key fits under this many levels of branches.
+/// Whether a tree with this many levels can hold a key.
 fn fits(key: u32, height: u32) -> bool {
     BITS * height >= u32::BITS || key >> (BITS * height) == 0
 }
@@ -150,7 +150,7 @@ impl Others {
         }
     }
 
-    /// Puts branches above the root until the tree is so high.
+    /// Adds branches above the root until the tree has this height.
     fn grow(&mut self, height: u32) {
         while self.height < height {
             if let Some(root) = self.root.take() {

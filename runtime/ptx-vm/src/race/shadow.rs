@@ -1,23 +1,23 @@
-//! Shadow memory: who wrote each cell last, and who has touched it since.
+//! Shadow memory: for each cell, its last write, and the accesses since.
 //!
-//! A cell stands for 16 bytes at first and for fewer, down to one, in pages that have seen finer accesses: tiles that
+//! At first a cell stands for 16 bytes. In pages with finer accesses it stands for fewer, down to one. So tiles that
 //! are moved in 16-byte pieces stay cheap, and neighbouring half-precision elements are still told apart.
 
 use super::Scope;
 use super::finding::AccessKind;
 
-/// Bytes of memory behind one page.
+/// Number of bytes of memory for one page.
 pub(super) const PAGE: u64 = 256;
 const COARSE: u8 = 4;
 
-/// One access: which actor, at which of its clocks, which lanes, which instruction. Clock 0 is "none".
+/// One access: the actor, its clock, the lanes and the instruction. Clock 0 means "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub(super) struct Stamp {
     pub(super) clock: u32,
     pub(super) actor: u32,
     pub(super) lanes: u32,
-    /// Instruction index and, in the low bits, strength, scope, and whether lanes made it as one.
+    /// The instruction's index and, in the low bits, strength, scope, and whether the lanes made it as one.
     site: u32,
 }
 
@@ -46,7 +46,7 @@ impl Stamp {
         Self { lanes, ..self }
     }
 
-    /// All lanes made it as one, as `ldmatrix` and `stmatrix` do.
+    /// The same access, made by all lanes as one, as `ldmatrix` and `stmatrix` do.
     pub(super) fn joint(self) -> Self {
         Self { site: self.site | JOINT, ..self }
     }
@@ -56,7 +56,7 @@ impl Stamp {
         self.site & JOINT != 0
     }
 
-    /// The read that belongs to a write, as of a copy.
+    /// The read that belongs to a write, for example of a copy.
     pub(super) fn reading(self) -> Self {
         Self { site: self.site & !(WRITES | STRONG), ..self }
     }
@@ -94,20 +94,20 @@ impl Stamp {
     }
 }
 
-/// Judges, for the access that is being made, every earlier access it meets.
+/// Judges, for the current access, every earlier access that it meets.
 pub(super) trait Judge {
     /// Whether the earlier access is ordered before this one, or cannot race with it.
     fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool;
-    /// As [`sees`](Self::sees), but false where the answer takes long: to forget what is ordered.
+    /// Like [`sees`](Self::sees), but false if the answer would take long. It is used to forget ordered accesses.
     fn sees_at_once(&self, earlier: &Stamp) -> bool;
-    /// Notes a race at `address`.
+    /// Records a race at `address`.
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64);
-    /// Two lanes of one instruction write one place. True if they may.
+    /// Two lanes of one instruction write the same place. True if they may.
     fn same_instruction(&self, earlier_lanes: u32, now: &Stamp) -> bool;
 }
 
-/// One cell: the last weak write, and what has happened since then and is not ordered among itself: reads, and strong
-/// writes, of which many may meet.
+/// One cell: the last weak write, and later accesses that are not ordered among each other: reads, and strong writes,
+/// many of which may meet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Cell<const READS: usize> {
@@ -163,7 +163,7 @@ impl<const READS: usize> Page<READS> {
                 write(cell, now, judge, spill, address + ((index as u64) << shift));
             }
             if u64::from(length) == PAGE && shift != COARSE && !now.is_strong() {
-                // Overwritten as a whole: nothing fine-grained is left.
+                // Overwritten as a whole: no finer accesses are left.
                 *self = Self::new();
                 self.cells.iter_mut().for_each(|cell| cell.write = *now);
             }
@@ -182,16 +182,16 @@ struct Bytes {
     length: u32,
 }
 
-/// Lists that have outgrown their cell.
+/// Lists that don't fit in their cell.
 #[derive(Debug, Default)]
 struct Spill {
-    /// Whether lists are not kept: a cell remembers the latest, by different blocks where it can choose.
+    /// Whether lists are not kept: a cell then remembers the latest accesses, of different blocks if possible.
     bounded: bool,
     lists: Vec<Vec<Stamp>>,
     free: Vec<u32>,
 }
 
-/// The last slot of a cell stands for a list when its actor is this; then `lanes` is its number, and the site tells
+/// If the last slot of a cell has this actor, it stands for a list: `lanes` is the list's number, and the site tells
 /// whether it holds writes.
 const OVERFLOW: u32 = u32::MAX;
 
@@ -250,7 +250,7 @@ fn check_write<J: Judge>(written: &Stamp, now: &Stamp, judge: &mut J, address: u
     }
 }
 
-/// Checks against everything since the last weak write that conflicts.
+/// Checks against every conflicting access since the last weak write.
 fn check_since<const READS: usize, J: Judge>(
     cell: &Cell<READS>,
     now: &Stamp,
@@ -273,7 +273,7 @@ fn check_since<const READS: usize, J: Judge>(
     }
 }
 
-/// Two accesses at one clock of one actor are one, as weak as the weaker.
+/// Two accesses at one clock of one actor are merged; the result is as weak as the weaker one.
 fn merge(slot: &mut Stamp, now: &Stamp) {
     slot.lanes |= now.lanes;
     if !now.is_strong() {
@@ -295,7 +295,8 @@ fn add<const READS: usize, J: Judge>(cell: &mut Cell<READS>, now: &Stamp, judge:
         }
         last.site |= now.site & WRITES;
     } else if spill.bounded {
-        // Room is for accesses that are far apart (of different blocks), weak ones first: the nearest goes.
+        // Space is kept for accesses that are far apart (of different blocks), weak ones first. The nearest access is
+        // dropped.
         let least = cell.since.iter_mut().min_by_key(|s| (!s.is_strong(), s.actor.abs_diff(now.actor)));
         if let Some(nearest) = least {
             *nearest = *now;
@@ -307,18 +308,19 @@ fn add<const READS: usize, J: Judge>(cell: &mut Cell<READS>, now: &Stamp, judge:
     }
 }
 
-/// Puts an access into a slot that is free, its own, or of one ordered before it that it stands for.
+/// Puts an access into a free slot, its own slot, or that of an ordered earlier access that it can replace.
 fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
     let mut free = None;
     for (index, slot) in slots.iter_mut().enumerate() {
-        // Whatever races with the earlier one races with the later one too: it is no stronger, and a write after a write.
+        // Whatever races with the earlier one also races with the later one, which is not stronger; a write replaces a
+        // write.
         let stands_for = (!now.is_strong() || slot.is_strong()) && (now.writes() || !slot.writes());
         if slot.clock != 0 && slot.actor == now.actor {
             if slot.clock == now.clock && slot.writes() == now.writes() {
                 merge(slot, now);
                 return true;
             }
-            // The same lanes' later access stands for their earlier one.
+            // The later access of the same lanes replaces their earlier one.
             if stands_for {
                 slot.lanes &= !now.lanes;
             }
@@ -366,7 +368,7 @@ fn write<const READS: usize, J: Judge>(
     cell.since = [NONE; READS];
 }
 
-/// Pages by number, made when they are first touched. `READS` reads fit in a cell.
+/// Pages by number, made when they are first accessed. A cell holds `READS` reads.
 #[derive(Debug)]
 pub(super) struct Shadow<const READS: usize> {
     pages: Vec<Option<Page<READS>>>,
@@ -374,13 +376,13 @@ pub(super) struct Shadow<const READS: usize> {
 }
 
 impl<const READS: usize> Shadow<READS> {
-    /// `bounded`: cells forget reads rather than grow.
+    /// With `bounded`, cells forget reads instead of growing.
     pub(super) fn new(bounded: bool) -> Self {
         Self { pages: Vec::new(), spill: Spill { bounded, ..Spill::default() } }
     }
 
-    /// Checks an access to `[first, first + length)`, offsets in this shadow; `origin` is the address of offset 0, for
-    /// reports.
+    /// Checks an access to `[first, first + length)`, as offsets in this shadow. `origin` is the address of offset 0,
+    /// for reports.
     #[inline]
     pub(super) fn check<J: Judge>(&mut self, origin: u64, first: u32, length: u32, now: &Stamp, judge: &mut J) {
         const PAGE32: u32 = PAGE as u32;
@@ -401,7 +403,7 @@ impl<const READS: usize> Shadow<READS> {
         }
     }
 
-    /// Forgets accesses to `[first, end)`, whole pages at a time where it is one.
+    /// Forgets accesses to `[first, end)`, whole pages at a time where possible.
     pub(super) fn forget(&mut self, first: u32, end: u32) {
         for number in u64::from(first) / PAGE..u64::from(end).div_ceil(PAGE) {
             if let Some(page) = self.pages.get_mut(number as usize) {

@@ -1,9 +1,9 @@
-//! What a warp and its lanes know.
+//! The knowledge of a warp and its lanes.
 //!
-//! The lanes of a warp share one counter, which moves on whenever something is released, so an access is stamped with
-//! the warp's actor, the counter and the lanes. A lane's own accesses are always ordered for that lane; those of its
-//! neighbours only once a `bar.warp.sync` or a wider barrier has brought them together. As long as all lanes know the
-//! same (the usual case) there is one [`Knowledge`] for all.
+//! The lanes of a warp share one counter, which advances whenever something is released. So an access is stamped with
+//! the warp's actor, the counter and the lanes. A lane's own accesses are always ordered for that lane. Those of its
+//! neighbours are ordered only after a `bar.warp.sync` or a wider barrier has brought them together. As long as all
+//! lanes know the same (the usual case) there is one [`Knowledge`] for all.
 
 use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
@@ -12,7 +12,7 @@ use super::pattern::{LaneDone, PendingRelease, Seen};
 use super::shadow::Stamp;
 use std::sync::Arc;
 
-/// Actors of one warp, counted from its first.
+/// Number of actors of one warp, whose numbers are relative to its first one.
 pub(super) const WARP_ACTORS: u32 = 4;
 /// Its threads.
 pub(super) const THREADS: u32 = 0;
@@ -23,16 +23,16 @@ pub(super) const BULK_READS: u32 = 2;
 /// Writes of its bulk copies that complete by group.
 pub(super) const BULK_WRITES: u32 = 3;
 
-/// What one lane knows of its own doings without any synchronisation.
+/// What one lane knows of its own actions, without any synchronisation.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// Epoch of `cp.async` waited for.
+    /// The epoch of `cp.async` that was waited for.
     pub(super) copied: [u32; 32],
-    /// Epoch of bulk groups whose reads are waited for.
+    /// The epoch of bulk groups whose reads were waited for.
     pub(super) bulk_read: [u32; 32],
-    /// Epoch of bulk groups whose writes are waited for.
+    /// The epoch of bulk groups whose writes were waited for.
     pub(super) bulk_written: [u32; 32],
-    /// The warp's clock at the last proxy fence for shared memory, and `copied` then.
+    /// The warp's clock at the last proxy fence for shared memory, and the value of `copied` then.
     pub(super) shared_fence: [u32; 32],
     shared_copied: [u32; 32],
     /// The same for global memory.
@@ -43,7 +43,7 @@ pub(super) struct Own {
     device_done: Done,
 }
 
-/// Epochs of asynchronous work that each lane has waited for: of `cp.async`, of bulk groups' reads, of their writes.
+/// Epochs of asynchronous work for which each lane has waited: of `cp.async`, of bulk groups' reads, of their writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     copied: [u32; 32],
@@ -52,7 +52,7 @@ struct Done {
 }
 
 impl Own {
-    /// What a lane has waited for up to now.
+    /// What a lane has waited for so far.
     pub(super) fn done(&self, lane: usize) -> LaneDone {
         LaneDone { copied: self.copied[lane], bulk_read: self.bulk_read[lane], bulk_written: self.bulk_written[lane] }
     }
@@ -70,9 +70,9 @@ impl Own {
 /// One warp.
 #[derive(Debug)]
 pub(super) struct Warp {
-    /// Its first actor, counted in the cluster.
+    /// The number of its first actor within the cluster.
     pub(super) actor: u32,
-    /// The cluster and its actors' first number, for those of the launch.
+    /// The cluster, and the number of its first actor within the launch.
     pub(super) cluster: u32,
     /// Lanes that have not exited.
     pub(super) live: u32,
@@ -80,20 +80,21 @@ pub(super) struct Warp {
     pub(super) clock: u32,
     /// What every lane knows.
     pub(super) base: Knowledge,
-    /// What a lane knows beyond that; contains `base`.
+    /// What a lane knows in addition; it contains `base`.
     pub(super) beyond: Option<Box<[Option<Box<Knowledge>>; 32]>>,
     pub(super) own: Own,
     pub(super) copies: Groups,
     pub(super) bulk: Groups,
-    /// Epoch of each lane's last bulk copy that reads shared memory.
+    /// The epoch of each lane's last bulk copy that reads shared memory.
     pub(super) bulk_reading: [u32; 32],
-    /// Committed `wgmma` groups.
+    /// Number of committed `wgmma` groups.
     pub(super) wgmma_commits: u32,
-    /// mbarriers that lanes have waited for and not come together since.
+    /// mbarriers for which lanes have waited without coming together since.
     pub(super) apart: Vec<u64>,
     pub(super) releases: Option<Box<[Option<PendingRelease>; 32]>>,
     pub(super) acquires: Option<Box<[Option<Box<Seen>>; 32]>>,
-    /// What strong reads of others have seen that these lanes have met at a barrier since, to be acquired by a fence.
+    /// What strong reads of other lanes have seen, if these lanes have met them at a barrier since. A fence acquires
+    /// it.
     pub(super) carried: Vec<(u32, Arc<Seen>)>,
 }
 
@@ -108,7 +109,7 @@ pub(super) fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Raises an actor of the own warp by what each of `lanes` knows of its own.
+/// Raises an actor of the own warp to what each of `lanes` knows of its own actions.
 fn raise_own(clock: &mut super::actor_clock::ActorClock, actor: u32, lanes: u32, all: bool, values: &[u32; 32]) {
     if lanes == 0 {
         return;
@@ -150,7 +151,7 @@ impl Warp {
         }
     }
 
-    /// What a lane knows (not counting [`Own`]).
+    /// What a lane knows (without [`Own`]).
     #[inline]
     pub(super) fn knowledge(&self, lane: u32) -> &Knowledge {
         match &self.beyond {
@@ -163,7 +164,7 @@ impl Warp {
         lanes & self.live == self.live
     }
 
-    /// Adds what the lanes know of their own doings, their accesses up to `clock`.
+    /// Adds what the lanes know of their own actions, their accesses up to `clock`.
     pub(super) fn add_own(&self, lanes: u32, clock: u32, to: &mut Knowledge) {
         let all = self.is_all(lanes);
         let actor = self.actor;
@@ -189,7 +190,7 @@ impl Warp {
         self.add_own_fenced(lanes, all, &mut to.device);
     }
 
-    /// Adds what the lanes' own fences at GPU scope lie behind.
+    /// Adds what is before the lanes' own fences at GPU scope.
     pub(super) fn add_own_fenced(&self, lanes: u32, all: bool, to: &mut Clock) {
         let (actor, done) = (self.actor, &self.own.device_done);
         raise_own(&mut to.own, actor + THREADS, lanes, all, &self.own.device_fence);
@@ -200,8 +201,8 @@ impl Warp {
         }
     }
 
-    /// Adds what one lane knew of its own doings at a fence: its accesses up to `clock`, and the asynchronous work that
-    /// it had waited for then. What it has waited for since is not behind the fence.
+    /// Adds what one lane knew of its own actions at a fence: its accesses up to `clock`, and the asynchronous work for
+    /// which it had waited then. Work for which it has waited since is not before the fence.
     pub(super) fn add_own_at(&self, lane: u32, clock: u32, done: LaneDone, to: &mut Knowledge) {
         let (actor, lanes) = (self.actor, 1 << lane);
         let happened = &mut to.happened.own;
@@ -234,26 +235,26 @@ impl Warp {
         }
     }
 
-    /// Hands everything that these lanes know and did to `to`. What they do from now on is not in it.
+    /// Passes everything that these lanes know and did to `to`. What they do from now on is not included.
     pub(super) fn release(&mut self, lanes: u32, to: &mut Knowledge) {
         self.join_lanes(lanes, to);
         self.add_own(lanes, self.clock, to);
         self.clock += 1;
     }
 
-    /// [`release`](Self::release), and these lanes' copies up to now, finished or not.
+    /// Like [`release`](Self::release), but includes these lanes' copies up to now, completed or not.
     pub(super) fn release_with_copies(&mut self, lanes: u32, to: &mut Knowledge) {
         to.happened.own.raise_lanes(self.actor + COPIES, lanes, self.copies.epoch);
         self.copies.epoch += 1;
         self.release(lanes, to);
     }
 
-    /// Lets these lanes learn `from`.
+    /// Lets these lanes learn everything in `from`.
     pub(super) fn acquire(&mut self, lanes: u32, from: &Knowledge) {
         self.learn(lanes, |knowledge| knowledge.join(from));
     }
 
-    /// The same for what a global place holds.
+    /// The same for the content of a global place.
     pub(super) fn acquire_global(&mut self, lanes: u32, from: &Knowledge, wide: bool) {
         let cluster = self.cluster;
         self.learn(lanes, |knowledge| knowledge.join_imported(cluster, from, wide));
@@ -382,7 +383,7 @@ impl Warp {
         if self.beyond.is_none() { knows(&self.base) } else { lanes_of(lanes).all(|lane| knows(self.knowledge(lane))) }
     }
 
-    /// Whether a lane knows a stamp of its own cluster (`actor` counted in the cluster).
+    /// Whether a lane knows a stamp of its own cluster (`actor` is a number in the cluster).
     pub(super) fn knows(&self, lane: u32, actor: u32, stamp: &Stamp) -> bool {
         let mut others = stamp.lanes;
         let own = match actor.wrapping_sub(self.actor) {

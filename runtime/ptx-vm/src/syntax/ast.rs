@@ -1,6 +1,6 @@
 //! The syntax tree. Names are borrowed from the text.
 
-/// A fundamental type (PTX ISA §5.2) or one of the packed and alternate formats that appear as instruction types.
+/// A fundamental type (PTX ISA §5.2), or one of the packed and alternate formats that occur as instruction types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ScalarType {
     Pred,
@@ -64,7 +64,7 @@ impl ScalarType {
         })
     }
 
-    /// Size in bytes; a predicate has none.
+    /// Size in bytes; 0 for a predicate.
     pub(crate) fn bytes(self) -> u32 {
         use ScalarType::*;
         match self {
@@ -77,7 +77,7 @@ impl ScalarType {
         }
     }
 
-    /// Whether values are integers or bits.
+    /// Whether values are integers or untyped bits.
     pub(crate) fn is_integer(self) -> bool {
         use ScalarType::*;
         matches!(self, B8 | B16 | B32 | B64 | U8 | U16 | U32 | U64 | S8 | S16 | S32 | S64)
@@ -117,7 +117,7 @@ impl Space {
 pub(crate) struct Location {
     pub(crate) file: u32,
     pub(crate) line: u32,
-    /// Where the outermost inlined call stands, if the code was inlined there.
+    /// The place of the outermost inlined call, if the code was inlined.
     pub(crate) inlined_at: Option<(u32, u32)>,
 }
 
@@ -142,9 +142,9 @@ pub(crate) struct Variable<'a> {
     pub(crate) scalar: ScalarType,
     /// `.v2` and `.v4` multiply the size.
     pub(crate) vector: u32,
-    /// Array dimensions multiplied; `None` for a scalar, `Some(0)` for an array without a size.
+    /// The product of the array dimensions; `None` for a scalar, `Some(0)` for an array without a size.
     pub(crate) elements: Option<u64>,
-    /// Stated or natural alignment in bytes.
+    /// The given or natural alignment, in bytes.
     pub(crate) alignment: u32,
     pub(crate) is_extern: bool,
     pub(crate) initialiser: Vec<Initialiser<'a>>,
@@ -154,7 +154,7 @@ pub(crate) struct Variable<'a> {
 impl Variable<'_> {
     /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        // The parser allows fewer than 2^40 elements, so nothing overflows.
+        // The parser allows fewer than 2^40 elements, so this can't overflow.
         u64::from(self.scalar.bytes()) * u64::from(self.vector) * self.elements.unwrap_or(1)
     }
 }
@@ -177,7 +177,7 @@ pub(crate) enum Operand<'a> {
     Vector(Vec<Operand<'a>>),
     /// `(a, b)` of a call.
     List(Vec<Operand<'a>>),
-    /// `[base + offset]`, and in tensor copies the operands after the base.
+    /// `[base + offset]`; in tensor copies it also has the operands after the base.
     Address {
         base: Box<Operand<'a>>,
         offset: i64,
@@ -204,7 +204,7 @@ pub(crate) struct Instruction<'a> {
     pub(crate) location: u32,
 }
 
-/// What stands in a function's body.
+/// A statement in a function's body.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement<'a> {
     Label(&'a str),

@@ -1,25 +1,25 @@
-//! The tokens of a text, one after the other, and what a parser does with the next few.
+//! A cursor over the tokens of a text, with the basic operations of a parser.
 
 use super::ast::Module;
 use super::lexer::{Token, TokenKind};
 use crate::error::ParseError;
 
-/// Scopes nested deeper than this are refused, so that hostile text can't exhaust the stack.
+/// The deepest nesting of scopes. Deeper ones are refused, so that hostile text can't exhaust the stack.
 pub(super) const MAX_DEPTH: u32 = 64;
 
-/// A place in the tokens, and the module that has been read so far.
+/// A position in the tokens, and the module that has been read so far.
 pub(super) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     pub(super) module: Module<'a>,
-    /// Number of the `.loc` in force; 0 for none.
+    /// The number of the current `.loc`; 0 for none.
     pub(super) location: u32,
-    /// How deep the scope is nested.
+    /// The nesting depth of the current scope.
     pub(super) depth: u32,
 }
 
 impl<'a> Parser<'a> {
-    /// `tokens` end with [`TokenKind::End`].
+    /// `tokens` must end with [`TokenKind::End`].
     pub(super) fn new(tokens: Vec<Token<'a>>) -> Self {
         Self { tokens, at: 0, module: Module::default(), location: 0, depth: 0 }
     }

@@ -1,4 +1,4 @@
-//! Declarations: parameters, variables with their initial values, registers.
+//! Parses declarations: parameters, variables with their initial values, registers.
 
 use super::ast::{Initialiser, ScalarType, Space, Statement, Variable};
 use super::cursor::{MAX_DEPTH, Parser};
@@ -27,7 +27,7 @@ impl<'a> Parser<'a> {
         Ok(parameters)
     }
 
-    /// Space, alignment, vector and type of a declaration; the name is left empty.
+    /// Space, alignment, vector and type of a declaration. The name is left empty.
     fn variable_head(&mut self, is_extern: bool) -> Result<Variable<'a>, ParseError> {
         let token = self.next();
         let space = token.text.strip_prefix('.').and_then(Space::from_name);
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
                     self.next();
                     alignment = Some(self.alignment()?);
                 }
-                // `.attribute(.managed)`, `.attribute(.unified(…))`: where the host sees it.
+                // `.attribute(.managed)`, `.attribute(.unified(…))`: how the host sees it.
                 ".attribute" => {
                     self.next();
                     self.expect(b'(')?;
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         if value.is_power_of_two() && value <= 1 << 20 { Ok(value) } else { self.error(token, "a power of two") }
     }
 
-    /// `.ptr[.space][ .align n]`: a hint about what a kernel parameter points to.
+    /// `.ptr[.space][ .align n]`: a hint about the target of a pointer parameter.
     fn pointer_attributes(&mut self) -> Result<(), ParseError> {
         loop {
             let token = self.peek();

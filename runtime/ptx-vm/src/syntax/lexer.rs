@@ -1,20 +1,20 @@
-//! Text to tokens (PTX ISA §4.1–4.5).
+//! Splits text into tokens (PTX ISA §4.1–4.5).
 
 use crate::error::ParseError;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TokenKind {
-    /// A name, register, opcode or directive: a run of letters, digits and `_ $ % . ::`. Directives that stand without a
-    /// blank between them, such as `.reg.b32`, are words of their own.
+    /// A name, register, opcode or directive: a run of letters, digits and `_ $ % . ::`. Adjacent directives without a
+    /// blank between them, such as `.reg.b32`, are separate words.
     Word,
-    /// An integer literal, already read.
+    /// An integer literal with its value.
     Integer(u64),
     /// `0f…`: the bits of an f32.
     Float32(u32),
     /// `0d…` or a decimal literal: the bits of an f64.
     Float64(u64),
-    /// A string literal; the token's text is what stands between the quotes.
+    /// A string literal. The token's text is the text between the quotes.
     Text,
     /// One punctuation character.
     Mark(u8),
@@ -22,12 +22,12 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// A token and where it stands.
+/// A token and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: TokenKind,
     pub(crate) text: &'a str,
-    /// Line in the PTX text, from 1.
+    /// Line in the PTX text, counted from 1.
     pub(crate) line: u32,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Lexer<'a> {
             }
         }
         let text = &self.text[start..self.at];
-        // An exponent's sign ends the run of letters and digits.
+        // The sign of an exponent ends a run of letters and digits.
         if decimal_point && text.ends_with(['e', 'E']) && matches!(self.byte(0), b'+' | b'-') {
             self.at += 1;
             while self.byte(0).is_ascii_digit() {

@@ -1,4 +1,4 @@
-//! A module's items: its head, debugging information, functions, variables.
+//! Parses the items of a module: its head, debugging information, functions, variables.
 
 use super::ast::{Function, Location, Module};
 use super::cursor::Parser;
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
                 _ => return self.error(self.peek_ahead(0), "`function_name` or `inlined_at`"),
             }
         }
-        // A chain of inlined calls names each link; the outermost is what the user wrote.
+        // A chain of inlined calls has an entry for each link. The outermost is the place in the user's code.
         if let Some(at) = inlined_at {
             let outer = self.module.locations.iter().rev().find(|l| (l.file, l.line) == at && l.inlined_at.is_some());
             inlined_at = outer.and_then(|l| l.inlined_at).or(inlined_at);
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Debug sections carry nothing that is executed.
+    /// Debug sections contain nothing that is executed.
     pub(super) fn section(&mut self) -> Result<(), ParseError> {
         while !self.is_mark(b'{') {
             if self.next().kind == TokenKind::End {

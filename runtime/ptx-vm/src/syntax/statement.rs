@@ -1,4 +1,4 @@
-//! Statements: scopes, labels, instructions and their operands.
+//! Parses statements: scopes, labels, instructions and their operands.
 
 use super::ast::{Guard, Instruction, Operand, Statement};
 use super::cursor::{MAX_DEPTH, Parser};
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `+8`, `-8` or `+-8`, if one stands here; else 0.
+    /// `+8`, `-8` or `+-8` if there is one; otherwise 0.
     fn offset(&mut self) -> Result<i64, ParseError> {
         if self.accept(b'+') || self.is_mark(b'-') { Ok(self.integer()?.cast_signed()) } else { Ok(0) }
     }

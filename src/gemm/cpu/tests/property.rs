@@ -27,6 +27,7 @@ const CLASSES: [ParameterClass; 6] = [
     ParameterClass::DeviceScalar,
 ];
 const NAMES: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
+const ACCUMULATORS: [&str; 3] = ["accum", "gate", "up"];
 const OUTPUTS: [&str; 3] = ["o0", "o1", "o2"];
 const OPERANDS: [(ElementType, ElementType); 10] = [
     (ElementType::F32, ElementType::F32),
@@ -73,9 +74,11 @@ struct OutputRecipe {
 struct Case {
     extents: [usize; 3],
     batch: Option<usize>,
-    b_batched: bool,
+    /// Of every accumulator's B, in turn.
+    b_batched: [bool; 2],
+    accumulators: usize,
     operands: usize,
-    layouts: (Layout, Layout),
+    layouts: (Layout, [Layout; 2]),
     parameters: Vec<ParameterRecipe>,
     operations: Vec<[usize; 4]>,
     outputs: Vec<OutputRecipe>,
@@ -99,29 +102,43 @@ fn case() -> impl Strategy<Value = Case> {
         .prop_map(|(pick, kind, op, batch, element, layout)| OutputRecipe { pick, kind, op, batch, element, layout });
     let k = prop_oneof![1 => Just(0usize), 10 => 1usize..40, 1 => Just(1300usize)];
     (
-        (extent(), extent(), k, prop_oneof![3 => Just(None), 1 => (0usize..4).prop_map(Some)], any::<bool>()),
-        (0..OPERANDS.len(), (layout(), layout())),
+        (extent(), extent(), k, prop_oneof![3 => Just(None), 1 => (0usize..4).prop_map(Some)], any::<[bool; 2]>()),
+        (
+            0..OPERANDS.len(),
+            (layout(), [layout(), layout()]),
+            prop_oneof![3 => Just(1usize), 1 => Just(2), 1 => Just(3)],
+        ),
         prop::collection::vec(parameter, 0..NAMES.len()),
         prop::collection::vec([0usize..48, 0usize..64, 0usize..64, 0usize..64], 0..10),
         prop::collection::vec(output, 1..=OUTPUTS.len()),
         (any::<bool>(), prop::bool::weighted(0.2), any::<u64>()),
     )
-        .prop_map(|((m, n, k, batch, b_batched), (operands, layouts), parameters, operations, outputs, last)| {
-            Case {
-                // Long sums only of small outputs: the reference is slow.
-                extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
-                batch,
-                b_batched,
-                operands,
-                layouts,
+        .prop_map(
+            |(
+                (m, n, k, batch, b_batched),
+                (operands, layouts, accumulators),
                 parameters,
                 operations,
                 outputs,
-                own_tile: last.0,
-                special: last.1,
-                seed: last.2,
-            }
-        })
+                last,
+            )| {
+                Case {
+                    // Long sums only of small outputs: the reference is slow.
+                    extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
+                    batch,
+                    b_batched,
+                    accumulators,
+                    operands,
+                    layouts,
+                    parameters,
+                    operations,
+                    outputs,
+                    own_tile: last.0,
+                    special: last.1,
+                    seed: last.2,
+                }
+            },
+        )
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
@@ -191,7 +208,8 @@ fn place(element: ElementType, shape: &[usize], layout: Layout) -> DeviceTensor 
 /// Builds the tree that a case describes.
 fn tree(case: &Case) -> Tree {
     let mut b = TreeBuilder::new("random", file!());
-    let mut values: Vec<(NodeId, ShapeClass)> = vec![(b.accum("accum"), ShapeClass::Tensor)];
+    let mut values: Vec<(NodeId, ShapeClass)> =
+        ACCUMULATORS[..case.accumulators].iter().map(|name| (b.accum(name), ShapeClass::Tensor)).collect();
     for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
         let class = CLASSES[recipe.class];
         let element = (class != ParameterClass::Scalar).then(|| ElementType::ALL[recipe.element]);
@@ -291,7 +309,8 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let [m, n, k] = case.extents;
     let batched = case.batch.is_some();
     let extent = Extent { m, n, l: case.batch.unwrap_or(1) };
-    let tile = if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l) };
+    let tile =
+        if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l, case.accumulators) };
     let shape = Shape { extent, batched, tile };
     let mut random = Random(case.seed);
 
@@ -299,22 +318,21 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         if batched { vec![extent.l, matrix[0], matrix[1]] } else { matrix.to_vec() }
     };
     let a = hold(a_type, &operand([m, k], batched), case.layouts.0, case.special, &mut random);
-    let b_batched = batched && case.b_batched;
-    let b = hold(b_type, &operand([k, n], b_batched), case.layouts.1, case.special, &mut random);
     let array = |held: &Held, batched: bool, [rows, columns]: [usize; 2]| Array {
         values: Box::leak(held.values.clone().into_boxed_slice()),
         offset: 0,
         strides: [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1],
     };
-    let product = Product::new(
-        types,
-        Multiplication::Exact,
-        extent,
-        k,
-        &array(&a, batched, [m, k]),
-        &array(&b, b_batched, [k, n]),
-    );
-    let product = product.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let (mut all_b, mut products) = (Vec::new(), Vec::new());
+    for i in 0..case.accumulators {
+        let b_batched = batched && case.b_batched[i % 2];
+        let b = hold(b_type, &operand([k, n], b_batched), case.layouts.1[i % 2], case.special, &mut random);
+        let (of_a, of_b) = (array(&a, batched, [m, k]), array(&b, b_batched, [k, n]));
+        let product = Product::new(types, Multiplication::Exact, extent, k, &of_a, &of_b);
+        products.push(product.map_err(|error| TestCaseError::fail(error.to_string()))?);
+        all_b.push(b.tensor);
+    }
+    let all_b: Vec<&DeviceTensor> = all_b.iter().collect();
 
     let mut held: Vec<Held> = Vec::new();
     for (parameter, recipe) in tree.parameters().iter().zip(&case.parameters) {
@@ -344,7 +362,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         })
         .collect();
     let options = Options { tile: Some((tile.m, tile.n)), ..Options::default() };
-    let expected = reference::evaluate(&tree, &product, &given, options)
+    let expected = reference::evaluate(&tree, &products, &given, options)
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
 
     let mut results: Vec<Option<DeviceTensor>> = tree
@@ -367,7 +385,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         });
     }
     arguments.extend(results.iter_mut().flatten().map(Argument::Output));
-    execute(&Programs::default(), &tree, &a.tensor, &b.tensor, &arguments, tile)
+    execute(&Programs::default(), &tree, &a.tensor, &all_b, &arguments, tile)
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
     drop(arguments);
 

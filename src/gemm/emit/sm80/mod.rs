@@ -11,7 +11,7 @@ use super::element::{ElementFunction, Guard};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::kernel::sm80::{COMMON_BYTES, Sm80Key, Tile};
+use crate::gemm::kernel::sm80::{Sm80Key, Tile, common_bytes};
 use crate::gemm::problem::{Major, OperandLayout};
 
 /// Writes the kernel. `split_k` is the enumerator of `sm80::SplitK`.
@@ -50,8 +50,9 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
     text.push("\n");
     text.push(&arguments.layout.cuda());
     text.push(&format!(
-        "\nstruct Parameters {{\n    sm80::Common common;\n    Arguments arguments;\n}};\n\
-         static_assert(sizeof(sm80::Common) == {COMMON_BYTES}, \"as the host fills it\");\n\n"
+        "\nstruct Parameters {{\n    sm80::Common<Config> common;\n    Arguments arguments;\n}};\n\
+         static_assert(sizeof(sm80::Common<Config>) == {}, \"as the host fills it\");\n\n",
+        common_bytes(key.accumulators)
     ));
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
@@ -76,6 +77,7 @@ fn configuration(key: &Sm80Key, split_k: &str) -> String {
     using B = {b_element};
     static constexpr sm80::Arithmetic ARITHMETIC = sm80::Arithmetic::{arithmetic};
     static constexpr int TILE_M = {m}, TILE_N = {n}, TILE_K = {k};
+    static constexpr int ACCUMULATORS = {accumulators};
     static constexpr int WARP_M = {warp_m}, WARP_N = {warp_n};
     static constexpr int STAGES = {stages};
     static constexpr sm80::Major A_MAJOR = sm80::Major::{a_major}, B_MAJOR = sm80::Major::{b_major};
@@ -92,6 +94,7 @@ static_assert(sm80::SHARED_BYTES<Config> == {shared}, \"as the host asks for\");
         b_major = major(key.b),
         a_copy = key.a.copy_bytes,
         b_copy = key.b.copy_bytes,
+        accumulators = key.accumulators,
         vector = key.vector,
         passes = key.epilogue_passes,
         shared = key.tile.shared_bytes(key.instruction),

@@ -4,7 +4,7 @@
 //! a value or an argument of the tree is `_` and its name, which is no name of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard, visitor_type};
+use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
 };
@@ -164,19 +164,21 @@ impl<'a> VisitorText<'a> {
     /// What the function of one element takes for a leaf, in column `v`.
     fn leaf(&self, id: ValueId) -> String {
         let name = format!("_{}", self.name(id));
-        if let ValueKind::Position(position) = self.tree.value(id).kind {
-            return match position {
-                Position::Row => "m",
-                Position::Column => "n + v",
-                Position::Batch => "work.batch",
-                Position::Rows => "problem.m",
-                Position::Columns => "problem.n",
+        match self.tree.value(id).kind {
+            ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            ValueKind::Position(position) => {
+                return match position {
+                    Position::Row => "m",
+                    Position::Column => "n + v",
+                    Position::Batch => "work.batch",
+                    Position::Rows => "problem.m",
+                    Position::Columns => "problem.n",
+                }
+                .to_owned();
             }
-            .to_owned();
+            _ => {}
         }
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
-            return "Real(accum[v])".to_owned();
-        };
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return name };
         let ty = visitor_type(self.tree, id);
         match parameter.class {
             ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<{ty}>(fetched.{name}.value[v])"),
@@ -190,7 +192,8 @@ impl<'a> VisitorText<'a> {
     fn visit(&mut self) {
         let accumulator = self.tree.types().accumulator.name();
         self.line(&format!(
-            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} (&accum)[V], const Fetched& fetched) {{"
+            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
+             (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{"
         ));
         self.line("        Values values[V];");
         self.line("#pragma unroll");
@@ -220,10 +223,9 @@ impl<'a> VisitorText<'a> {
         let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
         match output.class {
             ShapeClass::Tensor => {
-                let x = if self.tree.keeps_integers(output) {
-                    "accum[v]".to_owned()
-                } else {
-                    format!("values[v]._{value}")
+                let x = match self.tree.kept_integers(output) {
+                    Some(i) => format!("{}[v]", accumulator(self.tree, i)),
+                    None => format!("values[v]._{value}"),
                 };
                 self.line("        {");
                 self.line(&format!("            Pack<{element}, V> x;"));

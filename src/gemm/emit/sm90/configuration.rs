@@ -26,11 +26,12 @@ impl Sm90Key {
     /// `MOST_INSTRUCTIONS`, as often as leaves `IN_ROUND` of them, where the steps can be so divided.
     #[must_use]
     pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
-        let instructions = self.tile.accumulator_registers() * instructions(epilogue, traffic);
+        let elements = self.tile.accumulator_registers() / self.accumulators;
+        let instructions = elements * instructions(epilogue, traffic);
         if instructions <= MOST_INSTRUCTIONS {
             return 1;
         }
-        let steps = self.tile.columns / self.staging.step.max(1);
+        let steps = self.result_tile().1 / self.staging.step.max(1);
         let rounds = (1..=steps).filter(|rounds| steps.is_multiple_of(*rounds));
         rounds.into_iter().find(|rounds| instructions / rounds <= IN_ROUND).unwrap_or(steps.max(1))
     }
@@ -45,11 +46,12 @@ impl Sm90Key {
             if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 39] = [
+        let numbers: [(&str, usize); 40] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
             ("MMA_COLUMNS", self.tile.columns),
+            ("ACCUMULATORS", self.accumulators),
             ("TILE_K", self.instruction.tile_k()),
             ("ELEMENT_BYTES", self.instruction.element_size()),
             ("CONSUMERS", self.tile.consumers),

@@ -74,6 +74,8 @@ pub(super) struct Accesses {
 impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
         let along_columns = if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
+        // A's map and those of all B come first.
+        let operands = 2 + traffic.further_accumulators;
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
         for (i, parameter) in tree.parameters().iter().enumerate() {
             let Some(value) = parameter.value.filter(|_| parameter.class != ParameterClass::Scalar) else { continue };
@@ -83,7 +85,7 @@ impl Accesses {
             let way = match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
                     match traffic.inputs.iter().position(|(argument, _)| *argument == i) {
-                        Some(at) => Way::Copied(Copied { map: 2 + at, field: field.clone(), element }),
+                        Some(at) => Way::Copied(Copied { map: operands + at, field: field.clone(), element }),
                         None => Way::Direct,
                     }
                 }
@@ -106,7 +108,7 @@ impl Accesses {
                 let argument = tree.output_argument(i);
                 let at = traffic.outputs.iter().position(|(copied, _)| *copied == argument)?;
                 let field = arguments.fields.get(argument)?.output.clone()?;
-                Some((i, Copied { map: 2 + traffic.inputs.len() + at, field, element: output.element }))
+                Some((i, Copied { map: operands + traffic.inputs.len() + at, field, element: output.element }))
             })
             .collect();
         Self { reads, copied_outputs, staged_vectors }

@@ -4,7 +4,7 @@
 //! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
-use super::super::element::{ElementFunction, Guard, visitor_type};
+use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
 use super::inputs::{Accesses, Read, Way, position_of};
 use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::element_name;
@@ -137,7 +137,9 @@ impl<'a> VisitorText<'a> {
         ]);
         for read in self.accesses.reads.clone() {
             match read.way {
-                Way::Rows => self.line(&format!("    {} {}[sm90::Shape<Config>::BLOCKS][2];", read.ty, read.field)),
+                Way::Rows => {
+                    self.line(&format!("    {} {}[sm90::Shape<Config>::RESULT_BLOCKS][2];", read.ty, read.field));
+                }
                 Way::Value => self.line(&format!("    {} {};", read.ty, read.field)),
                 Way::Direct | Way::Entries => {
                     if let Some(guard) = self.guard(&read) {
@@ -289,7 +291,7 @@ impl<'a> VisitorText<'a> {
                     ));
                     self.lines([
                         "#pragma unroll",
-                        "        for (int block = 0; block < sm90::Shape<Config>::BLOCKS; ++block)",
+                        "        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)",
                         "#pragma unroll",
                         "            for (int half = 0; half < 2; ++half)",
                     ]);
@@ -308,13 +310,13 @@ impl<'a> VisitorText<'a> {
 
     /// What the function of one element takes for a leaf, in value `v`.
     fn leaf(&self, id: ValueId) -> String {
-        if let ValueKind::Position(position) = self.tree.value(id).kind {
-            return position_of(position, self.swapped);
+        match self.tree.value(id).kind {
+            ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            ValueKind::Position(position) => return position_of(position, self.swapped),
+            _ => {}
         }
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else {
-            return "Real(accum[v])".to_owned();
-        };
         let field = format!("_{}", self.tree.value(id).name);
+        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return field };
         if parameter.class == ParameterClass::Scalar {
             return format!("arguments.{field}");
         }
@@ -330,9 +332,9 @@ impl<'a> VisitorText<'a> {
 
     fn visit(&mut self) {
         self.lines([
-            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[V], int block, int column, int \
-             in_step,",
-            "                                          int inputs, int outputs) {",
+            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], \
+             int block,",
+            "                                          int column, int in_step, int inputs, int outputs) {",
         ]);
         for read in self.accesses.reads.clone() {
             let (field, element) = (&read.field, element_name(read.element));
@@ -412,8 +414,8 @@ impl<'a> VisitorText<'a> {
                 } else {
                     format!("sm90::store_direct<Config>(arguments.{to}, work, problem, block, column, x);")
                 };
-                if self.tree.keeps_integers(output) {
-                    let then = then.replace(", x);", ", accum);");
+                if let Some(kept) = self.tree.kept_integers(output) {
+                    let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
                     return self.line(&format!("        {then}"));
                 }
                 return self.with_values(output.value, &then);

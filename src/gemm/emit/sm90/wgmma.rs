@@ -74,6 +74,7 @@ mod tests {
             instruction,
             tile: *found.expect("a tile of so many columns"),
             swapped: false,
+            accumulators: 1,
             stages: 4,
             cluster: Cluster::NONE,
             raster: Raster { group: 8, along_n: false },

@@ -22,6 +22,16 @@ pub struct Sm80Key {
     pub vector: usize,
     /// Parts in which the accumulators pass to the epilogue.
     pub epilogue_passes: usize,
+    /// Products of A and a B each, whose columns share the tile's.
+    pub accumulators: usize,
     /// Whether approximate instructions may be used whatever the outputs' types.
     pub fast_math: bool,
+}
+
+impl Sm80Key {
+    /// Rows and columns of the product that a tile has.
+    #[must_use]
+    pub const fn product_tile(&self) -> (usize, usize) {
+        (self.tile.m, self.tile.product_columns(self.accumulators))
+    }
 }

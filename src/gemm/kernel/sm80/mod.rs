@@ -8,5 +8,10 @@ pub use instruction::Instruction;
 pub use key::Sm80Key;
 pub use tile::Tile;
 
-/// Size of `sm80::Common`: two operands of 32 bytes, 8 extents, stream-K's 4 numbers, 2 pointers.
-pub(crate) const COMMON_BYTES: usize = 2 * 32 + 8 * 4 + 4 * 4 + 2 * 8;
+/// Size of `sm80::Operand`.
+pub(crate) const OPERAND_BYTES: usize = 32;
+
+/// Size of `sm80::Common`: A and so many B, 8 extents, stream-K's 4 numbers, 2 pointers.
+pub(crate) const fn common_bytes(accumulators: usize) -> usize {
+    OPERAND_BYTES * (1 + accumulators) + 8 * 4 + 4 * 4 + 2 * 8
+}

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::instruction::Instruction;
 use crate::ElementType;
+use crate::gemm::problem::Major;
 
 /// A block's tile and how its warps and its pipeline divide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,6 +105,27 @@ impl Tile {
             Instruction::FmaF32 => &TILES_F32,
             Instruction::MmaInt8(_) | Instruction::MmaFp8(_) => &TILES_8_BIT,
         }
+    }
+
+    /// Parts that a tile's columns are cut into, so that each of so many accumulators has one: a power of two, since a warp's
+    /// columns are.
+    #[must_use]
+    pub const fn parts(accumulators: usize) -> usize {
+        accumulators.next_power_of_two()
+    }
+
+    /// Columns of the product that a tile has: as many of every accumulator.
+    #[must_use]
+    pub const fn product_columns(&self, accumulators: usize) -> usize {
+        self.n / Self::parts(accumulators)
+    }
+
+    /// Whether a warp's columns can be shared among so many accumulators: each has those of an instruction, and of a B whose
+    /// neighbours are along N whole 16-byte chunks.
+    #[must_use]
+    pub const fn has_room(&self, accumulators: usize, element_size: usize, b: Major) -> bool {
+        let part = self.warp_n / Self::parts(accumulators);
+        part >= 8 && (matches!(b, Major::K) || (part * element_size).is_multiple_of(16))
     }
 
     /// Warps of a block, along M and along N.

@@ -80,6 +80,9 @@ pub struct Sm90Key {
     pub tile: Tile,
     /// Whether the tile's rows are the product's columns.
     pub swapped: bool,
+    /// Products of A and a B each, which share the tile: beside each other along its columns; where the kernel is swapped, in
+    /// turn by blocks of 64 rows.
+    pub accumulators: usize,
     /// Pipeline stages.
     pub stages: usize,
     /// Blocks that load for each other.
@@ -113,7 +116,46 @@ impl Sm90Key {
     /// Rows and columns of the product that a tile has.
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
-        if self.swapped { (self.tile.columns, self.tile.rows) } else { (self.tile.rows, self.tile.columns) }
+        let (rows, columns) = self.result_tile();
+        if self.swapped { (columns, rows) } else { (rows, columns) }
+    }
+
+    /// Rows and columns, in MMA terms, that a tile has of every accumulator: what the epilogue sees of it.
+    #[must_use]
+    pub const fn result_tile(&self) -> (usize, usize) {
+        let Tile { rows, columns, .. } = self.tile;
+        if self.swapped { (rows / self.accumulators, columns) } else { (rows, columns / self.accumulators) }
+    }
+
+    /// Whether the tile can be shared among the accumulators; see [`Tile::holds`].
+    #[must_use]
+    pub const fn holds_accumulators(&self) -> bool {
+        self.tile.holds(self.accumulators, self.swapped, self.b)
+    }
+
+    /// Rows of a stage of B that are of one accumulator and follow one another.
+    const fn run_of_b(&self) -> usize {
+        match (self.accumulators, self.swapped) {
+            (1, true) => self.tile.rows,
+            (_, true) => 64,
+            (count, false) => self.tile.columns / count,
+        }
+    }
+
+    /// Of the instruction's first or second operand: rows of a stage, those of them that are of one tensor and follow one
+    /// another, and how many blocks load them together.
+    const fn stage_of(&self, first: bool) -> (usize, usize, usize) {
+        let (along_rows, along_columns) = self.mma_cluster();
+        let (extent, blocks) = if first { (self.tile.rows, along_columns) } else { (self.tile.columns, along_rows) };
+        let is_b = first == self.swapped;
+        (extent, if is_b { self.run_of_b() } else { extent }, blocks)
+    }
+
+    /// Rows that one tensor copy loads of an operand that is contiguous along K.
+    #[must_use]
+    pub(crate) const fn box_rows(&self, first: bool) -> usize {
+        let (extent, run, blocks) = self.stage_of(first);
+        common_divisor(run, extent / blocks)
     }
 
     /// Blocks of a cluster along MMA rows and along MMA columns.
@@ -147,14 +189,14 @@ impl Sm90Key {
     /// boxes of 64.
     #[must_use]
     pub const fn divides_among_cluster(&self) -> bool {
-        let (along_rows, along_columns) = self.mma_cluster();
         let (first, second) = self.mma_majors();
-        Self::shares(self.tile.rows, first, along_columns) && Self::shares(self.tile.columns, second, along_rows)
+        self.shares(true, first) && self.shares(false, second)
     }
 
-    const fn shares(extent: usize, major: Major, blocks: usize) -> bool {
+    const fn shares(&self, first: bool, major: Major) -> bool {
+        let (extent, _, blocks) = self.stage_of(first);
         match major {
-            Major::K => extent.is_multiple_of(8 * blocks) && extent / blocks <= 256,
+            Major::K => extent.is_multiple_of(8 * blocks) && self.box_rows(first) <= 256,
             Major::Mn => extent.div_ceil(64).is_multiple_of(blocks),
         }
     }
@@ -164,6 +206,10 @@ impl Sm90Key {
     pub const fn threads(&self) -> usize {
         self.tile.threads()
     }
+}
+
+const fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 impl fmt::Display for Sm90Key {

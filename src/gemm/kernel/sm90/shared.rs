@@ -20,10 +20,10 @@ const CONTROL_BYTES: usize = 1024;
 /// What a tensor map describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapOf {
-    /// The instruction's first operand: A, or B where the kernel is swapped.
-    First,
-    /// The instruction's second operand.
-    Second,
+    /// A.
+    A,
+    /// The B of an accumulator.
+    B(usize),
     /// An argument of a run that is read.
     Input(usize),
     /// An argument of a run that is written.
@@ -33,6 +33,8 @@ pub enum MapOf {
 /// What of an epilogue passes through shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
+    /// Accumulators that the kernel has, less one: B beside the first.
+    pub further_accumulators: usize,
     /// M×N tensors that are read by tensor copies: argument and element type.
     pub inputs: Vec<(usize, ElementType)>,
     /// M×N tensors that are written by tensor copies: argument and element type.
@@ -55,7 +57,7 @@ impl Traffic {
     pub fn of(tree: &ValidTree, direct: u64) -> Self {
         let copied =
             |argument: usize, element: ElementType| element.size() <= 4 && argument < 64 && direct >> argument & 1 == 0;
-        let mut traffic = Self::default();
+        let mut traffic = Self { further_accumulators: tree.cost().products() - 1, ..Self::default() };
         for (argument, parameter) in tree.parameters().iter().enumerate().filter(|(_, p)| p.value.is_some()) {
             match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
@@ -85,7 +87,8 @@ impl Traffic {
     pub fn maps(&self) -> Vec<MapOf> {
         let inputs = self.inputs.iter().map(|(argument, _)| MapOf::Input(*argument));
         let outputs = self.outputs.iter().map(|(argument, _)| MapOf::Output(*argument));
-        [MapOf::First, MapOf::Second].into_iter().chain(inputs).chain(outputs).collect()
+        let operands = std::iter::once(MapOf::A).chain((0..=self.further_accumulators).map(MapOf::B));
+        operands.chain(inputs).chain(outputs).collect()
     }
 }
 
@@ -161,8 +164,8 @@ impl SharedMap {
             b: next(key.stages * b_stage, ATOM),
             outputs: next(consumers * output_stages * output_stage_bytes, ATOM),
             inputs: next(consumers * input_stages * input_stage_bytes, ATOM),
-            vectors: next(vector_bytes(&key.tile, key.swapped, traffic), 128),
-            reductions: next(reduction_bytes(&key.tile, key.swapped, traffic), 128),
+            vectors: next(vector_bytes(key, traffic), 128),
+            reductions: next(reduction_bytes(key, traffic), 128),
             control: next(CONTROL_BYTES, 128),
             output_stages,
             input_stages,
@@ -186,20 +189,22 @@ const fn copies(tile: &Tile) -> usize {
     }
 }
 
-fn vector_bytes(tile: &Tile, swapped: bool, traffic: &Traffic) -> usize {
-    let vectors = if swapped { traffic.column_vectors } else { traffic.row_vectors };
-    4 * vectors * tile.columns * copies(tile)
+fn vector_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
+    let (_, columns) = key.result_tile();
+    let vectors = if key.swapped { traffic.column_vectors } else { traffic.row_vectors };
+    4 * vectors * columns * copies(&key.tile)
 }
 
 /// What varies along MMA columns is kept by every warp of the consumers; what varies along MMA rows, once.
-fn reduction_bytes(tile: &Tile, swapped: bool, traffic: &Traffic) -> usize {
-    let (rows, columns) = if swapped {
+fn reduction_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
+    let (tile_rows, tile_columns) = key.result_tile();
+    let (rows, columns) = if key.swapped {
         (traffic.column_reductions, traffic.row_reductions)
     } else {
         (traffic.row_reductions, traffic.column_reductions)
     };
-    let warps = 4 * tile.consumers;
-    4 * (rows * tile.rows * copies(tile) + columns * tile.columns * warps + traffic.all_reductions * warps)
+    let warps = 4 * key.tile.consumers;
+    4 * (rows * tile_rows * copies(&key.tile) + columns * tile_columns * warps + traffic.all_reductions * warps)
 }
 
 /// The stagings to choose from, best first: four steps of outputs let three be on their way while the next is written,
@@ -236,7 +241,7 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize,
     };
     let stagings = STAGINGS
         .into_iter()
-        .filter(|(step, _, _)| *step >= least && key.tile.columns.is_multiple_of(*step))
+        .filter(|(step, _, _)| *step >= least && key.result_tile().1.is_multiple_of(*step))
         .map(|(step, output_stages, input_stages)| Staging { step, output_stages, input_stages });
     let fitting: Vec<(Staging, usize)> = stagings.filter_map(|s| Some((s, stages(s)?))).collect();
     let most = fitting.iter().map(|(_, n)| *n).max()?;
@@ -267,6 +272,7 @@ mod tests {
             instruction,
             tile,
             swapped,
+            accumulators: 1,
             stages: 2,
             cluster: Cluster::NONE,
             raster: Raster { group: 8, along_n: false },
@@ -313,6 +319,7 @@ mod tests {
             let major = |mn: bool| if mn && instruction.takes_mn_major() { Major::Mn } else { Major::K };
             let key = key(tile, instruction, swapped, (major(along_mn.0), major(along_mn.1)));
             let traffic = Traffic {
+                further_accumulators: 0,
                 inputs,
                 outputs,
                 row_vectors: vectors.0,

@@ -10,8 +10,15 @@ const MOST_PROMOTED: usize = 80;
 /// Accumulators of a thread with which kernels for stream-K whose tile's rows are N would keep values in memory.
 const MOST_STREAMED: usize = 128;
 
+/// Why a tile has no room for several accumulators.
+pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumulators: each needs 8 of its columns or a \
+                                   multiple (of B along N, 64), and where its rows are N, 64 rows of each warpgroup";
+
 /// Whether the kernel can be emitted for the tree; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
+    if !key.holds_accumulators() {
+        return Err(UNSHARED);
+    }
     if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
         return Err("sums of FP8 products are promoted to f32, and no others: ask for none");
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::gemm::problem::Major;
+
 /// What the consumer warpgroups do beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
@@ -72,8 +74,46 @@ const TILES: [Tile; 36] = [
     cooperative(64, 8, 1),
 ];
 
+/// Tiles of few rows' products, whose own rows are the columns of several accumulators: 64 of each.
+const SHARED_ROWS: [Tile; 14] = [
+    cooperative(256, 32, 2),
+    cooperative(256, 16, 2),
+    cooperative(256, 8, 2),
+    cooperative(256, 32, 1),
+    cooperative(256, 16, 1),
+    cooperative(256, 8, 1),
+    cooperative(192, 64, 1),
+    cooperative(192, 32, 1),
+    cooperative(192, 16, 1),
+    cooperative(192, 8, 1),
+    cooperative(128, 64, 1),
+    cooperative(128, 32, 1),
+    cooperative(128, 16, 1),
+    cooperative(128, 8, 1),
+];
+
 impl Tile {
-    /// The tiles that kernels come in, whatever the instruction.
+    /// The tiles that kernels of so many accumulators come in, whatever the instruction.
+    pub fn of(accumulators: usize) -> impl Iterator<Item = Self> {
+        let further: &[Self] = if accumulators > 1 { &SHARED_ROWS } else { &[] };
+        TILES.iter().chain(further).copied()
+    }
+
+    /// Whether it can be shared among so many accumulators: each has whole instructions' columns, and of a B along N whole
+    /// boxes of 64; where the kernel is swapped, whole blocks of 64 rows of every warpgroup.
+    #[must_use]
+    pub(crate) const fn holds(&self, accumulators: usize, swapped: bool, b: Major) -> bool {
+        if accumulators == 1 {
+            return true;
+        }
+        if swapped {
+            return self.warpgroup_rows().is_multiple_of(64 * accumulators);
+        }
+        self.columns.is_multiple_of(8 * accumulators)
+            && (matches!(b, Major::K) || (self.columns / accumulators).is_multiple_of(64))
+    }
+
+    /// The tiles that kernels of one accumulator come in, whatever the instruction.
     #[must_use]
     pub const fn all() -> &'static [Self] {
         &TILES
@@ -130,11 +170,22 @@ mod tests {
 
     use super::*;
 
+    /// Whatever their number and however B lies, accumulators have tiles of many rows and of few.
+    #[test]
+    fn every_number_of_accumulators_has_tiles() {
+        for accumulators in 1..=4 {
+            for (swapped, b) in [(false, Major::K), (false, Major::Mn), (true, Major::K), (true, Major::Mn)] {
+                let tiles = Tile::of(accumulators).filter(|tile| tile.holds(accumulators, swapped, b)).count();
+                assert!(tiles >= 3, "{accumulators} {swapped} {b:?}: {tiles}");
+            }
+        }
+    }
+
     #[test]
     fn tiles_suit_the_kernel() {
-        let distinct: BTreeSet<_> = Tile::all().iter().collect();
-        assert_eq!(distinct.len(), Tile::all().len());
-        for tile in Tile::all() {
+        let distinct: BTreeSet<_> = Tile::of(2).collect();
+        assert_eq!(distinct.len(), TILES.len() + SHARED_ROWS.len());
+        for tile in Tile::of(2) {
             assert_eq!(tile.warpgroup_rows() % 64, 0, "{tile}");
             assert!(tile.warpgroup_rows() * tile.consumers >= tile.rows, "{tile}");
             // wgmma's N: multiples of 8, for integers of 16 above 32 (PTX ISA 9.7.15.2).

@@ -30,12 +30,13 @@ pub fn candidates(
     }
     let mut all = Vec::new();
     let packed = direct_when_packed(w.tree, &w.problem);
-    for tile in Tile::all().iter().filter(|tile| request.tile.is_none_or(|asked| asked == **tile)) {
+    let accumulators = w.tree.cost().products();
+    for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swapped in [false, true].into_iter().filter(|s| request.swapped.is_none_or(|asked| asked == *s)) {
             if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
                 continue;
             }
-            let Some((fitted, traffic)) = fitted(machine, w, request, *tile, swapped, packed) else { continue };
+            let Some((fitted, traffic)) = fitted(machine, w, request, tile, swapped, packed) else { continue };
             for cluster in clusters(machine, request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
                 let key = Sm90Key { cluster, raster, ..fitted };
@@ -81,6 +82,7 @@ fn fitted(
         instruction: w.instruction,
         tile,
         swapped,
+        accumulators: w.tree.cost().products(),
         stages: 2,
         cluster: Cluster::NONE,
         raster: Raster { group: 8, along_n: false },
@@ -95,6 +97,9 @@ fn fitted(
         dependent_launch: false,
         fast_math: false,
     };
+    if !key.holds_accumulators() {
+        return None;
+    }
     let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
     let in_steps_of = |step: usize| {
         let direct = packed | too_narrow(w.tree, step, swapped);
@@ -106,8 +111,8 @@ fn fitted(
         let bare = SharedMap::of(&Sm90Key { stages: 0, staging, ..key }, &traffic).bytes();
         let most = available.checked_sub(bare)? / (a + b);
         let stages = request.stages.unwrap_or_else(|| most.min(wanted_stages(&key)));
-        let usable =
-            (2..=most.min(shared::MAX_STAGES)).contains(&stages) && tile.columns.is_multiple_of(staging.step.max(1));
+        let usable = (2..=most.min(shared::MAX_STAGES)).contains(&stages)
+            && key.result_tile().1.is_multiple_of(staging.step.max(1));
         return usable.then_some((Sm90Key { stages, staging, ..key }, traffic));
     }
     let fit_from = |least: usize| {

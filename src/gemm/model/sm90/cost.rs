@@ -80,8 +80,11 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     // Of what lies outside of the operands nothing is read.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
     let (m, n) = if key.swapped { (n, m) } else { (m, n) };
-    let inside = |extent: usize, tile: usize| extent as f64 / extent.div_ceil(tile) as f64;
-    let (read_rows, read_columns) = (inside(m, key.tile.rows), inside(n, key.tile.columns));
+    let inside =
+        |extent: usize, tile: usize, all: usize| extent as f64 / extent.div_ceil(tile) as f64 * (all / tile) as f64;
+    let (result_rows, result_columns) = key.result_tile();
+    let read_rows = inside(m, result_rows, key.tile.rows);
+    let read_columns = inside(n, result_columns, key.tile.columns);
     let l2_bytes = 128.0 * (read_rows / along_columns as f64 + read_columns / along_rows as f64);
     let l2 = l2_bytes * BUSY_CLOCK / machine.l2_bytes_per_clock();
     let latency = LATENCY / key.stages as f64;
@@ -101,7 +104,8 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let e = w.tree.cost();
-    let elements = (key.tile.rows * key.tile.columns) as f64;
+    let (rows, columns) = key.result_tile();
+    let elements = (rows * columns) as f64;
     let narrow = w.tree.outputs().iter().all(|output| output.element.size() <= 2);
     let costly = if narrow || key.fast_math { SHORT_FUNCTION } else { FUNCTION };
     let operations = 4.0 + e.simple_operations as f64 + costly * e.costly_operations as f64;
@@ -196,8 +200,9 @@ pub(crate) fn predict(
     let boost = machine.clock * 1e3; // clocks in a microsecond
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let element = w.instruction.element_size() as f64;
-    let sums = if splits > 1 { m * n * 8.0 * splits as f64 } else { 0.0 };
-    let bytes = l * ((m * k + k * n) * element + m * n * e.bytes_per_element() as f64 + sums);
+    let sums = if splits > 1 { e.products() as f64 * m * n * 8.0 * splits as f64 } else { 0.0 };
+    let all_b = e.products() as f64 * k * n;
+    let bytes = l * ((m * k + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power, which also breaks ties.
     let busy = clocks.product / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);

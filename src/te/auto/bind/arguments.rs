@@ -1,5 +1,4 @@
-//! From the tensors of a run to sizes: every argument's type, rank and extents are checked, and every size gets its
-//! value.
+//! Finds the sizes of a run: checks every argument's type, rank and extents, and gives every size its value.
 
 use std::collections::HashMap;
 
@@ -12,32 +11,32 @@ use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::target::binding::{Given, check_kind, evaluate};
 
-/// Values of the sizes.
+/// The values of the sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::te::auto) struct Sizes(HashMap<Var, i64>);
 
 impl Sizes {
-    /// An integer expression of sizes.
+    /// The value of an integer expression of sizes.
     pub(in crate::te::auto) fn value(&self, x: &Expr) -> Result<i64, TeError> {
         evaluate(x, &self.0).map_err(|_| TeError::Run {
             reason: format!("the size {} can't be found from the arguments' shapes", crate::te::text::expression(x)),
         })
     }
 
-    /// These, and the value of one more.
+    /// The same values, and that of one more variable.
     pub(in crate::te::auto) fn with(&self, var: Var, value: i64) -> Self {
         let mut all = self.0.clone();
         all.insert(var, value);
         Self(all)
     }
 
-    /// Whether all but one are the same.
+    /// Whether all sizes except one are equal.
     pub(in crate::te::auto) fn equal_but(&self, other: &Self, one: Var) -> bool {
         let same = |(var, value): (&Var, &i64)| *var == one || other.0.get(var) == Some(value);
         self.0.len() == other.0.len() && self.0.iter().all(same)
     }
 
-    /// The value of a variable, where the arguments' shapes tell it.
+    /// The value of a variable, if the arguments' shapes determine it.
     pub(in crate::te::auto) fn of(&self, var: Var) -> Option<i64> {
         self.0.get(&var).copied()
     }
@@ -50,7 +49,7 @@ pub(in crate::te::auto) struct Bound<'a> {
     pub(in crate::te::auto) sizes: Sizes,
 }
 
-/// Checks a run's arguments. The first `inputs` of `parameters` are read, the others written.
+/// Checks the arguments of a run. The first `inputs` of `parameters` are read, the others are written.
 pub(in crate::te::auto) fn bind<'a>(
     device: &Device,
     parameters: &[Tensor],
@@ -103,7 +102,7 @@ fn sizes(parameters: &[Tensor], tensors: &[&DeviceTensor]) -> Result<Sizes, TeEr
     Ok(sizes)
 }
 
-/// What is written is written once, and is nothing else that the kernel uses.
+/// Checks that every output is written only once, and shares no memory with another argument.
 fn check_outputs(parameters: &[Tensor], inputs: usize, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
     for (place, (parameter, tensor)) in parameters.iter().zip(tensors).enumerate().skip(inputs) {
         let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };

@@ -1,7 +1,7 @@
-//! The points that a kernel visits: extents and strides of a run, and the fewest loops that visit the same points.
+//! The iteration space of a kernel: extents and strides of a run, and the fewest loops that visit the same points.
 //!
-//! Two neighbouring axes become one where every read and every output steps through them as through one, and neither
-//! is used but to address elements.
+//! Two neighbouring axes are fused to one loop if every read and every output steps through them as through one axis,
+//! and if their values are used only to address elements.
 
 use epilogue_runtime::DeviceTensor;
 
@@ -11,44 +11,45 @@ use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
-/// An element of an array that a kernel reads or writes at affine indices: its place, and its steps along the axes.
+/// An element that a kernel reads or writes at affine indices: its address, and its strides along the axes.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Steps {
-    /// Address of the element at which every axis is at its first value.
+    /// The address of the element for which every axis has its first value.
     pub(in crate::te::auto) address: u64,
     /// Bytes of an element.
     pub(in crate::te::auto) size: usize,
-    /// Elements between neighbours along every axis.
+    /// The stride along every axis, in elements.
     pub(in crate::te::auto) strides: Vec<i64>,
 }
 
-/// The extents of a run and the steps of what it touches.
+/// The extents of a run, and the addresses and strides of what it reads and writes.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Space {
-    /// Of every axis, outer ones first.
+    /// The extent of every axis, outer ones first.
     pub(in crate::te::auto) extents: Vec<i64>,
-    /// Least values of the axes.
+    /// The least value of every axis.
     pub(in crate::te::auto) minima: Vec<i64>,
-    /// Reads, in order; `None` where indices are not affine, or leave the tensor where a guard doesn't hold.
+    /// The reads, in order. `None` for indices that are not affine, or that leave the tensor where a guard doesn't
+    /// hold.
     pub(in crate::te::auto) reads: Vec<Option<Steps>>,
-    /// Outputs, in order.
+    /// The outputs, in order.
     pub(in crate::te::auto) outputs: Vec<Steps>,
 }
 
-/// A loop: an axis, or several as one.
+/// A loop over one axis, or over several fused ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::te::auto) struct Slot {
-    /// The axis, where its value is used otherwise than to address elements.
+pub(in crate::te::auto) struct LoopLevel {
+    /// The axis, if its value is used for more than the address of elements.
     pub(in crate::te::auto) axis: Option<usize>,
     pub(in crate::te::auto) extent: i64,
-    /// Steps of the reads; 0 for those that are not affine.
+    /// The strides of the reads; 0 for those that are not affine.
     pub(in crate::te::auto) reads: Vec<i64>,
-    /// Steps of the outputs.
+    /// The strides of the outputs.
     pub(in crate::te::auto) outputs: Vec<i64>,
 }
 
 impl Space {
-    /// The extents and steps of a run; every affine read without a guard is found to stay inside its tensor.
+    /// The extents and strides of a run. It checks that every affine read without a guard stays inside its tensor.
     pub(in crate::te::auto) fn of(
         axes: &[Axis],
         reads: &[Read],
@@ -126,12 +127,12 @@ impl Space {
         self.outputs.push(Steps { address, size, strides });
     }
 
-    /// Adds an output that is not in memory.
+    /// Adds a placeholder for an output that is not in memory.
     pub(in crate::te::auto) fn push_nothing(&mut self) {
         self.outputs.push(Steps { address: 0, size: 1, strides: vec![0; self.extents.len()] });
     }
 
-    /// The read that touches the most elements; of equals, the first.
+    /// The read that accesses the most elements; the first of several.
     pub(in crate::te::auto) fn main_read(&self) -> Option<usize> {
         let touched = |steps: &Steps| -> u128 {
             let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
@@ -141,8 +142,8 @@ impl Space {
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
-    /// Axes by falling steps of the main read; first those along which it is the same element: what is innermost is what
-    /// neighbouring points step along.
+    /// Orders axes by decreasing stride of the main read; axes along which it stays at one element come first. The
+    /// innermost axis is then the one along which points are neighbours in memory.
     pub(in crate::te::auto) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
         if let Some(main) = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first()) {
             axes.sort_by_key(|a| std::cmp::Reverse(if main.strides[*a] == 0 { i64::MAX } else { main.strides[*a] }));
@@ -150,35 +151,35 @@ impl Space {
         axes
     }
 
-    /// The fewest loops over `axes`, in this order, or, where `sorted`, by falling steps of the main read.
-    pub(in crate::te::auto) fn slots(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<Slot> {
+    /// The fewest loops over `axes`, in this order, or with `sorted` by decreasing stride of the main read.
+    pub(in crate::te::auto) fn levels(&self, axes: &[usize], is_used: &[bool], sorted: bool) -> Vec<LoopLevel> {
         let mut order: Vec<usize> = axes.iter().copied().filter(|a| is_used[*a] || self.extents[*a] != 1).collect();
         if sorted {
             order = self.order(order);
         }
-        let mut slots: Vec<Slot> = Vec::new();
+        let mut levels: Vec<LoopLevel> = Vec::new();
         for place in order {
-            let slot = Slot {
+            let level = LoopLevel {
                 axis: is_used[place].then_some(place),
                 extent: self.extents[place],
                 reads: self.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[place])).collect(),
                 outputs: self.outputs.iter().map(|o| o.strides[place]).collect(),
             };
-            match slots.last_mut() {
-                Some(outer) if outer.continues_into(&slot) => {
-                    outer.extent = outer.extent.saturating_mul(slot.extent);
-                    outer.reads = slot.reads;
-                    outer.outputs = slot.outputs;
+            match levels.last_mut() {
+                Some(outer) if outer.continues_into(&level) => {
+                    outer.extent = outer.extent.saturating_mul(level.extent);
+                    outer.reads = level.reads;
+                    outer.outputs = level.outputs;
                 }
-                _ => slots.push(slot),
+                _ => levels.push(level),
             }
         }
-        slots
+        levels
     }
 }
 
-impl Slot {
-    /// Whether this loop around `inner` is one longer loop.
+impl LoopLevel {
+    /// Whether this loop around `inner` equals one longer loop.
     fn continues_into(&self, inner: &Self) -> bool {
         let one = |outer: &[i64], steps: &[i64]| outer.iter().zip(steps).all(|(o, i)| *o == i * inner.extent);
         self.axis.is_none()
@@ -188,12 +189,12 @@ impl Slot {
     }
 }
 
-/// Number of points of some loops.
-pub(in crate::te::auto) fn points(slots: &[Slot]) -> i64 {
-    slots.iter().fold(1i64, |n, slot| n.saturating_mul(slot.extent))
+/// The number of points of some loops.
+pub(in crate::te::auto) fn points(levels: &[LoopLevel]) -> i64 {
+    levels.iter().fold(1i64, |n, level| n.saturating_mul(level.extent))
 }
 
-/// The argument that a placeholder stands for.
+/// The argument for a placeholder.
 pub(in crate::te::auto) fn tensor_of<'a>(
     parameters: &[Tensor],
     bound: &Bound<'a>,

@@ -1,4 +1,4 @@
-//! A run's tensors and sizes, and the space of points that they make.
+//! Binds the tensors and sizes of a run, and finds the iteration space that they give.
 
 pub(in crate::te::auto) mod arguments;
 pub(in crate::te::auto) mod iteration_space;

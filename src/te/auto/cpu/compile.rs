@@ -1,44 +1,45 @@
-//! A reduction's expressions as steps.
+//! Compiles a reduction's expressions to steps.
 
-use super::again::Again;
 use super::fold::Combine;
 use super::program::{Class, Program, Register, Step};
+use super::reused::ReusedValue;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 
-/// Steps that compute some outputs, and each one's number and register.
+/// The steps that compute some outputs, and the number and register of each.
 pub(in crate::te::auto) struct Results {
     pub(in crate::te::auto) steps: Vec<Step>,
     pub(in crate::te::auto) results: Vec<(usize, Register)>,
 }
 
-/// Steps, and the registers that they leave their results in.
+/// Steps, and the registers of their results.
 pub(in crate::te::auto) type Part = (Vec<Step>, Vec<Register>);
 
-/// The parts of a reduction.
+/// The compiled parts of a reduction.
 pub(in crate::te::auto) struct Code {
-    /// The values of a point, and whether it counts.
+    /// The values of a point.
     pub(in crate::te::auto) source: (Vec<Step>, Vec<Register>),
-    /// Nothing where every point counts.
+    /// Whether a point counts; `None` if every point does.
     pub(in crate::te::auto) condition: Option<Register>,
-    /// `left` combined with a point.
+    /// Combines `left` with a point.
     pub(in crate::te::auto) accumulate: Part,
-    /// How every value of `left` is combined with the point's, where each is on its own and by one operation.
+    /// The operation that combines each value of `left` with the point's, if each value is combined separately by one
+    /// operation.
     pub(in crate::te::auto) combines: Option<Vec<Combine>>,
-    /// Whether the results of `accumulate` may take the places of `left`.
+    /// Whether the results of `accumulate` may replace the registers of `left`.
     pub(in crate::te::auto) replaces: bool,
-    /// Whether no step of `source` and `accumulate` fails, whatever its operands.
+    /// Whether the steps of `source` and `accumulate` never fail, for any operands.
     pub(in crate::te::auto) never_fails: bool,
-    /// `left` combined with `right`.
+    /// Combines `left` with `right`.
     pub(in crate::te::auto) merge: Part,
     pub(in crate::te::auto) left: Vec<Register>,
     pub(in crate::te::auto) right: Vec<Register>,
     pub(in crate::te::auto) identity: Part,
     pub(in crate::te::auto) init: Option<Part>,
     pub(in crate::te::auto) finish: Results,
-    /// What is computed of every point and its total.
+    /// The outputs that are computed from every point and its total.
     pub(in crate::te::auto) apply: Option<Results>,
 }
 
@@ -48,7 +49,7 @@ impl Code {
         reduction: &Reduction,
         pass: &Pass,
         sizes: &Sizes,
-        again: Option<&Again>,
+        reused: Option<&ReusedValue>,
     ) -> Result<Self, TeError> {
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
             all.iter().map(|x| program.value(x, sizes)).collect()
@@ -58,7 +59,7 @@ impl Code {
         let point = values(program, &pass.source)?;
         let source = (program.take_steps(), point.clone());
         let left: Vec<Register> = pass.left.iter().map(|var| program.variable(*var)).collect();
-        // Once with a point in the place of `right`, once with registers of its own.
+        // Once with a point in place of `right`, once with separate registers.
         for (var, register) in pass.right.iter().zip(&point) {
             program.bind(*var, *register);
         }
@@ -85,8 +86,8 @@ impl Code {
         let mut results = |of_point: bool| -> Result<Results, TeError> {
             let mut results = Vec::new();
             for (place, output) in reduction.outputs.iter().enumerate().filter(|(_, o)| o.of_point == of_point) {
-                let again = again.and_then(|again| again.values.iter().find(|(of, _)| *of == place));
-                let value = again.map_or(&output.value, |(_, value)| value);
+                let reused = reused.and_then(|reused| reused.values.iter().find(|(of, _)| *of == place));
+                let value = reused.map_or(&output.value, |(_, value)| value);
                 results.push((place, program.value(value, sizes)?));
             }
             Ok(Results { steps: program.take_steps(), results })
@@ -111,7 +112,7 @@ impl Code {
     }
 }
 
-/// The operations that combine each value of `left` with the same value of a point, if that is all.
+/// The operations that combine each value of `left` with the same value of a point, if nothing else is done.
 fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> Option<Vec<Combine>> {
     if steps.len() != results.len() {
         return None;
@@ -125,7 +126,7 @@ fn combines((steps, results): &Part, left: &[Register], point: &[Register]) -> O
     steps.iter().zip(results).zip(left.iter().zip(point)).map(own).collect()
 }
 
-/// Whether the results are registers that only these steps write, each another one.
+/// Whether the results are different registers that only these steps write.
 fn are_results_of_steps((steps, results): &Part) -> bool {
     let distinct = results.iter().enumerate().all(|(i, result)| !results[..i].contains(result));
     distinct && results.iter().all(|result| steps.iter().any(|step| step.to() == *result))

@@ -1,4 +1,5 @@
-//! What a strip's points read: affine elements, values of axes, and elements at computed indices.
+//! Fills registers with what the points of a strip read: affine elements, values of axes, and elements at computed
+//! indices.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,43 +13,43 @@ use super::registers::Registers;
 use super::vm::by_class;
 use crate::ElementType;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
-/// Loops, one inside the other.
-pub(in crate::te::auto) type Loops = Arc<[Slot]>;
+/// Nested loops.
+pub(in crate::te::auto) type Loops = Arc<[LoopLevel]>;
 
-/// Elements at the points of some loops.
+/// The reads of elements at the points of some loops.
 pub(in crate::te::auto) struct Elements {
-    /// The outer loops, then the inner ones.
+    /// The outer loops and the inner loops.
     pub(in crate::te::auto) outer: Loops,
     pub(in crate::te::auto) inner: Loops,
     parts: Vec<Part>,
     axes: Vec<(Register, usize, i64)>,
 }
 
-/// One read, and the steps before it.
+/// One read, and its strides.
 struct Part {
     to: Register,
     place: usize,
     element: ElementType,
     /// The number of the tensor among the arguments.
     argument: usize,
-    /// Address of the first point's element; of one at computed indices, of the tensor's first.
+    /// The address of the first point's element; for computed indices, that of the tensor's first element.
     address: u64,
     computed: Option<Computed>,
 }
 
-/// An element at computed indices.
+/// A read at computed indices.
 struct Computed {
-    /// Steps that compute the guard and the indices.
+    /// The steps that compute the guard and the indices.
     steps: Vec<Step>,
     guard: Option<Register>,
     indices: Vec<Register>,
-    /// The tensor's extents and strides.
+    /// The tensor's extents and strides, by dimension.
     dimensions: Vec<(usize, isize)>,
     /// Its name, for messages.
     name: String,
@@ -66,26 +67,26 @@ pub(in crate::te::auto) struct Affine {
     pub(in crate::te::auto) address: u64,
 }
 
-/// Which points the lanes of a strip are.
+/// Which points are the lanes of a strip.
 #[derive(Clone, Copy)]
 pub(in crate::te::auto) enum Along<'a> {
-    /// Of one outer point, given by its indices: runs of inner points.
+    /// Inner points, in runs, of the outer point with these indices.
     Inner(&'a [i64], &'a [Run]),
-    /// Of one inner point: runs of outer points.
+    /// Outer points, in runs, of the inner point with these indices.
     Outer(&'a [Run], &'a [i64]),
-    /// Of one outer point: every so many steps of the only inner loop, from one on.
+    /// Points of the only inner loop at a constant distance from each other, of the outer point with these indices.
     Every(&'a [i64], &'a [Run], i64),
 }
 
 impl Affine {
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
     }
 }
 
 impl Elements {
-    /// The reads `places` and the axes that are used, as registers of `program`. The program's steps so far are dropped.
+    /// The reads `places` and the used axes, as registers of `program`. The program's steps so far are dropped.
     #[expect(clippy::too_many_arguments, reason = "all of them describe the kernel")]
     pub(in crate::te::auto) fn new(
         program: &mut Program,
@@ -121,17 +122,17 @@ impl Elements {
         Ok(elements)
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         for part in &mut self.parts {
             part.address = part.address.wrapping_add_signed(by[part.argument]);
         }
     }
 
-    /// Reads what `count` lanes need.
+    /// Reads the elements for `count` lanes.
     ///
     /// # Safety
-    /// The points are within the loops, and nobody writes the tensors meanwhile.
+    /// The points must be within the loops, and nobody else may write the tensors during the call.
     pub(in crate::te::auto) unsafe fn fill(
         &self,
         registers: &mut Registers,
@@ -143,7 +144,7 @@ impl Elements {
         }
         for part in &self.parts {
             match &part.computed {
-                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
                 None => unsafe { self.fill_affine(registers, part, along) },
                 Some(computed) => {
                     registers.run(&computed.steps, count)?;
@@ -155,14 +156,14 @@ impl Elements {
         Ok(())
     }
 
-    /// The read that alone fills a register, from elements at affine indices.
+    /// The affine read that alone fills a register, if there is one.
     pub(in crate::te::auto) fn affine(&self, register: Register) -> Option<Affine> {
         let part = self.parts.iter().find(|part| part.to == register && part.computed.is_none())?;
         let Part { place, argument, element, address, .. } = *part;
         Some(Affine { place, argument, element, address })
     }
 
-    /// The axis whose value a register holds, and the axis's least value.
+    /// The axis whose value a register holds, with the axis's least value.
     pub(in crate::te::auto) fn axis(&self, register: Register) -> Option<(usize, i64)> {
         self.axes.iter().find(|(to, ..)| *to == register).map(|(_, axis, least)| (*axis, *least))
     }
@@ -172,13 +173,13 @@ impl Elements {
         self.parts.is_empty()
     }
 
-    /// Whether all reads are of elements at affine indices.
+    /// Whether all reads have affine indices.
     pub(in crate::te::auto) fn are_affine(&self) -> bool {
         self.parts.iter().all(|part| part.computed.is_none())
     }
 
     fn fill_axis(&self, registers: &mut Registers, register: Register, axis: usize, least: i64, along: Along<'_>) {
-        let at = |slots: &[Slot]| slots.iter().position(|slot| slot.axis == Some(axis));
+        let at = |levels: &[LoopLevel]| levels.iter().position(|level| level.axis == Some(axis));
         let (runs, moving, fixed, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, at(&self.inner), at(&self.outer), outer, 1),
             Along::Outer(runs, inner) => (runs, at(&self.outer), at(&self.inner), inner, 1),
@@ -190,8 +191,8 @@ impl Elements {
         };
         for run in runs {
             let (first, step) = match (moving, fixed) {
-                (Some(slot), _) => (run.index[slot], if slot + 1 == last { scale } else { 0 }),
-                (None, Some(slot)) => (still[slot], 0),
+                (Some(level), _) => (run.index[level], if level + 1 == last { scale } else { 0 }),
+                (None, Some(level)) => (still[level], 0),
                 (None, None) => (0, 0),
             };
             let (first, lanes) = (first + least, run.lane..run.lane + run.count);
@@ -210,17 +211,17 @@ impl Elements {
     }
 
     /// # Safety
-    /// As [`Elements::fill`].
+    /// The conditions of [`Elements::fill`].
     unsafe fn fill_affine(&self, registers: &mut Registers, part: &Part, along: Along<'_>) {
-        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-            slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
             Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
             Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
-        let step = moving.last().map_or(0, |slot| slot.reads[part.place]) * scale;
+        let step = moving.last().map_or(0, |level| level.reads[part.place]) * scale;
         for run in runs {
             let at = (still + offset(moving, &run.index)) * part.element.size() as i64;
             let address = part.address.wrapping_add_signed(at);
@@ -230,7 +231,7 @@ impl Elements {
     }
 }
 
-/// Several outputs side by side in a strip: the first, how many, and the lanes from one to the next.
+/// Several outputs side by side in a strip: the first output, how many, and the distance between them in lanes.
 #[derive(Clone, Copy)]
 pub(in crate::te::auto) struct Side {
     pub(in crate::te::auto) output: i64,
@@ -238,25 +239,25 @@ pub(in crate::te::auto) struct Side {
     pub(in crate::te::auto) lanes: usize,
 }
 
-/// What the lanes of one output have in common.
+/// What is the same in all lanes of one output.
 impl Elements {
-    /// Whether a register holds the same for all elements of an output: if so, one lane of it can be filled alone.
-    pub(in crate::te::auto) fn is_same(&self, register: Register) -> bool {
-        let of_axis = |axis: usize| self.inner.iter().all(|slot| slot.axis != Some(axis));
+    /// Whether a register has the same value for all elements of an output, so that one lane of it is enough.
+    pub(in crate::te::auto) fn is_invariant(&self, register: Register) -> bool {
+        let of_axis = |axis: usize| self.inner.iter().all(|level| level.axis != Some(axis));
         let axis = self.axes.iter().any(|(to, axis, _)| *to == register && of_axis(*axis));
         axis || self.parts.iter().any(|part| part.to == register && self.stands(part))
     }
 
     /// Whether a read is of the same element for all elements of an output.
     fn stands(&self, part: &Part) -> bool {
-        part.computed.is_none() && self.inner.iter().all(|slot| slot.reads[part.place] == 0)
+        part.computed.is_none() && self.inner.iter().all(|level| level.reads[part.place] == 0)
     }
 
-    /// Fills what is the same for all elements of an output, of some outputs; all reads must be affine.
+    /// Fills what is the same for all elements of an output, for some outputs. All reads must be affine.
     ///
     /// # Safety
-    /// As [`Elements::fill`].
-    pub(in crate::te::auto) unsafe fn fill_same(&self, registers: &mut Registers, along: Along<'_>) {
+    /// The conditions of [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn fill_invariant(&self, registers: &mut Registers, along: Along<'_>) {
         // SAFETY: the caller's promise.
         unsafe { self.fill_where(registers, along, true) };
     }
@@ -264,41 +265,41 @@ impl Elements {
     /// Fills what may differ from one element of an output to another; all reads must be affine.
     ///
     /// # Safety
-    /// As [`Elements::fill`].
+    /// The conditions of [`Elements::fill`].
     pub(in crate::te::auto) unsafe fn fill_each(&self, registers: &mut Registers, along: Along<'_>) {
         // SAFETY: the caller's promise.
         unsafe { self.fill_where(registers, along, false) };
     }
 
     /// # Safety
-    /// As [`Elements::fill`].
-    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, same: bool) {
-        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+    /// The conditions of [`Elements::fill`].
+    unsafe fn fill_where(&self, registers: &mut Registers, along: Along<'_>, invariant: bool) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_invariant(*to) == invariant) {
             self.fill_axis(registers, *register, *axis, *least, along);
         }
-        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+        for part in self.parts.iter().filter(|part| self.stands(part) == invariant) {
             if part.computed.is_none() {
-                // SAFETY: the space has found affine reads of points within the loops to be within their tensors.
+                // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
                 unsafe { self.fill_affine(registers, part, along) };
             }
         }
     }
 
-    /// Fills lanes of every output of some that share a strip, of some elements of each: what is the `same` for all elements
-    /// of an output, or what may differ. All reads must be affine.
+    /// Fills lanes of several outputs that share a strip, for some elements of each. `invariant` selects what is the
+    /// same for all elements of an output, or what may differ. All reads must be affine.
     ///
     /// # Safety
-    /// As [`Elements::fill`].
+    /// The conditions of [`Elements::fill`].
     pub(in crate::te::auto) unsafe fn fill_side_by_side(
         &self,
         registers: &mut Registers,
         side: Side,
         elements: Range<i64>,
-        same: bool,
+        invariant: bool,
     ) {
         let filled = (elements.end - elements.start) as usize;
         let (along, own) = (runs(&self.outer, side.output, side.outputs), runs(&self.inner, elements.start, filled));
-        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_same(*to) == same) {
+        for (register, axis, least) in self.axes.iter().filter(|(to, ..)| self.is_invariant(*to) == invariant) {
             for output in 0..side.outputs {
                 let outer = decode(&self.outer, side.output + output as i64);
                 let shift = |run: &Run| Run { lane: run.lane + output * side.lanes, ..run.clone() };
@@ -306,14 +307,14 @@ impl Elements {
                 self.fill_axis(registers, *register, *axis, *least, Along::Inner(&outer, &own));
             }
         }
-        for part in self.parts.iter().filter(|part| self.stands(part) == same) {
+        for part in self.parts.iter().filter(|part| self.stands(part) == invariant) {
             if part.computed.is_some() {
                 continue;
             }
-            let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-                slots.iter().zip(index).map(|(slot, i)| slot.reads[part.place] * i).sum()
+            let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+                levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
             };
-            let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[part.place]);
+            let step = |levels: &[LoopLevel]| levels.last().map_or(0, |level| level.reads[part.place]);
             for outputs in &along {
                 for run in &own {
                     let at = offset(&self.outer, &outputs.index) + offset(&self.inner, &run.index);
@@ -335,7 +336,7 @@ impl Elements {
 }
 
 impl Computed {
-    /// The steps before a read at computed indices.
+    /// Compiles the steps before a read at computed indices.
     fn new(program: &mut Program, read: &Read, sizes: &Sizes, tensor: &DeviceTensor) -> Result<Self, TeError> {
         let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
         let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
@@ -345,7 +346,7 @@ impl Computed {
 }
 
 /// # Safety
-/// Nobody writes the tensor meanwhile.
+/// Nobody else may write the tensor during the call.
 unsafe fn fill_computed(
     registers: &mut Registers,
     part: &Part,

@@ -1,7 +1,7 @@
-//! Where the largest or the smallest of neighbouring elements is.
+//! Argmax and argmin: finds the place of the largest or the smallest of neighbouring elements.
 //!
-//! Of any two pairs of a place and a value one comes first, so no order of combination gives another result: vector code
-//! finds the block that has the extreme, and only that one is searched for its place.
+//! Of any two pairs of place and value, one always wins, so every order of combination gives the same result. Vector
+//! code finds the block with the extreme value; only this block is then searched for the place.
 
 use half::{bf16, f16};
 
@@ -16,25 +16,25 @@ use crate::te::auto::pattern::fused::Pass;
 use crate::te::build::reducer::extreme;
 use crate::te::lang::expr::Expr;
 
-/// Elements whose largest values are held side by side.
+/// The number of elements whose extremes are found side by side.
 const HELD: usize = 32;
-/// Rows of as many elements in a block.
+/// The number of such rows in a block.
 const ROWS: usize = 8;
 
-/// The search that a reduction is.
+/// A reduction that is such a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extreme {
     largest: bool,
     from: Affine,
     /// The place of the first element.
     least: i64,
-    /// Registers of the place and the value.
+    /// The registers of the place and the value.
     place: Register,
     value: Register,
 }
 
 impl Extreme {
-    /// The search, if that is what is reduced: pairs of an element's place along the only loop and the element.
+    /// The search, if the reduction is one: of pairs of an element and its place along the only loop.
     pub(super) fn of(pass: &Pass, code: &Code, elements: &Elements) -> Option<Self> {
         let (&[place, value], &[from_axis, from_memory]) = (code.left.as_slice(), code.source.1.as_slice()) else {
             return None;
@@ -58,7 +58,7 @@ impl Extreme {
         suits.then_some(Self { largest, from, least, place, value })
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(super) fn moved(&mut self, by: &[i64]) {
         self.from.moved(by);
     }
@@ -68,11 +68,11 @@ impl Extreme {
         self.from.place
     }
 
-    /// Combines a lane of the total with some neighbouring elements, the first of which is `offset` elements from the first
-    /// of all and has the number `first` in its row.
+    /// Combines a lane of the total with some neighbouring elements. The first of them is `offset` elements after the
+    /// first of all, and has the number `first` in its row.
     ///
     /// # Safety
-    /// The elements can be read, are aligned, and are written by nobody meanwhile.
+    /// The elements must be readable and aligned, and nobody else may write them during the call.
     pub(super) unsafe fn add(&self, registers: &mut Registers, lane: usize, offset: i64, first: i64, count: usize) {
         let address = self.from.address.wrapping_add_signed(offset * self.from.element.size() as i64);
         let place = (self.least + first) as i32;
@@ -92,7 +92,7 @@ impl Extreme {
     }
 
     /// # Safety
-    /// As [`Extreme::add`]; the elements are of type `S`.
+    /// The conditions of [`Extreme::add`]; the elements must be of type `S`.
     unsafe fn search<S: Widen<T>, T: Lane>(
         &self,
         registers: &mut Registers,
@@ -116,10 +116,10 @@ impl Extreme {
 
 struct Search<'a, S, T, F> {
     elements: &'a [S],
-    /// The first element's place.
+    /// The place of the first element.
     first: i32,
     best: (i32, T),
-    /// Whether a number is better than another.
+    /// Tells whether one number is better than another.
     ahead: F,
 }
 
@@ -131,7 +131,7 @@ fn is_nan<T: PartialEq + Copy>(x: T) -> bool {
 }
 
 impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
-    /// The better of a pair that has been found and another one.
+    /// The better one of a pair that was found and another pair.
     #[inline(always)]
     fn better(&self, (i, u): (i32, T), (j, v): (i32, T)) -> (i32, T) {
         let (nan, other) = (is_nan(u), is_nan(v));
@@ -139,7 +139,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
         if (self.ahead)(u, v) || (nan && !other) || (same && i < j) { (i, u) } else { (j, v) }
     }
 
-    /// The better value of two; the NaN, where one is.
+    /// The better of two values; NaN if one is NaN.
     #[inline(always)]
     fn pick(&self, held: T, x: T) -> T {
         if (self.ahead)(x, held) | is_nan(x) { x } else { held }
@@ -148,7 +148,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
     /// The best value of a block.
     ///
     /// # Safety
-    /// `FMA` is what [`Vectorised::run`] was given.
+    /// `FMA` must be what [`Vectorised::run`] was given.
     #[inline(always)]
     unsafe fn of_block<const FMA: bool>(&self, rows: &[[S; HELD]]) -> T {
         // SAFETY: the caller's promise.
@@ -171,7 +171,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
         held[0]
     }
 
-    /// The number of the first element with a value, or the first NaN where the value is one.
+    /// The number of the first element with a value, or of the first NaN if the value is NaN.
     #[inline(always)]
     fn position(rows: &[[S; HELD]], value: T) -> usize {
         let is = |x: &S| {
@@ -193,7 +193,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, 
         // The best block so far, and its value.
         let mut found: Option<(usize, T)> = None;
         for (number, block) in rows.chunks(ROWS).enumerate() {
-            // SAFETY: `FMA` is what this was given.
+            // SAFETY: `FMA` is what this function was given.
             let value = unsafe { self.of_block::<FMA>(block) };
             let wins = found.is_none_or(|(_, held)| (self.ahead)(value, held) || (is_nan(value) && !is_nan(held)));
             if wins {
@@ -217,7 +217,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, 
 mod tests {
     use super::*;
 
-    /// As the reducer says it, one after the other.
+    /// The result by the reducer's definition, one element after another.
     fn want(values: &[f32], largest: bool, best: (i32, f32)) -> (i32, f32) {
         values.iter().enumerate().fold(best, |(i, u), (j, v)| {
             let ahead = if largest { u > *v } else { u < *v };

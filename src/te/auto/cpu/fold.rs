@@ -1,7 +1,7 @@
-//! Combining many values at once: rows of memory into lanes.
+//! Combines many values at once: rows of memory into lanes.
 //!
-//! Every lane combines its values one after the other, in the order of the rows, so that the bits don't depend on how
-//! many rows or lanes vector code takes at a time.
+//! Every lane combines its values one after another, in the order of the rows. So the bits don't depend on how many
+//! rows or lanes vector code takes at a time.
 
 use half::{bf16, f16};
 
@@ -11,15 +11,15 @@ use crate::simd::convert::{GROUP, Widen};
 use crate::simd::{Float, Vectorised, dispatch};
 use crate::te::lang::expr::Binary;
 
-/// Rows that are combined in one pass over the lanes: so many streams the CPU fetches ahead, and the lanes are loaded and
-/// stored that many times less.
+/// The number of rows combined in one pass over the lanes. The CPU prefetches that many streams, and lanes are loaded
+/// and stored that many times less often.
 const ROWS: usize = 8;
-/// Lanes that are held in registers while rows are combined into them.
+/// The number of lanes held in registers while rows are combined into them.
 const HELD: usize = 64;
-/// Bytes of lanes that stay in a first-level cache through which rows stream.
+/// Bytes of lanes that stay in the first-level cache while rows stream through it.
 const NEAR: usize = 8 << 10;
 
-/// A combination of two values that vector code does.
+/// A combination of two values that vector code can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::te::auto) enum Combine {
     Add,
@@ -40,7 +40,7 @@ impl Combine {
     }
 }
 
-/// A type whose values are combined as a strip's steps combine them.
+/// A type whose values are combined here exactly as the steps of a strip combine them.
 pub(in crate::te::auto) trait Combined: Lane {
     fn add(self, y: Self) -> Self;
     fn mul(self, y: Self) -> Self;
@@ -70,7 +70,7 @@ combined! {
     i64: i64::wrapping_add, i64::wrapping_mul, Ord::min, Ord::max;
 }
 
-/// Runs `$call` with `$f` the function of a combination.
+/// Runs `$call` with the function of a combination as `$f`.
 macro_rules! by_combine {
     ($op:expr, $T:ty, $f:ident => $call:expr) => {
         match $op {
@@ -101,35 +101,35 @@ pub(super) use by_combine;
 pub(in crate::te::auto) struct Rows {
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) element: ElementType,
-    /// Elements between the lanes' elements of a row.
+    /// Distance between the elements of a row for neighbouring lanes, in elements.
     pub(in crate::te::auto) apart: isize,
     pub(in crate::te::auto) count: usize,
-    /// Elements between rows.
+    /// Distance between rows, in elements.
     pub(in crate::te::auto) stride: isize,
 }
 
-/// Outputs, the elements of each of which follow each other in memory.
+/// Outputs whose elements are contiguous in memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::te::auto) struct Outputs {
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) element: ElementType,
-    /// Elements of an output.
+    /// Number of elements of an output.
     pub(in crate::te::auto) count: usize,
-    /// Elements between the outputs' first ones.
+    /// Distance between the first elements of neighbouring outputs, in elements.
     pub(in crate::te::auto) apart: isize,
-    pub(in crate::te::auto) lanes: Held,
+    pub(in crate::te::auto) lanes: RegisterLanes,
 }
 
-/// As many lanes of an output as registers hold.
+/// The number of lanes of an output: as many as registers hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) enum Held {
+pub(in crate::te::auto) enum RegisterLanes {
     Eight,
     Sixteen,
     ThirtyTwo,
     SixtyFour,
 }
 
-impl Held {
+impl RegisterLanes {
     pub(in crate::te::auto) const fn of(lanes: i64) -> Option<Self> {
         Some(match lanes {
             8 => Self::Eight,
@@ -141,19 +141,20 @@ impl Held {
     }
 }
 
-/// A type of lanes that elements in memory can be combined into.
+/// A type of lanes into which elements in memory can be combined.
 pub(in crate::te::auto) trait FromMemory: Combined {
     /// Combines every lane with its elements of all rows.
     ///
     /// # Safety
-    /// The rows' elements for as many lanes as there are can be read, are aligned, and are written by nobody meanwhile.
+    /// The rows' elements for all lanes must be readable and aligned, and nobody else may write them during the call.
     unsafe fn fold(op: Combine, lanes: &mut [Self], rows: &Rows);
 
-    /// Combines each output's elements to its total: element `i` in lane `i` modulo the lanes, which start from the
-    /// identity; then neighbouring lanes.
+    /// Combines each output's elements to its total. Element `i` is combined into lane `i` modulo the number of lanes,
+    /// which start from the identity; then neighbouring lanes are combined.
     ///
     /// # Safety
-    /// The elements of as many outputs as there are totals can be read, are aligned, and are written by nobody meanwhile.
+    /// The elements of all outputs that have totals must be readable and aligned, and nobody else may write them during
+    /// the call.
     unsafe fn fold_outputs(op: Combine, totals: &mut [Self], identity: Self, outputs: &Outputs);
 }
 
@@ -200,7 +201,7 @@ struct FoldRows<'a, S, T, F> {
 /// Combines lanes with a row of as many elements, a multiple of [`GROUP`].
 ///
 /// # Safety
-/// As [`Widen::widen_group`].
+/// The conditions of [`Widen::widen_group`].
 #[inline(always)]
 unsafe fn combine<const FMA: bool, const WIDTH: usize, S: Widen<T>, T: Copy>(
     held: &mut [T; WIDTH],
@@ -209,21 +210,22 @@ unsafe fn combine<const FMA: bool, const WIDTH: usize, S: Widen<T>, T: Copy>(
 ) {
     // SAFETY: the caller's promise.
     let x = unsafe { S::widen_row::<FMA, WIDTH>(row) };
-    // By reference: an array's own iterator is not always seen through, and the loop is scalar code then.
+    // By reference, because the compiler doesn't always see through an array's own iterator, and the loop would be
+    // scalar then.
     for (held, x) in held.iter_mut().zip(&x) {
         *held = f(*held, *x);
     }
 }
 
 impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
-    /// Rows whose lanes are neighbours.
+    /// Rows in which neighbouring lanes are neighbours.
     ///
     /// # Safety
-    /// As [`combine`].
+    /// The conditions of [`combine`].
     #[inline(always)]
     unsafe fn packed<const FMA: bool>(mut self) {
-        // Rows that follow each other are one stream already: several places in a page at once would hide it. Long ones
-        // would, one at a time, take turns with their lanes in the first-level cache.
+        // Contiguous rows are one stream already; reading several places of a page at once would hide it from the
+        // prefetcher. Long rows, read one at a time, would displace their lanes from the first-level cache.
         let follow = self.rows.stride == self.lanes.len() as isize && size_of_val(self.lanes) <= NEAR;
         let together = if follow { 1 } else { ROWS };
         for first in (0..self.rows.count).step_by(together) {
@@ -235,7 +237,7 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
     /// One pass over the lanes, with some rows.
     ///
     /// # Safety
-    /// As [`combine`].
+    /// The conditions of [`combine`].
     #[inline(always)]
     unsafe fn pass<const FMA: bool>(&mut self, first: usize, count: usize) {
         let Self { from, rows, f, .. } = self;
@@ -246,7 +248,7 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
             let start = start.wrapping_add(number * HELD);
             let mut held = *lanes;
             for row in 0..count {
-                // SAFETY: `fold` was promised that the rows can be read for all lanes; the caller's promise.
+                // SAFETY: the caller of `fold` promised that the rows can be read for all lanes; the caller's promise.
                 unsafe {
                     let row = &*start.wrapping_offset(row as isize * rows.stride).cast::<[S; HELD]>();
                     combine::<FMA, HELD, S, T>(&mut held, row, f);
@@ -272,15 +274,15 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
         }
     }
 
-    /// Rows of so many lanes that follow each other: the lanes stay in registers.
+    /// Contiguous rows of `WIDTH` lanes: the lanes stay in registers.
     ///
     /// # Safety
-    /// As [`combine`].
+    /// The conditions of [`combine`].
     #[inline(always)]
     unsafe fn stream<const FMA: bool, const WIDTH: usize>(self) {
         let Self { lanes, from, rows, f } = self;
         let Some((lanes, _)) = lanes.split_first_chunk_mut::<WIDTH>() else { return };
-        // SAFETY: `fold` was promised that all rows can be read, which together are these elements.
+        // SAFETY: the caller of `fold` promised that all rows can be read; together they are these elements.
         let elements = unsafe { std::slice::from_raw_parts(from, rows.count * WIDTH) };
         let mut held = *lanes;
         for row in elements.as_chunks::<WIDTH>().0 {
@@ -290,11 +292,11 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
         *lanes = held;
     }
 
-    /// Every lane's elements, of all rows, follow each other, and then the next lane's.
+    /// The elements of a lane, of all rows, are contiguous, and are followed by those of the next lane.
     #[inline(always)]
     fn dense<const COUNT: usize>(self) {
         let Self { lanes, from, f, .. } = self;
-        // SAFETY: `fold` was promised that all rows can be read, which together are these elements.
+        // SAFETY: the caller of `fold` promised that all rows can be read; together they are these elements.
         let elements = unsafe { std::slice::from_raw_parts(from, lanes.len() * COUNT) };
         for (lane, own) in lanes.iter_mut().zip(elements.as_chunks::<COUNT>().0) {
             for x in own {
@@ -303,27 +305,27 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldRows<'_, S, T, F> {
         }
     }
 
-    /// Every lane's elements follow each other.
+    /// The elements of each lane are contiguous.
     #[inline(always)]
     fn lane_by_lane(self) {
         let Self { lanes, from, rows, f } = self;
         for (number, lane) in lanes.iter_mut().enumerate() {
             let start = from.wrapping_offset(number as isize * rows.apart);
-            // SAFETY: `fold` was promised that the rows can be read for all lanes.
+            // SAFETY: the caller of `fold` promised that the rows can be read for all lanes.
             for x in unsafe { std::slice::from_raw_parts(start, rows.count) } {
                 *lane = f(*lane, x.widen());
             }
         }
     }
 
-    /// Lanes any number of elements apart.
+    /// Lanes at any distance.
     #[inline(always)]
     fn strided(self) {
         let Self { lanes, from, rows, f } = self;
         for number in 0..rows.count {
             let start = from.wrapping_offset(number as isize * rows.stride);
             for (i, lane) in lanes.iter_mut().enumerate() {
-                // SAFETY: `fold` was promised that the rows can be read for all lanes.
+                // SAFETY: the caller of `fold` promised that the rows can be read for all lanes.
                 *lane = f(*lane, unsafe { start.wrapping_offset(i as isize * rows.apart).read() }.widen());
             }
         }
@@ -338,7 +340,7 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldRows<'_, S, T, F
         let (width, rows) = (self.lanes.len(), self.rows);
         let follow = rows.apart == 1 && rows.stride == width as isize;
         let dense = rows.stride == 1 && rows.apart == rows.count as isize;
-        // SAFETY: `FMA` is what this was given.
+        // SAFETY: `FMA` is what this function was given.
         unsafe {
             match rows.count {
                 _ if follow && width == 64 => self.stream::<FMA, 64>(),
@@ -364,12 +366,13 @@ struct FoldOutputs<'a, S, T, F> {
     f: F,
 }
 
-/// Lanes of some outputs that are combined to one an output together: a power of two, not less than an output has.
+/// Number of lanes, of several outputs, that are combined together to one for each output: a power of two, not less
+/// than the lanes of one output.
 pub(super) const BLOCK: usize = 512;
 
 impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
     /// # Safety
-    /// As [`combine`].
+    /// The conditions of [`combine`].
     #[inline(always)]
     unsafe fn by_blocks<const FMA: bool, const LANES: usize>(self) {
         let Self { totals, from, outputs: &Outputs { count, apart, .. }, identity, f } = self;
@@ -379,7 +382,7 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
             let first = from.wrapping_offset((number * (BLOCK / LANES)) as isize * apart);
             for (row, lanes) in lanes.as_chunks_mut::<LANES>().0.iter_mut().take(totals.len()).enumerate() {
                 let start = first.wrapping_offset(row as isize * apart);
-                // SAFETY: `fold_outputs` was promised that the elements of every output can be read.
+                // SAFETY: the caller of `fold_outputs` promised that the elements of every output can be read.
                 let elements = unsafe { std::slice::from_raw_parts(start, count) };
                 let (rows, rest) = elements.as_chunks::<LANES>();
                 let mut held = [identity; LANES];
@@ -392,7 +395,8 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> FoldOutputs<'_, S, T, F> {
                     *lane = f(*lane, x.widen());
                 }
             }
-            // A level of the trees of all outputs at once: neighbours stay neighbours, whosever they are.
+            // One level of the trees of all outputs at once: neighbours stay neighbours, whichever output they belong
+            // to.
             let (mut left, mut width) = (totals.len() * LANES, LANES);
             while width > 1 {
                 (left, width) = (left / 2, width / 2);
@@ -411,13 +415,13 @@ impl<S: Widen<T>, T: Copy, F: Fn(T, T) -> T> Vectorised for FoldOutputs<'_, S, T
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // SAFETY: `FMA` is what this was given.
+        // SAFETY: `FMA` is what this function was given.
         unsafe {
             match self.outputs.lanes {
-                Held::Eight => self.by_blocks::<FMA, 8>(),
-                Held::Sixteen => self.by_blocks::<FMA, 16>(),
-                Held::ThirtyTwo => self.by_blocks::<FMA, 32>(),
-                Held::SixtyFour => self.by_blocks::<FMA, 64>(),
+                RegisterLanes::Eight => self.by_blocks::<FMA, 8>(),
+                RegisterLanes::Sixteen => self.by_blocks::<FMA, 16>(),
+                RegisterLanes::ThirtyTwo => self.by_blocks::<FMA, 32>(),
+                RegisterLanes::SixtyFour => self.by_blocks::<FMA, 64>(),
             }
         }
     }
@@ -500,7 +504,12 @@ mod tests {
     #[test]
     fn outputs_fold_as_lanes_and_a_tree() {
         let values: Vec<f32> = (0..17_000u16).map(|i| f32::from(i % 37) * 0.37 - 5.0).collect();
-        for (lanes, held) in [(8, Held::Eight), (16, Held::Sixteen), (32, Held::ThirtyTwo), (64, Held::SixtyFour)] {
+        for (lanes, in_registers) in [
+            (8, RegisterLanes::Eight),
+            (16, RegisterLanes::Sixteen),
+            (32, RegisterLanes::ThirtyTwo),
+            (64, RegisterLanes::SixtyFour),
+        ] {
             for (count, apart) in
                 [(0, 1), (3, 3), (16, 16), (21, 21), (64, 70), (77, 90), (200, 200), (333, 7), (130, 0)]
             {
@@ -517,7 +526,7 @@ mod tests {
                     let want: Vec<f32> = (0..80).map(of).collect();
                     let mut got = [0.0; 80];
                     let (address, element, apart) = (values.as_ptr() as u64, ElementType::F32, apart as isize);
-                    let outputs = Outputs { address, element, count, apart, lanes: held };
+                    let outputs = Outputs { address, element, count, apart, lanes: in_registers };
                     // SAFETY: the largest index is below the number of values.
                     unsafe { f32::fold_outputs(op, &mut got, 0.25, &outputs) };
                     assert_eq!(got[..], want, "{op:?} of {count} elements in {lanes} lanes");

@@ -1,9 +1,9 @@
-//! Combining lanes with each other.
+//! Combines lanes with each other.
 
 use super::fold::{BLOCK, Combine, Combined, by_combine};
 use crate::simd::{Vectorised, dispatch};
 
-/// Combines lanes with others.
+/// Combines lanes with other lanes, one to one.
 pub(in crate::te::auto) fn fold_block<T: Combined>(op: Combine, lanes: &mut [T], with: &[T]) {
     by_combine!(op, T, f => dispatch(FoldPairs { lanes, with, f }));
 }
@@ -25,8 +25,8 @@ impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldPairs<'_, T, F> {
     }
 }
 
-/// Combines every `width` lanes to one, neighbours first, and leaves the results in the first lanes. `width` is a power
-/// of two.
+/// Combines every `width` lanes to one, neighbours first, and leaves the results in the first lanes. `width` must be a
+/// power of two.
 pub(in crate::te::auto) fn fold_lanes<T: Combined>(op: Combine, lanes: &mut [T], width: usize) {
     by_combine!(op, T, f => dispatch(FoldLanes { lanes, width, f }));
 }
@@ -52,7 +52,7 @@ impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldLanes<'_, T, F> {
         for number in 0..lanes.len().div_ceil(BLOCK) {
             let block = &mut lanes[number * BLOCK..];
             let (mut count, mut left) = (block.len().min(BLOCK), width);
-            // A level of all at once: neighbours stay neighbours, whosever they are.
+            // One level of all trees at once: neighbours stay neighbours, whichever tree they belong to.
             while left > 1 {
                 (count, left) = (count / 2, left / 2);
                 for (half, [a, b]) in half[..count].iter_mut().zip(block.as_chunks::<2>().0) {
@@ -65,7 +65,8 @@ impl<T: Copy, F: Fn(T, T) -> T> Vectorised for FoldLanes<'_, T, F> {
     }
 }
 
-/// One level of a tree whose lanes no array holds: the first lanes, which have all of it then.
+/// One level of a tree whose number of lanes is not constant: combines neighbours in place. Gives the first half of the
+/// lanes, which holds the results.
 #[inline(always)]
 fn halved<'a, T: Copy>(lanes: &'a mut [T], f: &impl Fn(T, T) -> T) -> &'a mut [T] {
     let count = lanes.len() / 2;

@@ -1,19 +1,21 @@
-//! What is the same for all elements of an output is computed once for each output, in one lane.
+//! Finds what is the same for all elements of an output (it is loop-invariant), and computes it once for each output,
+//! in one lane.
 
 use super::elements::Elements;
 use super::program::{Program, Register, Step};
 
-/// The steps that compute something of every element of an output.
-pub(in crate::te::auto) struct Apart {
-    /// Steps whose operands are the same for all elements of an output.
+/// The steps that compute something for every element of an output, separated by whether they are loop-invariant.
+pub(in crate::te::auto) struct InvariantSteps {
+    /// The steps whose operands are the same for all elements of an output.
     pub(in crate::te::auto) once: Vec<Step>,
     pub(in crate::te::auto) each: Vec<Step>,
-    /// What all lanes get from an output's before `each`, where they are not all filled before `once`.
+    /// The registers whose value is copied to all lanes of an output before `each`, unless all lanes are filled before
+    /// `once`.
     pub(in crate::te::auto) spread: Vec<Register>,
 }
 
-impl Apart {
-    /// Nothing if a read is at computed indices, whose steps need all lanes. `totals` are the same for all elements.
+impl InvariantSteps {
+    /// `None` if a read has computed indices, because its steps need all lanes. `totals` are the same for all elements.
     pub(in crate::te::auto) fn of(
         steps: &[Step],
         results: &[Register],
@@ -25,13 +27,14 @@ impl Apart {
             return None;
         }
         let is_constant = |register: Register| program.constants.iter().any(|(constant, _)| *constant == register);
-        let mut same: Vec<Register> = totals.to_vec();
+        let mut invariant: Vec<Register> = totals.to_vec();
         let (mut once, mut each) = (Vec::new(), Vec::new());
         for step in steps {
-            let is_same =
-                |register: &Register| same.contains(register) || is_constant(*register) || elements.is_same(*register);
-            if step.operands().iter().all(is_same) {
-                same.push(step.to());
+            let is_invariant = |register: &Register| {
+                invariant.contains(register) || is_constant(*register) || elements.is_invariant(*register)
+            };
+            if step.operands().iter().all(is_invariant) {
+                invariant.push(step.to());
                 once.push(step.clone());
             } else {
                 each.push(step.clone());
@@ -39,7 +42,7 @@ impl Apart {
         }
         let mut spread = Vec::new();
         for register in each.iter().flat_map(Step::operands).chain(results.iter().copied()) {
-            if (same.contains(&register) || elements.is_same(register)) && !spread.contains(&register) {
+            if (invariant.contains(&register) || elements.is_invariant(register)) && !spread.contains(&register) {
                 spread.push(register);
             }
         }

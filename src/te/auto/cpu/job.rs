@@ -1,16 +1,16 @@
-//! A reduction, compiled for the CPU and the shapes of a run.
+//! A reduction, compiled for the CPU and for the shapes of a run.
 
 use std::ops::Range;
 
-use super::again::{Again, Keeping};
 use super::compile::Code;
 use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
-use super::invariant::Apart;
+use super::invariant::InvariantSteps;
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
+use super::reused::{ReuseRegisters, ReusedValue};
 use super::tree::Tree;
 use crate::parallel;
 use crate::simd::stream::Fence;
@@ -22,57 +22,58 @@ use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
 
-/// Points that a task has at least.
+/// The least number of points of a task.
 pub(super) const TASK: i64 = 1 << 13;
 
-/// Points that one thread is done with before others have heard of them.
+/// With fewer points than this, one thread finishes before others would start.
 pub(super) const ALONE: i64 = 1 << 14;
 
-/// A reduction in one pass, and the tensors of a run of it.
+/// A reduction in one pass, with the tensors of a run.
 pub(in crate::te::auto) struct Task<'a> {
     pub(in crate::te::auto) reduction: &'a Reduction,
     pub(in crate::te::auto) bound: &'a Bound<'a>,
     pub(in crate::te::auto) space: &'a Space,
-    /// Which axes are used otherwise than to address elements.
+    /// For each axis, whether its value is used for more than the address of elements.
     pub(in crate::te::auto) used: &'a [bool],
 }
 
-/// The reduction, compiled for the shapes of a run.
+/// A reduction, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Job {
     pub(in crate::te::auto) tree: Tree,
     pub(in crate::te::auto) outer: Loops,
     pub(in crate::te::auto) inner: Loops,
     pub(in crate::te::auto) program: Program,
-    /// What the reduction, the outputs of totals and the outputs of points read.
+    /// The reads of the reduction, of the outputs of totals, and of the outputs of points.
     pub(in crate::te::auto) elements: [Elements; 3],
     pub(in crate::te::auto) code: Code,
-    /// How rows of memory are combined, where they don't pass through registers.
+    /// How rows of memory are combined directly, if they don't pass through registers.
     pub(in crate::te::auto) direct: Option<Direct>,
-    /// How the place of an extreme is found, where that is what is reduced.
+    /// The search for an extreme, if the reduction is one.
     pub(super) extreme: Option<Extreme>,
-    /// What `code.source` computes once for each output: in all of its lanes, before the first elements.
-    pub(in crate::te::auto) source: Option<Apart>,
-    /// What `code.apply` computes once for each output.
-    pub(super) apart: Option<Apart>,
-    /// What is kept of every point for the outputs of points.
-    pub(super) keeping: Option<Keeping>,
-    /// Outputs that share a strip.
+    /// The loop-invariant steps of `code.source`; they run in all lanes of an output, before its first elements.
+    pub(in crate::te::auto) source: Option<InvariantSteps>,
+    /// The loop-invariant steps of `code.apply`.
+    pub(super) invariant: Option<InvariantSteps>,
+    /// The value of every point that is kept for the outputs of points.
+    pub(super) reuse: Option<ReuseRegisters>,
+    /// The number of outputs that share a strip.
     pub(super) rows: i64,
     pub(super) outputs: Vec<Written>,
-    /// Pieces of the outputs, so that every thread has some; one where there is little to do.
+    /// The number of pieces that the outputs are divided into, so that every thread has some; 1 if there is little to
+    /// do.
     pub(super) pieces: i64,
 }
 
-/// What a thread computes with.
+/// The registers of a thread.
 pub(in crate::te::auto) struct Worker {
     pub(in crate::te::auto) registers: Registers,
-    /// Where rows of memory are combined; nothing where none are.
+    /// The lanes into which rows of memory are combined directly, if any.
     pub(in crate::te::auto) sums: Registers,
     pub(super) _fence: Fence,
 }
 
 impl Job {
-    /// The loops don't depend on how many cores the CPU has.
+    /// The loops don't depend on the number of CPU cores.
     pub(in crate::te::auto) fn new(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
         let Task { reduction, bound, space, used } = *task;
         let plan = choose(reduction, space, used, order, 1)?;
@@ -82,7 +83,7 @@ impl Job {
         let outer_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < reduction.outer).collect();
         let (axes, parameters) = (&reduction.axes, &reduction.parameters);
-        let compiled = |again: Option<&Again>| -> Result<(Program, [Elements; 3], Code), TeError> {
+        let compiled = |reused: Option<&ReusedValue>| -> Result<(Program, [Elements; 3], Code), TeError> {
             let mut program = Program::default();
             let mut elements = |places: &[usize], used: &[bool]| {
                 let places = places.iter().copied();
@@ -93,15 +94,15 @@ impl Job {
                 elements(&range(pass.reads.clone()), used)?,
                 elements(&range(pass.init_reads.start..reduction.point_reads), &outer_used)?,
                 elements(
-                    &again.map_or_else(|| range(reduction.point_reads..all.len()), |again| again.reads.clone()),
+                    &reused.map_or_else(|| range(reduction.point_reads..all.len()), |reused| reused.reads.clone()),
                     used,
                 )?,
             ];
-            let code = Code::new(&mut program, reduction, pass, &bound.sizes, again)?;
+            let code = Code::new(&mut program, reduction, pass, &bound.sizes, reused)?;
             Ok((program, elements, code))
         };
         let (mut program, [mut of_reduction, mut of_totals, mut of_points], mut code) = compiled(None)?;
-        // A shape's tree counts an output's elements without regard to how many loops they are in.
+        // The tree of [`Order::Shape`] counts an output's elements, however many loops they are in.
         let counted = order != Order::Shape || inner.len() <= 1;
         let ordered_lanes = order != Order::Exact && !reduction.is_commutative();
         let direct = Direct::of(&code, &of_reduction).filter(|_| counted);
@@ -110,21 +111,21 @@ impl Job {
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
         let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, share));
-        // Lanes that have runs of neighbours are no rows.
+        // Lanes with runs of neighbouring elements can't share a strip as rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
         let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
-        let mut keeping = None;
-        if Keeping::is_near(rows, size.1)
-            && let Some(again) = Again::of(reduction, pass)
+        let mut reuse = None;
+        if ReuseRegisters::is_near(rows, size.1)
+            && let Some(reused) = ReusedValue::of(reduction, pass)
         {
-            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&again))?;
-            keeping = Some(Keeping { from: code.source.1[again.source], to: program.variable(again.var) });
+            (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&reused))?;
+            reuse = Some(ReuseRegisters { from: code.source.1[reused.source], to: program.variable(reused.var) });
         }
-        let source = Apart::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
-        let apart = code.apply.as_ref().and_then(|apply| {
+        let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
+        let invariant = code.apply.as_ref().and_then(|apply| {
             let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
-            Apart::of(&apply.steps, &results, &program, &code.left, &of_points)
+            InvariantSteps::of(&apply.steps, &results, &program, &code.left, &of_points)
         });
         let first_output = bound.tensors.len() - reduction.outputs.len();
         let outputs = space.outputs.iter().enumerate();
@@ -137,8 +138,8 @@ impl Job {
             direct,
             extreme,
             source,
-            apart,
-            keeping,
+            invariant,
+            reuse,
             rows,
             outputs: outputs.collect(),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
@@ -147,7 +148,7 @@ impl Job {
         })
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.elements.iter_mut().for_each(|elements| elements.moved(by));
         self.outputs.iter_mut().for_each(|output| output.moved(by));
@@ -160,7 +161,7 @@ impl Job {
     }
 }
 
-/// Whether outputs may share a strip: then some lanes are computed that have no element, and their values left.
+/// Whether outputs may share a strip. Lanes without an element are then computed too, and their values are ignored.
 fn may_share(code: &Code, elements: &Elements) -> bool {
     code.condition.is_none() && code.never_fails && elements.are_affine()
 }

@@ -1,4 +1,4 @@
-//! What has been compiled for the shapes of a run, kept for the next run of the same.
+//! Keeps what was compiled for the shapes of a run, for the next run of the same shapes.
 
 use std::sync::Mutex;
 
@@ -11,43 +11,47 @@ pub(in crate::te::auto) use super::scan::Scan;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::order::Order;
-use crate::te::auto::split::by_pass::Place;
+use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
 use crate::te::lang::var::Var;
 
 /// A map, reductions or a scan, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Made {
     work: Work,
-    /// Memory that the work has to itself, for what passes from one reduction to the next.
-    _between: Vec<DeviceTensor>,
+    /// Memory that belongs to this work alone, for intermediate tensors between reductions.
+    _intermediates: Vec<DeviceTensor>,
 }
 
 enum Work {
     Map(Box<Map>),
     Scan(Box<Scan>),
-    /// Reductions, and what the tensors of each are.
-    Chain(Chain, Vec<Vec<Place>>),
+    /// Reductions, and where the tensors of each come from.
+    Chain(Chain, Vec<Vec<TensorOrigin>>),
 }
 
 impl Made {
     pub(in crate::te::auto) fn map(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
-        Ok(Self { work: Work::Map(Box::new(Map::new(task, order)?)), _between: Vec::new() })
+        Ok(Self { work: Work::Map(Box::new(Map::new(task, order)?)), _intermediates: Vec::new() })
     }
 
     pub(in crate::te::auto) fn scan(scan: Scan) -> Self {
-        Self { work: Work::Scan(Box::new(scan)), _between: Vec::new() }
+        Self { work: Work::Scan(Box::new(scan)), _intermediates: Vec::new() }
     }
 
     /// One reduction, whose tensors are the arguments.
     pub(in crate::te::auto) fn reduction(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
-        let places = (0..task.bound.tensors.len()).map(Place::Argument).collect();
+        let origins = (0..task.bound.tensors.len()).map(TensorOrigin::Argument).collect();
         let chain = Chain::new(std::slice::from_ref(task), order)?;
-        Ok(Self { work: Work::Chain(chain, vec![places]), _between: Vec::new() })
+        Ok(Self { work: Work::Chain(chain, vec![origins]), _intermediates: Vec::new() })
     }
 
-    /// Reductions one after the other, what the tensors of each are, and the memory between them.
-    pub(in crate::te::auto) fn chain(chain: Chain, places: Vec<Vec<Place>>, between: Vec<DeviceTensor>) -> Self {
-        Self { work: Work::Chain(chain, places), _between: between }
+    /// Several reductions, where the tensors of each come from, and the memory between them.
+    pub(in crate::te::auto) fn chain(
+        chain: Chain,
+        origins: Vec<Vec<TensorOrigin>>,
+        intermediates: Vec<DeviceTensor>,
+    ) -> Self {
+        Self { work: Work::Chain(chain, origins), _intermediates: intermediates }
     }
 
     /// The choices in words.
@@ -65,11 +69,13 @@ impl Made {
         }
     }
 
-    /// Runs on the tensors that it was made for, or has been moved to; the last `outputs` of them are written.
+    /// Runs on the tensors for which it was made, or to which it has been moved. The last `outputs` of them are
+    /// written.
     pub(in crate::te::auto) fn run(&mut self, bound: &Bound<'_>, outputs: usize) -> Result<(), TeError> {
         let (reads, writes) = bound.tensors.split_at(bound.tensors.len() - outputs);
         let access = HostAccess::lock(reads, writes)?;
-        // SAFETY: the locks keep everyone else out, outputs overlap nothing, and memory in between is this one's alone.
+        // SAFETY: the locks keep everyone else out, outputs overlap nothing, and intermediate memory belongs to this
+        // work alone.
         unsafe {
             match &mut self.work {
                 Work::Map(map) => map.run(),
@@ -81,38 +87,38 @@ impl Made {
         Ok(())
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     fn moved(&mut self, by: &[i64]) {
         match &mut self.work {
             Work::Map(map) => map.moved(by),
             Work::Scan(scan) => scan.moved(by),
-            Work::Chain(chain, places) => chain.moved(|number| {
-                let by = |place: &Place| match place {
-                    Place::Argument(place) => by[*place],
-                    Place::Between(_) => 0,
+            Work::Chain(chain, origins) => chain.moved(|number| {
+                let by = |origin: &TensorOrigin| match origin {
+                    TensorOrigin::Argument(place) => by[*place],
+                    TensorOrigin::Intermediate(_) => 0,
                 };
-                places[number].iter().map(by).collect()
+                origins[number].iter().map(by).collect()
             }),
         }
     }
 }
 
-/// What the last run was made of. A run takes it: another at the same time makes its own.
+/// The code of the last run. A run takes it out; another run at the same time makes its own.
 #[derive(Default)]
-pub(in crate::te::auto) struct Kept(Mutex<Option<(Key, Made, String)>>);
+pub(in crate::te::auto) struct CodeCache(Mutex<Option<(Key, Made, String)>>);
 
-/// What a run's code depends on, and where its tensors were.
+/// Everything that the code depends on, and the addresses of its tensors.
 struct Key {
     sizes: Sizes,
     tensors: Vec<Layout>,
-    /// Where its reads began, where the code serves several steps.
+    /// The addresses of its reads, if the code serves several steps.
     reads: Vec<Option<u64>>,
 }
 
-/// A size that a kernel uses for nothing but the places of what it reads: a step's number.
+/// A size that a kernel uses only to address what it reads, such as a step's number.
 pub(in crate::te::auto) struct Step {
     pub(in crate::te::auto) number: Var,
-    /// Of every read, its argument, and where it begins at this step; nowhere where that is found element by element.
+    /// For every read, its argument and its address at this step; `None` if the address is found element by element.
     pub(in crate::te::auto) reads: Vec<(usize, Option<u64>)>,
 }
 
@@ -122,12 +128,12 @@ struct Layout {
     strides: Vec<isize>,
 }
 
-/// Bytes that a tensor's address is a multiple of or not, where a choice depends on it.
+/// Code may depend on whether an address is a multiple of this many bytes.
 const ALIGNED: u64 = 16;
 
-impl Kept {
-    /// What is kept, if it is for the same shapes, for the tensors of this run; and its choices in words. `step` is what may
-    /// differ all the same.
+impl CodeCache {
+    /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors; also gives its
+    /// choices in words. `step` is a size that may differ nevertheless.
     pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<(Made, String)> {
         let (key, mut made, choice) = lock(&self.0).take()?;
         let moved = key.moved(bound, step)?;
@@ -137,7 +143,7 @@ impl Kept {
         Some((made, choice))
     }
 
-    /// Keeps what ran on these tensors, at this step.
+    /// Keeps the code that ran on these tensors, at this step.
     pub(in crate::te::auto) fn put(&self, bound: &Bound<'_>, step: Option<&Step>, made: Made, choice: String) {
         let layout = |tensor: &&DeviceTensor| Layout {
             address: tensor.device_address(),
@@ -155,7 +161,7 @@ impl Kept {
 }
 
 impl Key {
-    /// By how many bytes what is had of each tensor has moved, in a run of the same shapes.
+    /// The distances in bytes by which the accessed part of each tensor has moved, in a run of the same shapes.
     fn moved(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Vec<i64>> {
         let same_sizes = match step {
             Some(step) => self.sizes.equal_but(&bound.sizes, step.number),
@@ -174,7 +180,8 @@ impl Key {
         (same_sizes && moved.iter().all(|by| by.unsigned_abs().is_multiple_of(ALIGNED))).then_some(moved)
     }
 
-    /// All that is read of a tensor moves alike; `moved` tells how far, instead of how far the tensor has.
+    /// Checks that all reads of a tensor moved by the same distance, and puts this distance into `moved` in place of
+    /// the tensor's.
     fn follow(&self, step: &Step, moved: &mut [i64]) -> Option<()> {
         let tensors = moved.to_vec();
         let mut known = vec![None; moved.len()];

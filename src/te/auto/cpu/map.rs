@@ -1,4 +1,4 @@
-//! Maps on the CPU: strips of points, in parallel.
+//! Maps on the CPU: strips of points, computed in parallel.
 
 use rayon::prelude::*;
 
@@ -15,10 +15,10 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Output;
 use crate::te::error::TeError;
 
-/// Strips that a task has at least.
+/// The least number of strips of a task.
 const STRIPS: usize = 8;
 
-/// What has no reduction, compiled for the shapes of a run.
+/// A computation without reductions, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Map {
     inner: Loops,
     program: Program,
@@ -26,7 +26,7 @@ pub(in crate::te::auto) struct Map {
     steps: Vec<Step>,
     results: Vec<Register>,
     outputs: Vec<Written>,
-    /// What the caller's thread computes with, where there is too little to do for others.
+    /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Registers>,
 }
 
@@ -49,16 +49,16 @@ impl Map {
         Ok(Self { inner, program, elements, steps, results, outputs, alone })
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.elements.moved(by);
         self.outputs.iter_mut().for_each(|output| output.moved(by));
     }
 
-    /// Computes everything.
+    /// Computes all points.
     ///
     /// # Safety
-    /// Nobody else touches the tensors, of which no output overlaps another tensor.
+    /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
         let strips = (points(&self.inner) as usize).div_ceil(LANES);
         if let Some(mut registers) = self.alone.take() {
@@ -71,14 +71,14 @@ impl Map {
         parallel::run(|| {
             (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
                 || (Registers::new(&all.program), Fence),
-                // SAFETY: the caller's promise; no two strips have a point in common.
+                // SAFETY: the caller's promise; no two strips share a point.
                 |(registers, _), strip| unsafe { all.run_strip(registers, strip) },
             )
         })
     }
 
     /// # Safety
-    /// As [`Map::run`]; the strip's points are this thread's.
+    /// The conditions of [`Map::run`]; the strip's points must belong to this thread.
     unsafe fn run_strip(&self, registers: &mut Registers, strip: usize) -> Result<(), TeError> {
         let first = (strip * LANES) as i64;
         let lanes = (points(&self.inner) - first).min(LANES as i64) as usize;
@@ -87,9 +87,9 @@ impl Map {
         unsafe { self.elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
         registers.run(&self.steps, lanes)?;
         for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
-            let step = self.inner.last().map_or(0, |slot| slot.outputs[place]);
+            let step = self.inner.last().map_or(0, |level| level.outputs[place]);
             for run in &along {
-                let offset: i64 = self.inner.iter().zip(&run.index).map(|(slot, i)| slot.outputs[place] * i).sum();
+                let offset: i64 = self.inner.iter().zip(&run.index).map(|(level, i)| level.outputs[place] * i).sum();
                 // SAFETY: the points are within the output's shape; the caller's promise.
                 unsafe { write(registers, *result, run.lane, run.count, output.target(offset, step)) };
             }

@@ -1,4 +1,4 @@
-//! Elements of the arguments, to and from strips.
+//! Moves elements between the arguments' memory and strips.
 
 use std::sync::LazyLock;
 
@@ -11,10 +11,10 @@ use super::registers::{Lane, Registers};
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
-use crate::te::auto::bind::iteration_space::{Slot, Steps};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
 use crate::te::lang::number::{decode_f8, encode_f8, round};
 
-/// Lanes that follow each other along the last of some loops: the first lane, how many, and the first's indices.
+/// Lanes that are consecutive along the last of some loops: the first lane, how many, and the first lane's indices.
 #[derive(Clone)]
 pub(in crate::te::auto) struct Run {
     pub(in crate::te::auto) lane: usize,
@@ -22,21 +22,21 @@ pub(in crate::te::auto) struct Run {
     pub(in crate::te::auto) index: SmallVec<[i64; 4]>,
 }
 
-/// The runs that `count` points from `first` on make.
-pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+/// The runs of `count` points from `first` on.
+pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
     let mut runs = SmallVec::new();
-    // One loop: no division finds the place in it.
-    if slots.len() <= 1 {
+    // With one loop, no division is needed.
+    if levels.len() <= 1 {
         if count > 0 {
-            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, slots.len()) });
+            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, levels.len()) });
         }
         return runs;
     }
     let mut lane = 0;
     while lane < count {
-        let index = decode(slots, first + lane as i64);
-        let left = match (slots.last(), index.last()) {
-            (Some(slot), Some(at)) => usize::try_from(slot.extent - at).unwrap_or(1),
+        let index = decode(levels, first + lane as i64);
+        let left = match (levels.last(), index.last()) {
+            (Some(level), Some(at)) => usize::try_from(level.extent - at).unwrap_or(1),
             _ => 1,
         };
         let run = left.min(count - lane);
@@ -47,36 +47,36 @@ pub(in crate::te::auto) fn runs(slots: &[Slot], first: i64, count: usize) -> Sma
 }
 
 /// The indices of a point.
-pub(in crate::te::auto) fn decode(slots: &[Slot], point: i64) -> SmallVec<[i64; 4]> {
-    if slots.len() == 1 {
+pub(in crate::te::auto) fn decode(levels: &[LoopLevel], point: i64) -> SmallVec<[i64; 4]> {
+    if levels.len() == 1 {
         return SmallVec::from_elem(point, 1);
     }
-    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, slots.len());
+    let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, levels.len());
     let mut rest = point;
-    for (at, slot) in index.iter_mut().zip(slots).rev() {
-        *at = rest % slot.extent.max(1);
-        rest /= slot.extent.max(1);
+    for (at, level) in index.iter_mut().zip(levels).rev() {
+        *at = rest % level.extent.max(1);
+        rest /= level.extent.max(1);
     }
     index
 }
 
-/// Elements in memory: rows of some, each `step` elements from the one before.
+/// Elements in memory, in rows; neighbours in a row are `step` elements apart.
 #[derive(Clone, Copy)]
 pub(in crate::te::auto) struct Block {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
-    /// Elements of a row.
+    /// Number of elements in a row.
     pub(in crate::te::auto) count: usize,
     pub(in crate::te::auto) step: i64,
     pub(in crate::te::auto) rows: usize,
-    /// Elements between rows.
+    /// Distance between rows, in elements.
     pub(in crate::te::auto) row_step: i64,
-    /// Lanes between rows.
+    /// Distance between rows, in lanes.
     pub(in crate::te::auto) apart: usize,
 }
 
 impl Block {
-    /// One row.
+    /// A block of one row.
     pub(in crate::te::auto) const fn row(element: ElementType, address: u64, count: usize, step: i64) -> Self {
         Self { element, address, count, step, rows: 1, row_step: 0, apart: count }
     }
@@ -85,7 +85,7 @@ impl Block {
 /// Reads a block into lanes from `lane` on.
 ///
 /// # Safety
-/// All its elements are readable, aligned to the element type, and written by nobody meanwhile.
+/// All its elements must be readable and aligned to the element type, and nobody else may write them during the call.
 pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
     // SAFETY: the caller's promise, passed on.
     unsafe {
@@ -104,7 +104,7 @@ pub(in crate::te::auto) unsafe fn read(registers: &mut Registers, to: Register, 
     }
 }
 
-/// 8-bit floats, as the bits that they are.
+/// 8-bit floats, held as their bits.
 macro_rules! eight_bit_floats {
     ($($name:ident $element:ident $values:ident),*) => {$(
         #[derive(Clone, Copy, Default)]
@@ -116,7 +116,7 @@ macro_rules! eight_bit_floats {
             LazyLock::new(|| std::array::from_fn(|bits| decode_f8(ElementType::$element, bits as u8) as f32));
 
         impl $name {
-            /// Rounded to nearest even; what is too large saturates.
+            /// Rounds to nearest even; values that are too large saturate.
             fn of(x: f32) -> Self {
                 Self(encode_f8(ElementType::$element, round(ElementType::$element, f64::from(x))))
             }
@@ -137,7 +137,7 @@ macro_rules! eight_bit_floats {
 eight_bit_floats!(E4M3 F8E4M3 E4M3_VALUES, E5M2 F8E5M2 E5M2_VALUES);
 
 /// # Safety
-/// As [`read`].
+/// The conditions of [`read`].
 unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, lane: usize, block: &Block) {
     let from = block.address as *const T;
     let lanes = &mut registers.get_mut::<L>(to)[lane..];
@@ -161,21 +161,21 @@ unsafe fn gather<T: Widen<L>, L: Lane>(registers: &mut Registers, to: Register, 
     }
 }
 
-/// Where lanes are written: elements `step` apart.
+/// Where lanes are written: to elements `step` apart.
 #[derive(Clone, Copy)]
 pub(in crate::te::auto) struct Target {
     pub(in crate::te::auto) element: ElementType,
     pub(in crate::te::auto) address: u64,
     pub(in crate::te::auto) step: i64,
-    /// Whether all that is written is too long for the caches, so that they had better keep what is read.
+    /// Whether the output is too large for the caches, so that it is written past them and leaves them to what is read.
     pub(in crate::te::auto) far: bool,
 }
 
 /// Writes `count` lanes from `lane` on, rounded to the element type.
 ///
 /// # Safety
-/// All these elements are writable, aligned to the element type, and touched by nobody else meanwhile; where they are
-/// [`far`](Target::far), until a [`Fence`](stream::Fence) of this thread is dropped.
+/// All these elements must be writable and aligned to the element type, and nobody else may access them during the
+/// call. If they are [`far`](Target::far), nobody may do so until a [`Fence`](stream::Fence) of this thread is dropped.
 pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, lane: usize, count: usize, to: Target) {
     // SAFETY: the caller's promise, passed on.
     unsafe {
@@ -195,21 +195,21 @@ pub(in crate::te::auto) unsafe fn write(registers: &Registers, from: Register, l
 }
 
 /// # Safety
-/// As [`write`].
+/// The conditions of [`write`].
 unsafe fn scatter_same<T: Lane>(registers: &Registers, from: Register, lane: usize, count: usize, target: Target) {
     if target.step != 1 || !target.is_streamed::<T>(count) {
         // SAFETY: the caller's promise.
         return unsafe { scatter::<T, T>(registers, from, lane, count, target, |x| x) };
     }
-    // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+    // SAFETY: the caller's promise: `count` neighbours are writable and belong to this task.
     unsafe { stream::store(target.address as *mut T, &registers.get::<T>(from)[lane..lane + count]) };
 }
 
-/// Elements that are narrowed before they are stored past the caches.
+/// The number of elements that are narrowed before they are stored past the caches.
 const PIECE: usize = 256;
 
 /// # Safety
-/// As [`write`].
+/// The conditions of [`write`].
 unsafe fn scatter<T: Copy + Default, L: Lane>(
     registers: &Registers,
     from: Register,
@@ -227,14 +227,14 @@ unsafe fn scatter<T: Copy + Default, L: Lane>(
         return;
     }
     let put = |first: usize, lanes: &[L]| {
-        // SAFETY: the caller's promise: `count` neighbours are writable, and this task's.
+        // SAFETY: the caller's promise: `count` neighbours are writable and belong to this task.
         let elements = unsafe { std::slice::from_raw_parts_mut(to.wrapping_add(first), lanes.len()) };
         dispatch(Narrow { elements, lanes, narrow: &narrow });
     };
     if !target.is_streamed::<T>(count) {
         return put(0, lanes);
     }
-    // Up to where a line begins, then lines.
+    // First the elements before the beginning of a cache line, then whole lines.
     let head = (to.addr().next_multiple_of(stream::LINE) - to.addr()) / size_of::<T>();
     let (first, rest) = lanes.split_at(head.min(count));
     put(0, first);
@@ -248,12 +248,12 @@ unsafe fn scatter<T: Copy + Default, L: Lane>(
 }
 
 impl Target {
-    /// Whether that many neighbouring elements pass the caches: they are some lines at least.
+    /// Whether this many neighbouring elements are written past the caches: they must be several cache lines.
     const fn is_streamed<T>(&self, count: usize) -> bool {
         self.far && count * size_of::<T>() >= 4 * stream::LINE
     }
 
-    /// The same, of elements that may be read again soon.
+    /// The same target, for elements that may be read again soon.
     pub(in crate::te::auto) const fn near(self) -> Self {
         Self { far: false, ..self }
     }
@@ -276,12 +276,12 @@ impl Written {
         Self { argument, element, address: steps.address, far: tensor.len() * element.size() >= stream::FAR }
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
     }
 
-    /// Elements `step` apart, from one that is `offset` elements from the first on.
+    /// The elements `step` apart, beginning `offset` elements after the first one.
     pub(in crate::te::auto) const fn target(&self, offset: i64, step: i64) -> Target {
         let address = self.address.wrapping_add_signed(offset * self.element.size() as i64);
         Target { element: self.element, address, step, far: self.far }
@@ -291,7 +291,7 @@ impl Written {
 struct Gather<'a, T, L> {
     lanes: &'a mut [L],
     from: *const T,
-    /// Rows of neighbours.
+    /// Rows in which elements are neighbours.
     block: &'a Block,
 }
 
@@ -303,12 +303,12 @@ impl<T: Widen<L>, L: Copy> Vectorised for Gather<'_, T, L> {
         let Self { lanes, from, block } = self;
         for (row, lanes) in lanes.chunks_mut(block.apart).take(block.rows).enumerate() {
             let start = from.wrapping_offset(row as isize * block.row_step as isize);
-            // SAFETY: `read` was promised that every row can be read.
+            // SAFETY: the caller of `read` promised that every row can be read.
             let elements = unsafe { std::slice::from_raw_parts(start, block.count) };
             let (groups, rest) = lanes[..block.count].as_chunks_mut::<GROUP>();
             let (elements, last) = elements.as_chunks::<GROUP>();
             for (lanes, group) in groups.iter_mut().zip(elements) {
-                // SAFETY: `FMA` is what this was given.
+                // SAFETY: `FMA` is what this function was given.
                 *lanes = unsafe { T::widen_group::<FMA>(group) };
             }
             for (lane, x) in rest.iter_mut().zip(last) {

@@ -1,9 +1,9 @@
-//! Automatic schedules on the CPU: expressions as programs over strips of points, reductions and scans of strips.
+//! Automatic schedules on the CPU: expressions as programs over strips (batches of points that are computed at once,
+//! operation by operation), and reductions and scans of strips.
 //!
-//! Unsafe code reads and writes the arguments' memory here, under their locks and within the bounds that
-//! [`Space`](super::bind::iteration_space::Space) has found.
+//! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
+//! [`Space`](super::bind::iteration_space::Space) has checked.
 
-mod again;
 mod compile;
 mod direct;
 mod elements;
@@ -20,9 +20,10 @@ mod plain;
 mod program;
 mod reduce;
 mod registers;
+mod reused;
 mod rows;
 mod scan;
-mod scan_fold;
+mod scan_columns;
 mod tree;
 mod vm;
 

@@ -1,5 +1,6 @@
-//! Reductions one after the other, each over the same outputs as the one before and of what it gave: a softmax, a layer
-//! norm. All are done for some outputs, whose elements stay in a near cache meanwhile, before the next outputs.
+//! Several reductions in a row over the same outputs, each of which uses the results of those before, as for a softmax
+//! or a layer norm. Some outputs go through all reductions, while their elements stay in a near cache, before the next
+//! outputs do.
 
 use std::ops::Range;
 
@@ -13,15 +14,15 @@ use crate::te::error::TeError;
 
 /// Bytes of elements that stay in a second-level cache from one reduction to the next.
 const NEAR: i64 = 256 << 10;
-/// Bytes of an element, as a rule: it is read, and another is written.
+/// Typical bytes of an element: it is read, and another one is written.
 const ELEMENT: i64 = 8;
 
 /// Reductions, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Chain {
     jobs: Vec<Job>,
-    /// Outputs that are done together by all of them.
+    /// The number of outputs that go through all reductions together.
     block: Option<i64>,
-    /// What the caller's thread computes with, where there is too little to do for others.
+    /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Vec<Worker>>,
 }
 
@@ -37,12 +38,12 @@ impl Chain {
         Ok(Self { jobs, block, alone })
     }
 
-    /// Each one's choice in words.
+    /// The choice of each, in words.
     pub(in crate::te::auto) fn describe(&self) -> Vec<String> {
         self.jobs.iter().map(Job::describe).collect()
     }
 
-    /// The arguments of the reductions have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments of the reductions have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: impl Fn(usize) -> Vec<i64>) {
         self.jobs.iter_mut().enumerate().for_each(|(number, job)| job.moved(&by(number)));
     }
@@ -50,7 +51,7 @@ impl Chain {
     /// Runs them.
     ///
     /// # Safety
-    /// Nobody else touches the tensors, of which no output overlaps another tensor.
+    /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
         if let Some(workers) = &mut self.alone {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
@@ -59,7 +60,7 @@ impl Chain {
             });
         }
         let (jobs, block) = (&self.jobs, self.block);
-        // SAFETY: the caller's promise; no two tasks have an output in common.
+        // SAFETY: the caller's promise; no two tasks share an output.
         parallel::run(|| unsafe {
             match block {
                 Some(block) => run_blocks(jobs, block),
@@ -69,7 +70,7 @@ impl Chain {
     }
 }
 
-/// Whether a number stands for the same output in all of them.
+/// Whether a number means the same output in all of them.
 fn count_alike(tasks: &[Task<'_>]) -> bool {
     let mut orders = tasks.iter().map(|task| {
         let outer: Vec<usize> = (0..task.reduction.outer).filter(|axis| task.space.extents[*axis] != 1).collect();
@@ -79,7 +80,7 @@ fn count_alike(tasks: &[Task<'_>]) -> bool {
     orders.all(|order| Some(&order) == first.as_ref())
 }
 
-/// Outputs whose elements stay near, where no output is cut into parts.
+/// The number of outputs whose elements stay in a near cache; `None` if an output is cut into parts.
 fn block(jobs: &[Job]) -> Option<i64> {
     let bytes = jobs.iter().map(Job::count).max()?.max(1).saturating_mul(ELEMENT);
     let across = jobs.iter().any(|job| job.tree.across);
@@ -88,21 +89,22 @@ fn block(jobs: &[Job]) -> Option<i64> {
         return None;
     }
     if across {
-        // Of fewer neighbouring outputs, memory would be read in too small pieces.
+        // With fewer neighbouring outputs, memory would be read in pieces that are too small.
         return (bytes.saturating_mul(LANES as i64) <= 2 * NEAR).then_some(LANES as i64);
     }
     Some((NEAR / bytes).min(outputs / jobs[0].pieces).max(1))
 }
 
 /// # Safety
-/// Nobody else touches the tensors; a number stands for the same output in all jobs, and none is cut into parts.
+/// Nobody else may access the tensors during the call. A number must mean the same output in all jobs, and no output
+/// may be cut into parts.
 unsafe fn run_blocks(jobs: &[Job], block: i64) -> Result<(), TeError> {
     let outputs = jobs.first().map_or(0, Job::count_outputs);
     let range = |number: i64| -> Range<i64> { number * block..((number + 1) * block).min(outputs) };
     (0..(outputs + block - 1) / block).into_par_iter().try_for_each_init(
         || jobs.iter().map(Job::worker).collect::<Vec<Worker>>(),
         |workers, number| {
-            // SAFETY: the caller's promise; these outputs are this task's, and what is between the jobs is of them.
+            // SAFETY: the caller's promise; these outputs and their intermediate values belong to this task.
             jobs.iter().zip(workers).try_for_each(|(job, worker)| unsafe { job.run_outputs(worker, range(number)) })
         },
     )

@@ -1,6 +1,7 @@
-//! Scans of one state whose update is one operation, or a product and a sum, of elements as they lie in memory: no strips.
+//! Simple scans of one state, done directly on memory and without strips: the update is one operation, or a
+//! multiply-add.
 //!
-//! What is computed of a column doesn't depend on how columns are shared out.
+//! The result of a column doesn't depend on how columns are divided among threads.
 
 use rayon::prelude::*;
 
@@ -10,46 +11,46 @@ use super::memory::Written;
 use super::program::{Class, Register, Step};
 use crate::ElementType;
 use crate::simd::{Vectorised, dispatch};
-use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::lang::expr::Binary;
 
-/// Columns that are walked at once, step by step: a step needn't wait for the one before it.
+/// The number of columns that are computed at once, step by step, so that their steps overlap.
 const BESIDE: usize = 4;
-/// Steps that are summed up before they are walked, where time is cut.
+/// The number of steps in a run: where time is cut, runs are summed before their steps are computed.
 const RUN: usize = 128;
-/// Steps whose runs are walked at once.
+/// The number of steps whose runs are computed at once.
 const BLOCK: usize = RUN * BESIDE;
-/// Lanes that share a run.
+/// The number of lanes that share a run.
 const LANES: usize = 16;
-/// Blocks of a task.
+/// The number of blocks in a task.
 const TASK: usize = 32;
 
-/// The update: the state combined with an element, or a multiple of it added to one.
+/// The form of the update: the state combined with an element, or a multiple of the state added to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Combine(Combine),
     Linear,
 }
 
-/// Such a scan.
+/// A simple scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain {
     form: Form,
     x: Affine,
-    /// What the state is multiplied with; `x` where it isn't.
+    /// The factor of the state; the same as `x` if there is none.
     a: Affine,
     y: Written,
     /// The output's number.
     output: usize,
 }
 
-/// Elements between columns, and between steps, of `x`, `a` and the output.
-struct Apart {
+/// Distances between columns, and between steps, of `x`, `a` and the output, in elements.
+struct Strides {
     columns: [isize; 3],
     steps: [isize; 3],
 }
 
-/// Runs `$call` with `$f` the function from the state and the elements of `a` and `x` to the next state.
+/// Runs `$call` with `$f`, the function that gives the next state from the state and the elements of `a` and `x`.
 macro_rules! by_form {
     ($form:expr, $T:ty, $f:ident => $call:expr) => {
         match $form {
@@ -78,7 +79,7 @@ macro_rules! by_form {
 }
 
 impl Plain {
-    /// The scan, if it is one; `outputs` are what a step stores.
+    /// The scan, if it is a simple one; `outputs` are what a step stores.
     pub(super) fn of(
         state: &[Register],
         (steps, new): (&[Step], &[Register]),
@@ -110,62 +111,67 @@ impl Plain {
         same.then_some(Self { form, x, a, y, output })
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(super) fn moved(&mut self, by: &[i64]) {
         self.x.moved(by);
         self.a.moved(by);
         self.y.moved(by);
     }
 
-    fn apart(&self, outer: &[Slot], inner: &[Slot]) -> Apart {
-        let of = |slots: &[Slot]| -> [isize; 3] {
-            let Some(slot) = slots.last() else { return [0; 3] };
-            [slot.reads[self.x.place] as isize, slot.reads[self.a.place] as isize, slot.outputs[self.output] as isize]
+    fn strides(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> Strides {
+        let of = |levels: &[LoopLevel]| -> [isize; 3] {
+            let Some(level) = levels.last() else { return [0; 3] };
+            [
+                level.reads[self.x.place] as isize,
+                level.reads[self.a.place] as isize,
+                level.outputs[self.output] as isize,
+            ]
         };
-        Apart { columns: of(outer), steps: of(inner) }
+        Strides { columns: of(outer), steps: of(inner) }
     }
 
-    /// Whether neighbouring columns are neighbours in memory, so that a step of many is vector code.
-    pub(super) fn is_across(&self, outer: &[Slot], inner: &[Slot]) -> bool {
-        let apart = self.apart(outer, inner);
-        apart.columns == [1; 3] && apart.steps != [1; 3]
+    /// Whether neighbouring columns are neighbours in memory, so that vector code does a step of many columns.
+    pub(super) fn is_across(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> bool {
+        let strides = self.strides(outer, inner);
+        strides.columns == [1; 3] && strides.steps != [1; 3]
     }
 
-    /// Whether time can be cut: sums of elements that follow each other.
-    pub(super) fn is_cut(&self, outer: &[Slot], inner: &[Slot]) -> bool {
-        self.form == Form::Combine(Combine::Add) && self.apart(outer, inner).steps == [1; 3]
+    /// Whether time can be cut: only for sums of contiguous elements.
+    pub(super) fn is_cut(&self, outer: &[LoopLevel], inner: &[LoopLevel]) -> bool {
+        self.form == Form::Combine(Combine::Add) && self.strides(outer, inner).steps == [1; 3]
     }
 
     /// The addresses of the first step of a column.
-    fn first<T>(&self, outer: &[Slot], index: &[i64]) -> (*const T, *const T, *mut T) {
-        let offset = |step: &dyn Fn(&Slot) -> i64| -> isize {
-            outer.iter().zip(index).map(|(slot, i)| step(slot) * i).sum::<i64>() as isize
+    fn first<T>(&self, outer: &[LoopLevel], index: &[i64]) -> (*const T, *const T, *mut T) {
+        let offset = |step: &dyn Fn(&LoopLevel) -> i64| -> isize {
+            outer.iter().zip(index).map(|(level, i)| step(level) * i).sum::<i64>() as isize
         };
-        let at = |read: &Affine| (read.address as *const T).wrapping_offset(offset(&|slot| slot.reads[read.place]));
-        let y = (self.y.address as *mut T).wrapping_offset(offset(&|slot| slot.outputs[self.output]));
+        let at = |read: &Affine| (read.address as *const T).wrapping_offset(offset(&|level| level.reads[read.place]));
+        let y = (self.y.address as *mut T).wrapping_offset(offset(&|level| level.outputs[self.output]));
         (at(&self.x), at(&self.a), y)
     }
 
-    /// Walks neighbouring columns, along the last of the loops over them, from their states before the first step on.
+    /// Computes neighbouring columns, along the last of the loops over them, starting from their states before the
+    /// first step.
     ///
     /// # Safety
-    /// The elements of the columns can be read and written by this thread alone; they are of type `T`.
+    /// Only this thread may access the elements of the columns; they must be of type `T`.
     pub(super) unsafe fn walk<T: Combined>(
         &self,
         state: &[T],
-        (outer, inner): (&[Slot], &[Slot]),
+        (outer, inner): (&[LoopLevel], &[LoopLevel]),
         index: &[i64],
         steps: usize,
     ) {
         let (x, a, y) = self.first::<T>(outer, index);
-        let apart = self.apart(outer, inner);
+        let strides = self.strides(outer, inner);
         if self.is_across(outer, inner) && state.len() >= LANES / 2 {
-            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, apart: apart.steps, f }));
+            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides: strides.steps, f }));
             return;
         }
         let mut columns = state.chunks_exact(BESIDE);
         let at = |column: usize| {
-            let [cx, ca, cy] = apart.columns.map(|apart| apart * column as isize);
+            let [cx, ca, cy] = strides.columns.map(|stride| stride * column as isize);
             (x.wrapping_offset(cx), a.wrapping_offset(ca), y.wrapping_offset(cy))
         };
         let mut first = 0;
@@ -174,27 +180,35 @@ impl Plain {
             let from = std::array::from_fn(|i| at(first + i));
             // SAFETY: the caller's promise.
             by_form!(self.form, T, f => unsafe {
-                if apart.steps == [1; 3] {
+                if strides.steps == [1; 3] {
                     beside(state, from, steps, [1; 3], f);
                 } else {
-                    beside(state, from, steps, apart.steps, f);
+                    beside(state, from, steps, strides.steps, f);
                 }
             });
             first += BESIDE;
         }
         for state in columns.remainder() {
             // SAFETY: the caller's promise.
-            by_form!(self.form, T, f => unsafe { beside([*state], [at(first)], steps, apart.steps, f) });
+            by_form!(self.form, T, f => unsafe { beside([*state], [at(first)], steps, strides.steps, f) });
             first += 1;
         }
     }
 
-    /// One long column of sums: runs are summed up, and each is walked from what is before it on. Several threads sum up
-    /// all runs before any walks; one walks a run as soon as it has summed it up.
+    /// Computes one long column of sums in parallel. Runs are summed, and then each run is computed from the sum before
+    /// it. With several threads, all runs are summed before any is computed; a single thread computes each run right
+    /// after summing it.
     ///
     /// # Safety
-    /// As [`Plain::walk`], but for the threads of the pool that this runs in; [`Plain::is_cut`] holds.
-    pub(super) unsafe fn cut<T: Combined>(&self, state: T, outer: &[Slot], index: &[i64], steps: usize, shared: bool) {
+    /// The conditions of [`Plain::walk`], but other threads of the pool may take part; [`Plain::is_cut`] must hold.
+    pub(super) unsafe fn cut<T: Combined>(
+        &self,
+        state: T,
+        outer: &[LoopLevel],
+        index: &[i64],
+        steps: usize,
+        shared: bool,
+    ) {
         let (x, _, y) = self.first::<T>(outer, index);
         // SAFETY: the caller's promise.
         let (x, y) = unsafe { (std::slice::from_raw_parts(x, steps), std::slice::from_raw_parts_mut(y, steps)) };
@@ -236,7 +250,7 @@ impl Plain {
     }
 }
 
-/// Whether elements of a type are what a register holds.
+/// Whether a register holds elements of this type unchanged.
 const fn is_held(register: Register, element: ElementType) -> bool {
     matches!(
         (register.class, element),
@@ -247,15 +261,15 @@ const fn is_held(register: Register, element: ElementType) -> bool {
     )
 }
 
-/// Neighbouring columns, whose elements at a step are neighbours.
+/// Neighbouring columns whose elements of a step are neighbours in memory.
 struct Across<'a, T, F> {
     state: &'a [T],
     x: *const T,
     a: *const T,
     y: *mut T,
     steps: usize,
-    /// Elements between steps, of `x`, `a` and `y`.
-    apart: [isize; 3],
+    /// Distances between steps, of `x`, `a` and `y`, in elements.
+    strides: [isize; 3],
     f: F,
 }
 
@@ -264,14 +278,14 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { state, x, a, y, steps, apart, f } = self;
+        let Self { state, x, a, y, steps, strides, f } = self;
         let width = state.len();
         for step in 0..steps as isize {
-            let [dx, da, dy] = apart.map(|apart| apart * step);
-            // SAFETY: `walk` was promised that these elements are there for this thread; no two steps of an output have an
-            // element in common.
+            let [dx, da, dy] = strides.map(|stride| stride * step);
+            // SAFETY: the caller of `walk` promised that these elements belong to this thread; no two steps of an
+            // output share an element.
             let (x, a, last, y) = unsafe {
-                let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - apart[2]).cast_const() };
+                let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(dy - strides[2]).cast_const() };
                 (
                     std::slice::from_raw_parts(x.wrapping_offset(dx), width),
                     std::slice::from_raw_parts(a.wrapping_offset(da), width),
@@ -286,20 +300,20 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
     }
 }
 
-/// Some columns, step by step.
+/// Computes some columns, step by step.
 ///
 /// # Safety
-/// As [`Plain::walk`].
+/// The conditions of [`Plain::walk`].
 #[inline(always)]
 unsafe fn beside<T: Copy, const COUNT: usize>(
     mut state: [T; COUNT],
     from: [(*const T, *const T, *mut T); COUNT],
     steps: usize,
-    apart: [isize; 3],
+    strides: [isize; 3],
     f: impl Fn(T, T, T) -> T,
 ) {
     for step in 0..steps as isize {
-        let [dx, da, dy] = apart.map(|apart| apart * step);
+        let [dx, da, dy] = strides.map(|stride| stride * step);
         for (state, (x, a, y)) in state.iter_mut().zip(&from) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -310,7 +324,7 @@ unsafe fn beside<T: Copy, const COUNT: usize>(
     }
 }
 
-/// The sums of the runs of a block: of the elements in each lane, then of the lanes' halves.
+/// The sums of the runs of a block: first of the elements in each lane, then of pairs of lanes.
 struct Totals<'a, T> {
     x: &'a [T; BLOCK],
 }
@@ -335,14 +349,14 @@ impl<T: Combined> Vectorised for Totals<'_, T> {
     }
 }
 
-/// The sums of the two halves.
+/// Adds the second half to the first.
 #[inline(always)]
 fn sum<T: Combined, const HALF: usize>(x: impl AsRef<[T]>) -> [T; HALF] {
     let (left, right) = x.as_ref().split_at(HALF);
     std::array::from_fn(|i| left[i].add(right[i]))
 }
 
-/// The runs of a block side by side, each from what is before it on.
+/// Computes the runs of a block side by side, each from the sum before it.
 fn walk_block<T: Combined>(x: &[T; BLOCK], y: &mut [T; BLOCK], mut state: [T; BESIDE]) {
     for step in 0..RUN {
         for (run, state) in state.iter_mut().enumerate() {

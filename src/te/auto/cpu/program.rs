@@ -1,4 +1,4 @@
-//! Expressions as straight-line programs over strips: every step does one operation to all lanes.
+//! Expressions as straight-line programs over strips: every step does one operation in all lanes.
 
 use std::collections::HashMap;
 
@@ -13,21 +13,22 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// Steps of a program at most: what divides is done once for every set of conditions that choose it.
+/// The most steps of a program. A division is computed once for every set of conditions that guard it, which can be
+/// many.
 const MOST_STEPS: usize = 1 << 18;
 
-/// What a register holds per lane.
+/// What one lane of a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Class {
     F32,
     F64,
-    /// Also 8-bit integers, in their range, and truth values, 0 or 1.
+    /// Also 8-bit integers, within their range, and truth values as 0 or 1.
     I32,
     I64,
 }
 
 impl Class {
-    /// The class of values of a type, as they are computed.
+    /// The class in which values of a type are computed.
     pub(in crate::te::auto) fn of(dtype: DType) -> Self {
         match dtype {
             DType::Bool | DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Self::I32,
@@ -45,7 +46,7 @@ pub(in crate::te::auto) struct Register {
     pub(in crate::te::auto) number: usize,
 }
 
-/// A value that is the same in every lane, always.
+/// A constant, the same in every lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::te::auto) enum Constant {
     /// The bits of an f64.
@@ -56,14 +57,14 @@ pub(in crate::te::auto) enum Constant {
 /// One operation on strips.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) enum Step {
-    /// The result, the operands.
+    /// Result, operands.
     Binary(Binary, Register, Register, Register),
     Not(Register, Register),
-    /// The result, the condition, then, otherwise.
+    /// Result, condition, then, otherwise.
     Select(Register, Register, Register, Register),
     /// A primitive operation of one to three operands of the result's class.
     Apply(Op, Register, [Register; 3]),
-    /// Rounded or cut to a type; the result is of the type's class.
+    /// Conversion to a type by rounding or truncation; the result has the type's class.
     Cast(DType, Register, Register),
     /// The nearest integer of a floating-point number, ties to even, in the same class.
     Nearest(Register, Register),
@@ -111,16 +112,16 @@ impl Step {
 #[derive(Clone, Debug, Default)]
 pub(in crate::te::auto) struct Program {
     pub(in crate::te::auto) steps: Vec<Step>,
-    /// Registers of every class.
+    /// The number of registers of every class.
     pub(in crate::te::auto) counts: [usize; 4],
-    /// What some registers hold from the beginning on; no step writes these.
+    /// The initial values of some registers; no step writes these.
     pub(in crate::te::auto) constants: Vec<(Register, Constant)>,
     variables: HashMap<Var, Register>,
-    /// What the steps so far have computed.
+    /// The values that the steps so far have computed.
     known: HashMap<Expr, Register>,
-    /// The same for what divides, which has no value but under the conditions that it was computed under.
+    /// The same for divisions, which have a value only under the conditions that guard them.
     divided: HashMap<(Expr, Vec<Register>), Register>,
-    /// The conditions under which the current expression's value is used.
+    /// The conditions that guard the current expression.
     guards: Vec<Register>,
 }
 
@@ -128,14 +129,14 @@ pub(in crate::te::auto) struct Program {
 type Operands = SmallVec<[Register; 3]>;
 
 impl Program {
-    /// A register of its own.
+    /// A new register.
     pub(in crate::te::auto) fn register(&mut self, class: Class) -> Register {
         let count = &mut self.counts[class as usize];
         *count += 1;
         Register { class, number: *count - 1 }
     }
 
-    /// The register of a variable; it is filled before the program runs.
+    /// The register of a variable; it must be filled before the program runs.
     pub(in crate::te::auto) fn variable(&mut self, var: Var) -> Register {
         if let Some(register) = self.variables.get(&var) {
             return *register;
@@ -145,14 +146,14 @@ impl Program {
         register
     }
 
-    /// Ends the steps so far: what follows is another part, with its own.
+    /// Ends the current part and gives its steps. The next part computes its values itself.
     pub(in crate::te::auto) fn take_steps(&mut self) -> Vec<Step> {
         self.known.clear();
         self.divided.clear();
         std::mem::take(&mut self.steps)
     }
 
-    /// Copies of registers, for values that replace variables which others of them may be.
+    /// Copies registers, for values that replace variables although some of them are variables themselves.
     pub(in crate::te::auto) fn apart(&mut self, values: &[Register]) -> Vec<Register> {
         if !values.iter().any(|value| self.variables.values().any(|var| var == value)) {
             return values.to_vec();
@@ -165,17 +166,17 @@ impl Program {
         values.iter().map(copy).collect()
     }
 
-    /// Calls a register by a variable.
+    /// Lets a variable stand for a register.
     pub(in crate::te::auto) fn bind(&mut self, var: Var, register: Register) {
         self.variables.insert(var, register);
     }
 
-    /// Computes an expression, once.
+    /// Computes an expression, each node once.
     pub(in crate::te::auto) fn value(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
         if let Some(register) = self.known.get(x) {
             return Ok(*register);
         }
-        // What divides under a guard has no value elsewhere.
+        // A division under a guard has no value elsewhere.
         if self.guards.is_empty() || !divides(x) {
             let register = self.compute(x, sizes)?;
             self.known.insert(x.clone(), register);
@@ -206,7 +207,7 @@ impl Program {
         to
     }
 
-    /// A divisor: 1 where the quotient is not used.
+    /// The divisor, or 1 where the quotient is not used.
     fn divisor(&mut self, mut by: Register) -> Register {
         for guard in self.guards.clone() {
             let (one, to) = (self.constant(Constant::Integer(1), by.class), self.register(by.class));
@@ -216,8 +217,8 @@ impl Program {
         by
     }
 
-    /// Computes an operation's operands, and then itself. It calls itself as deep as operations nest, so it leaves to others
-    /// what takes room on the stack.
+    /// Computes an operation's operands, and then the operation. This function calls itself at every level of an
+    /// expression, so it must use little of the stack; what needs more is in other functions.
     fn compute(&mut self, x: &Expr, sizes: &Sizes) -> Result<Register, TeError> {
         let mut operands = Operands::new();
         if !matches!(x.kind(), Kind::Read(..) | Kind::Load(..) | Kind::Reduce(..)) {
@@ -232,7 +233,7 @@ impl Program {
         self.applied(x, &operands, sizes)
     }
 
-    /// The condition that the next operand is used under, after those before it.
+    /// The condition that guards the next operand, given the operands before it.
     fn guard(&mut self, kind: &Kind, before: &[Register]) -> Option<Register> {
         match (kind, before) {
             (Kind::Select(..), [chosen]) | (Kind::Binary(Binary::And, ..), [chosen]) => Some(*chosen),
@@ -241,7 +242,7 @@ impl Program {
         }
     }
 
-    /// An operation of operands that are there.
+    /// An operation whose operands have been computed.
     fn applied(&mut self, x: &Expr, operands: &[Register], sizes: &Sizes) -> Result<Register, TeError> {
         let class = Class::of(x.dtype());
         match (x.kind(), operands) {
@@ -268,7 +269,7 @@ impl Program {
             (Kind::Cast(inner), &[a]) => {
                 let narrow = matches!(inner.dtype(), DType::Number(ElementType::I8 | ElementType::U8));
                 if narrow && x.dtype() == DType::Number(ElementType::I32) {
-                    // It is held so already.
+                    // It is already held in this way.
                     return Ok(a);
                 }
                 let to = self.register(class);
@@ -297,7 +298,7 @@ impl Program {
         register
     }
 
-    /// An 8-bit integer back in its range.
+    /// An 8-bit integer wrapped to its range.
     fn wrapped(&mut self, x: Register, dtype: DType) -> Register {
         if !matches!(dtype, DType::Number(ElementType::I8 | ElementType::U8)) {
             return x;
@@ -347,8 +348,8 @@ impl Program {
                 ExprNode::Apply(op, _) => self.apply(*op, class, &inner),
                 ExprNode::Call(function, _) => self.call(function, class, &inner)?,
                 ExprNode::Cast(element, _) => {
-                    // Rounded to the type, and back. The language rounds to an integer, where an expression's cast
-                    // truncates.
+                    // Rounded to the type, and back. In the language of epilogues a cast to an integer rounds; in a
+                    // tensor expression it truncates.
                     let mut from = inner[0];
                     if !element.is_float() {
                         from = self.register(class);

@@ -1,4 +1,4 @@
-//! Reductions on the CPU: strips of one output's elements, or of many outputs, in parallel.
+//! Reductions on the CPU, in parallel: strips have elements of one output, or of many outputs.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use super::registers::{LANES, Registers};
 use super::tree::part_of;
 use super::vm::by_class;
 use crate::simd::stream::Fence;
-use crate::te::auto::bind::iteration_space::{Slot, points};
+use crate::te::auto::bind::iteration_space::{LoopLevel, points};
 use crate::te::error::TeError;
 
 impl Job {
-    /// In words.
+    /// The choice in words.
     pub(in crate::te::auto) fn describe(&self) -> String {
         if self.extreme.is_some() {
             let parts =
@@ -34,12 +34,12 @@ impl Job {
         points(&self.outer)
     }
 
-    /// Elements of an output.
+    /// The number of elements of an output.
     pub(in crate::te::auto) fn count(&self) -> i64 {
         points(&self.inner)
     }
 
-    /// What a thread needs to compute outputs.
+    /// The registers with which a thread computes outputs.
     pub(in crate::te::auto) fn worker(&self) -> Worker {
         let (registers, sums) = match &self.direct {
             Some(direct) => (Registers::new(&self.program), self.sums(direct)),
@@ -52,7 +52,7 @@ impl Job {
         Registers::with_lanes(&self.program, self.tree.lanes as usize)
     }
 
-    /// Outputs that are computed together.
+    /// The number of outputs that are computed together.
     fn width(&self) -> i64 {
         match &self.direct {
             Some(direct) => self.chunk_width(direct),
@@ -62,10 +62,10 @@ impl Job {
         }
     }
 
-    /// Runs the reduction. No bit depends on how outputs are shared out among tasks.
+    /// Runs the reduction. Its bits don't depend on how outputs are divided into tasks.
     ///
     /// # Safety
-    /// Nobody else touches the tensors.
+    /// Nobody else may access the tensors during the call.
     pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
         if self.tree.parts > 1 {
             // SAFETY: the caller's promise.
@@ -86,16 +86,16 @@ impl Job {
             || self.worker(),
             |worker, group| {
                 let first = group as i64 * width;
-                // SAFETY: the caller's promise; this group's outputs are this task's.
+                // SAFETY: the caller's promise; the outputs of this group belong to this task.
                 unsafe { self.run_outputs(worker, first..(first + width).min(outputs)) }
             },
         )
     }
 
-    /// Computes and stores some outputs, of whole elements.
+    /// Computes and stores some outputs, each from all of its elements.
     ///
     /// # Safety
-    /// Nobody else touches what is read or these outputs.
+    /// Nobody else may write what is read, or access these outputs, during the call.
     pub(in crate::te::auto) unsafe fn run_outputs(
         &self,
         worker: &mut Worker,
@@ -132,7 +132,7 @@ impl Job {
     /// Runs a reduction whose outputs are cut into parts.
     ///
     /// # Safety
-    /// Nobody else touches the tensors.
+    /// Nobody else may access the tensors during the call.
     unsafe fn run_parts(&self) -> Result<(), TeError> {
         let (outputs, count) = (self.count_outputs(), self.count());
         let (width, parts) = (if self.tree.across { LANES as i64 } else { 1 }, self.tree.parts);
@@ -151,7 +151,7 @@ impl Job {
                 .collect::<Result<_, TeError>>()?;
             let mut registers = self.registers();
             self.combine_parts(&mut registers, &partials)?;
-            // SAFETY: the caller's promise; this group's outputs are this task's.
+            // SAFETY: the caller's promise; the outputs of this group belong to this task.
             unsafe { self.store(&mut registers, group * width, width.min(outputs - group * width) as usize) }
         })
     }
@@ -172,7 +172,7 @@ impl Job {
     /// Leaves the values of some elements of the outputs from `output` on in `left`.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn accumulate(
         &self,
         registers: &mut Registers,
@@ -242,7 +242,7 @@ impl Job {
     /// Combines a lane with some elements of an output.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn find_extreme(
         &self,
         extreme: Extreme,
@@ -252,27 +252,28 @@ impl Job {
         elements: Range<i64>,
     ) {
         let index = decode(&self.outer, output);
-        let row: i64 = self.outer.iter().zip(&index).map(|(slot, i)| slot.reads[extreme.read()] * i).sum();
+        let row: i64 = self.outer.iter().zip(&index).map(|(level, i)| level.reads[extreme.read()] * i).sum();
         let count = (elements.end - elements.start) as usize;
-        // SAFETY: the space has found the reads of points within the loops to be within their tensors; the caller's promise.
+        // SAFETY: the space has checked that reads of points within the loops are inside their tensors; the caller's
+        // promise.
         unsafe { extreme.add(registers, lane, row + elements.start, elements.start, count) };
     }
 
-    /// Fills and computes what is the same for all elements of the outputs whose lanes these are.
+    /// Fills and computes what is the same for all elements of an output, for the outputs of these lanes.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn begin_source(&self, registers: &mut Registers, along: Along<'_>, lanes: usize) -> Result<(), TeError> {
         let Some(source) = &self.source else { return Ok(()) };
         // SAFETY: the caller's promise.
-        unsafe { self.elements[0].fill_same(registers, along) };
+        unsafe { self.elements[0].fill_invariant(registers, along) };
         registers.run(&source.once, lanes)
     }
 
     /// Reads elements.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn fill_source(&self, registers: &mut Registers, along: Along<'_>, count: usize) -> Result<(), TeError> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -289,10 +290,10 @@ impl Job {
         self.source.as_ref().map_or(&self.code.source.0, |source| &source.each)
     }
 
-    /// Every lane has a run of neighbouring elements.
+    /// The same, where every lane has a run of neighbouring elements.
     ///
     /// # Safety
-    /// As [`Job::accumulate`].
+    /// The conditions of [`Job::accumulate`].
     unsafe fn accumulate_runs(
         &self,
         registers: &mut Registers,
@@ -314,7 +315,7 @@ impl Job {
             unsafe { self.fill_source(registers, Along::Inner(outer, &along), active) }?;
             self.add(registers, active, lanes)?;
         }
-        // Runs are in order but for their last elements: only trailing ones are shorter.
+        // All runs are full except the last elements, so only trailing runs are shorter.
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl Job {
 
     fn merge_lanes(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
         registers.run(&self.code.merge.0, count)?;
-        // All results are made before any is kept.
+        // All results are computed before any replaces an old value.
         for (left, result) in self.code.left.iter().zip(&self.code.merge.1) {
             registers.copy_lanes(*left, 0, *result, 0, count);
         }
@@ -402,7 +403,7 @@ impl Job {
     }
 
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     pub(in crate::te::auto) unsafe fn fill_outputs(
         &self,
         registers: &mut Registers,
@@ -418,7 +419,7 @@ impl Job {
     /// Stores `lanes` outputs from `output` on, whose totals are in `left`.
     ///
     /// # Safety
-    /// Nobody else touches these outputs.
+    /// Nobody else may access these outputs during the call.
     pub(in crate::te::auto) unsafe fn store(
         &self,
         registers: &mut Registers,
@@ -451,10 +452,10 @@ impl Job {
         }
     }
 
-    /// Computes and stores what is made of every point of some outputs and their totals.
+    /// Computes and stores the outputs of points, from every point of some outputs and their totals.
     ///
     /// # Safety
-    /// Nobody else touches these elements.
+    /// Nobody else may access these elements during the call.
     unsafe fn apply(
         &self,
         registers: &mut Registers,
@@ -475,14 +476,14 @@ impl Job {
         if count == 0 {
             return Ok(());
         }
-        // What all of an output's elements need: its totals, or what is computed of them, for all outputs at once.
-        let of_outputs: &[Register] = match &self.apart {
-            Some(apart) => {
+        // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
+        let of_outputs: &[Register] = match &self.invariant {
+            Some(steps) => {
                 let along = runs(&self.outer, output, lanes);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_same(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
-                registers.run(&apart.once, lanes)?;
-                &apart.spread
+                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                registers.run(&steps.once, lanes)?;
+                &steps.spread
             }
             None => &self.code.left,
         };
@@ -494,8 +495,8 @@ impl Job {
             for first in (0..count).step_by(LANES) {
                 let lanes = (count - first).min(LANES as i64) as usize;
                 let along = runs(&self.inner, first, lanes);
-                if let Some(keeping) = self.keeping {
-                    keeping.take(registers, lane, count as usize, first as usize, lanes);
+                if let Some(reuse) = self.reuse {
+                    reuse.take(registers, lane, count as usize, first as usize, lanes);
                 }
                 // SAFETY: the caller's promise.
                 unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
@@ -505,7 +506,7 @@ impl Job {
     }
 
     /// # Safety
-    /// As [`Job::apply`].
+    /// The conditions of [`Job::apply`].
     unsafe fn apply_strip(
         &self,
         registers: &mut Registers,
@@ -513,11 +514,11 @@ impl Job {
         along: Along<'_>,
         lanes: usize,
     ) -> Result<(), TeError> {
-        match (&self.apart, along) {
-            (Some(apart), Along::Inner(..)) => {
+        match (&self.invariant, along) {
+            (Some(steps), Along::Inner(..)) => {
                 // SAFETY: the caller's promise.
                 unsafe { self.elements[2].fill_each(registers, along) };
-                registers.run(&apart.each, lanes)?;
+                registers.run(&steps.each, lanes)?;
             }
             _ => {
                 // SAFETY: the caller's promise.
@@ -533,7 +534,7 @@ impl Job {
     }
 
     /// # Safety
-    /// The points are within the loops, and these elements of the output are this task's.
+    /// The points must be within the loops, and these elements of the output must belong to this task.
     pub(in crate::te::auto) unsafe fn write(
         &self,
         registers: &Registers,
@@ -541,18 +542,18 @@ impl Job {
         register: Register,
         along: Along<'_>,
     ) {
-        let offset = |slots: &[Slot], index: &[i64]| -> i64 {
-            slots.iter().zip(index).map(|(slot, i)| slot.outputs[place] * i).sum()
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
         };
         let (runs, moving, still, scale) = match along {
             Along::Inner(outer, runs) => (runs, &self.inner, offset(&self.outer, outer), 1),
             Along::Outer(runs, inner) => (runs, &self.outer, offset(&self.inner, inner), 1),
             Along::Every(outer, runs, stride) => (runs, &self.inner, offset(&self.outer, outer), stride),
         };
-        let step = moving.last().map_or(0, |slot| slot.outputs[place]) * scale;
+        let step = moving.last().map_or(0, |level| level.outputs[place]) * scale;
         for run in runs {
             let target = self.outputs[place].target(still + offset(moving, &run.index), step);
-            // SAFETY: the run's points are within the output's shape, and the caller's promise.
+            // SAFETY: the points of the run are within the output's shape, and the caller's promise.
             unsafe { write(registers, register, run.lane, run.count, target) };
         }
     }

@@ -1,4 +1,4 @@
-//! What registers hold.
+//! The registers of strip programs.
 
 use super::program::Constant;
 
@@ -12,7 +12,7 @@ pub(in crate::te::auto) struct Registers {
     pub(super) f64s: Vec<Vec<f64>>,
     pub(super) i32s: Vec<Vec<i32>>,
     pub(super) i64s: Vec<Vec<i64>>,
-    /// Values of points that are computed from again: see [`Keeping`](super::again::Keeping).
+    /// Values of points that outputs use again: see [`ReuseRegisters`](super::reused::ReuseRegisters).
     pub(super) kept: Vec<f32>,
 }
 
@@ -20,7 +20,7 @@ pub(in crate::te::auto) struct Registers {
 pub(in crate::te::auto) trait Lane: Copy + Default + PartialEq + PartialOrd + Send + Sync {
     fn all(registers: &Registers) -> &Vec<Vec<Self>>;
     fn all_mut(registers: &mut Registers) -> &mut Vec<Vec<Self>>;
-    /// The constant, rounded or cut to this type.
+    /// The constant, rounded or truncated to this type.
     fn of(constant: Constant) -> Self;
 }
 

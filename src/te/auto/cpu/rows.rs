@@ -1,5 +1,4 @@
-//! Several outputs in one strip, each with some lanes of its own: what it costs to start, fold and store an output is
-//! shared by all of them.
+//! Several outputs in one strip, each with some of its lanes. They share the cost of starting, combining and storing.
 
 use super::elements::Side;
 use super::job::Job;
@@ -10,7 +9,7 @@ impl Job {
     /// Leaves the totals of `rows` outputs from `output` on in the first lanes of `left`.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     pub(in crate::te::auto) unsafe fn accumulate_rows(
         &self,
         registers: &mut Registers,
@@ -22,7 +21,7 @@ impl Job {
         let all = rows * lanes;
         self.start(registers, &self.code.left, all)?;
         let side = Side { output, outputs: rows, lanes };
-        // Lanes are of the same outputs throughout.
+        // Each lane belongs to the same output throughout.
         if let Some(source) = &self.source {
             // SAFETY: the caller's promise.
             unsafe { self.elements[0].fill_side_by_side(registers, side, 0..count.min(lanes as i64), true) };
@@ -37,8 +36,8 @@ impl Job {
             } else {
                 self.add_some(registers, rows, filled)?;
             }
-            if let Some(keeping) = self.keeping {
-                keeping.put(registers, (rows, lanes), count as usize, first as usize, filled);
+            if let Some(reuse) = self.reuse {
+                reuse.put(registers, (rows, lanes), count as usize, first as usize, filled);
             }
         }
         self.fold(registers, all, lanes)

@@ -1,4 +1,4 @@
-//! Scans on the CPU: many columns side by side, or, where the update is linear, many stretches of one column's time.
+//! Scans on the CPU: many columns side by side or, if the update is linear, many stretches of one column's time.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::memory::{Run, Written, decode, runs, write};
 use super::plain::Plain;
 use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Registers};
-use super::scan_fold::{Folding, Results, results};
+use super::scan_columns::{CompiledReduction, Results, results};
 use super::vm::by_class;
 use crate::parallel;
 use crate::te::auto::bind::arguments::Bound;
@@ -23,23 +23,23 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
-/// Stretches of time that a column is cut into, and how many a task takes: the same on every machine.
+/// The number of stretches that a column's time is cut into. It is the same on every machine.
 const STRETCHES: i64 = 512;
 const STRETCHES_PER_TASK: i64 = 64;
-/// Columns below which time is cut, if it is long enough.
+/// With fewer columns than this, time is cut if it is long enough.
 const FEW_COLUMNS: i64 = 32;
-/// Columns of a task at most, where they are neighbours in memory.
+/// The most columns of a task, if they are neighbours in memory.
 const WIDE: i64 = 1 << 12;
-/// Steps of a stretch below which cutting does not pay.
+/// Cutting doesn't pay for stretches of fewer steps than this.
 const STRETCH: i64 = 16;
 
-/// The scan, compiled for the shapes of a run.
+/// A scan, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Scan {
     outer: Loops,
     inner: Loops,
     program: Program,
     elements: Elements,
-    /// What outputs read at indices, or under conditions, of the state after the step.
+    /// What outputs read at indices, or under conditions, that depend on the state after the step.
     after_elements: Elements,
     begin_elements: Elements,
     components: Vec<Register>,
@@ -49,9 +49,9 @@ pub(in crate::te::auto) struct Scan {
     update: (Vec<Step>, Vec<Register>),
     /// The outputs of columns.
     outputs: Results,
-    /// What columns are folded to.
-    folding: Option<Folding>,
-    /// How columns are walked without strips, where they can be.
+    /// The reduction over columns, if there is one.
+    column_reduction: Option<CompiledReduction>,
+    /// How columns are computed without strips, if they can be.
     plain: Option<Plain>,
     maps: Option<Maps>,
     written: Vec<Written>,
@@ -62,12 +62,12 @@ pub(in crate::te::auto) struct Scan {
     choice: String,
 }
 
-/// Composition of steps before the state is known.
+/// The composition of steps as maps, before the state is known.
 struct Maps {
-    /// The kept entries of the map so far.
+    /// The entries of the map so far that are kept.
     entries: Vec<Register>,
     identity: (Vec<Step>, Vec<Register>),
-    /// After a step.
+    /// The map composed with one more step.
     compose: (Vec<Step>, Vec<Register>),
     /// The state after the map.
     apply: (Vec<Step>, Vec<Register>),
@@ -86,7 +86,7 @@ impl Scan {
         let (columns, steps) = (points(&outer), points(&inner));
         let cut = order == Order::Device
             && pattern.map.is_some()
-            && pattern.fold.is_none()
+            && pattern.column_reduction.is_none()
             && columns < FEW_COLUMNS
             && steps >= STRETCH * STRETCHES_PER_TASK;
         let mut program = Program::default();
@@ -114,8 +114,8 @@ impl Scan {
         let after_elements = Elements::new(&mut program, axes, all, later, space, used, loops, parameters, bound)?;
         let of_step: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
         let outputs = results(&mut program, pattern, &of_step, false, sizes)?;
-        let folding = pattern.fold.as_ref().map(|fold| Folding::new(&mut program, pattern, fold, &plan, order, sizes));
-        let mut folding = folding.transpose()?;
+        let compile = |reduction| CompiledReduction::new(&mut program, pattern, reduction, &plan, order, sizes);
+        let mut column_reduction = pattern.column_reduction.as_ref().map(compile).transpose()?;
         let column_used: Vec<bool> =
             used.iter().enumerate().map(|(axis, used)| *used && axis < pattern.outer()).collect();
         let begin_reads = pattern.element_reads..all.len();
@@ -127,14 +127,14 @@ impl Scan {
         for step in &pattern.given {
             given.push(results(&mut program, pattern, step, false, sizes)?);
         }
-        if let (Some(folding), Some(fold)) = (&mut folding, &pattern.fold) {
-            folding.add_given(&mut program, pattern, fold, sizes)?;
+        if let (Some(compiled), Some(reduction)) = (&mut column_reduction, &pattern.column_reduction) {
+            compiled.add_given(&mut program, pattern, reduction, sizes)?;
         }
         let first_output = bound.tensors.len() - pattern.outputs.len();
         let written = space.outputs.iter().enumerate();
         let written: Vec<Written> =
             written.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
-        let simple = outputs.0.is_empty() && folding.is_none() && after_elements.is_empty();
+        let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
         let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
         let cut_plainly = plain.is_some_and(|plain| plain.is_cut(&outer, &inner));
         let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
@@ -163,7 +163,7 @@ impl Scan {
             given,
             update,
             outputs,
-            folding,
+            column_reduction,
             maps,
         })
     }
@@ -173,7 +173,7 @@ impl Scan {
         self.choice.clone()
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         for elements in [&mut self.elements, &mut self.after_elements, &mut self.begin_elements] {
             elements.moved(by);
@@ -187,10 +187,10 @@ impl Scan {
     /// Runs it.
     ///
     /// # Safety
-    /// Nobody else touches the tensors, of which no output overlaps another tensor.
+    /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
         let (columns, steps) = (self.columns, self.steps);
-        // SAFETY: the caller's promise; no two tasks have an output's element in common.
+        // SAFETY: the caller's promise; no two tasks share an element of an output.
         let run = || unsafe { self.run_columns(columns, steps) };
         if self.alone { run() } else { parallel::run(run) }
     }
@@ -198,7 +198,7 @@ impl Scan {
 
 impl Maps {
     fn new(program: &mut Program, map: &LinearMap, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Self, TeError> {
-        let kept: Vec<Var> = map.slots().iter().map(|_| Var::local("m", map.dtype)).collect();
+        let kept: Vec<Var> = map.map_numbers().iter().map(|_| Var::local("m", map.dtype)).collect();
         let registers: Vec<Register> = kept.iter().map(|var| program.variable(*var)).collect();
         let so_far = map.entries(&kept.into_iter().map(Expr::from).collect::<Vec<_>>());
         let values = |program: &mut Program, all: &[Expr]| -> Result<Vec<Register>, TeError> {
@@ -219,7 +219,7 @@ impl Maps {
 
 impl Scan {
     /// # Safety
-    /// Nobody else touches the tensors.
+    /// Nobody else may access the tensors during the call.
     unsafe fn run_columns(&self, columns: i64, steps: i64) -> Result<(), TeError> {
         if self.maps.is_some() {
             if let Some(plain) = self.plain.filter(|plain| plain.is_cut(&self.outer, &self.inner)) {
@@ -229,20 +229,20 @@ impl Scan {
             // SAFETY: the caller's promise.
             return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
         }
-        // Narrow groups for more tasks: a column's bits don't depend on its neighbours. Of columns that are neighbours in
-        // memory, wide ones for longer reads.
+        // Narrow groups give more tasks; a column's bits don't depend on its neighbours. Columns that are neighbours in
+        // memory have wide groups, for longer reads.
         let is_across = self.plain.is_some_and(|plain| plain.is_across(&self.outer, &self.inner));
         let (pieces, most) = if is_across { (1, WIDE) } else { (4, LANES as i64) };
         let tasks = if self.alone { 1 } else { parallel::threads() as i64 * pieces };
         let width = ((columns + tasks - 1) / tasks).clamp(1, most);
-        // Columns that become one are one task's.
-        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced as i64);
+        // Columns that are reduced to one belong to one task.
+        let reduced = self.column_reduction.as_ref().map_or(1, |reduction| reduction.reduced as i64);
         let width = (width / reduced).max(1) * reduced;
         let groups = (columns + width - 1) / width;
         let group = |registers: &mut Registers, group: i64| {
             let first = group * width;
             let count = width.min(columns - first) as usize;
-            // SAFETY: the caller's promise; these columns are this task's.
+            // SAFETY: the caller's promise; these columns belong to this task.
             unsafe {
                 if let Some(plain) = &self.plain {
                     return self.walk_plain(plain, registers, first, count, steps);
@@ -258,10 +258,10 @@ impl Scan {
         (0..groups).into_par_iter().try_for_each_init(|| Registers::new(&self.program), group)
     }
 
-    /// Columns without strips.
+    /// Computes columns without strips.
     ///
     /// # Safety
-    /// As [`Scan::run`]; the columns are this task's.
+    /// The conditions of [`Scan::run`]; the columns must belong to this task.
     unsafe fn walk_plain(
         &self,
         plain: &Plain,
@@ -288,16 +288,16 @@ impl Scan {
         Ok(())
     }
 
-    /// A few long columns without strips.
+    /// Computes a few long columns without strips.
     ///
     /// # Safety
-    /// As [`Scan::run`].
+    /// The conditions of [`Scan::run`].
     unsafe fn cut_plain(&self, plain: &Plain, columns: i64, steps: i64) -> Result<(), TeError> {
         let state = self.components[0];
         let threads = if self.alone { 1 } else { parallel::threads() as i64 };
         let shared = columns < threads;
         let column = |registers: &mut Registers, column: i64| {
-            // SAFETY: the caller's promise; the column is this task's.
+            // SAFETY: the caller's promise; the column belongs to this task.
             unsafe { self.start(registers, column, 1) }?;
             let index = decode(&self.outer, column);
             by_class!(state.class, T => {
@@ -317,7 +317,7 @@ impl Scan {
     /// Leaves the state before the first step of some columns in the components, and stores the given steps.
     ///
     /// # Safety
-    /// As [`Scan::run`]; the columns are this task's.
+    /// The conditions of [`Scan::run`]; the columns must belong to this task.
     unsafe fn start(&self, registers: &mut Registers, column: i64, count: usize) -> Result<(), TeError> {
         let along = runs(&self.outer, column, count);
         // SAFETY: the caller's promise.
@@ -325,12 +325,12 @@ impl Scan {
         for (step, (steps, results)) in self.given.iter().enumerate() {
             registers.run(steps, count)?;
             let back = self.given.len() as i64 - step as i64;
-            // SAFETY: the caller's promise; given steps are before the first.
+            // SAFETY: the caller's promise; given steps come before the first.
             unsafe { self.store_columns(registers, results, &along, -back) };
-            if let Some(folding) = &self.folding {
-                let results = folding.run(registers, Some(step), count)?;
+            if let Some(reduction) = &self.column_reduction {
+                let results = reduction.run(registers, Some(step), count)?;
                 // SAFETY: as above.
-                unsafe { self.store_folded(registers, results, (column, count), -back) };
+                unsafe { self.store_reduced(registers, results, (column, count), -back) };
             }
         }
         registers.run(&self.begin.0, count)?;
@@ -345,7 +345,7 @@ impl Scan {
     }
 
     /// # Safety
-    /// As [`Scan::run`]; the columns are this task's.
+    /// The conditions of [`Scan::run`]; the columns must belong to this task.
     unsafe fn walk_columns(
         &self,
         registers: &mut Registers,
@@ -366,27 +366,27 @@ impl Scan {
             registers.run(&self.outputs.0, count)?;
             // SAFETY: the caller's promise.
             unsafe { self.store_columns(registers, &self.outputs.1, &along, step) };
-            if let Some(folding) = &self.folding {
-                let results = folding.run(registers, None, count)?;
+            if let Some(reduction) = &self.column_reduction {
+                let results = reduction.run(registers, None, count)?;
                 // SAFETY: the caller's promise.
-                unsafe { self.store_folded(registers, results, (column, count), step) };
+                unsafe { self.store_reduced(registers, results, (column, count), step) };
             }
         }
         Ok(())
     }
 
-    /// Stores what `count` columns from `column` on are folded to.
+    /// Stores the results of reducing `count` columns from `column` on.
     ///
     /// # Safety
-    /// As [`Scan::store_columns`].
-    unsafe fn store_folded(
+    /// The conditions of [`Scan::store_columns`].
+    unsafe fn store_reduced(
         &self,
         registers: &Registers,
         results: &[(usize, Register)],
         (column, count): (i64, usize),
         step: i64,
     ) {
-        let reduced = self.folding.as_ref().map_or(1, |folding| folding.reduced);
+        let reduced = self.column_reduction.as_ref().map_or(1, |reduction| reduction.reduced);
         for lane in (0..count).step_by(reduced) {
             let index = decode(&self.outer, column + lane as i64);
             // SAFETY: the caller's promise.
@@ -395,13 +395,13 @@ impl Scan {
     }
 
     /// # Safety
-    /// The columns' outputs at this step are this task's.
+    /// The columns' outputs at this step must belong to this task.
     unsafe fn store_columns(&self, registers: &Registers, results: &[(usize, Register)], along: &[Run], step: i64) {
         for (place, register) in results {
             for run in along {
-                let column: i64 = self.outer.iter().zip(&run.index).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let column: i64 = self.outer.iter().zip(&run.index).map(|(level, i)| level.outputs[*place] * i).sum();
                 let at = column + step * self.inner[0].outputs[*place];
-                let apart = self.outer.last().map_or(0, |slot| slot.outputs[*place]);
+                let apart = self.outer.last().map_or(0, |level| level.outputs[*place]);
                 let target = self.written[*place].target(at, apart).near();
                 // SAFETY: the point is within the output's shape, and the caller's promise.
                 unsafe { write(registers, *register, run.lane, run.count, target) };
@@ -409,10 +409,10 @@ impl Scan {
         }
     }
 
-    /// One column, its time cut into stretches.
+    /// Computes one column, with its time cut into stretches.
     ///
     /// # Safety
-    /// As [`Scan::run`]; the column is this task's.
+    /// The conditions of [`Scan::run`]; the column must belong to this task.
     unsafe fn cut(&self, column: i64, steps: i64) -> Result<(), TeError> {
         let Some(maps) = &self.maps else { return Ok(()) };
         let length = (steps + STRETCHES - 1) / STRETCHES;
@@ -431,7 +431,7 @@ impl Scan {
         let mut state = Registers::new(&self.program);
         // SAFETY: the caller's promise.
         unsafe { self.start(&mut state, column, 1) }?;
-        // The states at the stretches' beginnings, one after the other.
+        // The states at the beginnings of the stretches, one after another.
         let mut starts: Vec<Registers> = composed.clone();
         for (maps_of, starts) in composed.iter().zip(&mut starts) {
             for lane in 0..STRETCHES_PER_TASK as usize {
@@ -446,13 +446,13 @@ impl Scan {
             }
         }
         starts.into_par_iter().enumerate().try_for_each(|(index, mut registers)| {
-            // SAFETY: the caller's promise; the stretches are this task's.
+            // SAFETY: the caller's promise; the stretches belong to this task.
             unsafe { self.walk_stretches(&mut registers, &outer, task(index as i64), length, steps) }
         })
     }
 
     /// # Safety
-    /// As [`Scan::run`].
+    /// The conditions of [`Scan::run`].
     unsafe fn compose(
         &self,
         maps: &Maps,
@@ -480,7 +480,7 @@ impl Scan {
     }
 
     /// # Safety
-    /// As [`Scan::run`]; the stretches are this task's.
+    /// The conditions of [`Scan::run`]; the stretches must belong to this task.
     unsafe fn walk_stretches(
         &self,
         registers: &mut Registers,
@@ -504,7 +504,7 @@ impl Scan {
             }
             registers.run(&self.outputs.0, count)?;
             for (place, register) in &self.outputs.1 {
-                let column: i64 = self.outer.iter().zip(outer).map(|(slot, i)| slot.outputs[*place] * i).sum();
+                let column: i64 = self.outer.iter().zip(outer).map(|(level, i)| level.outputs[*place] * i).sum();
                 let apart = self.inner[0].outputs[*place];
                 let target = self.written[*place].target(column + first * apart, apart * length).near();
                 // SAFETY: these steps are within the output's shape, and the caller's promise.
@@ -515,7 +515,7 @@ impl Scan {
     }
 }
 
-/// The lanes of some stretches that have a step of this number: the first's step, and how many there are.
+/// The lanes of those stretches that have a step of this number: the first one's step, and how many there are.
 fn stretch_steps(stretches: &Range<i64>, step: i64, length: i64, steps: i64) -> Option<(Run, usize)> {
     let first = stretches.start * length + step;
     if first >= steps {

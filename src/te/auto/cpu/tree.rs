@@ -1,50 +1,51 @@
-//! The order in which a reduction combines elements on the CPU: what is a lane, and what a part.
+//! The tree by which a reduction combines elements on the CPU: how they are divided into lanes and parts.
 
 use std::ops::Range;
 
 use super::registers::LANES;
 use crate::te::auto::gpu::choose::reduce::{Plan, power_of_two};
-use crate::te::auto::gpu::class::Walk;
+use crate::te::auto::gpu::key::ThreadMapping;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 
-/// Elements that a part of an output has at least, and points that all parts of all outputs have on average.
+/// The least number of elements of a part of an output, and the average number of points of all parts.
 const PART: i64 = 1 << 14;
 const POINTS: i64 = 1 << 17;
 /// The most lanes of an output: as many as registers hold.
 const TOGETHER: i64 = 64;
-/// Elements of an output that are combined one after the other: where an output's elements follow each other in memory, and
-/// elsewhere.
+/// The number of elements of an output that are combined one after another: where they are contiguous in memory, and
+/// where not.
 const SHORT: i64 = 16;
 const SHORT_APART: i64 = 64;
-/// Neighbouring elements of an output for which as many lanes as registers hold pay.
+/// From this many neighbouring elements of an output on, the most lanes pay.
 const LONG: i64 = 256;
-/// Elements of a part where lanes are outputs.
+/// The least number of elements of a part, if lanes are outputs.
 const ROWS: i64 = 64;
-/// Parts that the outputs together are cut into at most: the same on every machine.
+/// The most parts of all outputs together. It is the same on every machine.
 const PARTS: i64 = 32;
-/// Outputs of which there are enough to share the work without cutting any.
+/// From this many outputs on, there is enough work without cutting any.
 const MANY: i64 = 1 << 16;
 
-/// How the elements are combined.
+/// The tree by which the elements are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::te::auto) struct Tree {
-    /// Whether lanes are outputs; else they share an output's elements.
+    /// Whether lanes are outputs; otherwise lanes share the elements of an output.
     pub(in crate::te::auto) across: bool,
-    /// Lanes that share an output: a power of two.
+    /// The number of lanes that share an output: a power of two.
     pub(in crate::te::auto) lanes: i64,
-    /// Whether a lane's elements are neighbours; else every `lanes`th is its own.
+    /// Whether the elements of a lane are neighbours; otherwise they are `lanes` elements apart.
     pub(in crate::te::auto) ordered: bool,
-    /// Parts of an output, each of neighbouring elements.
+    /// The number of parts of an output. Each has neighbouring elements.
     pub(in crate::te::auto) parts: i64,
-    /// Whether the whole is built from the parts as a kernel's last block does it: by so many lanes.
+    /// Whether the parts are combined in the order of a GPU's final block, with this many lanes.
     pub(in crate::te::auto) finish: Option<i64>,
     pub(in crate::te::auto) exact: bool,
 }
 
 impl Tree {
-    /// The tree for a shape. It depends on nothing but shapes, strides and the reduction: whether rows of memory are combined
-    /// `directly`, whether an output's are then neighbours (`follow`), and whether outputs may `share` a strip.
+    /// The tree for a shape. It depends only on shapes, strides and the reduction: on whether rows of memory are
+    /// combined `directly`, whether the elements of an output are then contiguous (`follow`), and whether outputs may
+    /// `share` a strip.
     pub(in crate::te::auto) fn new(
         reduction: &Reduction,
         plan: &Plan,
@@ -54,11 +55,11 @@ impl Tree {
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
-        if let (Order::Shape, Walk::Rows { group }) = (order, plan.class.walk) {
-            let finish = plan.class.split.then_some(i64::from(group));
+        if let (Order::Shape, ThreadMapping::Rows { group }) = (order, plan.key.mapping) {
+            let finish = plan.key.split.then_some(i64::from(group));
             return Self { across: false, lanes: i64::from(group), ordered, parts: plan.splits, finish, exact };
         }
-        let neighbours = matches!(plan.class.walk, Walk::Columns { .. });
+        let neighbours = matches!(plan.key.mapping, ThreadMapping::Columns { .. });
         let short = if follow && !ordered { SHORT } else { SHORT_APART };
         let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < short)));
         let parts = if exact || outputs >= MANY {
@@ -73,10 +74,10 @@ impl Tree {
         let lanes = if across || exact {
             1
         } else if follow && !ordered {
-            // Lanes are vector code in registers if they are one vector's or many.
+            // The lanes are vector code in registers if they are one vector or many.
             if count >= LONG { TOGETHER } else { 8 }
         } else if together && !ordered {
-            // Long enough runs for the work of bringing the lanes together to vanish.
+            // The runs are so long that combining the lanes costs little in comparison.
             power_of_two(count / 16).clamp(8, TOGETHER)
         } else {
             power_of_two(count).min(most)
@@ -84,13 +85,14 @@ impl Tree {
         Self { across, lanes, ordered, parts: parts.max(1), finish: None, exact }
     }
 
-    /// Outputs whose lanes make a strip, if they may share one.
+    /// The number of outputs whose lanes fill a strip, if they may share one.
     pub(in crate::te::auto) fn rows_together(&self) -> i64 {
         let alone = self.across || self.ordered || self.parts > 1;
         if alone { 1 } else { (LANES as i64 / self.lanes).max(1) }
     }
 
-    /// In words; `directly` where rows of memory are combined into lanes without passing through registers.
+    /// The tree in words. `directly` tells whether rows of memory are combined into lanes without passing through
+    /// registers.
     pub(in crate::te::auto) fn describe(&self, directly: bool) -> String {
         let lanes = if self.across {
             "neighbouring outputs side by side".to_owned()
@@ -110,7 +112,7 @@ impl Tree {
     }
 }
 
-/// Part `part` of `parts` of a range, as the device's `part_of`.
+/// Part `part` of `parts` of a range, as the device's `part_of` computes it.
 pub(in crate::te::auto) fn part_of(range: Range<i64>, part: i64, parts: i64) -> Range<i64> {
     let length = range.end - range.start;
     let each = length / parts + i64::from(length % parts != 0);

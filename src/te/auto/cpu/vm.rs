@@ -1,4 +1,4 @@
-//! Runs programs on strips.
+//! Runs strip programs on registers.
 
 use epilogue_runtime::DataError;
 
@@ -15,7 +15,7 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Binary;
 use crate::te::lang::number::{round, round_integer};
 
-/// Runs `$body` with `$ty` the type that a class holds.
+/// Runs `$body` with the type of a class as `$ty`.
 macro_rules! by_class {
     ($class:expr, $ty:ident => $body:expr) => {
         match $class {
@@ -45,7 +45,7 @@ impl Registers {
         Self::with_lanes(program, LANES)
     }
 
-    /// Registers of at least so many lanes, with the program's constants in theirs.
+    /// Registers of at least this many lanes, with the program's constants filled in.
     pub(in crate::te::auto) fn with_lanes(program: &Program, lanes: usize) -> Self {
         let mut registers = Self::of(program.counts, lanes.max(LANES));
         for (register, constant) in &program.constants {
@@ -54,7 +54,7 @@ impl Registers {
         registers
     }
 
-    /// Registers of every class, of zeros.
+    /// Registers of every class, filled with zeros.
     pub(in crate::te::auto) fn of([f32s, f64s, i32s, i64s]: [usize; 4], lanes: usize) -> Self {
         Self {
             f32s: vec![vec![0.0; lanes]; f32s],
@@ -73,7 +73,7 @@ impl Registers {
         &mut T::all_mut(self)[register.number]
     }
 
-    /// Writes `to`, which no operand is, from the others.
+    /// Writes `to` from the other registers. It must not be one of the operands.
     fn write<T: Lane>(&mut self, to: Register, f: impl FnOnce(&Self, &mut [T])) {
         let mut lanes = std::mem::take(&mut T::all_mut(self)[to.number]);
         f(self, &mut lanes);
@@ -105,7 +105,7 @@ impl Registers {
         });
     }
 
-    /// Copies another thread's first lane of a register to a lane here.
+    /// Copies the first lane of another thread's register to a lane here.
     pub(in crate::te::auto) fn take_lane(&mut self, register: Register, lane: usize, other: &Self) {
         by_class!(register.class, T => T::all_mut(self)[register.number][lane] = other.get::<T>(register)[0]);
     }
@@ -131,7 +131,7 @@ impl Registers {
         });
     }
 
-    /// Copies of the first lanes of some registers: as many registers as there are given, in their order.
+    /// Copies the first lanes of some registers into new registers, in the same order.
     pub(in crate::te::auto) fn kept(&self, registers: &[Register], lanes: usize) -> Self {
         let mut counts = [0; 4];
         for register in registers {
@@ -147,7 +147,7 @@ impl Registers {
         kept
     }
 
-    /// Gives the first `count` lanes of the registers a lane of what [`kept`](Self::kept) gave.
+    /// Fills the first `count` lanes of the registers with one lane of what [`kept`](Self::kept) gave.
     pub(in crate::te::auto) fn spread(&mut self, registers: &[Register], kept: &Self, lane: usize, count: usize) {
         let mut numbers = [0; 4];
         for register in registers {
@@ -158,7 +158,7 @@ impl Registers {
         }
     }
 
-    /// The first lanes of all registers.
+    /// All registers, with their first lanes only.
     pub(in crate::te::auto) fn shortened(&self, lanes: usize) -> Self {
         fn cut<T: Copy>(all: &[Vec<T>], lanes: usize) -> Vec<Vec<T>> {
             all.iter().map(|register| register[..lanes.min(register.len())].to_vec()).collect()
@@ -182,7 +182,7 @@ impl Registers {
         });
     }
 
-    /// Of `2 * count` lanes of `left`, keeps those of even number; `right` gets the others.
+    /// Of `2 * count` lanes of `left`, keeps the even ones; `right` gets the odd ones.
     pub(in crate::te::auto) fn unzip(&mut self, left: Register, right: Register, count: usize) {
         by_class!(left.class, T => {
             self.write::<T>(right, |all, lanes| {
@@ -226,14 +226,14 @@ impl Registers {
         Ok(())
     }
 
-    /// Combines what a register holds with what another does, lane by lane.
+    /// Combines one register with another, lane by lane.
     pub(in crate::te::auto) fn combine(&mut self, op: Combine, to: Register, from: Register, count: usize) {
         by_class!(to.class, T => {
             self.write::<T>(to, |all, lanes| fold_block(op, &mut lanes[..count], &all.get::<T>(from)[..count]));
         });
     }
 
-    /// The result of steps takes the place of a variable's register, whose lanes it has all.
+    /// Lets the result of steps take the place of a variable's register. All its lanes must have been written.
     pub(in crate::te::auto) fn replace(&mut self, variable: Register, result: Register) {
         by_class!(variable.class, T => T::all_mut(self).swap(variable.number, result.number));
     }
@@ -315,7 +315,8 @@ impl Registers {
         }
     }
 
-    /// What IEEE 754 rounds correctly, correctly; the other functions within the bounds of [`crate::simd`].
+    /// Operations that IEEE 754 rounds correctly are rounded correctly; other functions are within the bounds of
+    /// [`crate::simd`].
     fn apply_float<T: Lane + Float>(&mut self, op: Op, to: Register, [a, b, c]: [Register; 3], count: usize) {
         match op {
             Op::Add => self.zip::<T, T>(to, a, b, count, |x, y| x + y),
@@ -324,7 +325,7 @@ impl Registers {
             Op::Div => self.zip::<T, T>(to, a, b, count, |x, y| x / y),
             Op::Min => self.zip::<T, T>(to, a, b, count, T::minimum),
             Op::Max => self.zip::<T, T>(to, a, b, count, T::maximum),
-            // In f64, so that an f32 is rounded once, as everywhere.
+            // In f64, so that an f32 is rounded only once, as everywhere.
             Op::Rsqrt => self.map::<T, T>(to, a, count, |x| T::from_f64(1.0 / x.to_f64().sqrt())),
             Op::Pow => self.write::<T>(to, |all, lanes| {
                 portable_power(&mut lanes[..count], &all.get::<T>(a)[..count], &all.get::<T>(b)[..count]);

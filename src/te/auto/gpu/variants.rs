@@ -1,11 +1,11 @@
-//! The kernels that one expression has been compiled to, one for every class of shapes.
+//! The compiled kernels of one expression, one for every key.
 
 use std::hash::Hash;
 use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel};
 
-use super::emit::frame::Field;
+use super::emit::context::Field;
 use super::emit::reduce::Emitted;
 use crate::te::error::TeError;
 use crate::variants;
@@ -18,24 +18,25 @@ pub(in crate::te::auto) struct Variant {
     pub(in crate::te::auto) kernel: Kernel,
 }
 
-/// Compiled kernels by class.
-pub(in crate::te::auto) struct Variants<C>(variants::Variants<C, Variant>);
+/// Compiled kernels by key.
+pub(in crate::te::auto) struct Variants<K>(variants::Variants<K, Variant>);
 
-impl<C> Default for Variants<C> {
+impl<K> Default for Variants<K> {
     fn default() -> Self {
         Self(variants::Variants::default())
     }
 }
 
-impl<C: Clone + Eq + Hash> Variants<C> {
-    /// The kernel of a class: compiled where it is new, from what `emit` writes. Meanwhile other classes' are had.
+impl<K: Clone + Eq + Hash> Variants<K> {
+    /// The kernel of a key. A new one is compiled from the text that `emit` writes; meanwhile kernels of other keys can
+    /// be used.
     pub(in crate::te::auto) fn of(
         &self,
         device: &Device,
-        class: &C,
+        key: &K,
         emit: impl FnOnce() -> Result<Emitted, TeError>,
     ) -> Result<Arc<Variant>, TeError> {
-        self.0.get_or_make(class, || {
+        self.0.get_or_make(key, || {
             let emitted = emit()?;
             let kernel = device.compile(&emitted.source)?;
             Ok(Variant { fields: emitted.fields, code: emitted.source.code, kernel })
@@ -50,9 +51,9 @@ mod tests {
 
     use super::*;
 
-    /// A run of new sizes doesn't wait until another's kernel is compiled.
+    /// A run of new sizes doesn't wait while a kernel of another key is compiled.
     #[test]
-    fn a_class_that_is_being_compiled_holds_no_other_up() {
+    fn a_kernel_that_is_being_compiled_holds_no_other_up() {
         const LONG: Duration = Duration::from_secs(60);
         let variants = Variants::<&str>::default();
         let device = Device::cpu();

@@ -1,4 +1,4 @@
-//! Reductions as automatic schedules see them: what is combined, pass by pass, and what becomes of the results.
+//! Fused reductions: what is combined in each pass, and which outputs are computed from the results.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,47 +14,47 @@ use crate::te::lang::ranges::Axes;
 use crate::te::lang::tensor::{Compute, Tensor};
 use crate::te::lang::var::Var;
 
-/// Reductions over the same axes, pass after pass, and the outputs that are made of their results.
+/// Reductions over the same axes, in passes, and the outputs that are computed from their results.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Reduction {
     /// The axes of the results, then the reduced ones.
     pub(in crate::te::auto) axes: Axes,
-    /// How many of the axes are results'.
+    /// The number of axes of the results.
     pub(in crate::te::auto) outer: usize,
-    /// What every pass reads, in order; then what the outputs of totals, then what the outputs of points read.
+    /// The reads of every pass in order, then those of the outputs of totals, then those of the outputs of points.
     pub(in crate::te::auto) reads: Reads,
     pub(in crate::te::auto) passes: Vec<Pass>,
-    /// Where the outputs of totals begin to read.
+    /// The number of the first read of the outputs of totals.
     pub(in crate::te::auto) total_reads: usize,
-    /// Where the outputs of points begin to read.
+    /// The number of the first read of the outputs of points.
     pub(in crate::te::auto) point_reads: usize,
-    /// Whether one block takes all elements of an output, even if nothing here comes back to them.
+    /// Whether one block takes all elements of an output, even if no later pass rereads them.
     pub(in crate::te::auto) in_one_block: bool,
     pub(in crate::te::auto) outputs: Vec<Output>,
-    /// The tensors that are read, in the order of first use, then the outputs.
+    /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
 }
 
-/// One reduction of all elements, or several side by side. It may use the totals of the passes before it.
+/// One reduction over all elements, or several side by side. It may use the totals of earlier passes.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Pass {
-    /// What a point reads.
+    /// The reads of a point.
     pub(in crate::te::auto) reads: Range<usize>,
-    /// What the initial values read.
+    /// The reads of the initial values.
     pub(in crate::te::auto) init_reads: Range<usize>,
     /// The values of a point.
     pub(in crate::te::auto) source: Vec<Expr>,
-    /// Where it doesn't hold, a point does not count.
+    /// A point counts only if this holds.
     pub(in crate::te::auto) condition: Expr,
     pub(in crate::te::auto) left: Vec<Var>,
     pub(in crate::te::auto) right: Vec<Var>,
     /// The combination of `left` and `right`.
     pub(in crate::te::auto) result: Vec<Expr>,
     pub(in crate::te::auto) identity: Vec<Expr>,
-    /// What the reduction starts from, if not from the identities.
+    /// The initial values, if they are not the identities.
     pub(in crate::te::auto) init: Vec<Expr>,
     pub(in crate::te::auto) commutative: bool,
-    /// The total, as later passes and the outputs call it.
+    /// The variables that stand for the total in later passes and in outputs.
     pub(in crate::te::auto) total: Vec<Var>,
 }
 
@@ -62,19 +62,19 @@ pub(in crate::te::auto) struct Pass {
 #[derive(Debug)]
 pub(in crate::te::auto) struct Output {
     pub(in crate::te::auto) tensor: Tensor,
-    /// Its value, of the totals and of what it reads.
+    /// Its value, in terms of the totals and its reads.
     pub(in crate::te::auto) value: Expr,
-    /// Whether it has an element for every point, not only for every total.
+    /// Whether it has an element for every point, not just for every total.
     pub(in crate::te::auto) of_point: bool,
     /// The axis of each of its dimensions.
     pub(in crate::te::auto) places: Vec<usize>,
 }
 
 impl Reduction {
-    /// The reductions that `outputs` are, or are computed from point by point.
+    /// The fused reduction of `outputs`, which are reductions or are computed from them element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no automatic schedule does: reductions over different axes, other shapes.
+    /// [`TeError::Target`] for what automatic schedules can't do: reductions over different axes, other shapes.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let found = reductions(outputs);
@@ -106,10 +106,10 @@ impl Reduction {
         reduction.finished()
     }
 
-    /// No reduction at all: outputs of one shape, computed point by point.
+    /// Outputs without any reduction: they have one shape, and are computed element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for outputs of different shapes, and for what is a reduction or reads one.
+    /// [`TeError::Target`] for outputs of different shapes, and for an output that is a reduction or reads one.
     pub(in crate::te::auto) fn map(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let pointwise = |output: &Tensor| {
@@ -127,7 +127,7 @@ impl Reduction {
         reduction.finished()
     }
 
-    /// Nothing yet, of these axes, the first of which are those of results.
+    /// A fused reduction without passes and outputs, with these axes; the first `outer` are those of results.
     pub(in crate::te::auto) fn empty(axes: impl Into<Axes>, outer: usize) -> Self {
         Self {
             axes: axes.into(),
@@ -142,21 +142,21 @@ impl Reduction {
         }
     }
 
-    /// With the parameters, once all outputs have been added.
+    /// Sets the parameters, after all outputs have been added.
     pub(in crate::te::auto) fn finished(mut self) -> Result<Self, TeError> {
         let outputs: Vec<Tensor> = self.outputs.iter().map(|output| output.tensor.clone()).collect();
         self.parameters = parameters(&self.reads, &outputs)?;
         Ok(self)
     }
 
-    /// All passes have been added; outputs of totals come next.
+    /// Call this after the last pass: outputs of totals come next.
     pub(in crate::te::auto) fn begin_totals(&mut self) {
         self.reads.next_part();
         self.total_reads = self.reads.list.len();
         self.point_reads = self.total_reads;
     }
 
-    /// All outputs of totals have been added; those of points come next.
+    /// Call this after the last output of totals: outputs of points come next.
     pub(in crate::te::auto) fn begin_points(&mut self) {
         self.reads.next_part();
         self.point_reads = self.reads.list.len();
@@ -166,7 +166,7 @@ impl Reduction {
         let (axes, outer) = (self.axes.clone(), self.axes[..self.outer].to_vec());
         self.reads.next_part();
         let begin = self.reads.list.len();
-        // The condition comes first: what is read where it fails need not exist.
+        // The condition comes first: elements that are read only where it holds need not exist elsewhere.
         let condition = self.reads.expression(&members[0].condition, &axes, &mut totals(known, &outer))?;
         let mut source = Vec::new();
         for member in members {
@@ -202,7 +202,7 @@ impl Reduction {
         Ok(())
     }
 
-    /// Expressions of a total.
+    /// The expressions of a total.
     fn collect(&mut self, all: &[Expr], known: &Known) -> Result<Vec<Expr>, TeError> {
         let outer = self.axes[..self.outer].to_vec();
         all.iter().map(|x| self.reads.expression(x, &outer, &mut totals(known, &outer))).collect()
@@ -219,7 +219,8 @@ impl Reduction {
         self.add_computed(output, &places, false, known)
     }
 
-    /// An output with an element for every point: some of its axes are the totals', the others, in order, the reduced.
+    /// Adds an output with an element for every point. Some of its axes are those of the totals; the others are the
+    /// reduced ones, in order.
     fn add_point_output(&mut self, output: &Tensor, known: &Known) -> Result<(), TeError> {
         let compute = computation(output)?;
         let mut places: Vec<Option<usize>> = vec![None; compute.axes.len()];
@@ -247,7 +248,7 @@ impl Reduction {
         self.add_computed(output, &places, true, known)
     }
 
-    /// An output that is computed of the totals; dimension `d` is the axis `places[d]`.
+    /// Adds an output that is computed from the totals; dimension `d` has the axis `places[d]`.
     pub(in crate::te::auto) fn add_computed(
         &mut self,
         output: &Tensor,
@@ -269,7 +270,7 @@ impl Reduction {
                 output.name()
             )));
         }
-        // The output's own axes are the kernel's.
+        // The output's own axes are replaced by the kernel's.
         let replace = |var: Var| {
             let place = compute.axes.iter().position(|axis| axis.var() == var);
             place.map(|d| Expr::from(axes[d]))
@@ -281,27 +282,27 @@ impl Reduction {
         Ok(())
     }
 
-    /// Whether something is computed of every point and the totals.
+    /// Whether something is computed from every point together with the totals.
     pub(in crate::te::auto) fn applies(&self) -> bool {
         self.outputs.iter().any(|output| output.of_point)
     }
 
-    /// Whether elements are visited again once their total is known, which therefore one block must have all of.
+    /// Whether elements are visited again after their total is known, so that one block must have all of them.
     pub(in crate::te::auto) fn comes_back(&self) -> bool {
         self.applies() || self.passes.len() > 1
     }
 
-    /// Whether elements may change places.
+    /// Whether the order of elements may be changed.
     pub(in crate::te::auto) fn is_commutative(&self) -> bool {
         self.passes.iter().all(|pass| pass.commutative)
     }
 
-    /// What is read of every point: by a pass or by outputs.
+    /// Whether a read is made for every point, by a pass or by outputs.
     pub(in crate::te::auto) fn is_of_points(&self, read: usize) -> bool {
         read >= self.point_reads || self.passes.iter().any(|pass| pass.reads.contains(&read))
     }
 
-    /// The first read of the same element in another pass, for every read of a point that has one.
+    /// For every read of a point that repeats one of another pass, the first read of the same element.
     pub(in crate::te::auto) fn repeated(&self) -> Vec<Option<usize>> {
         let list = &self.reads.list;
         let same = |a: usize, b: usize| list[a].tensor == list[b].tensor && list[a].indices == list[b].indices;
@@ -309,7 +310,7 @@ impl Reduction {
         (0..list.len()).map(|read| earlier(read).filter(|_| self.is_of_points(read))).collect()
     }
 
-    /// All expressions that are evaluated, for the sizes and axes that they use.
+    /// All expressions that are evaluated, from which their sizes and axes are found.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         self.passes.iter().flat_map(Pass::expressions).chain(self.outputs.iter().map(|output| &output.value)).collect()
     }
@@ -321,13 +322,13 @@ impl Pass {
         of_points.chain(&self.result).chain(&self.identity).chain(&self.init)
     }
 
-    /// The types of the tuple that is reduced.
+    /// The types of the reduced tuple.
     pub(in crate::te::auto) fn types(&self) -> Vec<DType> {
         self.source.iter().map(Expr::dtype).collect()
     }
 }
 
-/// Turns reads of known reductions, at the kernel's own indices, into their totals.
+/// Replaces reads of known reductions, at the kernel's own indices, by their totals.
 fn totals<'a>(
     known: &'a Known,
     outer: &'a [Axis],
@@ -348,7 +349,7 @@ fn computation(output: &Tensor) -> Result<&Compute, TeError> {
     compute.ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))
 }
 
-/// The tensors read, in the order of first use, then the outputs.
+/// The tensors that are read, in order of first use, then the outputs.
 pub(in crate::te::auto) fn parameters(reads: &Reads, outputs: &[Tensor]) -> Result<Vec<Tensor>, TeError> {
     let mut parameters: Vec<Tensor> = Vec::new();
     for read in &reads.list {

@@ -1,13 +1,13 @@
-//! Linear maps of a scan's state: what steps do, and their composition before the state is known.
+//! Linear maps of a scan's state: they represent steps, and are composed before the state is known.
 //!
-//! A zero that is written in the update is no number: it is the absence of a term. `if reset { x } else { s + x }` doesn't
-//! multiply the state by 0, which would make NaN of an infinite one. Where a map of several steps may have a term or
-//! lack it, it therefore carries a gate along: whether the term is there.
+//! A zero that is written in the update is not a number but the absence of a term. `if reset { x } else { s + x }`
+//! doesn't multiply the state by 0, which would turn an infinite state into NaN. If the composition of several steps
+//! may have a term or not, it therefore carries a gate, which tells whether the term exists.
 
 use crate::te::dtype::DType;
 use crate::te::lang::expr::{Binary, Expr};
 
-/// The two operations that maps are linear over.
+/// A pair of operations over which maps are linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Semiring {
     /// (+, ·)
@@ -18,28 +18,28 @@ pub(in crate::te::auto) enum Semiring {
     MinPlus,
 }
 
-/// An entry of a map: its ring's zero or one, or a value.
+/// An entry of a map: the zero or one of its semiring, or a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::te::auto) enum Entry {
     Zero,
     One,
     Value(Expr),
-    /// A value where a condition holds, and the ring's zero, as the value too, where it doesn't.
+    /// A value that counts where a condition holds; elsewhere the value equals the semiring's zero, too.
     Gated(Expr, Expr),
 }
 
-/// What is known of an entry of every composition of steps.
+/// What is known of an entry in every composition of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Shape {
     Zero,
     One,
     /// A value.
     Any,
-    /// A value, or the ring's zero.
+    /// A value or the semiring's zero.
     Gated,
 }
 
-/// A linear map of the state: `rows[i]` are the coefficients of the new component `i` and its constant.
+/// A linear map of the state: `rows[i]` has the coefficients and the constant of the new component `i`.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct LinearMap {
     pub(in crate::te::auto) ring: Semiring,
@@ -47,24 +47,24 @@ pub(in crate::te::auto) struct LinearMap {
     pub(in crate::te::auto) rows: Vec<Row>,
 }
 
-/// One component: a coefficient for every component of the state before, and a constant.
+/// One component: a coefficient for every old component, and a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::te::auto) struct Row {
     pub(in crate::te::auto) coefficients: Vec<Entry>,
     pub(in crate::te::auto) constant: Entry,
 }
 
-/// A number that represents a map at run time.
+/// A number that represents a part of a map at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::te::auto) struct Slot {
+pub(in crate::te::auto) struct MapNumber {
     pub(in crate::te::auto) row: usize,
     pub(in crate::te::auto) column: usize,
-    /// Not the value: 1 where it counts, and 0 where it doesn't.
+    /// Whether it is a gate: 1 where the value counts, and 0 where it doesn't.
     pub(in crate::te::auto) gate: bool,
 }
 
 impl Entry {
-    /// Where it is no zero; nothing where it never is one.
+    /// The condition under which it is not zero; `None` if it is never zero.
     fn gate(&self) -> Option<Expr> {
         match self {
             Self::Zero => Some(Expr::truth(false)),
@@ -82,7 +82,7 @@ impl Entry {
 }
 
 impl Semiring {
-    /// The ring's addition.
+    /// The semiring's addition.
     pub(in crate::te::auto) fn add(self, a: Entry, b: Entry) -> Entry {
         match (a, b) {
             (Entry::Zero, x) | (x, Entry::Zero) => x,
@@ -100,7 +100,7 @@ impl Semiring {
         }
     }
 
-    /// The ring's multiplication.
+    /// The semiring's multiplication.
     pub(in crate::te::auto) fn multiply(self, a: Entry, b: Entry) -> Entry {
         match (a, b) {
             (Entry::Zero, _) | (_, Entry::Zero) => Entry::Zero,
@@ -118,14 +118,14 @@ impl Semiring {
         }
     }
 
-    /// A value that counts where a condition holds, whatever it is elsewhere.
+    /// A value that counts where a condition holds; elsewhere it may be anything.
     pub(in crate::te::auto) fn only_where(self, value: Expr, gate: Option<Expr>) -> Entry {
         let Some(gate) = gate else { return Entry::Value(value) };
         let zero = self.value(Entry::Zero, value.dtype());
         Entry::Gated(gate.select(value, zero), gate)
     }
 
-    /// A value that is the ring's zero already where the condition does not hold.
+    /// A value that is already the semiring's zero where the condition does not hold.
     fn gated(value: Expr, gate: Option<Expr>) -> Entry {
         match gate {
             Some(gate) => Entry::Gated(value, gate),
@@ -133,14 +133,14 @@ impl Semiring {
         }
     }
 
-    /// One of two entries of a type.
+    /// One of two entries, chosen by a condition.
     pub(in crate::te::auto) fn select(self, condition: &Expr, a: Entry, b: Entry, dtype: DType) -> Entry {
         if a == b {
             return a;
         }
         let gates = (a.gate(), b.gate());
         let value = condition.select(self.value(a, dtype), self.value(b, dtype));
-        // Integers have no values of which 0 times them is not 0.
+        // With integers, 0 times any value is 0.
         if !dtype.is_float() {
             return Entry::Value(value);
         }
@@ -184,17 +184,17 @@ impl Row {
 }
 
 impl LinearMap {
-    /// Whether some coefficient is neither the ring's zero nor its one.
+    /// Whether some coefficient is neither zero nor one.
     pub(in crate::te::auto) fn scales(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.coefficients).any(|entry| !matches!(entry, Entry::Zero | Entry::One))
     }
 
-    /// What is known of the entries of every composition of steps, by rows, a row's constant last. Entries that are
-    /// always zero or one need not be kept.
+    /// What is known of the entries of every composition of steps, by rows; a row's constant comes last. Entries that
+    /// are always zero or one need not be kept.
     pub(in crate::te::auto) fn shapes(&self) -> Vec<Vec<Shape>> {
         let step = self.step_shapes();
         let count = self.rows.len();
-        // No step at all is a composition too.
+        // The empty composition counts, too.
         let unit = |i: usize, j: usize| if i == j { Shape::One } else { Shape::Zero };
         let join = |a: Shape, b: Shape| if a == b { a } else { Shape::Any };
         let mut known: Vec<Vec<Shape>> =
@@ -227,8 +227,8 @@ impl LinearMap {
         self.rows.iter().map(|row| row.entries().map(shape).collect()).collect()
     }
 
-    /// Whether an entry is zero for some numbers of steps, however large, and not for others. The first few numbers don't
-    /// count: there a zero is taken for a value.
+    /// Whether an entry is zero for infinitely many numbers of steps, but not for all. The first few numbers don't
+    /// count: there a zero is treated as a value.
     fn comes_and_goes(&self, step: &[Vec<Shape>], i: usize, j: usize) -> bool {
         if !self.dtype.is_float() {
             return false;
@@ -248,7 +248,7 @@ impl LinearMap {
         shapes().any(|s| s == Shape::Gated) || shapes().any(|s| s == Shape::Zero) && shapes().any(|s| s != Shape::Zero)
     }
 
-    /// The entries of `second` after `first`, whose entries are given: by rows, a row's constant last.
+    /// The entries of `second` applied after `first`, by rows; a row's constant comes last.
     pub(in crate::te::auto) fn compose(&self, first: &[Vec<Entry>], second: &[Vec<Entry>]) -> Vec<Vec<Entry>> {
         let count = self.rows.len();
         let entry = |i: usize, j: usize| {
@@ -259,7 +259,7 @@ impl LinearMap {
         (0..count).map(|i| (0..=count).map(|j| entry(i, j)).collect()).collect()
     }
 
-    /// The new components, from a map's entries and the components.
+    /// The new components, from a map's entries and the old components.
     pub(in crate::te::auto) fn apply(&self, map: &[Vec<Entry>], state: &[Expr]) -> Vec<Expr> {
         let count = self.rows.len();
         let component = |i: usize| {
@@ -269,34 +269,34 @@ impl LinearMap {
         (0..count).map(component).collect()
     }
 
-    /// What one step's entries are, by rows, a row's constant last.
+    /// The entries of one step, by rows; a row's constant comes last.
     pub(in crate::te::auto) fn step(&self) -> Vec<Vec<Entry>> {
         self.rows.iter().map(|row| row.entries().cloned().collect()).collect()
     }
 
-    /// The entries of no step at all.
+    /// The entries of the identity map.
     pub(in crate::te::auto) fn unit(&self) -> Vec<Vec<Entry>> {
         let count = self.rows.len();
         (0..count).map(|i| (0..=count).map(|j| if i == j { Entry::One } else { Entry::Zero }).collect()).collect()
     }
 
     /// The numbers that represent a map at run time, in order.
-    pub(in crate::te::auto) fn slots(&self) -> Vec<Slot> {
-        let mut slots = Vec::new();
+    pub(in crate::te::auto) fn map_numbers(&self) -> Vec<MapNumber> {
+        let mut numbers = Vec::new();
         for (row, shapes) in self.shapes().into_iter().enumerate() {
             for (column, shape) in shapes.into_iter().enumerate() {
                 if matches!(shape, Shape::Any | Shape::Gated) {
-                    slots.push(Slot { row, column, gate: false });
+                    numbers.push(MapNumber { row, column, gate: false });
                 }
                 if shape == Shape::Gated {
-                    slots.push(Slot { row, column, gate: true });
+                    numbers.push(MapNumber { row, column, gate: true });
                 }
             }
         }
-        slots
+        numbers
     }
 
-    /// The entries that are represented by a number for each of [`LinearMap::slots`].
+    /// The entries of a map, given a number for each of [`LinearMap::map_numbers`].
     pub(in crate::te::auto) fn entries(&self, numbers: &[Expr]) -> Vec<Vec<Entry>> {
         let mut numbers = numbers.iter();
         let mut next = || numbers.next().cloned().unwrap_or_else(|| Expr::constant(0.0, self.dtype));
@@ -314,9 +314,9 @@ impl LinearMap {
 
     /// The numbers that represent a map with these entries.
     pub(in crate::te::auto) fn numbers(&self, entries: &[Vec<Entry>]) -> Vec<Expr> {
-        let number = |slot: Slot| {
-            let entry = entries[slot.row][slot.column].clone();
-            if !slot.gate {
+        let value = |number: MapNumber| {
+            let entry = entries[number.row][number.column].clone();
+            if !number.gate {
                 return self.ring.value(entry, self.dtype);
             }
             let (there, absent) = (Expr::constant(1.0, self.dtype), Expr::constant(0.0, self.dtype));
@@ -326,14 +326,15 @@ impl LinearMap {
                 Some(gate) => gate.select(there, absent),
             }
         };
-        self.slots().into_iter().map(number).collect()
+        self.map_numbers().into_iter().map(value).collect()
     }
 }
 
-/// More numbers of steps than patterns of zeros repeat after, but in contrived updates, which then have more gates.
+/// The longest cycle of zero patterns that is looked for. Only contrived updates have longer ones; they then have more
+/// gates.
 const MOST_IN_CYCLE: usize = 32;
 
-/// The shapes of `second` after `first`.
+/// The shapes of `second` applied after `first`.
 fn after(second: &[Vec<Shape>], first: &[Vec<Shape>]) -> Vec<Vec<Shape>> {
     let count = second.len();
     let entry = |i: usize, j: usize| {

@@ -1,23 +1,25 @@
-//! Which recurrences can be cut in time: whether an update is a linear map of the state, proven from its expression.
+//! Proves whether a recurrence can be cut in time: whether its update is a linear map of the state.
 //!
-//! Over (+, ·), (max, +) or (min, +), a map `s ↦ A·s + b` composed with another is such a map again. So steps can be
-//! composed before the state is known: sums, products, maxima, first- and higher-order linear recurrences, gates and
-//! resets (selects on anything but the state), matrices. The proof is over the real numbers: composing rounds otherwise
-//! than stepping does. Integer sums and products wrap the same either way; integer (max, +) would overflow, so there
-//! only plain maxima and minima are taken.
+//! Over (+, ·), (max, +) or (min, +), the composition of two maps `s ↦ A·s + b` is again such a map. So steps can be
+//! composed before the state is known. This covers sums, products, maxima, linear recurrences of first and higher
+//! order, gates and resets (selects on anything but the state), and matrices. The proof is over the real numbers:
+//! composition rounds differently from stepping. Integer sums and products wrap in the same way in both. Integer (max,
+//! +) would overflow, so only plain maxima and minima are accepted there.
 
 use super::linear_map::{Entry, LinearMap, Row, Semiring};
 use crate::expr::Op;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// The most components of a state whose steps are composed: a map has the square of them, and lives in registers.
+/// The most components of a state whose steps are composed. A map has the square of this number of entries, in
+/// registers.
 const MOST_COMPONENTS: usize = 4;
 
-/// Nodes, as a tree, of an update that is looked into.
+/// The largest update that is analysed, in nodes of its tree.
 const MOST_NODES: u64 = 4096;
 
-/// The map that an update is, where that can be proven. `components` are the state's, `updates` their new values.
+/// The map that an update computes, if this can be proved. `components` are those of the state, `updates` their new
+/// values.
 pub(in crate::te::auto) fn prove(components: &[Var], updates: &[Expr]) -> Option<LinearMap> {
     let dtype = updates.first()?.dtype();
     if components.len() > MOST_COMPONENTS
@@ -45,7 +47,7 @@ impl Prover<'_> {
         !self.components.iter().any(|var| x.uses(*var))
     }
 
-    /// An expression without the state, as an entry.
+    /// An expression that doesn't use the state, as an entry.
     fn entry(&self, x: &Expr) -> Entry {
         let number = match x.kind() {
             Kind::Int(value) => Some(*value as f64),
@@ -53,7 +55,7 @@ impl Prover<'_> {
             _ => None,
         };
         match (number, self.ring) {
-            // −0 is no zero: −0 + 0 is 0.
+            // −0 does not count as zero, because −0 + 0 is 0.
             (Some(value), Semiring::SumProduct) if value == 0.0 && value.is_sign_positive() => Entry::Zero,
             (Some(1.0), Semiring::SumProduct) => Entry::One,
             _ => Entry::Value(x.clone()),
@@ -133,7 +135,7 @@ impl Prover<'_> {
             Entry::Value(x) if x.dtype().is_float() => Entry::Value(-x),
             Entry::Value(x) => Entry::Value(Expr::constant(0.0, x.dtype()) - x),
             Entry::Gated(x, gate) => Entry::Gated(-x, gate),
-            // Its type is found where it meets a value.
+            // Its type becomes known where it meets a value.
             Entry::One => {
                 let dtype = self.components[0].dtype();
                 Entry::Value(if dtype.is_float() { Expr::constant(-1.0, dtype) } else { Expr::wrapped(-1, dtype) })
@@ -141,7 +143,7 @@ impl Prover<'_> {
         })
     }
 
-    /// The ring's product of two expressions, one of which must be without the state.
+    /// The semiring's product of two expressions, one of which must not use the state.
     fn product(&self, a: &Expr, b: &Expr) -> Option<Row> {
         let (factor, row) = if self.is_free(a) {
             (self.entry(a), self.row(b)?)
@@ -179,7 +181,7 @@ mod tests {
         Var::local(name, DType::F32)
     }
 
-    /// The ring and the shapes of compositions, where the update is proven linear.
+    /// The semiring, and the shapes of compositions, if the update is proved linear.
     fn proven(components: &[Var], updates: &[Expr]) -> Option<(Semiring, Vec<Vec<Shape>>)> {
         let map = prove(components, updates)?;
         Some((map.ring, map.shapes()))
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!(proven(&[s], &[&a * s + &x]), both);
         assert_eq!(proven(&[s], &[&a * s + (1.0 - a.clone()) * &x]), both);
         assert_eq!(proven(&[s], &[a.clone() * (Expr::from(s) - &x) / 3.0 + &x]), both);
-        // What is before a reset is gone, not multiplied by 0.
+        // What was before a reset is forgotten, not multiplied by 0.
         let reset = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Any]]));
         assert_eq!(proven(&[s], &[a.clone().greater(0.0).select(&x, Expr::from(s) + &x)]), reset);
         let product = Some((Semiring::SumProduct, vec![vec![Shape::Gated, Shape::Gated]]));
@@ -222,11 +224,11 @@ mod tests {
         let (s, r, x) = (state("s"), state("r"), value("x"));
         let order2 = proven(&[s, r], &[0.5 * Expr::from(s) + 0.25 * Expr::from(r) + &x, s.into()]);
         assert_eq!(order2, Some((Semiring::SumProduct, vec![vec![Shape::Any; 3], vec![Shape::Any; 3]])));
-        // Every other step doesn't know of the ones between.
+        // The even steps don't depend on the odd ones.
         let comb = proven(&[s, r], &[0.5 * Expr::from(r) + &x, s.into()]);
         let row = || vec![Shape::Gated, Shape::Gated, Shape::Any];
         assert_eq!(comb, Some((Semiring::SumProduct, vec![row(), row()])));
-        // A sum, and the sum of sums: the sum itself doesn't depend on the other.
+        // A sum, and the sum of sums. The first doesn't depend on the second.
         let (_, shapes) = proven(&[s, r], &[Expr::from(s) + &x, Expr::from(r) + s]).expect("linear");
         assert_eq!(shapes[0], [Shape::One, Shape::Zero, Shape::Any]);
         assert_eq!(shapes[1], [Shape::Any, Shape::One, Shape::Any]);
@@ -248,7 +250,7 @@ mod tests {
         ] {
             assert!(prove(&[s], std::slice::from_ref(&update)).is_none(), "{update:?}");
         }
-        // Integers: sums wrap alike, but a maximum of sums overflows otherwise when composed.
+        // Integers: sums wrap in the same way, but a maximum of sums would overflow differently when composed.
         let (i, n) = (Var::local("i", DType::I32), Expr::from(Var::local("n", DType::I32)));
         assert!(prove(&[i], &[Expr::from(i) * 3 + &n]).is_some());
         assert!(prove(&[i], &[Expr::from(i).max(&n)]).is_some());

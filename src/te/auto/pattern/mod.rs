@@ -1,6 +1,7 @@
-//! What a computation is: which reads, passes, folds and linear maps it is made of. Nothing here knows a device.
+//! Analyses a computation: which reads, passes, column reductions and linear maps it consists of. Nothing here depends
+//! on a device.
 
-pub(in crate::te::auto) mod fold;
+pub(in crate::te::auto) mod columns;
 pub(in crate::te::auto) mod fused;
 pub(in crate::te::auto) mod linear_map;
 pub(in crate::te::auto) mod linearity;

@@ -1,4 +1,4 @@
-//! Which reductions outputs are, or are computed from, and which of them one pass over the elements does together.
+//! Finds the reductions that outputs need, and groups those that one pass over the elements can do together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::te::lang::tensor::{Compute, Operation, Tensor};
 use crate::te::lang::var::Var;
 use crate::te::text::expression;
 
-/// A reduction, and how many reductions follow each other up to its result.
+/// A reduction, and the length of the longest chain of reductions that ends in it.
 pub(in crate::te::auto) struct Found {
     pub(in crate::te::auto) operation: Arc<Operation>,
     depth: usize,
 }
 
-/// Reductions whose totals have names, and these.
+/// Reductions whose totals have names, with these names.
 pub(in crate::te::auto) type Known = Vec<(Arc<Operation>, Vec<Var>)>;
 
 /// The reductions that `outputs` need, each after those that it needs itself.
@@ -57,7 +57,7 @@ impl Search {
     }
 }
 
-/// The computation and the reduction that an operation is.
+/// The computation and the reduction of an operation, if it is one.
 pub(in crate::te::auto) fn parts(operation: &Operation) -> Option<(&Compute, &Reduce)> {
     let compute = operation.as_compute()?;
     match compute.body.first()?.kind() {
@@ -66,8 +66,8 @@ pub(in crate::te::auto) fn parts(operation: &Operation) -> Option<(&Compute, &Re
     }
 }
 
-/// The axes that a kernel has for a reduction: its output's, then those that it reduces over. Of an axis whose range depends
-/// on an output's index, all values that it may have.
+/// The axes that a kernel has for a reduction: those of its output, then those that it reduces over. If the range of an
+/// axis depends on an output's index, it is widened to all its possible values.
 ///
 /// # Errors
 /// [`TeError::Target`] for a range that depends on more than sums of indices and sizes.
@@ -84,9 +84,9 @@ pub(in crate::te::auto) fn axes_of(operation: &Operation) -> Result<Vec<Axis>, T
 /// The values of an axis.
 struct Range {
     min: Expr,
-    /// How many there are at most.
+    /// The largest number of values.
     extent: Expr,
-    /// How many there are at the indices of an output, where that depends on them.
+    /// The number of values at the indices of an output, if it depends on them.
     limit: Option<Expr>,
 }
 
@@ -123,7 +123,7 @@ fn is_fixed(x: &Expr) -> bool {
     !x.contains(|part| part.as_var().is_some_and(Var::is_counter) || matches!(part.kind(), Kind::Read(..)))
 }
 
-/// What an integer is at most, over the indices of outputs.
+/// An upper bound of an integer over the indices of outputs.
 fn upper(x: &Expr, context: &Context) -> Option<Expr> {
     let either = |a: &Expr, b: &Expr| (upper(a, context), upper(b, context));
     match x.kind() {
@@ -135,7 +135,8 @@ fn upper(x: &Expr, context: &Context) -> Option<Expr> {
             let (a, b) = either(a, b);
             Some(a?.max(b?))
         }
-        // The same of the smaller or larger of two: it is what is added to or taken from each.
+        // The bound of a minimum or maximum: what is added to or subtracted from it is added to or subtracted from
+        // each.
         Kind::Binary(op @ (Binary::Add | Binary::Sub), a, b) if extreme(a).is_some() => {
             let (extreme, x, y) = extreme(a)?;
             let [x, y] = [x, y].map(|x| Expr::binary(*op, x.clone(), b.clone()));
@@ -156,7 +157,8 @@ fn extreme(x: &Expr) -> Option<(Binary, &Expr, &Expr)> {
     }
 }
 
-/// The reductions that an operation's values are computed from element by element, or the one that it is.
+/// The reductions from which an operation's values are computed element by element, or the operation itself if it is
+/// one.
 pub(in crate::te::auto) fn computed_from(operation: &Arc<Operation>) -> Vec<Arc<Operation>> {
     let mut found = Vec::new();
     visit_operations([operation], &mut |operation| {
@@ -176,7 +178,7 @@ pub(in crate::te::auto) fn share_axes(operation: &Arc<Operation>, first: &Arc<Op
         .is_some_and(|((compute, _), axes)| Member::of(operation, first, &axes, compute.axes.len()).is_ok())
 }
 
-/// Whether a reduction reads another's results only at the indices that it gives its own result for.
+/// Whether a reduction reads another one's results only at the indices of its own result.
 pub(in crate::te::auto) fn reads_at_own_indices(operation: &Arc<Operation>, needed: &Arc<Operation>) -> bool {
     let Some((compute, reduce)) = parts(operation) else { return false };
     let mut own = true;
@@ -193,7 +195,7 @@ pub(in crate::te::auto) fn reads_at_own_indices(operation: &Arc<Operation>, need
     own
 }
 
-/// A reduction over the kernel's axes in place of its own.
+/// A reduction rewritten to the kernel's axes.
 pub(in crate::te::auto) struct Member<'a> {
     pub(in crate::te::auto) operation: &'a Arc<Operation>,
     pub(in crate::te::auto) source: Vec<Expr>,
@@ -202,11 +204,11 @@ pub(in crate::te::auto) struct Member<'a> {
     pub(in crate::te::auto) combiner: &'a Combiner,
 }
 
-/// The passes over the elements, in order, each with the reductions that it does. `axes` are the first reduction's: its
-/// output's, `outer` of them, then those that it reduces over.
+/// The passes over the elements, in order, each with the reductions that it does. `axes` are those of the first
+/// reduction: the `outer` axes of its output, then those that it reduces over.
 ///
-/// Reductions are done together where none needs the other's result, and where they count the same elements, start
-/// alike and may be reordered alike, so that none of them changes what the others compute.
+/// Reductions are done together if none needs another's result, and if they count the same elements, start in the same
+/// way and may be reordered in the same way. So none of them changes what the others compute.
 ///
 /// # Errors
 /// [`TeError::Target`] for reductions over other axes.
@@ -284,7 +286,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// The same with `rewrite` applied to every expression.
+    /// The same pass with `rewrite` applied to every expression.
     pub(in crate::te::auto) fn rewritten(self, rewrite: &dyn Fn(&Expr) -> Expr) -> Self {
         let over = |all: &[Expr]| all.iter().map(rewrite).collect();
         let (source, init, condition) = (over(&self.source), over(&self.init), rewrite(&self.condition));
@@ -298,7 +300,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// How the values of reductions side by side are combined.
+/// How the values of several reductions side by side are combined.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Combination {
     pub(in crate::te::auto) left: Vec<Var>,
@@ -329,7 +331,7 @@ impl Combination {
     }
 }
 
-/// Every reduction's part of what they give side by side.
+/// For every reduction, its part of the common total.
 pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> Known {
     let mut rest = total;
     let mut own = |member: &Member<'_>| {
@@ -340,12 +342,12 @@ pub(in crate::te::auto) fn totals_of(members: &[Member<'_>], total: &[Var]) -> K
     members.iter().map(&mut own).collect()
 }
 
-/// An expression with what it reads of computations without reductions in its place.
+/// An expression in which reads of computations without reductions are inlined.
 pub(in crate::te::auto) fn inlined(x: &Expr) -> Expr {
     Inlining::default().expression(x)
 }
 
-/// Elements of computations, each inlined once.
+/// Elements of computations, each of which is inlined once.
 #[derive(Default)]
 struct Inlining {
     done: HashMap<Expr, Expr>,
@@ -356,7 +358,7 @@ impl Inlining {
         x.rewrite(&mut |x| self.element(&x).unwrap_or(x))
     }
 
-    /// What an element that is read is computed by.
+    /// The expression that computes an element that is read.
     fn element(&mut self, read: &Expr) -> Option<Expr> {
         let Kind::Read(tensor, indices) = read.kind() else { return None };
         let compute = tensor.operation().as_compute().filter(|_| parts(tensor.operation()).is_none())?;

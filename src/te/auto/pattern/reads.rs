@@ -1,7 +1,7 @@
-//! What is computed of one point: the elements that it reads, each once, and expressions over them.
+//! The computation of one point: the elements that it reads, each once, and expressions over them.
 //!
-//! Computations without reductions are inlined. Floating-point types of fewer than 32 bits are computed in f32: the
-//! only roundings are the casts that were written and the final store.
+//! Computations without reductions are inlined. Floating-point types of fewer than 32 bits are computed in f32; values
+//! are rounded only by casts in the expression and by the final store.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::te::lang::graph::Operands;
 use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// The name that refusals give this module.
+/// The name of this module in error messages.
 pub(in crate::te::auto) const TARGET: &str = "te::auto";
 
-/// The type that values of a type are computed in.
+/// The type in which values of a type are computed.
 pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
     match dtype {
         DType::Number(ElementType::F16 | ElementType::BF16 | ElementType::F8E4M3 | ElementType::F8E5M2) => DType::F32,
@@ -28,27 +28,27 @@ pub(in crate::te::auto) fn computed(dtype: DType) -> DType {
     }
 }
 
-/// The type that an element of a type is held in once it is read: of a truth value, its byte, which may be any.
+/// The type that holds an element after it is read. A truth value is held as its byte, which may have any value.
 pub(in crate::te::auto) fn read_type(dtype: DType) -> DType {
     if dtype == DType::Bool { DType::Number(dtype.in_memory()) } else { computed(dtype) }
 }
 
-/// An element of a tensor that is given.
+/// A read of an element of a given tensor.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Read {
     /// The tensor, a placeholder.
     pub(in crate::te::auto) tensor: Tensor,
-    /// Where, in terms of axes, sizes and values read before.
+    /// The indices, in terms of axes, sizes and values read before.
     pub(in crate::te::auto) indices: Vec<Expr>,
-    /// Where the guard doesn't hold there may be no such element, and its value is not used.
+    /// The condition under which the element is used. Where it doesn't hold, the element may not exist.
     pub(in crate::te::auto) guard: Option<Expr>,
-    /// What expressions call its value.
+    /// The variable that stands for the value in expressions.
     pub(in crate::te::auto) var: Var,
-    /// The indices as sums of multiples of axes, where they are.
+    /// The indices as affine functions of axes, if they are affine.
     pub(in crate::te::auto) affine: Option<Affine>,
 }
 
-/// Indices that are affine in the axes: for every dimension, multiples of axes and a rest made of sizes.
+/// Indices that are affine in the axes: for every dimension, multiples of axes plus a rest made of sizes.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Affine {
     /// `(dimension, axis, coefficient)`.
@@ -57,20 +57,21 @@ pub(in crate::te::auto) struct Affine {
     pub(in crate::te::auto) rests: Vec<Expr>,
 }
 
-/// Turns reads of some tensors into something else: the state of a scan, the result of a reduction.
+/// Replaces reads of some tensors by something else: the state of a scan, or the result of a reduction.
 pub(in crate::te::auto) type Special<'a> = dyn FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a;
 
 /// Collects the reads of expressions.
 #[derive(Debug, Default)]
 pub(in crate::te::auto) struct Reads {
     pub(in crate::te::auto) list: Vec<Read>,
-    /// Reads before this one are another part's of the kernel, where their values are not at hand.
+    /// The first read of the current part of the kernel. Values of earlier reads belong to other parts and are not
+    /// available.
     part: usize,
-    /// What the expression at hand is made of, so far.
+    /// What is known of the current expression so far.
     known: Box<Known>,
 }
 
-/// What is made of the parts of an expression, each under the conditions that its evaluation is under.
+/// The replaced parts of an expression, each under the conditions that guard it.
 #[derive(Debug, Default)]
 struct Known {
     parts: HashMap<(Expr, Option<Expr>), Expr>,
@@ -80,18 +81,19 @@ struct Known {
 /// The parts of one operation.
 type Parts = SmallVec<[Expr; 3]>;
 
-/// What a read stands for.
+/// What replaces a read.
 enum Found {
     Element(Expr),
-    /// What computes the tensor, at these indices.
+    /// The inlined expression that computes the element.
     Inlined(Expr),
 }
 
-/// Conditions multiply the parts of an expression, each under every set of conditions that choose it: up to this many.
+/// Conditions multiply the parts of an expression: each part counts for every set of conditions that guards it. This is
+/// the limit.
 const MOST_PARTS: usize = 1 << 18;
 
 impl Known {
-    /// What a part is under a condition: as it is under a weaker one, where that is known.
+    /// The replacement of a part under a condition. One for a weaker condition will do.
     fn get(&self, x: &Expr, guard: Option<&Expr>) -> Option<&Expr> {
         let mut guard = guard.cloned();
         let mut key = (x.clone(), None);
@@ -109,7 +111,7 @@ impl Known {
 }
 
 impl Reads {
-    /// `x` over variables in place of reads, computed in wider types. `axes` are those that indices may be affine in.
+    /// `x` with reads replaced by variables, computed in wider types. `axes` are those in which indices may be affine.
     pub(in crate::te::auto) fn expression(
         &mut self,
         x: &Expr,
@@ -121,7 +123,7 @@ impl Reads {
         made
     }
 
-    /// Begins another part of the kernel, which reads for itself.
+    /// Begins another part of the kernel, which makes its own reads.
     pub(in crate::te::auto) fn next_part(&mut self) {
         self.part = self.list.len();
     }
@@ -162,8 +164,8 @@ impl Reads {
         Ok(made)
     }
 
-    /// A part, made of its own parts. It calls itself as deep as operations nest, so it leaves to others what takes room on
-    /// the stack.
+    /// Rewrites a part, after its own parts. This function calls itself at every level of an expression, so it must use
+    /// little of the stack; what needs more is in other functions.
     fn part(
         &mut self,
         x: &Expr,
@@ -183,7 +185,7 @@ impl Reads {
         }
     }
 
-    /// What a read with these indices stands for.
+    /// The replacement of a read with these indices.
     fn read(
         &mut self,
         tensor: &Tensor,
@@ -214,7 +216,7 @@ impl Reads {
 
     fn element(&mut self, tensor: &Tensor, indices: Vec<Expr>, guard: Option<&Expr>, axes: &[Axis]) -> Expr {
         let affine = Affine::of(&indices, axes);
-        // An element that is read anyway needs no guard.
+        // An element that is read unconditionally as well needs no guard.
         let known = self.list[self.part..].iter().find(|read| {
             read.tensor == *tensor && read.indices == indices && (read.guard.is_none() || read.guard.as_ref() == guard)
         });
@@ -246,7 +248,7 @@ impl Affine {
     }
 }
 
-/// Whether an integer expression is made of sizes only: known before the kernel starts.
+/// Whether an integer expression consists of sizes only, so that it is known before the kernel starts.
 pub(in crate::te::auto) fn is_size(x: &Expr) -> bool {
     let mut sizes = x.dtype().is_integer();
     x.visit(&mut |part| match part.kind() {
@@ -258,7 +260,7 @@ pub(in crate::te::auto) fn is_size(x: &Expr) -> bool {
     sizes
 }
 
-/// The direct operands of what may stand in an expression.
+/// The direct operands of an expression; an error for what kernels can't contain.
 fn read_operands(x: &Expr) -> Result<Operands<'_>, TeError> {
     match x.kind() {
         Kind::Invalid(error) => Err(error.clone()),
@@ -267,7 +269,8 @@ fn read_operands(x: &Expr) -> Result<Operands<'_>, TeError> {
     }
 }
 
-/// The condition that an operand is evaluated under, after those before it: none beyond the whole's.
+/// The condition that guards an operand, given the operands before it; `None` if only that of the whole expression
+/// does.
 fn condition(kind: &Kind, before: &[Expr], guard: Option<&Expr>) -> Option<Expr> {
     match (kind, before) {
         (Kind::Select(..), [chosen]) | (Kind::Binary(Binary::And, ..), [chosen]) => Some(both(guard, chosen.clone())),
@@ -276,7 +279,7 @@ fn condition(kind: &Kind, before: &[Expr], guard: Option<&Expr>) -> Option<Expr>
     }
 }
 
-/// The same operation of parts that are held wider.
+/// The same operation with replaced parts, which are held in wider types.
 fn made(x: &Expr, parts: Parts) -> Expr {
     let dtype = computed(x.dtype());
     match (x.kind(), parts.as_slice()) {
@@ -304,7 +307,7 @@ fn negated(condition: &Expr) -> Expr {
     Expr::new(DType::Bool, Kind::Not(condition.clone()))
 }
 
-/// A value of the type `from`, held wider, in the type `to`, held wider.
+/// A value of type `from` converted to type `to`, both held in wider types.
 pub(in crate::te::auto) fn cast(value: Expr, from: DType, to: DType) -> Expr {
     let held = computed(to);
     if from == to {

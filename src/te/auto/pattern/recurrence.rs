@@ -1,4 +1,4 @@
-//! A scan as the kernels see it.
+//! A recurrence: a scan in the form that kernels need.
 
 use std::sync::Arc;
 
@@ -14,49 +14,49 @@ use crate::te::lang::ranges::Axes;
 use crate::te::lang::tensor::{Operation, Tensor};
 use crate::te::lang::var::Var;
 
-/// A recurrence of columns that don't know of each other, and the outputs that are made of its states.
+/// A recurrence with independent columns, and the outputs that are computed from its states.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Recurrence {
-    /// The columns' axes, then time, which begins after the steps that are given.
+    /// The axes of the columns, then time. Time begins after the given steps.
     pub(in crate::te::auto) axes: Axes,
-    /// What a step reads; then what the given steps read.
+    /// The reads of a step, then those of the given steps.
     pub(in crate::te::auto) reads: Reads,
-    /// How many of the reads are a step's.
+    /// The number of reads of a step.
     pub(in crate::te::auto) element_reads: usize,
-    /// When each of these can be made.
+    /// When each of these reads can be made.
     pub(in crate::te::auto) when: Vec<When>,
-    /// Number of steps, given and computed.
+    /// The number of steps, given and computed.
     pub(in crate::te::auto) total_steps: Expr,
-    /// Number of given steps.
+    /// The number of given steps.
     pub(in crate::te::auto) given_steps: i64,
-    /// The state: for every `te` state its value at the last step, the one before, and so on.
+    /// The state: for every state of the scan its value at the last step, at the one before, and so on.
     pub(in crate::te::auto) components: Vec<Var>,
     /// Their new values.
     pub(in crate::te::auto) updates: Vec<Expr>,
     /// Their values before the first step.
     pub(in crate::te::auto) begin: Vec<Expr>,
-    /// The outputs' values at the given steps.
+    /// The values of the outputs at the given steps.
     pub(in crate::te::auto) given: Vec<Vec<Expr>>,
-    /// The state after a step, as the outputs call it.
+    /// The variables that stand for the state after a step in outputs.
     pub(in crate::te::auto) after: Vec<Var>,
     pub(in crate::te::auto) outputs: Vec<Output>,
-    /// What is made of a step's columns together.
-    pub(in crate::te::auto) fold: Option<Fold>,
-    /// What a step is, where that is proven to be linear.
+    /// The reduction over the columns of a step, if there is one.
+    pub(in crate::te::auto) column_reduction: Option<ColumnReduction>,
+    /// The linear map of a step, if the update is proved linear.
     pub(in crate::te::auto) map: Option<LinearMap>,
-    /// The tensors that are read, in the order of first use, then the outputs.
+    /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
 }
 
-/// What an element that a step reads depends on, by its indices or by the condition under which it is read.
+/// On which state the index or the condition of a read depends, and so when the read can be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::te::auto) enum When {
-    /// Nothing of the state: it can be read ahead.
+    /// On no state: it can be read ahead.
     #[default]
     Ahead,
-    /// The state before the step.
+    /// On the state before the step.
     Before,
-    /// The state after the step; only outputs read so.
+    /// On the state after the step. Only outputs have such reads.
     After,
 }
 
@@ -66,35 +66,35 @@ pub(in crate::te::auto) struct Output {
     pub(in crate::te::auto) tensor: Tensor,
     /// Its value at a step.
     pub(in crate::te::auto) value: Expr,
-    /// The recurrence's axis along each of its dimensions.
+    /// For each of its dimensions, the number of the recurrence's axis.
     pub(in crate::te::auto) axes: Vec<usize>,
-    /// Whether it holds the last step first.
+    /// Whether it has the last step first.
     pub(in crate::te::auto) reversed: bool,
-    /// Whether it is made of what columns are folded to; then it has no axes for those that are.
-    pub(in crate::te::auto) folded: bool,
+    /// Whether it is computed from reduced columns. It then has no axes for those.
+    pub(in crate::te::auto) reduced: bool,
 }
 
-/// A state while the pattern is made: where its components are.
-pub(in crate::te::auto) struct Place {
+/// The place of a state's components, while the pattern is built.
+pub(in crate::te::auto) struct StateComponents {
     pub(in crate::te::auto) first: usize,
     pub(super) lags: usize,
 }
 
-/// Reductions over columns, side by side.
+/// Reductions over columns, done side by side.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Fold {
-    /// The columns' axes that are reduced over, in the reductions' order.
+pub(in crate::te::auto) struct ColumnReduction {
+    /// The column axes that are reduced over, in the reductions' order.
     pub(in crate::te::auto) axes: Vec<usize>,
-    /// The columns' axes that are kept, in the order of the results' dimensions.
+    /// The column axes that remain, in the order of the results' dimensions.
     pub(in crate::te::auto) kept: Vec<usize>,
-    /// What a column gives at a step.
+    /// What a column contributes at a step.
     pub(in crate::te::auto) source: Vec<Expr>,
-    /// Where it doesn't hold, a column does not count.
+    /// A column counts only if this holds.
     pub(in crate::te::auto) condition: Expr,
     pub(in crate::te::auto) combination: Combination,
-    /// The total, as outputs call it.
+    /// The variables that stand for the total in outputs.
     pub(in crate::te::auto) total: Vec<Var>,
-    /// What a column gives at the steps that are given, and where it counts.
+    /// What a column contributes at the given steps, and where it counts.
     pub(in crate::te::auto) given: Vec<(Vec<Expr>, Expr)>,
     pub(super) known: Known,
     /// The indices of the results, in the kernel's axes.
@@ -102,7 +102,7 @@ pub(in crate::te::auto) struct Fold {
     pub(super) reversed: bool,
 }
 
-impl Fold {
+impl ColumnReduction {
     /// All expressions that are evaluated.
     pub(in crate::te::auto) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let given = self.given.iter().flat_map(|(source, condition)| source.iter().chain([condition]));
@@ -110,16 +110,16 @@ impl Fold {
         self.source.iter().chain([&self.condition]).chain(combination).chain(given)
     }
 
-    /// The types of what is reduced.
+    /// The types of the reduced values.
     pub(in crate::te::auto) fn types(&self) -> Vec<DType> {
         self.source.iter().map(Expr::dtype).collect()
     }
 }
 
-/// Turns reads of a scan, at a step's own indices, into the state after the step.
+/// Replaces reads of a scan, at a step's own indices, by the state after the step.
 pub(in crate::te::auto) fn of_step<'a>(
     operation: &'a Arc<Operation>,
-    places: &'a [Place],
+    states_components: &'a [StateComponents],
     after: &'a [Var],
     axes: &'a [Axis],
 ) -> impl FnMut(&Tensor, &[Expr]) -> Option<Result<Expr, TeError>> + 'a {
@@ -131,7 +131,7 @@ pub(in crate::te::auto) fn of_step<'a>(
         let step = indices.first().is_some_and(|t| equal(t, &time[0].into()));
         let own = indices.iter().skip(1).zip(columns).all(|(index, axis)| index.as_var() == Some(axis.var()));
         Some(if step && own {
-            Ok(after[places[tensor.value()].first].into())
+            Ok(after[states_components[tensor.value()].first].into())
         } else {
             Err(refused(&format!("an output that reads {} at another step or column than its own", tensor.name())))
         })

@@ -1,13 +1,13 @@
-//! A scan as automatic schedules see it: the state of a column, what a step reads, and what becomes of the state.
+//! Analyses a scan: the state of a column, the reads of a step, and the outputs of the state.
 
 use std::sync::Arc;
 
-use super::fold::is_folded;
+use super::columns::is_reduced;
 use super::fused::parameters;
 use super::linearity::prove;
 use super::passes::reductions;
 use super::reads::{Reads, computed, read_type, refused};
-use super::recurrence::{Fold, Output, Place, Recurrence, When, of_step, reads_backwards};
+use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, When, of_step, reads_backwards};
 use crate::te::arith::{equal, simplify};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
@@ -17,14 +17,14 @@ use crate::te::lang::graph::visit_operations;
 use crate::te::lang::tensor::{Operation, Scan, Tensor};
 use crate::te::lang::var::Var;
 
-/// The most steps that may be given, and so the furthest that an update looks back.
+/// The most steps that may be given. An update can't look back further.
 const MOST_GIVEN: i64 = 16;
 
 impl Recurrence {
-    /// The scan that `outputs` are, or are computed from point by point.
+    /// The recurrence of `outputs`, which are states of a scan or are computed from them element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no automatic schedule does: columns that read each other's state, several scans.
+    /// [`TeError::Target`] for what automatic schedules can't do: columns that read each other's state, several scans.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let operation = scanned(first.operation())?
@@ -40,7 +40,7 @@ impl Recurrence {
         let mut axes = columns(scan)?;
         axes.push(scan.axis);
         let mut reads = Reads::default();
-        let (components, places, updates) = update(scan, &axes, given_steps, &mut reads)?;
+        let (components, states_components, updates) = update(scan, &axes, given_steps, &mut reads)?;
         let after: Vec<Var> = components.iter().map(|var| Var::local("after", var.dtype())).collect();
         let mut pattern = Self {
             map: prove(&components, &updates).filter(|_| !reads_by_state(&reads, &components)),
@@ -56,26 +56,26 @@ impl Recurrence {
             given: Vec::new(),
             after,
             outputs: Vec::new(),
-            fold: None,
+            column_reduction: None,
             parameters: Vec::new(),
         };
-        pattern.add_fold(&reductions(outputs), &operation, &places)?;
+        pattern.add_column_reduction(&reductions(outputs), &operation, &states_components)?;
         for output in outputs {
-            if is_folded(output) {
-                pattern.add_folded(output)?;
+            if is_reduced(output) {
+                pattern.add_reduced(output)?;
             } else {
-                pattern.add_output(output, &operation, scan, &places)?;
+                pattern.add_output(output, &operation, scan, &states_components)?;
             }
         }
         pattern.element_reads = pattern.reads.list.len();
         pattern.when = pattern.times();
         pattern.reads.next_part();
-        pattern.add_given(scan, &places)?;
+        pattern.add_given(scan, &states_components)?;
         pattern.parameters = parameters(&pattern.reads, outputs)?;
         Ok(pattern)
     }
 
-    /// Number of the columns' axes.
+    /// The number of column axes.
     pub(in crate::te::auto) fn outer(&self) -> usize {
         self.axes.len() - 1
     }
@@ -89,13 +89,19 @@ impl Recurrence {
         output: &Tensor,
         operation: &Arc<Operation>,
         scan: &Scan,
-        places: &[Place],
+        states_components: &[StateComponents],
     ) -> Result<(), TeError> {
         let time = self.outer();
         let in_order: Vec<usize> = std::iter::once(time).chain(0..time).collect();
         if Arc::ptr_eq(output.operation(), operation) {
-            let value = Expr::from(self.after[places[output.value()].first]);
-            self.outputs.push(Output { tensor: output.clone(), value, axes: in_order, reversed: false, folded: false });
+            let value = Expr::from(self.after[states_components[output.value()].first]);
+            self.outputs.push(Output {
+                tensor: output.clone(),
+                value,
+                axes: in_order,
+                reversed: false,
+                reduced: false,
+            });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|c| !c.is_reduction()).ok_or_else(|| {
@@ -120,14 +126,14 @@ impl Recurrence {
         };
         let body = body.substitute(&replace);
         let after = self.after.clone();
-        let mut special = of_step(operation, places, &after, &axes);
+        let mut special = of_step(operation, states_components, &after, &axes);
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, folded: false });
+        self.outputs.push(Output { tensor: output.clone(), value, axes: along, reversed, reduced: false });
         Ok(())
     }
 
-    /// The state before the first step, and the outputs of the given steps.
-    fn add_given(&mut self, scan: &Scan, places: &[Place]) -> Result<(), TeError> {
+    /// Adds the state before the first step, and the outputs of the given steps.
+    fn add_given(&mut self, scan: &Scan, states_components: &[StateComponents]) -> Result<(), TeError> {
         let outer = self.axes[..self.outer()].to_vec();
         let mut values: Vec<Vec<Expr>> = Vec::new();
         for step in 0..self.given_steps {
@@ -138,39 +144,45 @@ impl Recurrence {
             }
             values.push(states);
         }
-        for (state, place) in places.iter().enumerate() {
-            for lag in 1..=place.lags {
+        for (state, own) in states_components.iter().enumerate() {
+            for lag in 1..=own.lags {
                 let step = usize::try_from(self.given_steps).unwrap_or(0).checked_sub(lag);
                 let step = step.ok_or_else(|| too_far(&scan.state[state], lag))?;
                 self.begin.push(values[step][state].clone());
             }
         }
-        let folded: Vec<Expr> =
-            self.fold.iter().flat_map(|fold| fold.source.iter().chain([&fold.condition])).cloned().collect();
+        let of_columns = self.column_reduction.iter().flat_map(|x| x.source.iter().chain([&x.condition]));
+        let of_columns: Vec<Expr> = of_columns.cloned().collect();
         for (step, states) in values.iter().enumerate() {
             let at_step: Vec<Expr> = self.outputs.iter().map(|output| output.value.clone()).collect();
-            let at_step = self.at_given(&at_step, step, states, places)?;
+            let at_step = self.at_given(&at_step, step, states, states_components)?;
             self.given.push(at_step);
-            let mut source = self.at_given(&folded, step, states, places)?;
-            if let (Some(fold), Some(condition)) = (&mut self.fold, source.pop()) {
-                fold.given.push((source, condition));
+            let mut source = self.at_given(&of_columns, step, states, states_components)?;
+            if let (Some(reduction), Some(condition)) = (&mut self.column_reduction, source.pop()) {
+                reduction.given.push((source, condition));
             }
         }
         Ok(())
     }
 
-    /// What expressions of a step are at a given one.
-    fn at_given(&mut self, all: &[Expr], step: usize, states: &[Expr], places: &[Place]) -> Result<Vec<Expr>, TeError> {
+    /// The expressions of a step, evaluated at a given step.
+    fn at_given(
+        &mut self,
+        all: &[Expr],
+        step: usize,
+        states: &[Expr],
+        states_components: &[StateComponents],
+    ) -> Result<Vec<Expr>, TeError> {
         let (time, outer, after) = (self.time(), self.axes[..self.outer()].to_vec(), self.after.clone());
         let mut made = Vec::with_capacity(all.len());
         for x in all {
-            // What a step reads is read again, at this step.
+            // The reads of a step are made again for this step.
             let x = self.unread(x).substitute(&|var| {
                 if var == time.var() {
                     return Some(Expr::int(step as i64));
                 }
-                // Before reads are collected: their indices and conditions may be of the state.
-                let state = places.iter().position(|place| after[place.first] == var)?;
+                // This comes before reads are collected, because their indices and conditions may use the state.
+                let state = states_components.iter().position(|own| after[own.first] == var)?;
                 Some(states[state].clone())
             });
             made.push(self.reads.expression(&x, &outer, &mut |_, _| None)?);
@@ -178,19 +190,19 @@ impl Recurrence {
         Ok(made)
     }
 
-    /// An expression with its reads in place of the variables that stand for them.
+    /// An expression in which variables for reads are replaced by the reads.
     fn unread(&self, x: &Expr) -> Expr {
         let replaced = x.substitute(&|var| {
             let read = self.reads.list.iter().find(|read| read.var == var)?;
             let element = read.tensor.at(read.indices.clone());
             Some(element.cast(read_type(read.tensor.dtype())))
         });
-        // Indices that were read themselves.
+        // The indices may contain reads, too.
         let pending = self.reads.list.iter().any(|read| replaced.uses(read.var));
         if pending { self.unread(&replaced) } else { replaced }
     }
 
-    /// When the reads of a step can be made.
+    /// When each read of a step can be made.
     fn times(&self) -> Vec<When> {
         let mut times: Vec<When> = Vec::with_capacity(self.element_reads);
         for read in &self.reads.list[..self.element_reads] {
@@ -213,11 +225,17 @@ impl Recurrence {
         times
     }
 
-    /// All expressions that are evaluated, for the sizes and axes that they use.
+    /// All expressions that are evaluated, from which their sizes and axes are found.
     pub(in crate::te::auto) fn expressions(&self) -> Vec<&Expr> {
         let outputs = self.outputs.iter().map(|output| &output.value);
-        let folds = self.fold.iter().flat_map(Fold::expressions);
-        self.updates.iter().chain(&self.begin).chain(self.given.iter().flatten()).chain(outputs).chain(folds).collect()
+        let reductions = self.column_reduction.iter().flat_map(ColumnReduction::expressions);
+        self.updates
+            .iter()
+            .chain(&self.begin)
+            .chain(self.given.iter().flatten())
+            .chain(outputs)
+            .chain(reductions)
+            .collect()
     }
 
     /// The types of the state's components.
@@ -226,7 +244,7 @@ impl Recurrence {
     }
 }
 
-/// The axes of the columns; all states have the same.
+/// The axes of the columns, which all states share.
 fn columns(scan: &Scan) -> Result<Vec<Axis>, TeError> {
     let shape = scan.state[0].shape();
     if let Some(state) = scan.state.iter().find(|state| state.dtype() == DType::Bool) {
@@ -255,12 +273,12 @@ fn body_at(stage: &Tensor, step: &Expr, columns: &[Axis]) -> Result<Expr, TeErro
     Ok(compute.body[stage.value()].substitute(&replace))
 }
 
-/// The components of the state, where each state's are, and their new values.
-type StateUpdate = (Vec<Var>, Vec<Place>, Vec<Expr>);
+/// The components of the state, the place of each state's components, and their new values.
+type StateUpdate = (Vec<Var>, Vec<StateComponents>, Vec<Expr>);
 
 fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Result<StateUpdate, TeError> {
     let (time, columns) = (axes[axes.len() - 1], &axes[..axes.len() - 1]);
-    // A variable for every state and lag that is met.
+    // One variable for every state and lag that occurs.
     let mut met: Vec<Vec<Option<Var>>> = vec![Vec::new(); scan.state.len()];
     let mut bodies = Vec::new();
     for update in &scan.update {
@@ -271,22 +289,22 @@ fn update(scan: &Scan, axes: &[Axis], given_steps: i64, reads: &mut Reads) -> Re
         };
         bodies.push(reads.expression(&body, axes, &mut special)?);
     }
-    let (mut components, mut places, mut updates) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut components, mut states_components, mut updates) = (Vec::new(), Vec::new(), Vec::new());
     for ((lags, state), body) in met.iter().zip(&scan.state).zip(bodies) {
         let first = components.len();
         let lags = lags.len().max(1);
         for lag in 0..lags {
-            let known = met[places.len()].get(lag).copied().flatten();
+            let known = met[states_components.len()].get(lag).copied().flatten();
             components.push(known.unwrap_or_else(|| Var::local(&state.name(), computed(state.dtype()))));
-            // At the next step, what was `lag` steps back is one more back.
+            // At the next step, what is `lag` steps back now is one more step back.
             updates.push(if lag == 0 { body.clone() } else { Expr::from(components[first + lag - 1]) });
         }
-        places.push(Place { first, lags });
+        states_components.push(StateComponents { first, lags });
     }
-    Ok((components, places, updates))
+    Ok((components, states_components, updates))
 }
 
-/// Whether some element is read at indices that depend on the state: then no map of the state is linear.
+/// Whether some element is read at indices that depend on the state. Then the update is not linear.
 fn reads_by_state(reads: &Reads, components: &[Var]) -> bool {
     let mut by_state: Vec<Var> = components.to_vec();
     for read in &reads.list {
@@ -297,7 +315,7 @@ fn reads_by_state(reads: &Reads, components: &[Var]) -> bool {
     by_state.len() > components.len()
 }
 
-/// The state as it was some steps ago, in the same column.
+/// The state some steps ago, in the same column.
 fn component(
     state: &Tensor,
     indices: &[Expr],
@@ -331,7 +349,7 @@ fn too_far(state: &Tensor, lag: usize) -> TeError {
     refused(&format!("an update that reads {} {lag} steps back, more than are given,", state.name()))
 }
 
-/// The recurrence's axis along each dimension of a tensor, where it reads the scan with its own axes in another order;
+/// For a tensor that reads the scan with its own axes in another order, the recurrence's axis of each dimension.
 /// `in_order` are those of the scan's dimensions.
 fn turned(body: &Expr, axes: &[Axis], scan: &Arc<Operation>, steps: &Expr, in_order: &[usize]) -> Option<Vec<usize>> {
     let mut found: Option<Vec<Expr>> = None;
@@ -356,7 +374,7 @@ fn turned(body: &Expr, axes: &[Axis], scan: &Arc<Operation>, steps: &Expr, in_or
     all.then_some(along)
 }
 
-/// The scan that an operation is, or reads.
+/// The scan of an operation: the operation itself, or the one that it reads.
 fn scanned(operation: &Arc<Operation>) -> Result<Option<Arc<Operation>>, TeError> {
     let mut found: Vec<Arc<Operation>> = Vec::new();
     visit_operations([operation], &mut |inner| {

@@ -1,12 +1,12 @@
-//! A recurrent cell on a GPU: all steps in one launch.
+//! Runs a recurrent cell on a GPU, with all steps in one launch.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::one::Values;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
-use crate::te::auto::gpu::emit::cell::{CellClass, CellParameter, ELEMENTS, cell_parameters, emit};
-use crate::te::auto::gpu::emit::frame::{Field, Side};
+use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, ELEMENTS, cell_parameters, emit};
+use crate::te::auto::gpu::emit::context::{Field, Side};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};
@@ -17,7 +17,7 @@ pub(in crate::te::auto) struct CellKernel {
     device: Device,
     cell: Cell,
     order: Order,
-    variants: Variants<CellClass>,
+    variants: Variants<CellKey>,
 }
 
 impl CellKernel {
@@ -25,7 +25,8 @@ impl CellKernel {
         Self { device: device.clone(), cell, order, variants: Variants::default() }
     }
 
-    /// How all steps of a run are one launch, or why they are not. `bound` are the inputs and states of all steps.
+    /// The plan for one launch of all steps, or the reason against it. `bound` are the inputs and the states of all
+    /// steps.
     pub(in crate::te::auto) fn choose(&self, bound: &Bound<'_>, steps: usize) -> Result<Choice, TeError> {
         let properties = self.device.properties();
         let room = Room {
@@ -36,14 +37,14 @@ impl CellKernel {
         choose(&self.cell, bound, steps, self.order, room)
     }
 
-    /// Runs the steps behind those that are given, which are there; gives the text.
+    /// Runs all steps after the given ones, which must be in memory. Gives the kernel's text.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
         plan: &CellPlan,
     ) -> Result<String, TeError> {
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.cell, &plan.class))?;
+        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.cell, &plan.key))?;
         if plan.blocks > 0 {
             let bytes = self.parameters(bound, plan, &variant)?;
             let mut arguments = vec![KernelArgument::Value(&bytes)];
@@ -52,7 +53,7 @@ impl CellKernel {
             }));
             let launch = Launch {
                 grid: [plan.blocks as u32, 1, 1],
-                block: [plan.class.threads, 1, 1],
+                block: [plan.key.threads, 1, 1],
                 shared_bytes: plan.shared_bytes as u32,
                 ..Launch::default()
             };
@@ -75,7 +76,7 @@ impl CellKernel {
                 vector: 1,
             };
             let reads = &stage.pattern.reads.list;
-            // Extents and steps of a read's tensor where it is in shared memory.
+            // Extents and strides of the tensor of a read that is in shared memory.
             let shared = |read: usize| match stage.sources[read] {
                 Source::Memory => None,
                 Source::Buffer { buffer, .. } => Some(plan.buffers[buffer].extents.as_slice()),

@@ -1,7 +1,7 @@
-//! Kernels on a device, whichever it is, and rows of them.
+//! Runs kernels on a device (GPU or CPU), alone or several in a row.
 //!
-//! `scan`, `several` and `steps` name each other by nature: a scan that runs step by step runs rows of kernels, and rows of
-//! kernels may hold scans.
+//! `scan`, `several` and `steps` import each other: a scan that runs step by step runs several kernels in a row, and
+//! these may include scans.
 
 pub(in crate::te::auto) mod cell;
 pub(in crate::te::auto) mod one;

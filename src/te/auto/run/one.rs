@@ -1,17 +1,17 @@
-//! A reduction, or a map, on a device: compiled for the class of shapes that a run has, and launched.
+//! Runs a reduction or a map on a device: compiles it for the run's shapes, and launches it.
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use crate::ElementType;
 use crate::pool::Pool;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, tensor_of};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, tensor_of};
 use crate::te::auto::cpu;
 use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
-use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
-use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
 use crate::te::auto::gpu::emit::reduce::emit;
+use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
@@ -26,32 +26,32 @@ pub(in crate::te::auto) struct OneKernel {
     device: Device,
     pub(in crate::te::auto) reduction: Reduction,
     order: Order,
-    variants: Variants<ReduceClass>,
+    variants: Variants<ReduceKey>,
     workspaces: Pool<Workspace>,
 }
 
-/// What a run has been found to be.
+/// A run that has been analysed.
 pub(in crate::te::auto) struct Prepared {
     space: Space,
     used: Vec<bool>,
-    /// The launch; none on the CPU.
+    /// The launch; `None` on the CPU.
     plan: Option<Plan>,
 }
 
-/// Memory that a launch needs beside its arguments: grown where a run needs more, kept for the next.
+/// Memory that a launch needs besides its arguments. It grows when a run needs more, and is kept for the next run.
 #[derive(Debug)]
 struct Workspace {
-    /// 32-bit counters, 0 between launches.
+    /// 32-bit counters, which are 0 between launches.
     counters: DeviceTensor,
-    /// Its bytes mean nothing between launches.
+    /// Scratch memory, without meaning between launches.
     scratch: DeviceTensor,
 }
 
 impl Workspace {
-    fn new(device: &Device, counters: usize, scratch: usize) -> Result<Self, TeError> {
+    fn new(stream: &Stream, counters: usize, scratch: usize) -> Result<Self, TeError> {
         Ok(Self {
-            counters: device.zeros_of(ElementType::I32, [counters.max(1)])?,
-            scratch: device.zeros_of(ElementType::U8, [scratch.max(1)])?,
+            counters: stream.zeros_of(ElementType::I32, [counters.max(1)])?,
+            scratch: stream.zeros_of(ElementType::U8, [scratch.max(1)])?,
         })
     }
 
@@ -61,7 +61,7 @@ impl Workspace {
 }
 
 impl Prepared {
-    /// Whether the launch would leave most of a device idle for long.
+    /// Whether the launch would leave most of the device idle for long.
     pub(in crate::te::auto) fn is_starved(&self, device: &Device) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.is_starved(device.properties().multiprocessors))
     }
@@ -76,7 +76,7 @@ impl OneKernel {
         self.order
     }
 
-    /// Whether a size is used for nothing but the places of what is read.
+    /// Whether a size is used only to address what is read.
     pub(in crate::te::auto) fn only_moves_with(&self, size: Var) -> bool {
         let reduction = &self.reduction;
         let of_domain = |domain: Domain| domain.min.uses(size) || domain.extent.uses(size);
@@ -89,10 +89,10 @@ impl OneKernel {
             && !reduction.reads.list.iter().any(of_read)
     }
 
-    /// Of every read, its argument, and where it begins, where that is known before it is made.
+    /// For every read, its argument and its address, if the address is known before the run.
     ///
     /// # Errors
-    /// What is read at indices that aren't there.
+    /// The error of a read at indices outside of its tensor.
     pub(in crate::te::auto) fn places(&self, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
         let (space, parameters) = (self.space(bound)?, &self.reduction.parameters);
         let place = |(read, steps): (&Read, &Option<Steps>)| {
@@ -103,7 +103,7 @@ impl OneKernel {
         self.reduction.reads.list.iter().zip(&space.reads).map(place).collect()
     }
 
-    /// What a run does; `None` where there is nothing to do.
+    /// Analyses a run; `None` if there is nothing to do.
     pub(in crate::te::auto) fn prepare(&self, bound: &Bound<'_>) -> Result<Option<Prepared>, TeError> {
         let reduction = &self.reduction;
         let space = self.space(bound)?;
@@ -119,7 +119,7 @@ impl OneKernel {
         Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
     }
 
-    /// Runs; gives the choice in words and the text.
+    /// Runs the kernel. Gives the choice in words, and the text.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
@@ -131,18 +131,18 @@ impl OneKernel {
             made.run(bound, self.reduction.outputs.len())?;
             return Ok((made.describe(), String::new()));
         };
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.reduction, &plan.class))?;
+        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.reduction, &plan.key))?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
         Ok((describe(plan), variant.code.clone()))
     }
 
-    /// A run on the CPU, compiled.
+    /// Compiles a run on the CPU.
     pub(in crate::te::auto) fn made(&self, bound: &Bound<'_>, prepared: &Prepared) -> Result<Made, TeError> {
         let task = self.on_host(bound, prepared);
         if self.reduction.passes.is_empty() { Made::map(&task, self.order) } else { Made::reduction(&task, self.order) }
     }
 
-    /// A run on the CPU.
+    /// The task of a run on the CPU.
     pub(in crate::te::auto) fn on_host<'a>(&'a self, bound: &'a Bound<'a>, prepared: &'a Prepared) -> cpu::Task<'a> {
         cpu::Task { reduction: &self.reduction, bound, space: &prepared.space, used: &prepared.used }
     }
@@ -169,7 +169,7 @@ impl OneKernel {
         let counters = plan.counters().unsigned_abs() as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device, counters, scratch)?,
+            None => Workspace::new(stream, counters, scratch)?,
         };
         let number = |name: &str| match name {
             "outputs" => plan.outputs,
@@ -178,7 +178,7 @@ impl OneKernel {
             "full_chunks" => plan.full_chunks,
             _ => plan.splits,
         };
-        let vector = plan.class.loops.vector as i64;
+        let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
@@ -188,7 +188,7 @@ impl OneKernel {
                 Field::Workspace(..) => workspace.counters.device_address(),
                 other => values.of(
                     other,
-                    plan.class.loops.vector_side,
+                    plan.key.loops.vector_side,
                     &self.reduction.reads.list,
                     &self.reduction.parameters,
                 )?,
@@ -203,10 +203,10 @@ impl OneKernel {
         arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
         let launch = Launch {
             grid: [plan.blocks as u32, plan.splits as u32, 1],
-            block: [plan.class.threads, 1, 1],
+            block: [plan.key.threads, 1, 1],
             ..Launch::default()
         };
-        // A launch that fails may leave counters behind: its workspace is dropped.
+        // A launch that fails may leave counters behind, so its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
         self.workspaces.put(stream, workspace);
         Ok(())
@@ -214,32 +214,34 @@ impl OneKernel {
 }
 
 fn describe(plan: &Plan) -> String {
-    let class = &plan.class;
-    let how = match class.walk {
-        Walk::Rows { group } => format!("rows: {group} threads per output, {} elements at once", class.loops.vector),
-        Walk::Columns { across } => {
-            format!("columns: {across} x {} threads, {} outputs at once", class.threads / across, class.loops.vector)
+    let key = &plan.key;
+    let how = match key.mapping {
+        ThreadMapping::Rows { group } => {
+            format!("rows: {group} threads per output, {} elements at once", key.loops.vector)
         }
-        Walk::Points => format!("points: {} per thread at once", class.loops.vector),
+        ThreadMapping::Columns { across } => {
+            format!("columns: {across} x {} threads, {} outputs at once", key.threads / across, key.loops.vector)
+        }
+        ThreadMapping::Points => format!("points: {} per thread at once", key.loops.vector),
     };
-    let held = if class.held > 0 { ", elements in registers from pass to pass" } else { "" };
+    let held = if key.chunks_in_registers > 0 { ", elements in registers from pass to pass" } else { "" };
     let parts = if plan.splits > 1 { format!(", {} blocks per output", plan.splits) } else { String::new() };
-    let order = if class.exact {
+    let order = if key.exact {
         ", in exact order"
-    } else if class.ordered {
+    } else if key.ordered {
         ", in order"
     } else {
         ""
     };
-    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, class.threads)
+    format!("{how}{held}{parts}{order}; {} blocks of {} threads", plan.blocks * plan.splits, key.threads)
 }
 
-/// The values of parameters.
+/// Computes the values of parameters.
 pub(in crate::te::auto) struct Values<'a> {
     pub(in crate::te::auto) bound: &'a Bound<'a>,
     pub(in crate::te::auto) space: &'a Space,
-    pub(in crate::te::auto) outer: &'a [Slot],
-    pub(in crate::te::auto) inner: &'a [Slot],
+    pub(in crate::te::auto) outer: &'a [LoopLevel],
+    pub(in crate::te::auto) inner: &'a [LoopLevel],
     pub(in crate::te::auto) points: i64,
     pub(in crate::te::auto) vector: i64,
 }
@@ -252,7 +254,7 @@ impl Values<'_> {
         reads: &[Read],
         parameters: &[Tensor],
     ) -> Result<u64, TeError> {
-        let slots = |side: Side| match side {
+        let levels = |side: Side| match side {
             Side::Outer => self.outer,
             Side::Inner => self.inner,
         };
@@ -262,13 +264,13 @@ impl Values<'_> {
                 Some(steps) => steps.address,
                 None => tensor(*read)?.device_address(),
             },
-            Field::ReadStep(read, side, slot) => slots(*side)[*slot].reads[*read] as u64,
+            Field::ReadStep(read, side, level) => levels(*side)[*level].reads[*read] as u64,
             Field::Stride(read, d) => tensor(*read)?.strides()[*d] as u64,
             Field::Extent(read, d) => tensor(*read)?.shape()[*d] as u64,
             Field::Output(output) => self.space.outputs[*output].address,
-            Field::OutputStep(output, side, slot) => slots(*side)[*slot].outputs[*output] as u64,
-            Field::Count(side, slot) => self.count(slots(*side), *slot, *side == vector_side) as u64,
-            Field::Divider(side, slot) => divider(self.count(slots(*side), *slot, *side == vector_side)),
+            Field::OutputStep(output, side, level) => levels(*side)[*level].outputs[*output] as u64,
+            Field::Count(side, level) => self.count(levels(*side), *level, *side == vector_side) as u64,
+            Field::Divider(side, level) => divider(self.count(levels(*side), *level, *side == vector_side)),
             Field::Points => self.points as u64,
             Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
@@ -278,10 +280,10 @@ impl Values<'_> {
         })
     }
 
-    /// Steps of a loop, in chunks where it is the one that takes several points at once.
-    fn count(&self, slots: &[Slot], slot: usize, has_vector: bool) -> i64 {
-        let extent = slots[slot].extent;
-        if has_vector && slot + 1 == slots.len() { (extent + self.vector - 1) / self.vector } else { extent }
+    /// The number of steps of a loop; in chunks if it takes several points at once.
+    fn count(&self, levels: &[LoopLevel], level: usize, has_vector: bool) -> i64 {
+        let extent = levels[level].extent;
+        if has_vector && level + 1 == levels.len() { (extent + self.vector - 1) / self.vector } else { extent }
     }
 }
 
@@ -291,7 +293,7 @@ fn size(sizes: &Sizes, var: Var) -> Result<i64, TeError> {
     })
 }
 
-/// `te::Divider` by `d`, as its 8 bytes.
+/// `te::Divider` for `d`, as its 8 bytes.
 fn divider(d: i64) -> u64 {
     let d = d.clamp(1, i64::from(i32::MAX)).unsigned_abs();
     let log = u64::from(64 - (d - 1).leading_zeros());

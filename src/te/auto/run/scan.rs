@@ -1,4 +1,4 @@
-//! A scan on a device: compiled for the class of shapes that a run has, and launched.
+//! Runs a scan on a device: compiles it for the run's shapes, and launches it.
 
 use std::sync::Mutex;
 
@@ -10,16 +10,16 @@ use crate::pool::Pool;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
-use crate::te::auto::cpu::made::{Kept, Made, Scan};
-use crate::te::auto::gpu::choose::scan::{MOST_FOLDED, ScanPlan, choose};
-use crate::te::auto::gpu::emit::frame::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::cpu::made::{CodeCache, Made, Scan};
+use crate::te::auto::gpu::choose::scan::{MOST_REDUCED, ScanPlan, choose};
+use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
-use crate::te::auto::gpu::emit::scan::{ScanClass, ScanWalk, emit};
+use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping, emit};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
-use crate::te::auto::split::by_shape::Several;
+use crate::te::auto::split::by_shape::KernelSequence;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::{Argument, ElementType};
@@ -29,32 +29,34 @@ pub(in crate::te::auto) struct ScanKernel {
     device: Device,
     pattern: Recurrence,
     order: Order,
-    variants: Variants<ScanClass>,
+    variants: Variants<ScanKey>,
     workspaces: Pool<Workspace>,
-    /// The outputs that columns are folded to, where there are no columns, and which of the parameters they take.
+    /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
     over_nothing: Option<(OneKernel, Vec<usize>)>,
-    /// The same in several kernels, for more columns to fold than one takes, and which of the parameters they take.
+    /// The same in several kernels, if there are more columns to reduce than one kernel can, and which parameters they
+    /// take.
     apart: Option<(SeveralKernels, Vec<usize>)>,
-    /// What the last run on the CPU compiled.
-    kept: Kept,
-    /// What the last run chose, and its text.
+    /// The code of the last run on the CPU.
+    code_cache: CodeCache,
+    /// The last run's choice in words, and the text of its kernels.
     last: Mutex<Option<(String, String)>>,
 }
 
-/// Memory that blocks talk through: all made together, since flags hold the number of the launch that `claims` counts.
+/// Memory through which blocks communicate. It is allocated together, since flags hold the number of the launch, which
+/// `claims` counts.
 struct Workspace {
-    /// Blocks that are done, launches that are done, then the tiles claimed of every group of columns.
+    /// Counters: finished blocks, finished launches, and then the claimed tiles of every group of columns.
     claims: DeviceTensor,
     flags: DeviceTensor,
     maps: DeviceTensor,
 }
 
 impl Workspace {
-    fn new(device: &Device, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
+    fn new(stream: &Stream, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
         Ok(Self {
-            claims: device.zeros_of(ElementType::I32, [groups + 2])?,
-            flags: device.zeros_of(ElementType::I32, [tiles.max(1)])?,
-            maps: device.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
+            claims: stream.zeros_of(ElementType::I32, [groups + 2])?,
+            flags: stream.zeros_of(ElementType::I32, [tiles.max(1)])?,
+            maps: stream.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
         })
     }
 
@@ -74,19 +76,19 @@ impl ScanKernel {
             order,
             variants: Variants::default(),
             workspaces: Pool::default(),
-            kept: Kept::default(),
+            code_cache: CodeCache::default(),
             last: Mutex::default(),
         })
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
     ) -> Result<Option<(String, String)>, TeError> {
         let pattern = &self.pattern;
-        if let Some((made, choice)) = self.kept.take(bound, None) {
+        if let Some((made, choice)) = self.code_cache.take(bound, None) {
             return self.run_made(bound, made, choice).map(Some);
         }
         let total = bound.sizes.value(&pattern.total_steps)?;
@@ -101,9 +103,9 @@ impl ScanKernel {
         if space.extents[..pattern.outer()].contains(&0) {
             return self.run_over_nothing(stream, bound);
         }
-        if let (Some(fold), Some((several, places))) = (&pattern.fold, &self.apart) {
-            let folded = fold.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
-            if folded > MOST_FOLDED {
+        if let (Some(reduction), Some((several, places))) = (&pattern.column_reduction, &self.apart) {
+            let reduced = reduction.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
+            if reduced > MOST_REDUCED {
                 return several.run_bound(stream, &of_places(bound, places)).map(Some);
             }
         }
@@ -116,19 +118,19 @@ impl ScanKernel {
             return self.run_made(bound, made, choice).map(Some);
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
-        let variant = self.variants.of(&self.device, &plan.class, || emit(&self.pattern, &plan.class))?;
+        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.pattern, &plan.key))?;
         self.launch(stream, bound, &space, &plan, &variant)?;
         Ok(Some((describe(&plan), variant.code.clone())))
     }
 
-    /// Runs on the CPU what has been compiled.
+    /// Runs compiled code on the CPU.
     fn run_made(&self, bound: &Bound<'_>, mut made: Made, choice: String) -> Result<(String, String), TeError> {
         made.run(bound, self.pattern.outputs.len())?;
-        self.kept.put(bound, None, made, choice.clone());
+        self.code_cache.put(bound, None, made, choice.clone());
         Ok((choice, String::new()))
     }
 
-    /// No columns: what they are folded to has a value all the same.
+    /// Runs without columns: outputs that reduce the columns have values nevertheless.
     fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
         let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
         let bound = of_places(bound, places);
@@ -145,10 +147,10 @@ impl ScanKernel {
             space.push_output(tensor, &output.axes);
             let computed = space.extents[time];
             let Some(steps) = space.outputs.last_mut() else { continue };
-            // From the first element to the one of the first step that is computed.
+            // From the first element to that of the first computed step.
             let mut skip = pattern.given_steps * steps.strides[time];
             if output.reversed {
-                // The computed steps fill all but the last `given_steps` places.
+                // The computed steps fill everything except the last `given_steps` places.
                 skip = (computed - 1) * steps.strides[time];
                 steps.strides[time] = -steps.strides[time];
             }
@@ -166,13 +168,13 @@ impl ScanKernel {
         variant: &Variant,
     ) -> Result<(), TeError> {
         let tiles = plan.shared_tiles().unsigned_abs() as usize;
-        let groups = if plan.class.walk == ScanWalk::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
-        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.class.across as usize;
+        let groups = if plan.key.mapping == ScanMapping::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
+        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.key.across as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
             Some(workspace) => workspace,
-            None => Workspace::new(&self.device, groups, tiles, map_bytes)?,
+            None => Workspace::new(stream, groups, tiles, map_bytes)?,
         };
-        let vector = plan.class.loops.vector as i64;
+        let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
@@ -196,8 +198,8 @@ impl ScanKernel {
         }));
         arguments.extend([&workspace.claims, &workspace.flags, &workspace.maps].map(KernelArgument::Writes));
         let grid = [plan.blocks as u32, 1, 1];
-        let launch = Launch { grid, block: [plan.class.threads, 1, 1], ..Launch::default() };
-        // A launch that fails may leave claims behind: its workspace is dropped.
+        let launch = Launch { grid, block: [plan.key.threads, 1, 1], ..Launch::default() };
+        // A launch that fails may leave claims behind, so its workspace is dropped.
         variant.kernel.launch(&launch, &arguments, stream)?;
         self.workspaces.put(stream, workspace);
         Ok(())
@@ -234,19 +236,19 @@ impl Runs for ScanKernel {
     }
 }
 
-/// The kernels of a scan that folds columns: the scan first, then what is made of its states.
+/// The kernels of a scan whose columns are reduced: first the scan, then the outputs that are computed from its states.
 fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(SeveralKernels, Vec<usize>)>, TeError> {
-    if pattern.fold.is_none() {
+    if pattern.column_reduction.is_none() {
         return Ok(None);
     }
     let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
-    let Some(several) = Several::of(&outputs)? else { return Ok(None) };
+    let Some(sequence) = KernelSequence::of(&outputs)? else { return Ok(None) };
     let place = |tensor: &Tensor| {
         let place = pattern.parameters.iter().position(|parameter| parameter == tensor);
         place.ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
     };
-    let places = several.parameters.iter().map(place).collect::<Result<_, _>>()?;
-    Ok(Some((SeveralKernels::new(device, several, order)?, places)))
+    let places = sequence.parameters.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Some((SeveralKernels::new(device, sequence, order)?, places)))
 }
 
 /// Some of a run's tensors.
@@ -255,23 +257,23 @@ fn of_places<'a>(bound: &Bound<'a>, places: &[usize]) -> Bound<'a> {
 }
 
 fn describe(plan: &ScanPlan) -> String {
-    let class = &plan.class;
-    let how = match class.walk {
-        ScanWalk::InOrder => "in order, a thread per column".to_owned(),
-        ScanWalk::Owned => format!("{} tiles of a column one after the other in a block", plan.tiles),
-        ScanWalk::Shared => format!("{} tiles of a column shared by all blocks", plan.tiles),
+    let key = &plan.key;
+    let how = match key.mapping {
+        ScanMapping::InOrder => "in order, a thread per column".to_owned(),
+        ScanMapping::Owned => format!("{} tiles of a column one after the other in a block", plan.tiles),
+        ScanMapping::Shared => format!("{} tiles of a column shared by all blocks", plan.tiles),
     };
-    let folded = match plan.reduced {
+    let reduction = match plan.reduced {
         1 => String::new(),
-        reduced => format!(", {reduced} columns folded to one by {} lanes", class.group),
+        reduced => format!(", {reduced} columns folded to one by {} lanes", key.group),
     };
     let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
-    let shape = if class.walk == ScanWalk::InOrder {
+    let shape = if key.mapping == ScanMapping::InOrder {
         String::new()
     } else {
-        let (across, warps) = (class.across, class.threads / 32);
-        let (lanes, subtiles) = (32 / across, class.subtiles);
-        format!(", {across} columns x {warps} warps x {subtiles} x {lanes} lanes x {} steps", class.loops.vector)
+        let (across, warps) = (key.across, key.threads / 32);
+        let (lanes, subtiles) = (32 / across, key.subtiles);
+        format!(", {across} columns x {warps} warps x {subtiles} x {lanes} lanes x {} steps", key.loops.vector)
     };
-    format!("{how}{reason}{shape}{folded}; {} blocks of {} threads", plan.blocks, class.threads)
+    format!("{how}{reason}{shape}{reduction}; {} blocks of {} threads", plan.blocks, key.threads)
 }

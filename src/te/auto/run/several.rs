@@ -1,10 +1,10 @@
-//! Kernels in a row on a device, with memory for what passes from one to the next.
+//! Runs several kernels in a row on a device, with memory for intermediate tensors.
 
 use std::sync::Mutex;
 
 use epilogue_runtime::{Device, Stream};
 
-use super::reduce::{Between, ReduceKernel};
+use super::reduce::{Intermediates, ReduceKernel};
 use super::scan::ScanKernel;
 use super::steps::StepKernels;
 use crate::Argument;
@@ -12,20 +12,20 @@ use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, bind};
 use crate::te::auto::kernel::Runs;
 use crate::te::auto::order::Order;
-use crate::te::auto::split::by_pass::Place;
-use crate::te::auto::split::by_shape::{Part, Several};
+use crate::te::auto::split::by_pass::TensorOrigin;
+use crate::te::auto::split::by_shape::{KernelSequence, Part};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
-/// Scans and reductions on a device, one after the other.
+/// Scans and reductions on a device, which run one after another.
 pub(in crate::te::auto) struct SeveralKernels {
     device: Device,
     parameters: Vec<Tensor>,
-    /// How many of the parameters are read.
+    /// The number of parameters that are inputs.
     inputs: usize,
-    kernels: Vec<(PartKernel, Vec<Place>)>,
-    between: Between,
+    kernels: Vec<(PartKernel, Vec<TensorOrigin>)>,
+    intermediates: Intermediates,
     last: Mutex<Option<(String, String)>>,
 }
 
@@ -36,45 +36,45 @@ enum PartKernel {
 }
 
 impl SeveralKernels {
-    pub(in crate::te::auto) fn new(device: &Device, several: Several, order: Order) -> Result<Self, TeError> {
-        let Several { parts, between, parameters, inputs } = several;
-        let kernel = |(part, places): (Part, Vec<Place>)| {
+    pub(in crate::te::auto) fn new(device: &Device, sequence: KernelSequence, order: Order) -> Result<Self, TeError> {
+        let KernelSequence { parts, intermediates, parameters, inputs } = sequence;
+        let kernel = |(part, origins): (Part, Vec<TensorOrigin>)| {
             let kernel = match part {
                 Part::Scan(recurrence) => PartKernel::Scan(Box::new(ScanKernel::new(device, *recurrence, order)?)),
                 Part::Steps(steps) => PartKernel::Steps(Box::new(StepKernels::new(device, *steps, order)?)),
                 Part::Reduce(reduction) => PartKernel::Reduce(Box::new(ReduceKernel::new(device, reduction, order)?)),
             };
-            Ok((kernel, places))
+            Ok((kernel, origins))
         };
         let kernels = parts.into_iter().map(kernel).collect::<Result<_, TeError>>()?;
-        let between = Between::new(between);
-        Ok(Self { device: device.clone(), parameters, inputs, kernels, between, last: Mutex::default() })
+        let intermediates = Intermediates::new(intermediates);
+        Ok(Self { device: device.clone(), parameters, inputs, kernels, intermediates, last: Mutex::default() })
     }
 
-    /// The same kernels, run at one value of a size after the other.
+    /// The same kernels, to be run for one value of a size after another.
     pub(in crate::te::auto) fn at_steps(mut self, size: Var) -> Self {
         let at_steps = |kernel: PartKernel| match kernel {
             PartKernel::Reduce(kernel) => PartKernel::Reduce(Box::new(kernel.at_steps(size))),
             other => other,
         };
-        self.kernels = self.kernels.into_iter().map(|(kernel, places)| (at_steps(kernel), places)).collect();
+        self.kernels = self.kernels.into_iter().map(|(kernel, origins)| (at_steps(kernel), origins)).collect();
         self
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
     ) -> Result<(String, String), TeError> {
-        let memory = self.between.take(&self.device, stream, bound)?;
+        let memory = self.intermediates.take(stream, bound)?;
         let (mut choices, mut sources) = (Vec::new(), Vec::new());
-        for (kernel, places) in &self.kernels {
-            let tensor = |place: &Place| match place {
-                Place::Argument(place) => bound.tensors[*place],
-                Place::Between(place) => &memory[*place],
+        for (kernel, origins) in &self.kernels {
+            let tensor = |origin: &TensorOrigin| match origin {
+                TensorOrigin::Argument(place) => bound.tensors[*place],
+                TensorOrigin::Intermediate(place) => &memory[*place],
             };
-            let bound = Bound { tensors: places.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
+            let bound = Bound { tensors: origins.iter().map(tensor).collect(), sizes: bound.sizes.clone() };
             let made = match kernel {
                 PartKernel::Scan(kernel) => kernel.run_bound(stream, &bound)?,
                 PartKernel::Steps(kernel) => kernel.run_bound(stream, &bound)?,
@@ -85,7 +85,7 @@ impl SeveralKernels {
                 sources.push(source);
             }
         }
-        self.between.put(stream, memory);
+        self.intermediates.put(stream, memory);
         Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
     }
 }

@@ -1,4 +1,4 @@
-//! A scan on a device, step by step: on a GPU in one launch, where a block can do a step's stages.
+//! Runs a scan step by step; on a GPU in one launch, if a block can do the stages of a step.
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
@@ -6,20 +6,20 @@ use super::cell::CellKernel;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::order::Order;
-use crate::te::auto::split::by_step::{Place, Stage, Stepwise};
+use crate::te::auto::split::by_step::{Stage, StepTensor, Stepwise};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
-/// A scan on a device, step by step.
+/// A scan that runs step by step.
 pub(in crate::te::auto) struct StepKernels {
     inputs: usize,
     total_steps: Expr,
     given_steps: Expr,
     time: Var,
-    given: (SeveralKernels, Vec<Place>),
-    step: (SeveralKernels, Vec<Place>),
-    /// All steps at once; none on the CPU, and of what no block can do.
+    given: (SeveralKernels, Vec<StepTensor>),
+    step: (SeveralKernels, Vec<StepTensor>),
+    /// The kernel for all steps at once; `None` on the CPU, and if no block can do it.
     cell: Option<CellKernel>,
 }
 
@@ -28,12 +28,12 @@ impl StepKernels {
         let Stepwise { inputs, total_steps, given_steps, time, given, step, cell, .. } = pattern;
         let cell = cell.filter(|_| device.arch().is_some()).map(|cell| CellKernel::new(device, cell, order));
         let build = |stage: Stage| -> Result<_, TeError> {
-            Ok((SeveralKernels::new(device, stage.kernels, order)?.at_steps(time), stage.places))
+            Ok((SeveralKernels::new(device, stage.kernels, order)?.at_steps(time), stage.tensors))
         };
         Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
     }
 
-    /// Runs on tensors that have been checked; gives the choice in words and the text, unless there is nothing to do.
+    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
     pub(in crate::te::auto) fn run_bound(
         &self,
         stream: &Stream,
@@ -50,13 +50,13 @@ impl StepKernels {
         }
         let (inputs, states) = bound.tensors.split_at(self.inputs);
         let first = states.iter().map(|state| state.slice(0, 0..given)).collect::<Result<Vec<_>, _>>()?;
-        let run = |(kernels, places): &(SeveralKernels, Vec<Place>), rows: &[DeviceTensor], sizes| {
-            let tensor = |place: &Place| match place {
-                Place::Input(place) => inputs[*place],
-                Place::History(state) => states[*state],
-                Place::Rows(state) => &rows[*state],
+        let run = |(kernels, tensors): &(SeveralKernels, Vec<StepTensor>), rows: &[DeviceTensor], sizes| {
+            let tensor = |tensor: &StepTensor| match tensor {
+                StepTensor::Input(place) => inputs[*place],
+                StepTensor::History(state) => states[*state],
+                StepTensor::Rows(state) => &rows[*state],
             };
-            kernels.run_bound(stream, &Bound { tensors: places.iter().map(tensor).collect(), sizes })
+            kernels.run_bound(stream, &Bound { tensors: tensors.iter().map(tensor).collect(), sizes })
         };
         let together = match &self.cell {
             Some(cell) if total > given => Some((cell, cell.choose(bound, total - given)?)),

@@ -1,7 +1,7 @@
-//! Reductions pass by pass, each a kernel of its own: totals lie in memory in between.
+//! Splits reductions by passes: each pass is a kernel, and totals are kept in memory between them.
 //!
-//! That is how the CPU does several passes, and how a GPU does a few outputs of many elements each: a block for each
-//! would leave it idle.
+//! The CPU does several passes in this way. So does a GPU for a few outputs of many elements each, because one block
+//! for each output would leave most of it idle.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,40 +16,41 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// A tensor of a step: one of the whole's parameters, or one of those between steps.
+/// The origin of a step's tensor: a parameter of the whole, or an intermediate tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::te::auto) enum Place {
+pub(in crate::te::auto) enum TensorOrigin {
     Argument(usize),
-    Between(usize),
+    Intermediate(usize),
 }
 
-/// One kernel, and what its parameters are.
+/// One kernel, and the origin of each of its parameters.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Step {
     pub(in crate::te::auto) reduction: Reduction,
-    pub(in crate::te::auto) places: Vec<Place>,
+    pub(in crate::te::auto) origins: Vec<TensorOrigin>,
 }
 
-/// Kernels that run one after the other.
+/// Kernels that run one after another.
 #[derive(Debug, Default)]
-pub(in crate::te::auto) struct Sequence {
+pub(in crate::te::auto) struct PassSequence {
     pub(in crate::te::auto) steps: Vec<Step>,
-    /// The tensors that some steps write and later ones read.
-    pub(in crate::te::auto) between: Vec<Tensor>,
+    /// The intermediate tensors: some steps write them, later ones read them.
+    pub(in crate::te::auto) intermediates: Vec<Tensor>,
 }
 
-/// The tensors that hold the totals of reductions, by their operations.
-type Held = HashMap<*const Operation, Vec<Tensor>>;
+/// The tensors that hold the totals of reductions, by operation.
+type HeldTotals = HashMap<*const Operation, Vec<Tensor>>;
 
-impl Sequence {
-    /// The steps of a kernel. With `apart`, what is computed of all elements is a step of its own, not part of the last
-    /// pass.
+impl PassSequence {
+    /// The steps of a kernel. With `apart`, what is computed from all elements is a separate step, not a part of the
+    /// last pass.
     pub(in crate::te::auto) fn of(whole: &Reduction, apart: bool) -> Result<Self, TeError> {
         let outputs: Vec<Tensor> = whole.outputs.iter().map(|output| output.tensor.clone()).collect();
         let found = reductions(&outputs);
         let all = passes(&found, &whole.axes, whole.outer)?;
         let last = all.len().saturating_sub(1);
-        let mut building = Building { whole, held: Held::new(), made: Self { steps: Vec::new(), between: Vec::new() } };
+        let mut building =
+            Building { whole, held: HeldTotals::new(), made: Self { steps: Vec::new(), intermediates: Vec::new() } };
         for (number, members) in all.into_iter().enumerate() {
             building.pass(members, number == last, apart)?;
         }
@@ -64,8 +65,8 @@ impl Sequence {
 
 struct Building<'a> {
     whole: &'a Reduction,
-    held: Held,
-    made: Sequence,
+    held: HeldTotals,
+    made: PassSequence,
 }
 
 impl Building<'_> {
@@ -89,7 +90,8 @@ impl Building<'_> {
         self.push(step, &outputs)
     }
 
-    /// Adds the whole's outputs of one kind to a step; gives the step's own tensors and those that they stand for.
+    /// Adds to a step the outputs of the whole that are of one kind. Gives the step's own tensors, and those they stand
+    /// for.
     fn outputs(&self, of_point: bool, step: &mut Reduction, known: &Known) -> Result<Vec<(Tensor, Tensor)>, TeError> {
         let mut made = Vec::new();
         for output in self.whole.outputs.iter().filter(|output| output.of_point == of_point) {
@@ -108,7 +110,7 @@ impl Building<'_> {
         Ok(made)
     }
 
-    /// An output, computed from tensors that hold what earlier steps gave.
+    /// An output that reads the results of earlier steps from the tensors that hold them.
     fn rewritten(&self, output: &Tensor) -> Result<Tensor, TeError> {
         let compute = output.operation().as_compute();
         let compute = compute.ok_or_else(|| refused(&format!("{}, which is not computed,", output.name())))?;
@@ -118,7 +120,7 @@ impl Building<'_> {
         Ok(Tensor::new(Operation::new(output.name(), OperationKind::Compute(kind)), 0))
     }
 
-    /// Lets a step write the totals of a reduction to tensors of their own.
+    /// Makes a step write the totals of a reduction to intermediate tensors.
     fn hold(&mut self, step: &mut Reduction, operation: &Arc<Operation>, total: &[Var]) {
         let extents = self.whole.axes[..self.whole.outer].iter().filter_map(|axis| Some(axis.domain()?.extent.clone()));
         let extents: Vec<Expr> = extents.collect();
@@ -131,32 +133,34 @@ impl Building<'_> {
             step.outputs.push(Output { tensor: tensor.clone(), value, of_point: false, places });
             tensors.push(tensor);
         }
-        self.made.between.extend(tensors.iter().cloned());
+        self.made.intermediates.extend(tensors.iter().cloned());
         self.held.insert(Arc::as_ptr(operation), tensors);
     }
 
     fn push(&mut self, step: Reduction, outputs: &[(Tensor, Tensor)]) -> Result<(), TeError> {
         let reduction = step.finished()?;
-        let place = |tensor: &Tensor| {
+        let origin = |tensor: &Tensor| {
             let tensor = outputs.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands_for)| stands_for);
-            let argument = self.whole.parameters.iter().position(|parameter| parameter == tensor).map(Place::Argument);
-            let between = || self.made.between.iter().position(|held| held == tensor).map(Place::Between);
+            let argument =
+                self.whole.parameters.iter().position(|parameter| parameter == tensor).map(TensorOrigin::Argument);
+            let intermediate =
+                || self.made.intermediates.iter().position(|held| held == tensor).map(TensorOrigin::Intermediate);
             argument
-                .or_else(between)
+                .or_else(intermediate)
                 .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
         };
-        let places = reduction.parameters.iter().map(place).collect::<Result<_, _>>()?;
-        self.made.steps.push(Step { reduction, places });
+        let origins = reduction.parameters.iter().map(origin).collect::<Result<_, _>>()?;
+        self.made.steps.push(Step { reduction, origins });
         Ok(())
     }
 }
 
 /// An expression that reads totals of reductions from the tensors that hold them.
-fn fetched(x: &Expr, held: &Held) -> Expr {
+fn fetched(x: &Expr, held: &HeldTotals) -> Expr {
     replaced(&inlined(x), held)
 }
 
-fn replaced(x: &Expr, held: &Held) -> Expr {
+fn replaced(x: &Expr, held: &HeldTotals) -> Expr {
     x.rewrite(&mut |x| {
         let Kind::Read(tensor, indices) = x.kind() else { return x };
         let Some(tensors) = held.get(&Arc::as_ptr(tensor.operation())) else { return x };

@@ -1,13 +1,13 @@
-//! What doesn't fit one kernel: reductions over different axes, or of each other's results at other indices, and what is
-//! made of whole scans. Each scan, and each set of reductions that fits, is a kernel; what later kernels need lies in
-//! memory in between.
+//! Splits what doesn't fit one kernel: reductions over different axes, reductions that read other ones' results at
+//! other indices, and computations on whole scans. Each scan, and each set of reductions that fits one kernel, becomes
+//! a kernel. Intermediate tensors pass results to later kernels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::by_pass::Place;
+use super::by_pass::TensorOrigin;
 use super::by_step::Stepwise;
-use super::rewriting::{Held, Rewriting};
+use super::rewriting::{HeldResult, Rewriting};
 use crate::te::auto::pattern::fused::{Reduction, parameters};
 use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indices, reductions, share_axes};
 use crate::te::auto::pattern::reads::{read_type, refused};
@@ -18,11 +18,11 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::graph::visit_operations;
 use crate::te::lang::tensor::{Operation, Tensor};
 
-/// What one kernel does.
+/// The work of one kernel.
 #[derive(Debug)]
 pub(in crate::te::auto) enum Part {
     Scan(Box<Recurrence>),
-    /// A scan that no one kernel does.
+    /// A scan that no single kernel can do.
     Steps(Box<Stepwise>),
     Reduce(Reduction),
 }
@@ -37,34 +37,33 @@ impl Part {
     }
 }
 
-/// Kernels that run one after the other, and the tensors that all of them together take.
+/// Kernels that run one after another, and the tensors that all of them together take.
 #[derive(Debug)]
-pub(in crate::te::auto) struct Several {
-    /// Each with the places of its parameters.
-    pub(in crate::te::auto) parts: Vec<(Part, Vec<Place>)>,
-    /// The tensors that some kernels write and later ones read.
-    pub(in crate::te::auto) between: Vec<Tensor>,
-    /// The tensors that are read, in the order of first use, then the outputs.
+pub(in crate::te::auto) struct KernelSequence {
+    /// The kernels, each with the origins of its parameters.
+    pub(in crate::te::auto) parts: Vec<(Part, Vec<TensorOrigin>)>,
+    /// The intermediate tensors: some kernels write them, later ones read them.
+    pub(in crate::te::auto) intermediates: Vec<Tensor>,
+    /// The tensors that are read, in order of first use, then the outputs.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
-    /// How many are read.
+    /// The number of tensors that are read.
     pub(in crate::te::auto) inputs: usize,
 }
 
-impl Several {
-    /// The kernels of some outputs that are no one kernel; none where neither reductions nor scans are among what they
-    /// are computed from.
+impl KernelSequence {
+    /// The kernels of outputs that need several; `None` if the outputs depend on neither reductions nor scans.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no kernel does.
+    /// [`TeError::Target`] for what no kernel can do.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         let contents = Contents::of(outputs);
         if contents.scans || contents.reductions { Self::of_any(outputs) } else { Ok(None) }
     }
 
-    /// The kernels of any outputs; none of none.
+    /// The kernels of any outputs; `None` if there are no outputs.
     ///
     /// # Errors
-    /// As [`Several::of`].
+    /// The errors of [`KernelSequence::of`].
     pub(in crate::te::auto) fn of_any(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         if outputs.is_empty() {
             return Ok(None);
@@ -88,7 +87,7 @@ impl Several {
         building.finished().map(Some)
     }
 
-    /// Whether some scan's update is proven linear in the state.
+    /// Whether the update of some scan is proved linear in the state.
     pub(in crate::te::auto) fn is_linear(&self) -> bool {
         self.parts.iter().any(|(part, _)| matches!(part, Part::Scan(recurrence) if recurrence.map.is_some()))
     }
@@ -106,7 +105,7 @@ impl Contents {
     }
 }
 
-/// The scans that outputs are or are computed from, other than through scans.
+/// The scans that outputs are or depend on, except those reached only through other scans.
 fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
     let mut found = Vec::new();
     visit_operations(outputs.iter().map(Tensor::operation), &mut |operation| {
@@ -118,7 +117,7 @@ fn scans(outputs: &[Tensor]) -> Vec<Arc<Operation>> {
     found
 }
 
-/// The sets of reductions that fit one kernel each, in an order in which they can be computed.
+/// Sets of reductions that fit one kernel each, in an order in which they can be computed.
 fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
     let mut families: Vec<Arc<Operation>> = Vec::new();
     let mut placed: Vec<(Arc<Operation>, (usize, usize))> = Vec::new();
@@ -149,13 +148,13 @@ fn groups(found: &[Found]) -> Vec<Vec<Arc<Operation>>> {
 struct Building<'a> {
     outputs: &'a [Tensor],
     groups: &'a [Vec<Arc<Operation>>],
-    held: HashMap<*const Operation, Vec<Held>>,
-    /// Kernels, with the tensors that each writes and what they stand for.
+    held: HashMap<*const Operation, Vec<HeldResult>>,
+    /// Kernels, with the tensors that each writes and what these stand for.
     parts: Vec<(Part, Vec<(Tensor, Tensor)>)>,
 }
 
 impl Building<'_> {
-    /// The last of the groups that a tensor is computed from.
+    /// The last group on which a tensor depends.
     fn group_of(&self, tensor: &Tensor) -> Option<usize> {
         let needed = computed_from(tensor.operation());
         let has = |group: &Vec<Arc<Operation>>| group.iter().any(|own| needed.iter().any(|op| Arc::ptr_eq(op, own)));
@@ -176,7 +175,7 @@ impl Building<'_> {
             let output = self.outputs.iter().position(|output| output == state);
             let stands = output.map_or_else(|| tensor.clone(), |place| self.outputs[place].clone());
             written.push((state.clone(), stands));
-            held.push(Held { tensor, output });
+            held.push(HeldResult { tensor, output });
         }
         let part = match Recurrence::of(&states) {
             Ok(recurrence) => Part::Scan(Box::new(recurrence)),
@@ -187,7 +186,7 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// Adds the kernel of a group; gives the outputs that are computed from its results, but not in it.
+    /// Adds the kernel of a group. Gives the outputs that depend on its results but are not computed in it.
     fn kernel(&mut self, group: usize) -> Result<Vec<usize>, TeError> {
         let of_group: Vec<usize> =
             (0..self.outputs.len()).filter(|place| self.group_of(&self.outputs[*place]) == Some(group)).collect();
@@ -215,7 +214,7 @@ impl Building<'_> {
                 if output.is_none() {
                     written.push((own, stands.clone()));
                 }
-                values.push(Held { tensor: stands, output });
+                values.push(HeldResult { tensor: stands, output });
             }
             held.push((Arc::as_ptr(operation), values));
         }
@@ -225,7 +224,7 @@ impl Building<'_> {
         Ok(apart)
     }
 
-    /// Whether a group's reduction is read by other kernels than its own, which has some of the outputs.
+    /// Whether other kernels than its own read a group's reduction. Its own kernel also computes the outputs `here`.
     fn is_needed_outside(&self, operation: &Arc<Operation>, group: usize, here: &[usize]) -> bool {
         let reads = |other: &Arc<Operation>| {
             let mut needed = other.inputs().into_iter().flat_map(|input| computed_from(input.operation()));
@@ -238,7 +237,7 @@ impl Building<'_> {
         later || outputs.map(|(_, output)| output.operation()).any(reads)
     }
 
-    /// Adds the kernel of an output that is computed from what others gave.
+    /// Adds the kernel of an output that is computed from the results of others.
     fn map(&mut self, place: usize) -> Result<(), TeError> {
         let output = &self.outputs[place];
         let own = Rewriting { held: &self.held, made: HashMap::new() }.tensor(output);
@@ -247,8 +246,8 @@ impl Building<'_> {
         Ok(())
     }
 
-    fn finished(self) -> Result<Several, TeError> {
-        let held: Vec<&Held> = self.held.values().flatten().collect();
+    fn finished(self) -> Result<KernelSequence, TeError> {
+        let held: Vec<&HeldResult> = self.held.values().flatten().collect();
         let mut reads: Vec<Tensor> = Vec::new();
         for (part, written) in &self.parts {
             for tensor in part.parameters() {
@@ -265,29 +264,29 @@ impl Building<'_> {
         }
         let mut all = reads;
         all.extend(parameters(&crate::te::auto::pattern::reads::Reads::default(), self.outputs)?);
-        let between: Vec<Tensor> =
+        let intermediates: Vec<Tensor> =
             held.iter().filter(|held| held.output.is_none()).map(|held| held.tensor.clone()).collect();
-        let place = |tensor: &Tensor, written: &[(Tensor, Tensor)]| {
+        let origin = |tensor: &Tensor, written: &[(Tensor, Tensor)]| {
             let tensor = written.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, stands)| stands);
             let output = held.iter().find(|held| held.tensor == *tensor).and_then(|held| held.output);
-            let argument = || all.iter().position(|parameter| parameter == tensor).map(Place::Argument);
-            let kept = || between.iter().position(|held| held == tensor).map(Place::Between);
+            let argument = || all.iter().position(|parameter| parameter == tensor).map(TensorOrigin::Argument);
+            let intermediate = || intermediates.iter().position(|held| held == tensor).map(TensorOrigin::Intermediate);
             output
-                .map(|output| Place::Argument(inputs + output))
+                .map(|output| TensorOrigin::Argument(inputs + output))
                 .or_else(argument)
-                .or_else(kept)
+                .or_else(intermediate)
                 .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
         };
         let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
-            let places = part.parameters().iter().map(|tensor| place(tensor, &written)).collect::<Result<_, _>>()?;
-            Ok((part, places))
+            let origins = part.parameters().iter().map(|tensor| origin(tensor, &written)).collect::<Result<_, _>>()?;
+            Ok((part, origins))
         };
         let parts = self.parts.into_iter().map(placed).collect::<Result<Vec<_>, TeError>>()?;
-        Ok(Several { parts, between, parameters: all, inputs })
+        Ok(KernelSequence { parts, intermediates, parameters: all, inputs })
     }
 }
 
-/// What writes a result as it is computed, before it is rounded to its type; none where that is the type.
+/// A computation that writes a result before it is rounded to its type; `None` if it needs no rounding.
 fn holder(total: &Tensor) -> Result<Option<Tensor>, TeError> {
     let dtype = read_type(total.dtype());
     if dtype == total.dtype() {

@@ -1,19 +1,19 @@
-//! Scans whose columns read each other's state, step by step: recurrent cells whose gates are products of the state and a
-//! matrix, states of several widths, what looks back over all steps so far.
+//! Splits scans by steps, if their columns read each other's state: recurrent cells whose gates are products of the
+//! state and a matrix, states of several widths, updates that look back over all steps so far.
 //!
 //! ```text
 //! init ──► rows 0..k of the states        for step in k..T:  the states' rows before ──► kernels ──► row `step`
 //! ```
 //!
-//! A step is an ordinary set of kernels ([`Several`]) in which time is a size: the stages of the update without their time
-//! axis, each at the step at which the update reads it. The kernels read the states where all steps lie and write one row
-//! of them, which no read of an update reaches ([`scan`](crate::te::build::scan) has checked that), so kernels that follow each
-//! other in a stream are all the order that is needed. What doesn't depend on the state but has a step's index is computed
-//! for that step only.
+//! A step is an ordinary set of kernels ([`KernelSequence`]) in which time is a size. They compute the stages of the
+//! update without their time axis, each at the step at which the update reads it. The kernels read the states from the
+//! memory of all steps, and write one row of it, which no read of an update reaches
+//! ([`scan`](crate::te::build::scan) has checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's index
+//! but don't depend on the state are done for that step only.
 
 use std::sync::Arc;
 
-use super::by_shape::Several;
+use super::by_shape::KernelSequence;
 use super::cell::Cell;
 use super::slicing::Slicing;
 use crate::te::auto::pattern::reads::refused;
@@ -24,22 +24,22 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::{Operation, Scan, Tensor};
 use crate::te::lang::var::{Var, var};
 
-/// What a tensor of a step's kernels is.
+/// The origin of a tensor of a step's kernels.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::te::auto) enum Place {
+pub(in crate::te::auto) enum StepTensor {
     /// A tensor that the scan reads, by its number.
     Input(usize),
     /// All steps of a state.
     History(usize),
-    /// The rows of a state that are written: those that are given, or a step's.
+    /// The rows of a state that are written: the given ones, or that of a step.
     Rows(usize),
 }
 
-/// Kernels, and what their tensors are.
+/// Kernels, and the origins of their tensors.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Stage {
-    pub(in crate::te::auto) kernels: Several,
-    pub(in crate::te::auto) places: Vec<Place>,
+    pub(in crate::te::auto) kernels: KernelSequence,
+    pub(in crate::te::auto) tensors: Vec<StepTensor>,
 }
 
 /// A scan that runs step by step.
@@ -47,21 +47,21 @@ pub(in crate::te::auto) struct Stage {
 pub(in crate::te::auto) struct Stepwise {
     /// The tensors that are read, then the states.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
-    /// How many are read.
+    /// The number of tensors that are read.
     pub(in crate::te::auto) inputs: usize,
     pub(in crate::te::auto) total_steps: Expr,
     pub(in crate::te::auto) given_steps: Expr,
-    /// The number of the step, as the kernels call it.
+    /// The variable that stands for the number of the step in the kernels.
     pub(in crate::te::auto) time: Var,
     pub(in crate::te::auto) given: Stage,
     pub(in crate::te::auto) step: Stage,
-    /// All steps as one launch, where the stages of a step are so that a block can do them.
+    /// All steps as one launch, if a block can do the stages of a step.
     pub(in crate::te::auto) cell: Option<Cell>,
 }
 
 impl Stepwise {
     /// # Errors
-    /// [`TeError::Target`] for states of truth values, and for what no kernel does.
+    /// [`TeError::Target`] for states of truth values, and for what no kernel can do.
     pub(in crate::te::auto) fn of(operation: &Arc<Operation>) -> Result<Self, TeError> {
         let refuse = || refused(&format!("{}, which is not a scan,", operation.name()));
         let scan = operation.as_scan().ok_or_else(refuse)?;
@@ -98,26 +98,26 @@ impl Stepwise {
 impl Stage {
     /// The kernels that compute rows of the states.
     fn of(rows: &[Tensor], scan: &Scan, inputs: &mut Vec<Tensor>) -> Result<Self, TeError> {
-        // Every state has an output of its own, where one tensor is several states' too.
+        // Every state has a separate output, even if one tensor belongs to several states.
         let own =
             |(place, row): (usize, &Tensor)| if rows[..place].contains(row) { copy(row) } else { Ok(row.clone()) };
         let own = rows.iter().enumerate().map(own).collect::<Result<Vec<_>, _>>()?;
-        let kernels = Several::of_any(&own)?.ok_or_else(|| refused("a scan without states"))?;
-        let mut places = Vec::with_capacity(kernels.parameters.len());
+        let kernels = KernelSequence::of_any(&own)?.ok_or_else(|| refused("a scan without states"))?;
+        let mut tensors = Vec::with_capacity(kernels.parameters.len());
         for (number, tensor) in kernels.parameters.iter().enumerate() {
-            places.push(if number >= kernels.inputs {
-                Place::Rows(number - kernels.inputs)
+            tensors.push(if number >= kernels.inputs {
+                StepTensor::Rows(number - kernels.inputs)
             } else if let Some(state) = scan.state.iter().position(|state| state == tensor) {
-                Place::History(state)
+                StepTensor::History(state)
             } else {
                 let known = inputs.iter().position(|input| input == tensor);
-                Place::Input(known.unwrap_or_else(|| {
+                StepTensor::Input(known.unwrap_or_else(|| {
                     inputs.push(tensor.clone());
                     inputs.len() - 1
                 }))
             });
         }
-        Ok(Self { kernels, places })
+        Ok(Self { kernels, tensors })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Recurrent cells: scans of which one launch does all steps, a block some rows of a batch.
+//! Recurrent cells: scans whose steps are all done in one launch, each block having some rows of the batch.
 //!
 //! ```text
 //! for step in k..T:                              in shared memory, of a block's rows
@@ -8,23 +8,25 @@
 //!     ──────────────────────────────────────────────── barrier ────────────────────
 //! ```
 //!
-//! *How a cell is recognised.* The update is cut into its stages, each at the step at which it is needed. A reduction is a
-//! stage; so is what is computed element by element, of the states, and read inside a reduction (the reset state of a GRU),
-//! which would else be computed once for every element of the result. The rest is inlined. All stages keep a time axis that
-//! they share, so that what they read is affine in it. The first dimensions behind time along which no stage that depends on
-//! the states reads another index than its own are *rows*: blocks have some each and never meet. What doesn't depend on the
-//! states need not have rows; then every block computes it for itself.
+//! *How a cell is recognised.* The update is cut into stages, each at the step at which it is needed. A reduction is a
+//! stage. Values that are computed element by element from the states and are read inside a reduction (such as the
+//! reset state of a GRU) are a stage, too; otherwise they would be computed once for every element of the result. The
+//! rest is inlined. All stages share one time axis, so that their reads are affine in it. *Rows* are the first
+//! dimensions after time along which every stage that depends on the states reads only its own index; each block has
+//! some rows and needs no others. Stages that don't depend on the states need not have rows; every block then computes
+//! them itself.
 //!
-//! *How stages lie on a block.* A stage's columns are shared among the threads, a few neighbours for each where it reduces
-//! along memory. What later stages read lies in shared memory: of a stage its values, unrounded; of a state its last steps in
-//! turns, one more than the furthest that is read back, so that no step overwrites what it reads. Stages that don't need each
-//! other are of one level, and a barrier ends a level. What looks back further than the given steps, or at a step that is not
-//! a constant number back, is read from memory, which the block itself has written.
+//! *How stages are mapped to a block.* The threads share the columns of a stage; if it reduces along memory, a few
+//! neighbouring threads share each column. What later stages read is kept in shared memory: the values of a stage,
+//! unrounded, and the last steps of a state in a ring. The ring has one step more than the furthest look-back, so that
+//! a step never overwrites what it reads. Stages that don't need each other have the same level, and a barrier ends a
+//! level. Reads that look back further than the given steps, or not by a constant number of steps, are made from
+//! memory, which the block itself has written.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::rewriting::{Held, Rewriting};
+use super::rewriting::{HeldResult, Rewriting};
 use super::slicing::Slicing;
 use crate::te::arith::{equal, simplify};
 use crate::te::auto::pattern::fused::Reduction;
@@ -38,95 +40,96 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::ranges::Axes;
 use crate::te::lang::tensor::{Operation, Scan, Tensor};
 
-/// The most steps that may be given, and so the furthest that states in shared memory look back.
+/// The most steps that may be given. States in shared memory can't look back further.
 const MOST_GIVEN: i64 = 16;
 
-/// A scan whose steps are stages that a block does.
+/// A scan whose steps consist of stages that a block can do.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Cell {
-    /// What stages read from memory: the inputs, then the states.
+    /// The tensors that stages read from memory: the inputs, then the states.
     pub(in crate::te::auto) parameters: Vec<Tensor>,
-    /// How many of them are inputs.
+    /// The number of inputs.
     pub(in crate::te::auto) inputs: usize,
-    /// How many steps are given.
+    /// The number of given steps.
     pub(in crate::te::auto) given: u32,
-    /// How many dimensions behind time are rows.
+    /// The number of dimensions after time that are rows.
     pub(in crate::te::auto) rows: usize,
-    /// In an order in which they can be computed.
+    /// The stages, in an order in which they can be computed.
     pub(in crate::te::auto) stages: Vec<Stage>,
-    /// What lies in shared memory.
+    /// The parts of shared memory.
     pub(in crate::te::auto) buffers: Vec<Buffer>,
-    /// Keeps the range of time, which the stages share.
+    /// Keeps the range of the time axis alive, which the stages share.
     _time: Axes,
 }
 
-/// What is computed between two barriers, for every column.
+/// What is computed for every column between two barriers.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Stage {
-    /// Its axes are time, rows where it has them, columns; then those that it reduces.
+    /// The stage's computation. Its axes are time, rows if it has any, and columns, then those that it reduces over.
     pub(in crate::te::auto) pattern: Reduction,
-    /// Where each of its reads is from.
+    /// The source of each of its reads.
     pub(in crate::te::auto) sources: Vec<Source>,
-    /// What becomes of each of its outputs.
+    /// The destinations of each of its outputs.
     pub(in crate::te::auto) stores: Vec<Store>,
     pub(in crate::te::auto) has_rows: bool,
-    /// How many barriers of a step come before it.
+    /// The number of barriers of a step that come before it.
     pub(in crate::te::auto) level: usize,
 }
 
-/// Where a read is from.
+/// The source of a read.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) enum Source {
-    /// An input, or a state as it lies in memory.
+    /// Global memory: an input, or a state.
     Memory,
-    /// Shared memory: which buffer, how many steps before the step, and the indices as sums of multiples of axes.
+    /// Shared memory: the buffer, the number of steps back, and the indices as affine functions of axes.
     Buffer { buffer: usize, lag: u32, affine: Option<Affine> },
 }
 
-/// What becomes of an output.
+/// The destinations of an output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::te::auto) struct Store {
-    /// The buffer of its values as they are computed.
+    /// The buffer for its unrounded values.
     pub(in crate::te::auto) held: Option<usize>,
-    /// The state that it is the new step of.
+    /// The state of which it is the new step.
     pub(in crate::te::auto) state: Option<usize>,
 }
 
 /// A part of shared memory.
 #[derive(Debug)]
 pub(in crate::te::auto) struct Buffer {
-    /// What it holds, of one step or of a few: a state, or a stand-in for a stage's values. Its first dimension is time.
+    /// The tensor of which it holds one step or several: a state, or a stand-in for a stage's values. Time is its first
+    /// dimension.
     pub(in crate::te::auto) tensor: Tensor,
     pub(in crate::te::auto) state: Option<usize>,
-    /// How many steps.
+    /// The number of steps.
     pub(in crate::te::auto) slots: u32,
     pub(in crate::te::auto) has_rows: bool,
 }
 
 impl Stage {
-    /// Number of the axes that are not reduced.
+    /// The number of axes that are not reduced.
     pub(in crate::te::auto) fn outer(&self) -> usize {
         if self.pattern.passes.is_empty() { self.pattern.axes.len() } else { self.pattern.outer }
     }
 }
 
 impl Buffer {
-    /// The dimensions that lie in a row: behind time and what rows are of.
+    /// The number of the first dimension within a row: after time and the dimensions of rows.
     pub(in crate::te::auto) fn first_column(&self, rows: usize) -> usize {
         1 + if self.has_rows { rows } else { 0 }
     }
 }
 
 impl Cell {
-    /// A state, as it lies in memory.
+    /// A state in global memory.
     pub(in crate::te::auto) fn state(&self, number: usize) -> &Tensor {
         &self.parameters[self.inputs + number]
     }
 
-    /// `inputs` are the tensors that the scan is known to read; more are added.
+    /// Analyses a scan. `inputs` are the tensors that it is known to read; more are added.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what has to run step by step.
+    /// [`TeError::Target`] if it must run step by step.
     pub(in crate::te::auto) fn of(scan: &Scan, inputs: &mut Vec<Tensor>) -> Result<Self, TeError> {
         let name = scan.state[0].name();
         let domain = scan.axis.domain().ok_or_else(|| refused(&format!("{name}, a scan without steps,")))?;
@@ -151,10 +154,10 @@ impl Cell {
     }
 }
 
-/// A stage while it is made.
+/// A stage that is being built.
 struct Making {
     pattern: Reduction,
-    /// What each output stands for in later stages, and the state that it is.
+    /// For each output, the tensor that stands for it in later stages, and the state that it updates.
     outputs: Vec<(Option<Tensor>, Option<usize>)>,
     of_state: bool,
     has_rows: bool,
@@ -164,8 +167,8 @@ struct Building<'a> {
     scan: &'a Scan,
     updates: &'a [Tensor],
     stages: Vec<Making>,
-    /// Stages whose values lie in shared memory.
-    held: HashMap<*const Operation, Vec<Held>>,
+    /// The tensors that hold values of stages in shared memory, by operation.
+    held: HashMap<*const Operation, Vec<HeldResult>>,
 }
 
 impl Building<'_> {
@@ -173,8 +176,8 @@ impl Building<'_> {
         reads_state(&Tensor::new(Arc::clone(operation), 0), &self.scan.state)
     }
 
-    /// The operations whose values are kept: reductions, and what they read that is computed of states, where it has no more
-    /// dimensions than these.
+    /// The operations whose values are kept: reductions, and what they read that depends on the states and has no more
+    /// dimensions than they have.
     fn held(&self, made: &[Arc<Operation>]) -> HashSet<*const Operation> {
         let most = self.scan.state.iter().map(Tensor::rank).max().unwrap_or(0);
         let mut held = HashSet::new();
@@ -200,7 +203,7 @@ impl Building<'_> {
         held
     }
 
-    /// Adds a stage for what is held; other operations are inlined where they are read.
+    /// Adds a stage for an operation that is kept; other operations are inlined where they are read.
     fn stage(&mut self, operation: &Arc<Operation>, is_held: bool) -> Result<(), TeError> {
         if !is_held {
             return Ok(());
@@ -212,11 +215,11 @@ impl Building<'_> {
         if pattern.passes.len() > 1 {
             return Err(refused(&format!("{}, several reductions in one stage,", operation.name())));
         }
-        let stand = |tensor: &Tensor| Held {
+        let stand = |tensor: &Tensor| HeldResult {
             tensor: placeholder_of(read_type(tensor.dtype()), tensor.shape(), &tensor.name()),
             output: None,
         };
-        let stands: Vec<Held> = values.iter().map(stand).collect();
+        let stands: Vec<HeldResult> = values.iter().map(stand).collect();
         let state = |value: usize| {
             self.updates.iter().position(|u| Arc::ptr_eq(u.operation(), operation) && u.value() == value)
         };
@@ -227,7 +230,7 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// The updates that are not held: together, where they have one shape.
+    /// Adds the updates that are not kept, in one stage if they have one shape.
     fn last(&mut self) -> Result<(), TeError> {
         let mut rewriting = Rewriting { held: &self.held, made: HashMap::new() };
         let rest: Vec<(usize, Tensor)> = (self.updates.iter().enumerate())
@@ -254,12 +257,13 @@ impl Building<'_> {
         Ok(())
     }
 
-    /// The stage that a tensor stands for a value of.
+    /// The stage whose value a tensor stands for.
     fn stage_of(&self, tensor: &Tensor) -> Option<usize> {
         self.stages.iter().position(|stage| stage.outputs.iter().any(|(stands, _)| stands.as_ref() == Some(tensor)))
     }
 
-    /// Finds the rows: how many dimensions they are of. What doesn't depend on the states and doesn't have them loses them.
+    /// Finds the number of dimensions that are rows. Stages that don't depend on the states and don't have them lose
+    /// their rows.
     fn rows(&mut self) -> usize {
         let ranks = self.scan.state.iter().map(|state| state.rank().saturating_sub(2));
         let mut rows = ranks.min().unwrap_or(0);
@@ -279,7 +283,7 @@ impl Building<'_> {
                 .iter()
                 .all(|state| state.shape()[1..=rows].iter().zip(&shape[1..]).all(|(a, b)| equal(a, b)));
             let mut apart = states_fit;
-            // Later stages first: what they need without rows has none.
+            // Later stages come first: what they need without rows has none either.
             for place in (0..self.stages.len()).rev() {
                 let stage = &self.stages[place];
                 let outer =
@@ -351,7 +355,7 @@ impl Building<'_> {
         }
         let mut stages = Vec::with_capacity(self.stages.len());
         for ((mut making, sources), level) in self.stages.into_iter().zip(sources).zip(levels) {
-            // What is in shared memory has no address that a host knows.
+            // What is in shared memory has no address on the host.
             for (read, source) in making.pattern.reads.list.iter_mut().zip(&sources) {
                 if matches!(source, Source::Buffer { .. }) {
                     read.affine = None;
@@ -365,7 +369,7 @@ impl Building<'_> {
             let stores = making.outputs.iter().map(store).collect();
             stages.push(Stage { pattern: making.pattern, sources, stores, has_rows: making.has_rows, level });
         }
-        // By level; those of one level as they were.
+        // By level; the order within a level stays.
         stages.sort_by_key(|stage| stage.level);
         let given = u32::try_from(given).map_err(|_| TeError::IntegerRange)?;
         let parameters = inputs.iter().chain(&self.scan.state).cloned().collect();

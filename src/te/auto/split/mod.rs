@@ -1,7 +1,7 @@
-//! What no one kernel does, as several: by passes, by shapes, by steps.
+//! Splits a computation that no single kernel can do into several kernels: by passes, by shapes, or by steps.
 //!
-//! `by_shape` and `by_step` name each other by nature: a scan that runs step by step is rows of kernels, and rows of kernels
-//! may hold scans.
+//! `by_shape` and `by_step` import each other: a scan that runs step by step consists of several kernels, and several
+//! kernels may include scans.
 
 pub(in crate::te::auto) mod by_pass;
 pub(in crate::te::auto) mod by_shape;

@@ -1,4 +1,4 @@
-//! Operations that read what was computed before them from tensors that hold it.
+//! Rewrites operations so that they read earlier results from the tensors that hold them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::te::dtype::DType;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
-/// A tensor that holds what an earlier kernel gave.
+/// A tensor that holds a result of an earlier kernel.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct HeldResult {
     pub(super) tensor: Tensor,
-    /// The output that it is, if it is one.
+    /// The number of the output that it is, if it is one.
     pub(super) output: Option<usize>,
 }
 
-/// Operations that read what earlier kernels gave from the tensors that hold it.
+/// Rewrites operations so that they read results of earlier kernels from the tensors that hold them.
 pub(super) struct Rewriting<'a> {
-    pub(super) held: &'a HashMap<*const Operation, Vec<Held>>,
+    pub(super) held: &'a HashMap<*const Operation, Vec<HeldResult>>,
     pub(super) made: HashMap<*const Operation, Arc<Operation>>,
 }
 
@@ -47,7 +47,7 @@ impl Rewriting<'_> {
         made
     }
 
-    /// The values of one operation. Those of a tuple reduction stay parts of one.
+    /// The values of one operation. Those of a tuple reduction stay parts of one reduction.
     fn all(&mut self, body: &[Expr]) -> Vec<Expr> {
         let first = body.first().map(|x| self.expression(x));
         let reduce = match first.as_ref().map(Expr::kind) {

@@ -1,4 +1,4 @@
-//! The stages of a scan's update at one step: each at the step at which the update reads it.
+//! Computes the stages of a scan's update at one step: each stage at the step at which the update reads it.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::te::lang::reduce::Reduce;
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// Stages of an update at one step: without their time axis, or with one that all of them share.
+/// The stages of an update at one step: without their time axis, or with one that all of them share.
 pub(super) struct Slicing<'a> {
     pub(super) state: &'a [Tensor],
     /// The step.
     pub(super) now: Expr,
-    /// The axis that all stages have in place of their own time axes.
+    /// The axis that replaces the time axes of all stages, if they keep one.
     pub(super) axis: Option<Axis>,
-    /// The stages so far, each after those that it reads: of which, how many steps later than the update reads it, and what
-    /// it is.
+    /// The stages so far, each after those that it reads: the original, how many steps later than the update's it is,
+    /// and the new operation.
     pub(super) made: Vec<(Arc<Operation>, i64, Arc<Operation>)>,
 }
 
 impl Slicing<'_> {
-    /// A stage `later` steps after the update's.
+    /// A stage at a step, `later` steps after the update's.
     pub(super) fn at(&mut self, tensor: &Tensor, later: i64) -> Result<Tensor, TeError> {
         let known = self.made.iter().find(|(of, at, _)| Arc::ptr_eq(of, tensor.operation()) && *at == later);
         if let Some((_, _, made)) = known {
@@ -60,12 +60,12 @@ impl Slicing<'_> {
         Ok(Tensor::new(made, tensor.value()))
     }
 
-    /// An expression that reads stages at its step.
+    /// An expression that reads stages at their steps.
     fn expression(&mut self, x: &Expr) -> Result<Expr, TeError> {
         x.try_rewrite(&mut |_| None, &mut |x| self.sliced(x))
     }
 
-    /// A read of a stage is one of the stage at its step.
+    /// Replaces a read of a stage by a read of the stage at its step.
     fn sliced(&mut self, x: Expr) -> Result<Expr, TeError> {
         let Kind::Read(tensor, indices) = x.kind() else { return Ok(x) };
         if tensor.operation().as_compute().is_none() || self.state.contains(tensor) {

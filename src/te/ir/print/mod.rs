@@ -1,4 +1,4 @@
-//! Programs as TVM prints them.
+//! Printers of programs, in TVM's text formats.
 
 mod primfn;
 pub(crate) mod script;

@@ -1,5 +1,5 @@
-//! Loop programs in the older text dialect, `@main = primfn(…)`: types where a name is first met, every operation in
-//! brackets.
+//! Prints loop programs in TVM's older text format, `@main = primfn(…)`. Types are written where a name first occurs,
+//! and every operation has brackets.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::te::lang::var::Var;
 use crate::te::text::separators;
 
 impl Program {
-    /// The program in the text dialect that came before TVMScript.
+    /// The program in the text format that came before TVMScript.
     #[must_use]
     pub fn primfn(&self) -> String {
         let mut printer = Printer {
@@ -49,7 +49,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// A name not in use: the given one, or with a number.
+    /// A name that is not in use: the given one, or the given one with a number.
     fn fresh(&mut self, name: &str) -> String {
         self.used.unique(name)
     }
@@ -110,7 +110,8 @@ impl Printer {
         self.line("}");
     }
 
-    /// What encloses the rest: braces around several statements, a semicolon before one.
+    /// Prints `text` and then the rest of the block: in braces if it has several statements, after a semicolon if it
+    /// has one.
     fn around(&mut self, text: &str, body: &Stmt) {
         if matches!(body, Stmt::Seq(_)) {
             self.line(&format!("{text} {{"));
@@ -121,8 +122,8 @@ impl Printer {
         }
     }
 
-    /// What a statement with others inside takes is a function of its own: this one stands on the stack once for every
-    /// level of nesting, and is small.
+    /// Prints a statement. Statements with others inside are printed by functions of their own. This function calls
+    /// itself at every level of nesting, so it must use little of the stack.
     fn statement(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Seq(_) => {
@@ -230,7 +231,7 @@ impl Printer {
         }
     }
 
-    /// A statement with no other inside.
+    /// Prints a statement without others inside.
     fn leaf(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Store { buffer, indices, value } => {
@@ -272,7 +273,7 @@ impl Printer {
         ));
     }
 
-    /// A variable; its type too where it is first met.
+    /// A variable, with its type where it first occurs.
     fn var(&mut self, var: Var) -> String {
         if let Some(name) = self.vars.get(&var) {
             return name.clone();
@@ -282,7 +283,7 @@ impl Printer {
         format!("{name}: {}", var.dtype().script_name())
     }
 
-    /// An element; allocated memory is declared as a buffer where it is first met.
+    /// An element. Allocated memory is declared as a buffer where it first occurs.
     fn access(&mut self, buffer: &Buffer, indices: &[Expr]) -> String {
         let name = match (self.buffers.get(buffer).cloned(), self.allocated.get(buffer).cloned()) {
             (Some(name), _) => name,
@@ -386,7 +387,7 @@ fn symbol(op: Binary) -> &'static str {
     }
 }
 
-/// What follows a number to tell its type.
+/// The suffix of a number, which tells its type.
 fn suffix(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "u1",

@@ -1,4 +1,4 @@
-//! Loop programs as TVMScript.
+//! Prints loop programs as TVMScript.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,17 +15,17 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::{Names, combiner, identifier, list, print, separators};
 
-/// What TVM's own printer changed from release to release.
+/// What differs between the releases of TVM's own printer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptStyle {
     /// Whether the function's attributes repeat its name.
     pub global_symbol: bool,
-    /// Whether whole floating-point numbers have a point: `T.float32(2.0)`.
+    /// Whether floating-point numbers without a fraction have a point: `T.float32(2.0)`.
     pub float_points: bool,
 }
 
 impl ScriptStyle {
-    /// The style of the earlier releases: the name is repeated, whole numbers have no point.
+    /// The style of earlier releases: the name is repeated, and whole numbers have no point.
     pub const EARLIER: Self = Self { global_symbol: true, float_points: false };
     /// The style of the later releases.
     pub const LATER: Self = Self { global_symbol: false, float_points: true };
@@ -45,9 +45,9 @@ struct Printer {
     indent: usize,
     used: FreeNames,
     vars: HashMap<Var, String>,
-    /// The caller's or allocated memory, before it is seen as one dimension.
+    /// The memory of arguments and allocations, before it is seen as one dimension.
     memory: HashMap<Buffer, String>,
-    /// Memory seen as one dimension, once declared.
+    /// Memory seen as one dimension, once it is declared.
     aliases: HashMap<Buffer, String>,
     launches: HashMap<Var, usize>,
 }
@@ -86,7 +86,7 @@ impl Printer {
         let _ = writeln!(self.out, "{:width$}{text}", "", width = self.indent * 4);
     }
 
-    /// A name not in use: the given one, or with a number.
+    /// A name that is not in use: the given one, or the given one with a number.
     fn fresh(&mut self, name: &str) -> String {
         self.used.unique(&identifier(name))
     }
@@ -171,7 +171,7 @@ impl Printer {
         self.memory.insert(buffer.clone(), name);
     }
 
-    /// Thread indices that are launched over more than once are declared first.
+    /// Declares the thread indices that more than one launch uses.
     fn env_threads(&mut self, statement: &Stmt) {
         if let Stmt::Launch { thread, var, .. } = statement
             && self.launches.get(var).is_some_and(|times| *times > 1)
@@ -186,7 +186,7 @@ impl Printer {
         }
     }
 
-    /// The statements of one level. Memory is declared where all its uses meet.
+    /// Prints the statements of one level. Memory is declared at the innermost level that contains all its uses.
     fn block(&mut self, statement: &Stmt) {
         let statements: Vec<&Stmt> = match statement {
             Stmt::Seq(statements) => statements.iter().collect(),
@@ -203,7 +203,7 @@ impl Printer {
         }
     }
 
-    /// The buffers that are first used by one statement of a level and not inside a deeper level only.
+    /// The buffers that one statement of a level uses first, and that are not used inside one deeper level only.
     fn meeting_here(&self, statements: &[&Stmt], place: usize) -> Vec<Buffer> {
         let mut used = Vec::new();
         accesses(statements[place], &mut used);
@@ -241,13 +241,13 @@ impl Printer {
         self.aliases.insert(buffer.clone(), alias);
     }
 
-    /// Whether memory of this name is the program's own.
+    /// Whether the program allocates the memory of this name.
     fn allocated(&self, memory: &str) -> bool {
         self.vars.values().any(|name| name == &format!("allocated {memory}"))
     }
 
-    /// What a statement with others inside takes is a function of its own: this one stands on the stack once for every
-    /// level of nesting, and is small.
+    /// Prints a statement. Statements with others inside are printed by functions of their own. This function calls
+    /// itself at every level of nesting, so it must use little of the stack.
     fn statement(&mut self, statement: &Stmt, last: bool) {
         match statement {
             Stmt::For { .. } => self.for_loop(statement),
@@ -287,7 +287,7 @@ impl Printer {
         self.line(&format!("if {condition}:"));
     }
 
-    /// The name of a variable, from here on.
+    /// The name of a variable from here on.
     fn named(&mut self, var: Var, value: &Expr) -> String {
         let name = self.fresh(var.name());
         self.vars.insert(var, name.clone());
@@ -352,7 +352,7 @@ impl Printer {
         }
     }
 
-    /// A statement with no other inside.
+    /// Prints a statement without others inside.
     fn leaf(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Store { buffer, indices, value } => {
@@ -385,7 +385,7 @@ impl Printer {
         self.indented(|this| this.line(&text));
     }
 
-    /// An attribute of a statement: the rest of a level, if the statement is the last of it.
+    /// Prints an attribute of a statement. It covers the rest of the level if the statement is the last of it.
     fn attribute(&mut self, attribute: &str, body: &Stmt, last: bool) {
         if last {
             self.line(attribute);
@@ -396,7 +396,7 @@ impl Printer {
         }
     }
 
-    /// Loops directly inside each other, over extents known before the first, are one `T.grid`.
+    /// Prints a loop. Loops directly inside each other are one `T.grid` if their extents are known before the first.
     fn for_loop(&mut self, statement: &Stmt) {
         let mut counters: Vec<(Var, &Expr)> = Vec::new();
         let mut body = statement;
@@ -494,7 +494,7 @@ fn own_accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
     }
 }
 
-/// Whether a statement uses a buffer itself, or in what is printed on its own level.
+/// Whether a statement uses a buffer itself, or in a part that is printed on the same level.
 fn at_own_level(statement: &Stmt, buffer: &Buffer) -> bool {
     let mut own = Vec::new();
     own_accesses(statement, &mut own);

@@ -1,10 +1,11 @@
-//! Strides of memory whose rows are padded.
+//! Strides of memory with padded rows.
 
 use crate::te::arith::simplify;
 use crate::te::lang::expr::Expr;
 use crate::te::schedule::memory::Alignment;
 
-/// Row-major strides of `shape`, each aligned one the least that is `offset` more than a multiple of its factor.
+/// Row-major strides of `shape`. Each aligned stride is the smallest that is `offset` more than a multiple of its
+/// factor.
 pub(crate) fn aligned_strides(shape: &[Expr], alignments: &[Alignment]) -> Vec<Expr> {
     let mut strides = vec![Expr::int(1); shape.len()];
     let mut dense = Expr::int(1);

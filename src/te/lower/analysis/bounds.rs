@@ -1,8 +1,8 @@
-//! Bound inference: what part of its tensor each stage computes, and in which memory.
+//! Bound inference: which part of its tensor each stage computes, and in which memory.
 //!
-//! Stages are taken from consumers to producers. A stage that is computed inside a loop of another computes what one
-//! iteration of that loop reads; what lies between is relaxed to all of its iterations. A thread's index is relaxed for
-//! memory that the threads share, however far outside it is bound.
+//! Stages are visited from consumers to producers. A stage that is computed inside a loop of another computes what one
+//! iteration of that loop reads. Loops between that one and the read are relaxed: all of their iterations are included.
+//! For memory that threads share, thread indices are relaxed too, wherever they are bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::te::schedule::layout::Layout;
 use crate::te::schedule::loops::LoopNest;
 use crate::te::schedule::{Attach, Relation, Schedule, Stage, fix_points};
 
-/// What each stage computes, by its place in the schedule.
+/// What each stage computes, indexed by its place in the schedule.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The loops of a computation or scan.
     pub(crate) nests: Vec<Option<LoopNest>>,
-    /// One buffer for each tensor of a stage; a scan's parts share the scan's.
+    /// One buffer for each tensor of a stage. The parts of a scan use the scan's buffers.
     pub(crate) buffers: Vec<Vec<Buffer>>,
     /// The index of a buffer's first element in the tensor, for each dimension.
     pub(crate) origins: Vec<Vec<Expr>>,
-    /// Whether a stage's buffer is the program's own.
+    /// Whether the program allocates a stage's buffer.
     pub(crate) internal: Vec<bool>,
-    /// How the window of a stage moves whose memory is used in a circle.
+    /// How the window moves of a stage with circular memory.
     pub(crate) rolling: Vec<Option<Rolling>>,
 }
 
 impl Plan {
-    /// The buffers that are used in a circle, with the dimension.
+    /// The circular buffers, each with its circular dimension.
     pub(crate) fn circular(&self) -> Vec<(Buffer, usize)> {
         let stages = self.buffers.iter().zip(&self.rolling);
         let of = |(buffers, rolling): (&Vec<Buffer>, &Option<Rolling>)| {
@@ -80,14 +80,14 @@ pub(crate) fn infer(schedule: &Schedule, arguments: &[&Tensor]) -> Result<Plan, 
             plan.rolling[index] = Rolling::of(schedule, stage, &plan.nests, nest)?;
         }
     }
-    // Scans come after their parts in the order of stages, and own their memory.
+    // In the order of stages, scans come after their parts; the scan owns the memory.
     for index in (0..count).rev() {
         place(schedule, arguments, &mut plan, index)?;
     }
     Ok(plan)
 }
 
-/// The loops over a new layout are over all of it.
+/// Checks that the loops over a new layout cover all of it.
 fn check_whole(stage: &Stage, nest: &LoopNest) -> Result<(), TeError> {
     let Some(compute) = stage.operation.as_compute().filter(|_| stage.layout.is_some()) else { return Ok(()) };
     let part = compute.axes.iter().find(|axis| {
@@ -136,8 +136,8 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
         (Attach::Root, Some(scan)) => {
             let sliced = scan_slice(schedule, nests, scan)?.is_some();
             let needed = needed(schedule, nests, index, None)?;
-            // Only what is needed of the step; it may be at any dimension, since `rfactor` puts one of its own before it.
-            // The step of a loop of one iteration is a number.
+            // Only the required part of the time axis. It may be at any dimension, since `rfactor` can put a new one
+            // before it. In a loop of one iteration the step is a number.
             let steps: &[Axis] = schedule.index_of(scan).map_or(&[], |scan| &schedule.stages[scan].leaves);
             for (axis, part) in compute.axes.iter().zip(needed) {
                 let of_step = steps.iter().any(|leaf| part.min.uses(leaf.var()));
@@ -153,8 +153,8 @@ fn domains(schedule: &Schedule, nests: &[Option<LoopNest>], index: usize) -> Res
     Ok(domains)
 }
 
-/// The part of a scan of one state that is computed inside a loop of a consumer: what the consumer reads, along the
-/// dimensions that can be sliced, and all along the others. `None` for a scan that is computed whole.
+/// The part of a scan of one state that is computed inside a loop of a consumer: along dimensions that can be sliced,
+/// what the consumer reads; along the others, everything. `None` for a scan that is computed whole.
 pub(crate) fn scan_slice(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
@@ -177,8 +177,8 @@ pub(crate) fn scan_slice(
     Ok(Some(slice))
 }
 
-/// Whether stages of a scan's body may compute more than a part of it that a consumer needs, and read more of the state
-/// than there is: for the iterations of a split that are too many, or for all threads of a wider memory than the scan's.
+/// Whether stages of a scan's body may compute more elements than a consumer needs, and so read more of the state than
+/// exists: because of an uneven split, or because their memory is shared more widely than the scan's.
 fn computes_more(schedule: &Schedule, scan: usize) -> bool {
     let same = |other: &Arc<Operation>| schedule.index_of(other) == Some(scan);
     let between = |stage: &&Stage| stage.group.as_ref().is_some_and(same);
@@ -190,7 +190,7 @@ fn computes_more(schedule: &Schedule, scan: usize) -> bool {
     schedule.stages.iter().any(|stage| between(&stage)) && body.any(|stage| splits(stage) || is_wider(stage))
 }
 
-/// The range of each dimension that is read inside one iteration of a loop; without one, inside a scan's loop.
+/// The range of each dimension that is read inside one iteration of a loop. Without `axis`, inside a scan's loop.
 fn needed(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
@@ -222,7 +222,7 @@ fn needed(
             return Err(refuse("the reduction starts from it, before that loop; compute it at a loop further outside"));
         }
         let mut all = fixed.clone();
-        // Outermost first: the innermost counter is met first when bounds are taken.
+        // Outermost first: bounds then eliminate the innermost counter first.
         let running: Vec<(Var, Expr)> = relaxed.into_iter().rev().collect();
         running.iter().for_each(|(var, extent)| all.push(*var, extent));
         for indices in reads(schedule, reader, producer) {
@@ -263,7 +263,7 @@ fn needed(
     Ok(ranges.into_iter().zip(whole).map(|(range, whole)| range.map_or(whole, domain)).collect())
 }
 
-/// Where a stage's memory is if nobody said: the nearest that all its readers reach.
+/// The scope of a stage's memory unless the schedule sets it: the narrowest that all its readers can access.
 fn default_scope(schedule: &Schedule, stage: &Stage) -> Scope {
     let nearest = |thread: Thread| match thread {
         Thread::Thread(_) | Thread::Virtual => Scope::Local,
@@ -286,7 +286,7 @@ pub(crate) fn threads_around(schedule: &Schedule, stage: &Stage) -> Vec<Thread> 
     threads
 }
 
-/// The loop of another stage inside which a stage is computed, by itself or with the scan that it is in.
+/// The loop of another stage inside which a stage is computed, directly or with the scan that it belongs to.
 fn loop_around(schedule: &Schedule, stage: &Stage) -> Option<(usize, Axis)> {
     let scan = match &stage.attach {
         Attach::At(operation, axis) => return Some((schedule.index_of(operation)?, *axis)),
@@ -376,8 +376,8 @@ fn is_scan_state(schedule: &Schedule, stage: &Stage) -> bool {
         .any(|scan| scan.state.iter().any(|state| Arc::ptr_eq(state.operation(), &stage.origin)))
 }
 
-/// A caller's memory: strides are the caller's wherever an extent is a size of its own and the indices are flattened to
-/// one, and row-major otherwise.
+/// The buffer of an argument. If an extent is a single size variable and all indices are flattened to one, the strides
+/// are the caller's; otherwise the buffer is row-major.
 pub(crate) fn argument_buffer(tensor: &Tensor, layout: Option<&Layout>) -> Buffer {
     let shape = layout.map_or_else(|| tensor.shape(), |layout| layout.map.extents.clone());
     let one_index = layout.is_none_or(|layout| layout.separators.is_empty());

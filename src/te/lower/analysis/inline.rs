@@ -1,4 +1,4 @@
-//! Puts the bodies of inlined stages where they are read.
+//! Inlining: writes the bodies of inlined stages where they are read.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind};
 use crate::te::schedule::{Attach, Schedule};
 
-/// The most operations of one stage that inlined ones are written into: those that are read at two places each are twice
-/// as many with every stage.
+/// The most operations of a stage after inlining. If each of a chain of inlined stages is read at two places, the
+/// number doubles with every stage.
 const MOST: usize = 1 << 16;
 
 /// The same schedule without its inlined stages.
@@ -53,7 +53,7 @@ fn check_size(stage: &str, body: &[Expr]) -> Result<(), TeError> {
     mistake.map_or(Ok(()), Err)
 }
 
-/// An element that is read at several places is put there once.
+/// An element that is read at several places is expanded once.
 fn expand(x: &Expr, inlined: &Compute, is_it: &dyn Fn(&Expr) -> bool) -> Expr {
     let mut expanded: HashMap<Expr, Expr> = HashMap::new();
     x.rewrite(&mut |inner| match inner.kind() {

@@ -1,5 +1,5 @@
-//! Whether an intrinsic's expression is what some loops compute: term by term, with the intrinsic's tensors standing for
-//! parts of the computation's.
+//! Compares an intrinsic's expression with what the loops compute: term by term, with the intrinsic's tensors standing
+//! for parts of the computation's.
 
 use std::collections::HashSet;
 
@@ -13,14 +13,14 @@ use crate::te::lang::var::Var;
 use crate::te::schedule::combine_alike;
 use crate::te::text::expression;
 
-/// What an axis of a computation runs over while the loops that an intrinsic replaces run: `low`, then `extent` values.
+/// The range of an axis while the loops run that an intrinsic replaces: `low`, then `extent` values.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) low: Expr,
     pub(crate) extent: Expr,
 }
 
-/// A part of a tensor that one of the intrinsic's tensors stands for: its first element's indices.
+/// The part of a tensor that an intrinsic's tensor stands for, given by the indices of its first element.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) pattern: Tensor,
@@ -32,19 +32,19 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Match {
     pub(crate) parts: Vec<Part>,
-    /// Values of sizes in the intrinsic's shapes and strides.
+    /// The values of sizes in the intrinsic's shapes and strides.
     pub(crate) sizes: Vec<(Var, Expr)>,
     context: Context,
     /// The counters of the intrinsic's axes, and their extents.
     counters: Vec<(Var, Expr)>,
     /// The indices at which the intrinsic's expression reads its tensors.
     reads: Vec<(Tensor, Vec<Expr>)>,
-    /// The pairs of expressions that were compared.
+    /// The pairs of expressions that have been compared.
     compared: HashSet<(Id, Id)>,
 }
 
 impl Match {
-    /// Gives a size of the intrinsic its value, or compares.
+    /// Gives a size of the intrinsic its value, or compares the two if it has one.
     pub(crate) fn unify(&mut self, pattern: &Expr, actual: &Expr) -> bool {
         if let Some(var) = pattern.as_var()
             && !var.is_counter()
@@ -56,12 +56,12 @@ impl Match {
         simplify_in(&(self.sized(pattern) - actual), &self.context).as_int() == Some(0)
     }
 
-    /// An expression of the intrinsic with the sizes' values.
+    /// An expression of the intrinsic with the values of the sizes.
     pub(crate) fn sized(&self, x: &Expr) -> Expr {
         x.substitute(&|var| self.sizes.iter().find(|(known, _)| *known == var).map(|(_, value)| value.clone()))
     }
 
-    /// Matches a computation, each of whose axes runs over a span, with the intrinsic's.
+    /// Matches a computation, each of whose axes runs over a span, with the intrinsic's computation.
     pub(crate) fn computation(
         &mut self,
         context: &Context,
@@ -97,7 +97,7 @@ impl Match {
             x.substitute(&|var| values.iter().find(|(known, _)| *known == var).map(|(_, value)| value.clone()))
         };
         let pairs = compute.body.iter().zip(&pattern.body);
-        // All at once: what is compared stays, and no other expression takes its place.
+        // All at once: the compared expressions stay alive, so no other expression gets the address of one.
         let pairs: Vec<(Expr, Expr)> = pairs.map(|(x, pattern)| (valued(x), self.sized(&valued(pattern)))).collect();
         for (target, pattern) in &pairs {
             self.expressions(target, pattern)?;
@@ -105,7 +105,8 @@ impl Match {
         self.regions()
     }
 
-    /// An axis of the computation's is one of the intrinsic's: the value of each, in terms of one counter.
+    /// Matches an axis of the computation with one of the intrinsic: gives the value of each in terms of one common
+    /// counter.
     fn axis(&mut self, axis: Axis, span: &Span, pattern: Axis) -> Result<[(Var, Expr); 2], String> {
         let (min, extent) =
             pattern.domain().map_or((Expr::int(0), Expr::int(1)), |d| (d.min.clone(), d.extent.clone()));
@@ -170,7 +171,8 @@ impl Match {
         target.operands().into_iter().zip(pattern.operands()).try_for_each(|(a, b)| self.expressions(a, b))
     }
 
-    /// A read of the intrinsic's tensor is one of a part of the computation's, always the same.
+    /// Matches a read of an intrinsic's tensor with a read of the computation's. All reads of one tensor must be of one
+    /// part.
     fn read(&mut self, target: (&Tensor, &[Expr]), pattern: (&Tensor, &[Expr])) -> Result<(), String> {
         let ((tensor, indices), (other, places)) = (target, pattern);
         let Some(leading) = indices.len().checked_sub(places.len()) else {
@@ -216,7 +218,7 @@ impl Match {
         Ok(())
     }
 
-    /// The intrinsic's tensors are read whole: no more of the computation's is reached than its loops read.
+    /// Checks that the intrinsic reads all of its tensors: then it accesses no more than the loops read.
     fn regions(&mut self) -> Result<(), String> {
         for part in self.parts.clone() {
             for (d, extent) in part.pattern.shape().iter().enumerate() {
@@ -248,8 +250,8 @@ impl Match {
         Ok(())
     }
 
-    /// Whether the part has the tensor's elements along a dimension. What is read of an affine index is; of others, only a
-    /// range that holds it is known.
+    /// Whether the part lies inside the tensor along a dimension. Affine indices are bounded exactly; for others only a
+    /// range that contains them is known.
     fn is_inside(&self, part: &Part, dimension: usize, extent: &Expr) -> bool {
         let own = |x: &Expr| self.counters.iter().any(|(counter, _)| x.uses(*counter));
         let affine = self.reads.iter().filter(|(tensor, _)| *tensor == part.pattern).all(|(_, places)| {

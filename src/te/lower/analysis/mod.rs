@@ -1,4 +1,4 @@
-//! What is found out about a schedule before loops are made.
+//! Analyses of a schedule, which run before its loops are made.
 
 mod align;
 pub(crate) mod bounds;
@@ -7,8 +7,8 @@ pub(crate) mod matching;
 pub(crate) mod nesting;
 mod normalize;
 pub(crate) mod over_threads;
-pub(crate) mod own_memory;
-pub(crate) mod promises;
+pub(crate) mod preconditions;
+pub(crate) mod private_memory;
 pub(crate) mod readers;
 mod rolling;
 pub(crate) mod scans;

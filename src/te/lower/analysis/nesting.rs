@@ -1,12 +1,12 @@
-//! How deep a program's statements nest. What walks them descends by recursion, and fits the 2 MiB that Rust gives a thread.
+//! Limits how deeply a program's statements nest: walks descend by recursion, and must fit the 2 MiB stack of a thread.
 
 use crate::te::error::TeError;
 use crate::te::schedule::{Attach, Schedule, Stage};
 
-/// The most loops, splits and pragmas of a stage and those around it: a split makes a test, one inside the other.
+/// The most loops, splits and pragmas of a stage together with those around it. Splits count because each makes a test.
 const MOST_LOOPS: usize = 256;
 
-/// The most of these and tensors together: each tensor's memory is a statement around all that uses it.
+/// The most of these and of tensors together: the memory of each tensor is a statement around all its uses.
 const MOST_STATEMENTS: usize = 640;
 
 /// # Errors
@@ -19,7 +19,7 @@ pub(crate) fn check_nesting(schedule: &Schedule) -> Result<(), TeError> {
     let around: Vec<Option<usize>> = (0..schedule.stages.len()).map(|index| schedule.around(index)).collect();
     let mut tensors = 0;
     for (index, stage) in schedule.stages.iter().enumerate() {
-        // No further than there are stages, whatever is around what.
+        // At most as many steps as there are stages, even if they form a circle.
         let outward = std::iter::successors(Some(index), |at| around[*at]).take(around.len());
         let nested: usize = outward.map(|at| own(&schedule.stages[at])).sum();
         tensors += stage.operation.values();

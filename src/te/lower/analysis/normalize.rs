@@ -1,4 +1,4 @@
-//! Normal form of a schedule: what lowering works on.
+//! Normal form of a schedule: lowering works on this form.
 
 use super::inline::inline;
 use crate::te::error::TeError;
@@ -7,14 +7,14 @@ use crate::te::lang::tensor::OperationKind;
 use crate::te::schedule::{Attach, Relation, Schedule, Stage};
 
 impl Schedule {
-    /// The same schedule with its inlined stages expanded where they are read, its groups' places given to their stages,
-    /// and what was placed at a loop that has been split or fused since placed at the loop that took its place: the
-    /// inner one of a split, and the fused one where the loop was the inner of the two.
+    /// The same schedule in normal form. Inlined stages are expanded where they are read. The place of a group is given
+    /// to its stages. A place at a loop that has since been split or fused moves to the loop that replaced it: after a
+    /// split to the inner loop, and after a fusion to the fused loop if the old one was the inner of the two.
     ///
-    /// Lowering does this by itself.
+    /// Lowering does this automatically.
     ///
     /// # Errors
-    /// [`TeError::Inlined`] and [`TeError::Nested`] for a stage that is too large with what is inlined in it.
+    /// [`TeError::Inlined`] and [`TeError::Nested`] for a stage that is too large after inlining.
     pub fn normalize(&self) -> Result<Self, TeError> {
         let mut placed = self.clone();
         for index in 0..placed.stages.len() {
@@ -33,7 +33,7 @@ impl Schedule {
     }
 }
 
-/// The loop in which the innermost part of an axis runs now.
+/// The loop that now contains the innermost part of an axis.
 fn current(stage: &Stage, axis: Axis) -> Axis {
     let mut found = axis;
     for relation in &stage.relations {

@@ -1,7 +1,7 @@
-//! Reductions over threads: which can be done, and their loops in the order in which they run.
+//! Reductions over threads: which are possible, and in which order their loops run.
 //!
-//! Where only a part of a reduction's loops is bound to threads, every thread first reduces over the other loops by
-//! itself, and then the threads combine what each has: the threads' loops run outside the serial ones.
+//! If only some of a reduction's loops are bound to threads, every thread first reduces over the other loops alone, and
+//! then the threads combine their results. So the threads' loops run outside the serial ones.
 
 use crate::te::error::TeError;
 use crate::te::lang::axis::{Axis, AxisKind};
@@ -9,18 +9,18 @@ use crate::te::lang::expr::Kind;
 use crate::te::lang::thread::Thread;
 use crate::te::schedule::{Schedule, Stage};
 
-/// Who combines the values of a stage's reduction.
+/// How the values of a stage's reduction are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// No threads: every value is combined with what is in the stage's memory.
+    /// Without threads: every value is combined with the element in the stage's memory.
     Loops,
-    /// Threads, one value of each.
+    /// Over threads, one value from each.
     Threads,
-    /// Threads, with what each has made of the values of the serial loops, from the loop at this place on.
+    /// Over threads; each first combines the values of the serial loops, from the loop at this place on.
     ThreadsAfterLoops(usize),
 }
 
-/// Puts the threads' loops of each reduction outside its serial ones, in the places of reduction loops.
+/// Moves the threads' loops of each reduction outside its serial ones, within the places of its reduction loops.
 pub(crate) fn put_threads_outside(mut schedule: Schedule) -> Schedule {
     for stage in &mut schedule.stages {
         let places: Vec<usize> =
@@ -35,7 +35,7 @@ pub(crate) fn put_threads_outside(mut schedule: Schedule) -> Schedule {
 }
 
 impl Over {
-    /// Who reduces a stage whose loops are in order; `once` says of a loop that it has one iteration.
+    /// How a stage reduces whose loops are in this order. `once` tells whether a loop has one iteration.
     ///
     /// # Errors
     /// [`TeError::ThreadReduction`] for a reduction over threads that no device can do.

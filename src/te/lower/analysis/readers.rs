@@ -1,4 +1,4 @@
-//! What the stages that read another one read of it, and inside which loops they do.
+//! What the readers of a stage read of it, and inside which loops.
 
 use crate::te::arith::Context;
 use crate::te::arith::interval::Interval;
@@ -10,7 +10,7 @@ use crate::te::lang::var::Var;
 use crate::te::schedule::loops::LoopNest;
 use crate::te::schedule::{Attach, Schedule, Stage};
 
-/// Whether a reduction starts from elements of another stage before one of its loops.
+/// Whether a reduction's initial values read another stage, and are therefore read before the loop `axis`.
 pub(crate) fn starts_before(schedule: &Schedule, reader: usize, axis: Axis, producer: usize) -> bool {
     let stage = &schedule.stages[reader];
     let Some(Kind::Reduce(reduce, _)) = stage.operation.as_compute().map(|compute| compute.body[0].kind()) else {
@@ -39,17 +39,17 @@ pub(crate) fn reads(schedule: &Schedule, reader: usize, producer: usize) -> Vec<
     all
 }
 
-/// The counters around a reader's body, as the place where the producer is computed sees them.
+/// The counters around a reader's body, as seen from the place where the producer is computed.
 pub(crate) struct Counters {
-    /// Those that the producer's memory spans.
+    /// The counters that the producer's memory spans.
     pub(crate) relaxed: Vec<(Var, Expr)>,
     /// The others.
     pub(crate) fixed: Context,
-    /// Those of the others that are thread indices bound inside that place: they have no value there.
+    /// Those of the fixed counters that are thread indices bound inside that place: they have no value there.
     pub(crate) unbound: Vec<Var>,
 }
 
-/// `None` when the reader is not inside the place where the producer is computed.
+/// `None` if the reader is not inside the place where the producer is computed.
 pub(crate) fn inside(
     schedule: &Schedule,
     nests: &[Option<LoopNest>],
@@ -107,8 +107,8 @@ pub(crate) fn inside(
     Some(Counters { relaxed, fixed: context, unbound })
 }
 
-/// The least and greatest value of an index over the whole ranges of a reader's axes: where its loops are fused, what
-/// they make of an axis is not affine in them. `None` when the index has no bounds.
+/// The least and the greatest value of an index over the whole ranges of a reader's axes. This is for fused loops: an
+/// axis is not affine in them. `None` if the index has no bounds.
 pub(crate) fn over_axes(reader: &Stage, nest: &LoopNest, index: &Expr) -> Option<Interval> {
     let axes: Vec<(Var, Expr)> = reader.root_axes.iter().map(|axis| (axis.var(), nest.domain(*axis).extent)).collect();
     let shifted = index.substitute(&|var| {

@@ -1,8 +1,8 @@
-//! Circular memory of a stage whose elements move with the loop around it: what the iteration before computed is kept.
+//! Circular memory: a stage whose elements move with the surrounding loop keeps those of the previous iteration.
 //!
-//! The stage's elements along one dimension are a window, `w` wide, that every iteration moves on by `s < w`. Element
-//! `x` lies at `x % w`, so that a window's elements have places of their own; after the first iteration only the last
-//! `s` are new, and overwrite those that the window has left behind.
+//! Along one dimension, the stage's elements are a window of width `w`, which each iteration moves by `s < w`. Element
+//! `x` is stored at `x % w`, so the elements of a window have different places. After the first iteration only the last
+//! `s` elements are new; they overwrite those that left the window.
 
 use crate::te::arith::Linear;
 use crate::te::error::TeError;
@@ -16,19 +16,19 @@ use crate::te::schedule::{Attach, Schedule, Stage};
 /// How a stage's window moves.
 #[derive(Clone, Debug)]
 pub(crate) struct Rolling {
-    /// Along which dimension.
+    /// The dimension along which it moves.
     pub(crate) dimension: usize,
     /// Its width.
     pub(crate) window: i64,
-    /// By how much it moves on.
+    /// The distance that it moves in each iteration.
     step: i64,
     /// The counter of the loop that moves it.
     counter: Var,
 }
 
 impl Rolling {
-    /// How the window of a stage moves; `None` where no loop around it moves one because the loop that it is computed in
-    /// has one iteration.
+    /// How the window of a stage moves; `None` if no loop around moves it, because the loop in which the stage is
+    /// computed has one iteration.
     pub(crate) fn of(
         schedule: &Schedule,
         stage: &Stage,
@@ -49,7 +49,7 @@ impl Rolling {
         if runs(&axis) {
             return Self::along(consumer, stage, axis, own).map(Some);
         }
-        // A loop of one iteration is none: the one around it may move a window.
+        // A loop of one iteration doesn't count: the one around it may move a window.
         let around = &consumer.leaves[..consumer.leaf(axis)?];
         Ok(around.iter().rev().find(|leaf| runs(leaf)).and_then(|axis| Self::along(consumer, stage, *axis, own).ok()))
     }
@@ -100,12 +100,12 @@ impl Rolling {
         found.ok_or_else(none)
     }
 
-    /// Where an element lies.
+    /// The place of an element.
     pub(crate) fn place(&self, index: &Expr) -> Expr {
         index.clone().floor_mod(self.window)
     }
 
-    /// Whether an element, counted from the window's beginning, was not computed by the iteration before.
+    /// Whether the previous iteration did not compute an element, given by its distance from the window's beginning.
     pub(crate) fn is_new(&self, from_beginning: &Expr) -> Expr {
         self.counter.equal(0).or(from_beginning.greater_equal(self.window - self.step))
     }
@@ -115,7 +115,7 @@ fn refuse(stage: &Stage, reason: String) -> TeError {
     TeError::Primitive { primitive: "rolling_buffer", stage: stage.name().to_owned(), reason }
 }
 
-/// By how much the least index grows from iteration to iteration; `None` if that is not a constant.
+/// By how much the least index grows from one iteration to the next; `None` if that is not a constant.
 fn moved(min: &Expr, axis: Axis) -> Option<i64> {
     let linear = Linear::of(min);
     let mut step = 0;

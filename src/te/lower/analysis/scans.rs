@@ -1,4 +1,4 @@
-//! What a scan's stages have to do with others: nothing but the scan's inputs and result.
+//! Checks that other stages use nothing of a scan but its result.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::te::schedule::{Attach, Schedule};
 
 /// # Errors
 /// [`TeError::ScanShared`] for a part of two scans; [`TeError::ScanOutside`] for a stage that reads what exists only
-/// inside a scan's loop, and that the scan's updates don't need.
+/// inside a scan's loop, but that the scan's updates don't need.
 pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     let mut parts: Vec<&Arc<Operation>> = Vec::new();
     for scan in schedule.stages.iter().filter_map(|stage| stage.operation().as_scan()) {
@@ -34,7 +34,7 @@ pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     Ok(())
 }
 
-/// The first stage of a scan's body through which nothing gets to the updates. Readers come after what they read.
+/// The first stage of a scan's body on which the updates don't depend. Readers come after what they read.
 fn outside(schedule: &Schedule, scan: &Arc<Operation>) -> Option<usize> {
     let mut needed: HashSet<*const Operation> = HashSet::new();
     let mut outside = None;

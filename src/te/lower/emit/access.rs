@@ -1,4 +1,4 @@
-//! Expressions of a stage in terms of its loops and of buffers, and the tests that its indices need.
+//! Rewrites expressions of a stage in terms of its loops and of buffers, and makes the tests that its indices need.
 
 use super::Emitter;
 use crate::te::arith::simplify_in;
@@ -11,7 +11,7 @@ use crate::te::lang::var::Var;
 use crate::te::schedule::Attach;
 
 impl Emitter<'_> {
-    /// Indices of a tensor as indices of its buffer.
+    /// Converts indices of a tensor to indices of its buffer.
     pub(in crate::te::lower) fn relative(&self, index: usize, indices: Vec<Expr>) -> Vec<Expr> {
         let origins = &self.plan.origins[index];
         let rolling = self.plan.rolling[index].as_ref();
@@ -38,7 +38,7 @@ impl Emitter<'_> {
         Ok(simplify_in(&x, &self.context))
     }
 
-    /// Reads of tensors as loads from buffers.
+    /// Replaces reads of tensors by loads from buffers.
     pub(super) fn loaded(&self, x: &Expr) -> Result<Expr, TeError> {
         x.try_rewrite(&mut |_| None, &mut |inner| {
             let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
@@ -54,7 +54,7 @@ impl Emitter<'_> {
         self.plan.nests[index].as_ref().map(|nest| nest.split_bounds(of)).unwrap_or_default()
     }
 
-    /// The tests that what is computed lies in the tensor, where bound inference may have asked for more.
+    /// The tests that an element is inside the tensor, for where bound inference may have included more elements.
     pub(in crate::te::lower) fn domain_bounds(&self, index: usize) -> Vec<Expr> {
         let stage = self.stage(index);
         let (Some(compute), Some(nest)) = (stage.operation.as_compute(), &self.plan.nests[index]) else {
@@ -62,7 +62,7 @@ impl Emitter<'_> {
         };
         let first = match stage.attach {
             Attach::At(..) => 0,
-            // Of a slice of a scan; the scan's loop keeps time inside.
+            // This belongs to a slice of a scan. The scan's loop keeps time inside.
             Attach::ScanInit(_) | Attach::ScanUpdate(_) => 1,
             _ if stage.group.is_some() => 0,
             _ => return Vec::new(),
@@ -79,7 +79,7 @@ impl Emitter<'_> {
         bounds
     }
 
-    /// The tests that choose one of the threads that compute the same elements of memory that they share: those of the
+    /// Tests that choose one of several threads that compute the same elements of shared memory. They are tests of the
     /// thread indices around a stage that it is not bound to.
     pub(in crate::te::lower) fn first_of_idle(&self, index: usize) -> Vec<Expr> {
         let stage = self.stage(index);
@@ -91,7 +91,7 @@ impl Emitter<'_> {
         self.launched.iter().filter(idle).map(|(_, var, _)| var.equal(0)).collect()
     }
 
-    /// Tests that can't be proved, without repetition.
+    /// The tests that can't be proved, each once.
     pub(in crate::te::lower) fn simplified(&self, bounds: Vec<Expr>) -> Vec<Expr> {
         let mut kept: Vec<Expr> = Vec::new();
         for bound in bounds {

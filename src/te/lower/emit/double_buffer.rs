@@ -1,11 +1,11 @@
-//! Which stages have memory in two halves.
+//! Finds the stages whose memory gets two halves.
 
 use super::Emitter;
 use crate::te::lower::passes::double_buffer::DoubleBuffered;
 use crate::te::schedule::{Attach, Stage};
 
 impl Emitter<'_> {
-    /// The stages whose memory is to have two halves.
+    /// The stages whose memory gets two halves.
     pub(crate) fn double_buffered(&self) -> Vec<DoubleBuffered> {
         let stages = self.schedule.stages.iter().zip(&self.plan.buffers);
         stages
@@ -18,7 +18,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// Whether the loop that a stage is computed in has one iteration.
+    /// Whether the loop inside which a stage is computed has one iteration.
     fn runs_once(&self, stage: &Stage) -> bool {
         let Attach::At(parent, axis) = &stage.attach else { return false };
         let Some(index) = self.schedule.index_of(parent) else { return false };

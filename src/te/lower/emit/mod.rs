@@ -1,4 +1,4 @@
-//! Makes the loops: each stage's nest, with the stages computed inside it, its initialisation and its tests.
+//! Makes the loops of each stage, with the stages computed inside them, the initialisation and the tests.
 
 mod access;
 mod double_buffer;
@@ -21,17 +21,17 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::lower::analysis::bounds::{Plan, argument_buffer};
 use crate::te::lower::analysis::over_threads::Over;
-use crate::te::lower::analysis::promises::requirements;
+use crate::te::lower::analysis::preconditions::requirements;
 use crate::te::lower::passes::double_buffer::DoubleBuffered;
 use crate::te::lower::passes::pragmas::{check_parallel, skip_regions};
 use crate::te::schedule::loops::keeps_order;
 use crate::te::schedule::{Attach, Schedule, Stage};
 use crate::te::text::expression;
 
-/// What is made: the program, and what later passes need to know of it.
+/// The program, and what later passes need to know about it.
 pub(super) struct Emitted {
     pub(super) program: Program,
-    /// The stages whose memory is to have two halves.
+    /// The stages whose memory gets two halves.
     pub(super) doubled: Vec<DoubleBuffered>,
 }
 
@@ -63,10 +63,10 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
     Ok(Emitted { program, doubled })
 }
 
-/// How a stage's reduction is done, at a place of its loops.
+/// How a stage's reduction is done, at a place in its loops.
 struct Reducing {
     over: Over,
-    /// The memory of each thread's own, inside the serial loops that come before a reduction over threads.
+    /// Private memory of each thread, for the serial loops before a reduction over threads.
     partial: Vec<Buffer>,
 }
 
@@ -83,7 +83,7 @@ impl Emitter<'_> {
         &self.schedule.stages[index]
     }
 
-    /// What `body` makes, inside the launch of thread indices.
+    /// Makes what `body` makes, inside a launch of thread indices.
     fn launching(
         &mut self,
         threads: Vec<(Thread, Var, Expr)>,
@@ -102,7 +102,7 @@ impl Emitter<'_> {
         made.map(|body| threads.into_iter().rev().fold(body, launch))
     }
 
-    /// The extent that a thread index has in the first of some stages that binds a loop to it.
+    /// The extent of a thread index in the first of some stages that binds a loop to it.
     fn extent_among(&self, thread: Thread, stages: impl Fn(usize) -> bool) -> Option<Expr> {
         self.schedule.stages.iter().enumerate().filter(|(part, _)| stages(*part)).find_map(|(part, stage)| {
             let (leaf, _) = stage.threads.iter().find(|(_, axis)| axis.thread() == Some(thread))?;
@@ -110,7 +110,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// Every stage that is computed by itself, in order.
+    /// Makes every stage that is computed separately, in order.
     fn roots(&mut self) -> Result<Stmt, TeError> {
         let mut statements = Vec::new();
         let mut memory = Vec::new();
@@ -128,7 +128,7 @@ impl Emitter<'_> {
         Ok(allocate(memory, Stmt::sequence(statements)))
     }
 
-    /// One stage with everything that is computed inside it.
+    /// Makes one stage with everything that is computed inside it.
     fn nest(&mut self, index: usize) -> Result<Stmt, TeError> {
         match self.stage(index).operation.kind() {
             OperationKind::Placeholder { .. } => Ok(Stmt::Seq(Vec::new())),
@@ -150,7 +150,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The loops of a stage from a place on.
+    /// Makes the loops of a stage from a place on.
     fn level(&mut self, index: usize, place: usize, reducing: &Reducing) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
@@ -191,8 +191,8 @@ impl Emitter<'_> {
         Ok(allocate(memory, Stmt::sequence(statements)))
     }
 
-    /// The serial loops of a reduction, whose values each thread combines in memory of its own, and then the reduction
-    /// over the threads.
+    /// Makes the serial loops of a reduction, whose values each thread combines in private memory, and then the
+    /// reduction over the threads.
     fn threads_after_loops(
         &mut self,
         index: usize,
@@ -219,7 +219,7 @@ impl Emitter<'_> {
         Ok(allocate(reducing.partial, Stmt::sequence(statements)))
     }
 
-    /// The stages computed inside a loop, and their memory.
+    /// Makes the stages computed inside a loop, and gives their memory.
     fn attached(&mut self, index: usize, leaf: Axis) -> Result<(Vec<Stmt>, Vec<Buffer>), TeError> {
         let (mut statements, mut memory) = (Vec::new(), Vec::new());
         for child in 0..self.schedule.stages.len() {
@@ -233,7 +233,7 @@ impl Emitter<'_> {
         Ok((statements, memory))
     }
 
-    /// A loop around what `body` makes: a plain one, a launch, or none for a single iteration.
+    /// Makes a loop around what `body` makes: a plain loop, a launch, or nothing for a single iteration.
     fn around(
         &mut self,
         index: usize,
@@ -264,7 +264,7 @@ impl Emitter<'_> {
             return Err(TeError::VirtualThread { axis, reason });
         }
         self.context.push(axis.var(), &extent);
-        // Every virtual thread's axis is one of its own.
+        // Each axis of a virtual thread is separate.
         let same = |(known, var, _): &&(Thread, Var, Expr)| *known == thread && (!is_virtual || *var == axis.var());
         let known = self.launched.iter().find(same).cloned();
         let result = match known {
@@ -296,7 +296,7 @@ impl Emitter<'_> {
     }
 }
 
-/// What the schedule says of a loop, around it.
+/// Wraps a statement in the pragmas of a loop.
 fn with_pragmas(stage: &Stage, leaf: Axis, statement: Stmt) -> Stmt {
     let own = stage.pragmas.iter().filter(|(axis, _)| *axis == leaf);
     own.rev()

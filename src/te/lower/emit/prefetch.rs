@@ -1,4 +1,4 @@
-//! Prefetches: the elements that a later iteration reads, cache line by cache line.
+//! Prefetches the elements that a later iteration reads, one cache line at a time.
 
 use super::Emitter;
 use crate::te::arith::interval::Interval;
@@ -11,7 +11,7 @@ use crate::te::lang::var::Var;
 use crate::te::lower::analysis::readers::reads;
 use crate::te::schedule::prefetch::Prefetch;
 
-/// Bytes of a cache line, as TVM takes it.
+/// Bytes of a cache line; TVM assumes the same.
 const CACHE_LINE: i64 = 64;
 
 impl Emitter<'_> {
@@ -72,7 +72,7 @@ impl Emitter<'_> {
         Ok(Stmt::If { condition: simplify_in(&condition, &self.context).likely(), then: Box::new(fetches) })
     }
 
-    /// Loops over a region (extents and least indices), along the last dimension by cache lines.
+    /// Loops over a region, given by extents and least indices. Along the last dimension it goes by cache lines.
     fn lines(&self, producer: usize, buffer: crate::te::lang::buffer::Buffer, region: &[(Expr, Expr)]) -> Stmt {
         let bytes = match buffer.dtype() {
             DType::Bool => 1,

@@ -1,10 +1,10 @@
-//! Circular memory: what the iteration before computed is not computed again.
+//! Tests for circular memory: elements of the previous iteration are not computed again.
 
 use super::Emitter;
 use crate::te::lang::expr::Expr;
 
 impl Emitter<'_> {
-    /// The test that the iteration before did not compute an element of memory that is used in a circle.
+    /// The test that the previous iteration did not compute an element of circular memory.
     pub(crate) fn is_new(&self, index: usize) -> Option<Expr> {
         let rolling = self.plan.rolling[index].as_ref()?;
         let axis = *self.schedule.stages[index].operation.as_compute()?.axes.get(rolling.dimension)?;

@@ -1,4 +1,4 @@
-//! A scan: the initial steps, then the loop over time around all updates.
+//! Makes scans: the initial steps, then the time loop around all updates.
 
 use super::{Emitter, allocate};
 use crate::te::error::TeError;
@@ -8,7 +8,7 @@ use crate::te::lang::thread::Thread;
 use crate::te::schedule::Attach;
 
 impl Emitter<'_> {
-    /// A scan: the initial steps, then the loop over time around all updates.
+    /// Makes a scan: the initial steps, then the time loop around all updates.
     pub(super) fn scan(&mut self, index: usize) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
@@ -28,7 +28,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// The loops over time from a place on, with what is computed inside them, and what one step does.
+    /// Makes the time loops from a place on, with the stages computed inside them and the work of one step.
     pub(super) fn steps(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
@@ -58,7 +58,7 @@ impl Emitter<'_> {
         Ok(allocate(memory, Stmt::sequence(statements)))
     }
 
-    /// The extent that a scan's parts give to a thread index.
+    /// The extent of a thread index in a scan's parts.
     fn thread_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
         let schedule = self.schedule;
         let extent = self.extent_among(thread, |part| {

@@ -1,9 +1,9 @@
-//! Tensorized loops: the intrinsic that replaces them, checked against what they compute and given their memory.
+//! Tensorized loops: checks the intrinsic against the loops that it replaces, and gives it its memory.
 
 use super::Emitter;
 use crate::te::arith::{Linear, simplify, simplify_in};
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::buffer::Buffer;
@@ -14,16 +14,16 @@ use crate::te::schedule::intrinsic::{BufferDecl, TensorIntrin};
 use crate::te::schedule::{Attach, Stage};
 use crate::te::text::expression;
 
-/// An intrinsic in a place: its implementation in terms of the program's memory.
+/// An intrinsic with its implementation in terms of the program's memory.
 struct Placed {
     intrin: TensorIntrin,
     found: Match,
-    /// What each declared buffer stands for: memory, and the indices of its first element there.
+    /// For each declared buffer, the program's memory, and the indices of its first element there.
     memory: Vec<(Buffer, Buffer, Vec<Expr>)>,
 }
 
 impl Placed {
-    /// A part of the implementation, with the sizes' values and the program's memory.
+    /// A part of the implementation, with the values of the sizes and the program's memory.
     fn part(&self, part: &Stmt) -> Stmt {
         let sized = |var: Var| self.found.sizes.iter().find(|(known, _)| *known == var).map(|(_, value)| value.clone());
         let place = |buffer: &Buffer, indices: &[Expr]| {
@@ -35,12 +35,12 @@ impl Placed {
             };
             Some((memory.clone(), base.iter().enumerate().map(at).collect()))
         };
-        redirect(substitute(with_own_memory(part.clone()), &sized), &place)
+        redirect(substitute(with_fresh_buffers(part.clone()), &sized), &place)
     }
 }
 
 impl Emitter<'_> {
-    /// What the intrinsic does in the place of a stage's loops from `place` on.
+    /// The implementation of the intrinsic that replaces a stage's loops from `place` on.
     pub(crate) fn tensorized(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let placed = self.placed(index, place)?;
         let stage = &self.schedule.stages[index];
@@ -85,7 +85,8 @@ impl Emitter<'_> {
         Ok(self.guarded(bounds, Stmt::sequence([begin, go_on])))
     }
 
-    /// The identities that the intrinsic writes before the loops of a reduction around it; nothing if it writes none.
+    /// The statement that writes the identities before the surrounding loops of a reduction; empty if the intrinsic has
+    /// none.
     pub(crate) fn tensorized_reset(&mut self, index: usize, place: usize) -> Result<Stmt, TeError> {
         let placed = self.placed(index, place)?;
         let Some(reset) = &placed.intrin.implementation().reset else { return Ok(Stmt::Seq(Vec::new())) };
@@ -96,7 +97,7 @@ impl Emitter<'_> {
         Ok(self.guarded(bounds, placed.part(reset)))
     }
 
-    /// Checks the intrinsic against the loops, and finds what it works on.
+    /// Checks the intrinsic against the loops, and finds the memory that it works on.
     fn placed(&self, index: usize, place: usize) -> Result<Placed, TeError> {
         let stage = &self.schedule.stages[index];
         let missing = || TeError::Run { reason: format!("{} has no intrinsic", stage.name()) };
@@ -119,7 +120,7 @@ impl Emitter<'_> {
         Ok(placed)
     }
 
-    /// Nothing but the stage's own loops may be inside.
+    /// Checks that only the stage's own loops are inside.
     fn check_inside(&self, index: usize, place: usize, intrin: &TensorIntrin) -> Result<(), TeError> {
         let stage = &self.schedule.stages[index];
         let inside = &stage.leaves[place..];
@@ -163,7 +164,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// What axes run over inside.
+    /// The ranges of axes inside the intrinsic.
     fn spans(&self, index: usize, place: usize, intrin: &TensorIntrin, axes: &[Axis]) -> Result<Vec<Span>, TeError> {
         let stage = &self.schedule.stages[index];
         axes.iter()
@@ -179,7 +180,8 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// The least value of an axis while the loops from `place` on run, and how many there are: neighbours, each met once.
+    /// The least value of an axis while the loops from `place` on run, and the number of values. The values must be
+    /// consecutive, each met once.
     fn span(&self, stage: &Stage, index: usize, place: usize, axis: Axis) -> Option<Span> {
         let nest = self.plan.nests[index].as_ref()?;
         let linear = Linear::of(&simplify_in(&nest.value(axis), &self.context));
@@ -193,7 +195,7 @@ impl Emitter<'_> {
                 None => rest.terms.push((atom, coefficient)),
             }
         }
-        // As digits of a number: each step is the number of values below it.
+        // As with the digits of a number: each step must be the number of values below it.
         steps.sort_by_key(|(coefficient, _)| *coefficient);
         let mut extent = Expr::int(1);
         for (coefficient, digits) in steps {
@@ -205,7 +207,7 @@ impl Emitter<'_> {
         Some(Span { low: rest.into_expr(axis.var().dtype()), extent })
     }
 
-    /// The tests that are made around the intrinsic.
+    /// The tests that remain around the intrinsic.
     fn outer_bounds(
         &mut self,
         index: usize,
@@ -232,7 +234,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Gives the declared buffers the memory that they stand for, and their strides and offsets the actual values.
+    /// Gives the declared buffers their memory, and their strides and offsets the actual values.
     fn bind_memory(
         &self,
         index: usize,
@@ -260,7 +262,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The elements of a part must lie in its dimensions as they do in the tensor's.
+    /// Refuses memory with another layout than the tensor: a part of it is not a part of the tensor's dimensions.
     fn check_layout(&self, intrin: &TensorIntrin, index: usize) -> Result<(), TeError> {
         let stage = &self.schedule.stages[index];
         if stage.layout.is_none() && self.plan.rolling[index].is_none() {

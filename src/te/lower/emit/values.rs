@@ -1,5 +1,5 @@
-//! What one iteration of a stage's loops does: values, initial values, sums over threads, and under which tests they are
-//! stored.
+//! Makes the work of one iteration of a stage's loops: values, initial values, reductions over threads, and the tests
+//! under which they are stored.
 
 use super::{Emitter, Reducing, allocate};
 use crate::te::arith::simplify_in;
@@ -15,7 +15,7 @@ use crate::te::lang::var::Var;
 use crate::te::lower::analysis::over_threads::Over;
 
 impl Emitter<'_> {
-    /// The identities or initial values, over the data loops from a place on.
+    /// Makes the identities or initial values, over the data loops from a place on.
     pub(super) fn initialise(&mut self, index: usize, place: usize, reduce: &Reduce) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let stage = &schedule.stages[index];
@@ -58,8 +58,8 @@ impl Emitter<'_> {
         self.where_stored(index, bounds, stores)
     }
 
-    /// What one iteration of all loops does. What a loop over data and reduction axes makes of the data axes has a name,
-    /// the one it has where the reduction is initialised.
+    /// Makes the work of one iteration of all loops. Data axes that a loop over data and reduction axes determines get
+    /// a name, the same as where the reduction is initialised.
     pub(super) fn provide(&mut self, index: usize, reducing: &Reducing) -> Result<Stmt, TeError> {
         let stage = &self.schedule.stages[index];
         let Some((nest, parts)) = self.plan.nests[index].as_ref().and_then(|nest| nest.with_parts(stage)) else {
@@ -111,8 +111,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Stores under the bounds and under the stage's own condition. A thread index of the condition that is not yet
-    /// launched here is launched, as far as its kernel launches it elsewhere.
+    /// Makes stores under the bounds and the stage's own predicate. If the predicate uses a thread index that is not
+    /// yet launched here, it is launched, provided that the same kernel launches it elsewhere.
     pub(super) fn where_stored(&mut self, index: usize, mut bounds: Vec<Expr>, stores: Stmt) -> Result<Stmt, TeError> {
         let schedule = self.schedule;
         let Some(predicate) = &schedule.stages[index].store_predicate else { return Ok(self.guarded(bounds, stores)) };
@@ -146,7 +146,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// The extent that the stages computed in one launch with this one give to a thread index.
+    /// The extent of a thread index in the stages that are computed in the same launch as this one.
     fn kernel_extent(&self, index: usize, thread: Thread) -> Result<Expr, TeError> {
         let schedule = self.schedule;
         let root = schedule.outermost(index);
@@ -158,8 +158,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// What a reduction over threads is where there are none, and so nobody to store it: the identities or initial values,
-    /// under a test unless that is so at every run. Nothing, where there always are threads. And whether there never are.
+    /// Makes the result of a reduction over threads for the case that there are none, so that no thread could store it:
+    /// the identities or initial values. They are under a test unless the case is certain; `None` if it is impossible.
+    /// The flag tells whether there are never any threads.
     pub(super) fn over_no_threads(
         &mut self,
         index: usize,
@@ -187,7 +188,7 @@ impl Emitter<'_> {
         reduce.source.iter().map(|x| self.lowered(index, x)).collect()
     }
 
-    /// One step of a sequential reduction, into an element of each of some buffers.
+    /// Makes one step of a sequential reduction, into an element of each buffer.
     fn update(&self, index: usize, reduce: &Reduce, buffers: Vec<Buffer>, indices: &[Expr]) -> Result<Stmt, TeError> {
         let load = |buffer: &Buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), indices.to_vec()));
         let old: Vec<Expr> = buffers.iter().map(load).collect();
@@ -196,7 +197,7 @@ impl Emitter<'_> {
         if let [value] = combined.as_slice() {
             return Ok(store((buffers[0].clone(), value.clone())));
         }
-        // Every value is combined from the old ones before any is stored.
+        // All new values are computed from the old ones before any is stored.
         let fresh: Vec<Var> = combined.iter().map(|x| Var::local("combined", x.dtype())).collect();
         let stores = buffers.into_iter().zip(fresh.iter().map(|var| Expr::from(*var))).map(store);
         let body = Stmt::sequence(stores);
@@ -207,8 +208,8 @@ impl Emitter<'_> {
         }))
     }
 
-    /// A reduction over threads: each gives one value where the condition holds, all get the result, one stores it where
-    /// all see it.
+    /// Makes a reduction over threads. Each thread gives one value if the condition holds, and all get the result. In
+    /// shared memory one thread stores it.
     pub(super) fn reduce_over_threads(
         &mut self,
         index: usize,
@@ -233,12 +234,12 @@ impl Emitter<'_> {
             .map(|buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), vec![Expr::int(0)])))
             .collect();
         let stores = self.stores_of(index, values)?;
-        // Only rows that exist are stored, and each by one thread only.
+        // Only elements that exist are stored, each by one thread.
         let mut guards = self.split_bounds(index, |axis| axis.kind() == AxisKind::Data);
         guards.extend(self.domain_bounds(index));
         guards.extend(self.is_new(index));
         guards.extend(self.first_of_idle(index));
-        // Of a thread's own memory, every thread stores its own.
+        // In private memory, every thread stores its own copy.
         if self.plan.buffers[index].iter().any(|buffer| buffer.scope().is_shared_by_threads()) {
             guards.extend(threads.iter().map(|thread| thread.var().equal(0)));
         }

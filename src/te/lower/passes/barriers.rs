@@ -1,12 +1,12 @@
-//! Barriers: where a thread reads or overwrites what another thread of its block wrote, all threads wait for each other
-//! in between.
+//! Places barriers: between a write of one thread and a read or write of the same element by another thread of its
+//! block, all threads wait for each other.
 //!
-//! The pass walks a program in order and keeps the accesses to memory that threads share since the last barrier. An
-//! access that may touch an element that *another* thread touched, one of the two writing, needs a barrier before it. A
-//! loop's end meets its beginning. Two accesses are of one thread where some index, the same in both, tells the thread:
-//! `B[row]` is written and read by the thread of that row.
+//! The pass walks a program in order and records the accesses to shared memory since the last barrier. An access needs
+//! a barrier before it if it may touch an element that *another* thread touched, and one of the two writes. The end of
+//! a loop's body is followed by its beginning. Two accesses are made by the same thread if an index that both have
+//! determines the thread: `B[row]` is written and read by the thread of that row.
 //!
-//! Between blocks there is no barrier: a launch in which one block needs what another wrote is refused.
+//! Blocks have no barrier between them: a launch in which one block needs what another wrote is refused.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,8 +19,8 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::expression;
 
-/// The same program with barriers where its launches need them. `circular` is memory whose places along a dimension are
-/// other elements' in other iterations of a loop.
+/// The same program with the barriers that its launches need. `circular` is memory whose places along a dimension
+/// belong to other elements in other iterations of a loop.
 pub(crate) fn place_barriers(mut statement: Stmt, circular: Vec<(Buffer, usize)>) -> Result<Stmt, TeError> {
     let mut pass = Barriers { circular, ..Barriers::default() };
     loop_extents(&statement, &mut pass.extents);
@@ -30,8 +30,8 @@ pub(crate) fn place_barriers(mut statement: Stmt, circular: Vec<(Buffer, usize)>
 }
 
 /// # Errors
-/// [`TeError::DivergentBarrier`] for a barrier that only some threads of a block come to. `condition` is the one around, or
-/// a loop's extent, that depends on the thread.
+/// [`TeError::DivergentBarrier`] for a barrier that only some threads of a block reach. `condition` is the surrounding
+/// condition, or the loop extent, that depends on the thread.
 fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeError> {
     let of_thread = |var: Var| matches!(var.thread(), Some(Thread::Thread(_)));
     let condition = match statement {
@@ -47,14 +47,14 @@ fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeErr
     statement.children().into_iter().try_for_each(|child| check_reached(child, condition))
 }
 
-/// One read or write of memory that other threads reach.
+/// A read or write of memory that several threads can access.
 #[derive(Clone, Debug)]
 struct Access {
     buffer: Buffer,
-    /// In terms of one variable for each thread index.
+    /// The indices, in terms of one variable for each thread index.
     indices: Vec<Expr>,
     writes: bool,
-    /// The thread and block indices that it runs over, with their extents. It runs once for the others.
+    /// The thread and block indices for which it is done, with their extents. For other indices it is done once.
     threads: BTreeMap<Thread, Expr>,
 }
 
@@ -63,16 +63,16 @@ fn renamed(accesses: &mut [Access], from: Var, to: Var) {
     accesses.iter_mut().for_each(|access| access.indices = access.indices.iter().map(rename).collect());
 }
 
-/// A thread index that is known to be 0.
+/// A thread index that is known to be 0, because of a test.
 #[derive(Clone, Copy)]
 struct FirstOnly {
     index: Var,
-    /// Whether other threads may read shared memory all the same: where registers alone are written under the test, a
-    /// compiler lets every thread read, and those that fail the test drop what they read.
+    /// Whether other threads may nevertheless read shared memory. If only registers are written under the test, a
+    /// compiler lets every thread read; threads that fail the test discard the value.
     others_may_read: bool,
 }
 
-/// Whether memory besides a thread's own is written.
+/// Whether it writes memory that is not private to a thread.
 fn stores(statement: &Stmt) -> bool {
     match statement {
         Stmt::Store { buffer, .. } => buffer.scope() != Scope::Local,
@@ -92,21 +92,21 @@ fn loop_extents(statement: &Stmt, extents: &mut HashMap<Var, Expr>) {
 struct Barriers {
     /// The launches in scope.
     launched: Vec<(Thread, Var, Expr)>,
-    /// The first variable that was met for each thread index; others of the same index are replaced by it.
+    /// The first variable found for each thread index; it replaces other variables of the same index.
     canonical: BTreeMap<Thread, Var>,
-    /// Every loop's extent.
+    /// The extent of every loop.
     extents: HashMap<Var, Expr>,
-    /// Counters that stand for a loop's next iteration, with the loop's own.
+    /// Counters that stand for the next iteration of a loop, mapped to the loop's own counter.
     earlier: HashMap<Var, Var>,
-    /// The counters of the loops that are walked now: one value each, in all accesses that are compared.
+    /// The counters of the loops that are being walked: they have one value in all accesses that are compared.
     open: Vec<Var>,
     circular: Vec<(Buffer, usize)>,
-    /// The thread indices of which only the first is in scope: under a test for it.
+    /// The thread indices of which only the value 0 is in scope, because of a test.
     first_only: Vec<FirstOnly>,
 }
 
 impl Barriers {
-    /// Puts barriers into a statement. What it needs to go on stands on the stack once for every level of nesting.
+    /// Puts barriers into a statement. It calls itself at every level of nesting, so it must use little of the stack.
     fn walk(&mut self, statement: &mut Stmt, pending: &mut Vec<Access>) -> Result<(), TeError> {
         match statement {
             Stmt::Seq(statements) => {
@@ -115,7 +115,7 @@ impl Barriers {
                 Ok(())
             }
             Stmt::For { var, body, .. } => self.cycle(body, *var, pending),
-            // One thread does what its virtual threads do, for all of them statement by statement: no later access
+            // One thread does the work of its virtual threads, each statement for all of them. So a later access never
             // meets an earlier one of the same virtual thread only.
             Stmt::Launch { thread: Thread::Virtual, body, .. }
             | Stmt::Note { body, .. }
@@ -162,7 +162,7 @@ impl Barriers {
     ) -> Result<(), TeError> {
         let outermost = !self.in_launch();
         if outermost {
-            // A launch begins when all before it is done.
+            // A launch begins after everything before it has finished.
             pending.clear();
             self.canonical.clear();
         }
@@ -176,9 +176,9 @@ impl Barriers {
         done
     }
 
-    /// A loop's body: what an iteration leaves pending meets the next iteration.
+    /// A loop's body: accesses that an iteration leaves without a barrier are compared with the next iteration.
     fn cycle(&mut self, body: &mut Stmt, var: Var, pending: &mut Vec<Access>) -> Result<(), TeError> {
-        // What an earlier loop of the same counter left has other values of it.
+        // What an earlier loop with the same counter left behind has other values of it.
         let other = self.another_iteration(var);
         renamed(pending, var, other);
         self.open.push(var);
@@ -192,7 +192,7 @@ impl Barriers {
         if !self.in_launch() {
             return Ok(());
         }
-        // The next iteration's counter is another variable: its indices are not those of this iteration.
+        // The counter of the next iteration is another variable: indices there differ from those of this iteration.
         let next = self.another_iteration(var);
         let mut beginning = self.first(body);
         renamed(&mut beginning, var, next);
@@ -203,7 +203,7 @@ impl Barriers {
         Ok(())
     }
 
-    /// A variable that stands for a counter's value in another iteration.
+    /// A variable for the value of a counter in another iteration.
     fn another_iteration(&mut self, var: Var) -> Var {
         let other = var.another();
         self.extents.extend(self.extents.get(&var).cloned().map(|extent| (other, extent)));
@@ -211,7 +211,7 @@ impl Barriers {
         other
     }
 
-    /// What `f` makes of what is done where a condition holds, and whether that stores.
+    /// Calls `f` for a part that is done only if a condition holds. `stores` tells whether that part stores.
     fn under<R>(&mut self, condition: &Expr, stores: bool, f: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.first_only.len();
         let chosen = self.chosen(condition).into_iter();
@@ -221,8 +221,8 @@ impl Barriers {
         made
     }
 
-    /// The thread indices of which a condition chooses the first: `t == 0`, or a sum with them that must be less than one step
-    /// of theirs.
+    /// The thread indices for which a condition allows only 0: `t == 0`, or a sum that must be smaller than one step of
+    /// the index.
     fn chosen(&self, condition: &Expr) -> Vec<Var> {
         condition.conjuncts().into_iter().flat_map(|test| self.chosen_by(test)).collect()
     }
@@ -246,7 +246,7 @@ impl Barriers {
         }
     }
 
-    /// Whether a variable is a loop's or a launch's, which runs from 0 on.
+    /// Whether a variable belongs to a loop or a launch; these count from 0.
     fn counts(&self, var: Var) -> bool {
         self.extents.contains_key(&var) || self.launched.iter().any(|(_, launched, _)| *launched == var)
     }
@@ -262,7 +262,7 @@ impl Barriers {
         found
     }
 
-    /// Adds a statement's accesses; whether it goes through to the end without a barrier.
+    /// Adds a statement's accesses. Tells whether it has no barrier on the way through.
     fn collect(&mut self, statement: &Stmt, found: &mut Vec<Access>) -> bool {
         match statement {
             Stmt::Seq(statements) => statements.iter().all(|s| self.collect(s, found)),
@@ -319,7 +319,7 @@ impl Barriers {
         found
     }
 
-    /// An access, if other threads reach the memory.
+    /// An access, if several threads can access the memory.
     fn access(&self, buffer: &Buffer, indices: &[Expr], writes: bool) -> Option<Access> {
         if buffer.scope() == Scope::Local || !self.in_launch() {
             return None;
@@ -357,8 +357,8 @@ impl Barriers {
         Ok(needed)
     }
 
-    /// Whether two accesses never meet in an element: some index is another in one than in the other, as for the halves
-    /// `i % 2` and `(i + 1) % 2` of memory in one iteration.
+    /// Whether two accesses never touch the same element, because one index always differs, as for the halves `i % 2`
+    /// and `(i + 1) % 2` of memory in one iteration.
     fn apart(&self, a: &Access, b: &Access) -> bool {
         let fixed = |x: &Expr| {
             let mut fixed = true;
@@ -381,7 +381,7 @@ impl Barriers {
         })
     }
 
-    /// Whether two accesses to one element are always of the same thread, as far as its `of` indices go.
+    /// Whether two accesses to one element are always made by the same thread, as far as the indices `of` tell.
     fn same(&self, a: &Access, b: &Access, of: impl Fn(&Thread) -> bool) -> bool {
         let indices = |access: &Access| -> Vec<(Thread, Expr)> {
             access.threads.iter().filter(|(thread, _)| of(thread)).map(|(t, e)| (*t, e.clone())).collect()
@@ -390,7 +390,7 @@ impl Barriers {
         if launched != indices(b) {
             return false;
         }
-        // There is one thread only along what has an extent of 1.
+        // An index of extent 1 has only one thread.
         launched.iter().filter(|(_, extent)| extent.as_int() != Some(1)).all(|(thread, _)| {
             let Some(var) = self.canonical.get(thread) else { return false };
             let alike = self.is_alike(a, b, *var);
@@ -398,9 +398,10 @@ impl Barriers {
         })
     }
 
-    /// Whether the indices that mention `var`, some at least, are the same functions of loops and threads in both
-    /// accesses. A stage stores each element once, so such functions have one value for each of the loops' and
-    /// threads' (within the tests of uneven splits, which go with them): the same element means the same thread.
+    /// Whether all indices that mention `var` (at least one) are the same functions of loops and threads in both
+    /// accesses. A stage stores each element once, so each value of such functions belongs to one value of the loops
+    /// and threads (within the tests of uneven splits, which are part of them). So the same element means the same
+    /// thread.
     fn is_alike(&self, a: &Access, b: &Access, var: Var) -> bool {
         let own = |x: &Expr| simplify(&x.substitute(&|v| self.earlier.get(&v).map(|v| Expr::from(*v))));
         let mut mentioned = false;
@@ -415,8 +416,8 @@ impl Barriers {
         }) && mentioned
     }
 
-    /// Whether `x == y` implies that the thread index `var` is the same in both: the terms that tell it are alike, and
-    /// what is below them is smaller than one step of it.
+    /// Whether `x == y` implies that the thread index `var` is the same in both: the terms that determine it are alike,
+    /// and the smaller terms sum to less than one step of it.
     fn tells(&self, x: &Expr, y: &Expr, var: Var, threads: &BTreeMap<Thread, Expr>) -> bool {
         let (x, y) = (Linear::of(&simplify(x)), Linear::of(&simplify(y)));
         let step =
@@ -439,7 +440,7 @@ impl Barriers {
         [&x, &y].into_iter().all(|linear| {
             let mut below = 0;
             linear.terms.iter().filter(|(atom, _)| atom.as_var() != Some(var)).all(|(atom, k)| {
-                // Above: a multiple of all that the thread index and what is below it can be.
+                // Larger terms: multiples of everything that the thread index and the smaller terms can reach.
                 let above = own.is_some_and(|own| k % (step * own) == 0);
                 if above {
                     return true;

@@ -1,4 +1,4 @@
-//! Memory in two halves: the loop around a stage writes the next iteration's elements to one while it reads the other.
+//! Double buffering: the loop around a stage writes the next iteration's elements to one half while it reads the other.
 //!
 //! `for i { B = f(i); use(B) }` becomes
 //!
@@ -10,10 +10,11 @@
 //! }
 //! ```
 //!
-//! The pass runs before barriers are placed: they see that the halves are apart, and one barrier an iteration is enough.
+//! The pass runs before barriers are placed. That pass sees that the halves don't overlap, so one barrier an iteration
+//! is enough.
 
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
@@ -24,8 +25,8 @@ use crate::te::lang::var::Var;
 pub(crate) struct DoubleBuffered {
     pub(crate) stage: String,
     pub(crate) buffers: Vec<Buffer>,
-    /// Whether the loop that it is computed in has one iteration: nothing comes after it, and one half is enough where no
-    /// loop is directly around.
+    /// Whether the loop in which it is computed has one iteration. There is then no next iteration, and one half is
+    /// enough where no other loop is directly around.
     pub(crate) once: bool,
 }
 
@@ -49,7 +50,7 @@ impl DoubleBuffered {
         TeError::Primitive { primitive: "double_buffer", stage: self.stage.clone(), reason: reason.into() }
     }
 
-    /// Finds the innermost loop around the stage's memory.
+    /// Finds the innermost loop around the allocation of the stage's memory.
     fn walk(&self, statement: Stmt, done: &mut bool) -> Result<Stmt, TeError> {
         if let Stmt::For { var, extent, kind, body } = statement {
             let body = self.walk(*body, done)?;
@@ -118,7 +119,7 @@ impl DoubleBuffered {
             let at = substitute(Stmt::sequence(producers.clone()), &|v| (v == var).then(|| value.clone()));
             half(at, &crate::te::arith::simplify(&value.clone().floor_mod(2)))
         };
-        let first = with_own_memory(iteration(&Expr::int(0)));
+        let first = with_fresh_buffers(iteration(&Expr::int(0)));
         let first = guard(&Expr::int(0).less(&extent), first);
         let next = Expr::from(var) + 1;
         let note = |body| {
@@ -139,7 +140,7 @@ fn two_halves(buffer: &Buffer) -> Buffer {
     let mut shape = vec![Expr::int(2)];
     shape.extend(buffer.shape().iter().cloned());
     if buffer.is_compact() {
-        // The halves are part of the first group of dimensions.
+        // The halves belong to the first group of dimensions.
         let separators: Vec<usize> = buffer.separators().iter().map(|place| place + 1).collect();
         let whole = Buffer::compact(buffer.name(), buffer.dtype(), shape, buffer.scope());
         return whole.with_separators(&separators);
@@ -154,7 +155,7 @@ fn guard(condition: &Expr, then: Stmt) -> Stmt {
     if condition.as_int() == Some(1) { then } else { Stmt::If { condition, then: Box::new(then) } }
 }
 
-/// The allocations at the top of a loop's body, and what they are around.
+/// Splits a loop's body into the allocations at its top and the statement inside them.
 fn peel(mut body: Stmt) -> (Vec<Buffer>, Stmt) {
     let mut memory = Vec::new();
     while let Stmt::Allocate { buffer, body: inner } = body {
@@ -168,7 +169,7 @@ fn allocate(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
     buffers.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
 }
 
-/// A buffer that `producers` read and `rest` writes.
+/// A buffer that `producers` read and `rest` writes, if there is one.
 fn read_before(producers: &[Stmt], rest: &[Stmt]) -> Option<Buffer> {
     let mut read = Vec::new();
     producers.iter().for_each(|statement| loads(statement, &mut read));

@@ -1,5 +1,5 @@
-//! Gives every access one index: the sum of the indices times the strides. Memory whose layout has separators gets an
-//! index for each group of dimensions between them.
+//! Flattens accesses: gives each one index, the sum of the indices times the strides. Memory whose layout has axis
+//! separators gets an index for each group of dimensions between them.
 
 use crate::te::arith::shape::compact_strides;
 use crate::te::arith::simplify;
@@ -65,8 +65,8 @@ fn offsets(buffer: &Buffer, indices: &[Expr]) -> Vec<Expr> {
     groups.map(|group| offset(&indices[group.clone()], &compact_strides(&buffer.shape()[group]))).collect()
 }
 
-/// An index that is read from memory may be outside of its own dimension where the sum of all is still a place in the
-/// tensor, or wraps: then the place is one that every target takes for outside.
+/// Tests indices that are read from memory. Such an index may be outside of its own dimension although the sum of all
+/// is a place in the tensor; or it may wrap. It is then replaced by a place that every target recognises as outside.
 fn within(buffer: &Buffer, indices: &[Expr], offset: Expr) -> Expr {
     if buffer.scope() != Scope::Global || (indices.len() == 1 && buffer.strides()[0].as_int() == Some(1)) {
         return offset;

@@ -1,4 +1,4 @@
-//! Moves memory and tests outward.
+//! Moves allocations and tests outward.
 
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -6,8 +6,8 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 
-/// Memory of a fixed extent is allocated once: outside all loops, inside the outermost launch unless it is global. Global
-/// memory comes first, since a thread has none of its own.
+/// Moves memory of a fixed extent outside all loops, so that it is allocated once: directly inside the outermost
+/// launch, or outside of it if it is global. Global memory comes first, since threads can't allocate any.
 pub(crate) fn hoist_allocations(statement: Stmt) -> Stmt {
     let (statement, mut freed) = lift(statement, false);
     freed.sort_by_key(|buffer| buffer.scope() != Scope::Global);
@@ -18,7 +18,7 @@ fn wrap(buffers: Vec<Buffer>, body: Stmt) -> Stmt {
     buffers.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
 }
 
-/// The statement without the allocations that may be further out, and those allocations.
+/// The statement without the allocations that can move further out, and those allocations.
 fn lift(statement: Stmt, launched: bool) -> (Stmt, Vec<Buffer>) {
     match statement {
         Stmt::Allocate { buffer, body } => {
@@ -35,7 +35,7 @@ fn lift(statement: Stmt, launched: bool) -> (Stmt, Vec<Buffer>) {
         }
         Stmt::For { var, extent, kind, body } => {
             let (body, freed) = lift(*body, launched);
-            // Iterations that run at the same time have memory of their own.
+            // Iterations that run at the same time need separate memory.
             let own = kind == LoopKind::Parallel;
             let (stay, out): (Vec<_>, Vec<_>) = freed.into_iter().partition(|buffer| own || uses(buffer, var));
             (Stmt::For { var, extent, kind, body: Box::new(wrap(stay, body)) }, out)
@@ -56,8 +56,8 @@ fn uses(buffer: &Buffer, var: Var) -> bool {
     buffer.allocation().iter().any(|extent| extent.uses(var))
 }
 
-/// A test that doesn't depend on a loop is made once, outside it. One on thread indices stays: what it guards may hold a
-/// barrier, which all threads must reach.
+/// Moves a test outside of a loop on which it doesn't depend. A test on thread indices stays, because the statement
+/// that it guards may hold a barrier, which all threads must reach.
 pub(crate) fn hoist_conditions(statement: Stmt) -> Stmt {
     match statement {
         Stmt::For { var, extent, kind, body } => match hoist_conditions(*body) {

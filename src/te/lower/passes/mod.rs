@@ -1,4 +1,4 @@
-//! From a program to a program: a pass a file.
+//! Passes from a program to a program, one in each file.
 
 pub(crate) mod barriers;
 pub(crate) mod double_buffer;

@@ -1,10 +1,10 @@
-//! Loop partition: a loop whose iterations are tested against a bound is cut in two where the test starts to fail, so
-//! that full tiles are not tested.
+//! Loop partition: a loop whose iterations are tested against a bound is cut in two where the test begins to fail. Full
+//! tiles then run without the test.
 //!
-//! Only tests under `likely` are looked at, and only those of the form `a·v + rest < b` with a positive constant `a`.
-//! With the greatest value `r` that `rest` takes (over loops inside and over threads), they hold for
-//! `v < (b - r + a - 1) // a`; the iterations from there on are a loop of their own. Where a bound depends on an outer
-//! loop or a block, the loop stays whole.
+//! Only tests under `likely` are considered, and only those of the form `a·v + rest < b` with a positive constant `a`.
+//! Let `r` be the greatest value of `rest` (over inner loops and over threads). The tests hold for
+//! `v < (b - r + a - 1) // a`; the iterations from there on become a second loop. If a bound depends on an outer loop
+//! or a block, the loop stays whole.
 
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
 use crate::te::ir::rewrite::substitute;
@@ -21,7 +21,7 @@ pub(crate) fn partition(statement: Stmt) -> Stmt {
 struct Partition {
     /// All counters in scope.
     context: Context,
-    /// Those of them that are a block's thread indices.
+    /// Those of them that are thread indices of a block.
     threads: Vec<(Var, Expr)>,
 }
 
@@ -86,12 +86,12 @@ impl Partition {
         let threshold = if below(&threshold, extent) { threshold } else { threshold.min(extent) };
         let natural = self.context.proves_natural(&threshold);
         let threshold = simplify_in(&if natural { threshold } else { threshold.max(0) }, &self.context);
-        // A test that always holds is none; one that never holds gives no full tile.
+        // A test that always holds doesn't count; one that never holds leaves no full tile.
         let useless = threshold == *extent || threshold.as_int() == Some(0);
         (!useless).then_some(threshold)
     }
 
-    /// The iterations from the threshold on.
+    /// The loop over the iterations from the threshold on.
     fn tail(&self, var: Var, extent: &Expr, threshold: &Expr, kind: LoopKind, body: Stmt) -> Stmt {
         let rest = Var::counter(var.name());
         let count = difference(extent, threshold);
@@ -108,10 +108,10 @@ impl Partition {
     }
 }
 
-/// What is done with a condition and the counters around it.
+/// A function of a condition and the counters around it.
 type Visit<'a> = dyn FnMut(&Expr, &[(Var, Expr)]) + 'a;
 
-/// Calls `f` with every condition under `likely`, and with the counters between `statement` and it.
+/// Calls `f` with every condition under `likely`, and with the counters between `statement` and the condition.
 fn each_test(statement: &Stmt, inner: &mut Vec<(Var, Expr)>, f: &mut Visit<'_>) {
     match statement {
         Stmt::If { condition, then } => {
@@ -129,7 +129,7 @@ fn each_test(statement: &Stmt, inner: &mut Vec<(Var, Expr)>, f: &mut Visit<'_>) 
     }
 }
 
-/// The statement without the tests that the loop over `var` decides: they hold in all its iterations now.
+/// The statement without the tests that the loop over `var` decides: they now hold in all its iterations.
 fn proved(statement: Stmt, var: Var, inner: &mut Vec<(Var, Expr)>, threads: &[(Var, Expr)]) -> Stmt {
     match statement {
         Stmt::If { condition, then } => {
@@ -156,8 +156,8 @@ fn proved(statement: Stmt, var: Var, inner: &mut Vec<(Var, Expr)>, threads: &[(V
     }
 }
 
-/// `t` such that the test holds for all `var < t`, whatever the counters inside and the threads are. It depends on
-/// sizes only.
+/// A bound `t` such that the test holds for all `var < t`, for all values of the counters inside and of the threads. It
+/// depends on sizes only.
 fn holds_below(test: &Expr, var: Var, inner: &[(Var, Expr)], threads: &[(Var, Expr)]) -> Option<Expr> {
     let Kind::Binary(op, a, b) = test.kind() else { return None };
     let difference = match op {
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn constant_bounds_give_constant_loops() {
-        // The tail is one tile, whose own loop is cut where the bound is.
+        // The tail is one tile. Its own loop is cut at the bound.
         let parts = loops(&partition(tiled(7, 100)));
         assert_eq!(parts, [("6".to_owned(), false), ("16".to_owned(), true)]);
         let statement = tested(3, |k| (k + 5).less_equal(100));
@@ -310,7 +310,7 @@ mod tests {
         );
     }
 
-    /// What a program makes of a matrix.
+    /// The result of a program for a matrix.
     fn interpreted(program: &Program, n: usize, m: usize) -> Vec<f64> {
         let values: Vec<f64> = (0..n * m).map(|i| (i * 7 % 23) as f64 - 11.0).collect();
         let a = Array::new(ElementType::F32, &[n, m], &values).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(testing::cases(300)) })]
 
-        /// Whatever the loops, the program computes the same.
+        /// The program computes the same with any loops.
         #[test]
         fn a_partitioned_program_computes_the_same(
             (n, m) in (0usize..30, 0usize..30),

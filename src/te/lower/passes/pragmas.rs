@@ -1,5 +1,5 @@
-//! Pragmas after the loops are made: regions that are left out, and whether the parallel ones are where they mean
-//! something.
+//! Applies pragmas after the loops are made: removes skipped regions, and checks that the pragmas of parallel loops
+//! stand where they have a meaning.
 
 use crate::te::error::TeError;
 use crate::te::ir::pragma::Pragma;
@@ -14,16 +14,16 @@ pub(crate) fn skip_regions(statement: Stmt) -> Stmt {
 }
 
 /// # Errors
-/// [`TeError::Pragma`] for a pragma of parallel loops that is not around or inside one as it must be.
+/// [`TeError::Pragma`] for a pragma of parallel loops that is not around or inside such a loop as it must be.
 pub(crate) fn check_parallel(statement: &Stmt) -> Result<(), TeError> {
     check(statement, Region { launched: false, parallel: false })
 }
 
 #[derive(Clone, Copy)]
 struct Region {
-    /// Whether a team of threads runs here.
+    /// Whether a team of threads was launched around this place.
     launched: bool,
-    /// Whether it is one iteration of a parallel loop.
+    /// Whether this place is inside an iteration of a parallel loop.
     parallel: bool,
 }
 

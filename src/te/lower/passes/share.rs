@@ -1,7 +1,8 @@
-//! Common subexpressions: index arithmetic on loop counters that a store repeats is computed once, before it.
+//! Common subexpression elimination: index arithmetic on loop counters that a store repeats is computed once, before
+//! it.
 //!
-//! Sizes and thread indices are constant through a kernel, so the device's compiler keeps what is made of them in
-//! registers by itself.
+//! Sizes and thread indices are constant in a kernel, so the device's compiler keeps arithmetic on them in registers
+//! anyway.
 
 use std::collections::HashSet;
 
@@ -26,7 +27,7 @@ fn walk(statement: Stmt, loops: &mut HashSet<Var>, count: &mut usize) -> Stmt {
     }
 }
 
-/// The most operations of a store that is looked into. Larger ones are shared by their targets, all the same.
+/// The largest store that is considered, in operations. Targets share the parts of larger ones by themselves.
 const MOST: usize = 1 << 10;
 
 fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
@@ -56,7 +57,7 @@ fn shared(store: Stmt, loops: &HashSet<Var>, count: &mut usize) -> Stmt {
             continue;
         }
         *count += 1;
-        // Not a size: it may be negative, which simplification must know.
+        // Not a size: the value may be negative, and simplification must know this.
         let var = Var::local(&format!("cse_var_{count}"), x.dtype());
         statement = statement.map_expressions(&mut |e| replace(e, &x, var));
         lets.push((var, x));
@@ -71,7 +72,7 @@ fn occurrences(statement: &Stmt, x: &Expr) -> u64 {
     statement.expressions().into_iter().map(of).sum()
 }
 
-/// Integer arithmetic on loop counters and constants, of at least one operation.
+/// Whether it is integer arithmetic on loop counters and constants, with at least one operation.
 fn is_arithmetic(x: &Expr, loops: &HashSet<Var>) -> bool {
     let mut operations = 0;
     let mut only = x.dtype().is_integer();

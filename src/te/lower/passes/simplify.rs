@@ -1,4 +1,4 @@
-//! Simplifies every expression, knowing the counters' ranges, and removes what does nothing.
+//! Simplifies every expression with the ranges of the counters, and removes statements that do nothing.
 
 use crate::te::arith::{Context, simplify_in};
 use crate::te::ir::stmt::Stmt;

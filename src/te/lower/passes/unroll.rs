@@ -1,9 +1,9 @@
-//! Unrolling by pragmas, with the rules of TVM's pass of this name.
+//! Unrolling by pragmas, with the rules of TVM's pass of the same name.
 //!
-//! A loop of a constant number of iterations, in which no loop stays that is not unrolled, is unrolled when all its
-//! iterations together make at most `auto_max_step` statements, and not more than `auto_max_depth` loops are unrolled
-//! inside each other; so is one of at most `auto_max_extent` iterations, and one that the schedule marks. With `explicit`
-//! it is written out; without, it is only marked, for the target's compiler.
+//! A loop with a constant number of iterations is unrolled automatically if all loops inside it are unrolled, its
+//! iterations make at most `auto_max_step` statements in all, and at most `auto_max_depth` loops are unrolled inside
+//! each other. Also unrolled are loops of at most `auto_max_extent` iterations, and loops that the schedule marks. With
+//! `explicit` the loop is written out; otherwise it is only marked for the target's compiler.
 
 use super::simplify::simplify;
 use crate::te::error::TeError;
@@ -14,19 +14,19 @@ use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::expr::Expr;
 use crate::te::text::expression;
 
-/// Statements that a loop may be written out as.
+/// The most statements that an unrolled loop may be written out as.
 const WRITTEN_OUT: i64 = 1 << 16;
 
-/// What is unrolled. The default is TVM's: marked loops only, written out.
+/// Which loops are unrolled. The default is TVM's: marked loops only, written out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnrollConfig {
-    /// The most statements that a loop which is unrolled by itself may make.
+    /// The most statements of a loop that is unrolled automatically.
     pub auto_max_step: i64,
-    /// The most loops inside each other that are unrolled by themselves.
+    /// The most loops inside each other that are unrolled automatically.
     pub auto_max_depth: i64,
-    /// The most iterations of a loop that is unrolled whatever it makes. At 1, loops of one iteration vanish.
+    /// Loops of up to this many iterations are always unrolled. At 1, loops of one iteration are removed.
     pub auto_max_extent: i64,
-    /// Whether loops are written out, or only marked.
+    /// Whether unrolled loops are written out, or only marked.
     pub explicit: bool,
 }
 
@@ -40,14 +40,14 @@ impl Program {
     /// The same program with loops unrolled.
     ///
     /// # Errors
-    /// [`TeError::Unroll`] for a loop that is marked and has no constant extent, or is too long to be written out.
+    /// [`TeError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.
     pub fn unrolled(&self, config: &UnrollConfig) -> Result<Self, TeError> {
         let mut pass = Unroller { config: *config, active: true, steps: 0, depth: 0, loops: 0 };
         Ok(Self { body: simplify(pass.walk(self.body.clone())?), ..self.clone() })
     }
 }
 
-/// Unrolls where pragmas say so, and takes these away.
+/// Unrolls where pragmas demand it, and removes these pragmas.
 pub(crate) fn unroll(statement: Stmt) -> Result<Stmt, TeError> {
     if !has_pragma(&statement) {
         return Ok(statement);
@@ -65,13 +65,13 @@ fn has_pragma(statement: &Stmt) -> bool {
 
 struct Unroller {
     config: UnrollConfig,
-    /// Whether a pragma holds here, or the whole program is unrolled.
+    /// Whether a pragma holds here, or the whole program is to be unrolled.
     active: bool,
-    /// The statements that what was walked makes.
+    /// The number of statements in what was walked.
     steps: i64,
-    /// The loops unrolled inside each other there.
+    /// The depth of loops unrolled inside each other there.
     depth: i64,
-    /// The loops that stay there.
+    /// The number of loops that remain there.
     loops: i64,
 }
 
@@ -125,7 +125,7 @@ impl Unroller {
         }
     }
 
-    /// A loop whose body is walked.
+    /// A loop whose body has been walked.
     fn for_loop(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         let Stmt::For { var, extent, kind, body } = statement else { return Ok(statement) };
         let times = extent.as_int().filter(|times| *times >= 0);

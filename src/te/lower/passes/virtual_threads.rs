@@ -1,32 +1,33 @@
-//! Virtual threads: one thread does the work of several, statement by statement.
+//! Virtual threads: one thread does the work of several, interleaved statement by statement.
 //!
-//! A loop bound to a virtual thread is not one loop around all that is inside it. Each statement that depends on the
-//! virtual thread is done for all virtual threads before the next one begins, as if they ran in lockstep; what doesn't
-//! depend on it is done once. Memory of a virtual thread's own (`local`, allocated inside) that holds something else for
-//! each gets a first dimension over them. Shared and global memory is common to the virtual threads, as it is to threads.
+//! A loop bound to a virtual thread does not become one loop around everything inside it. Each statement that depends
+//! on the virtual thread is done for all virtual threads before the next one begins, as if they ran in lockstep.
+//! Statements that don't depend on it are done once. Private memory of a virtual thread (`local`, allocated inside)
+//! whose content differs between them gets a first dimension over them. Virtual threads share shared and global memory,
+//! as threads do.
 //!
-//! Barriers are in their places already, between statements: a virtual thread's loop is none that they lie in. Virtual
-//! threads are gone after this pass, so that targets and printers need not know them.
+//! Barriers are placed before this pass, between statements; the loop of a virtual thread does not count as a loop
+//! around them. No virtual threads are left after this pass, so targets and printers need not know them.
 
 use std::collections::HashSet;
 
 use super::simplify::simplify;
 use crate::te::arith::simplify as simplified;
 use crate::te::error::TeError;
-use crate::te::ir::rewrite::{redirect, substitute, with_own_memory};
+use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 
-/// From this many virtual threads on, a statement is repeated by a loop and not written out.
+/// From this many virtual threads on, a statement is repeated by a loop instead of being written out.
 const WRITTEN_OUT: i64 = 16;
 
 /// The same program without virtual threads.
 ///
 /// # Errors
-/// [`TeError::VirtualThread`] where the work of the virtual threads can't be interleaved.
+/// [`TeError::VirtualThread`] if the work of the virtual threads can't be interleaved.
 pub(crate) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
     if !has_virtual(&statement) {
         return Ok(statement);
@@ -39,7 +40,7 @@ pub(crate) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
             };
             let mut injector =
                 Injector { var, count, own: HashSet::new(), varying: HashSet::from([var]), touched: HashSet::new() };
-            injector.own_memory(&body);
+            injector.private_memory(&body);
             while injector.touch(&body, false) {}
             injector.check_memory(&body)?;
             Ok(simplify(injector.interleave(*body)?))
@@ -71,26 +72,26 @@ fn refuse(var: Var, reason: &'static str) -> TeError {
     TeError::VirtualThread { axis: var.name().to_owned(), reason }
 }
 
-/// The interleaving of what one loop of virtual threads does.
+/// Interleaves the work of one loop of virtual threads.
 struct Injector {
     var: Var,
     count: i64,
-    /// Memory that each virtual thread has for itself.
+    /// Memory that each virtual thread has a copy of.
     own: HashSet<Buffer>,
     /// The variables whose values depend on the virtual thread.
     varying: HashSet<Var>,
-    /// Memory of its own that holds something else for each.
+    /// The copies whose content differs between virtual threads.
     touched: HashSet<Buffer>,
 }
 
 impl Injector {
-    fn own_memory(&mut self, statement: &Stmt) {
+    fn private_memory(&mut self, statement: &Stmt) {
         if let Stmt::Allocate { buffer, .. } = statement
             && buffer.scope() == Scope::Local
         {
             self.own.insert(buffer.clone());
         }
-        statement.children().into_iter().for_each(|child| self.own_memory(child));
+        statement.children().into_iter().for_each(|child| self.private_memory(child));
     }
 
     /// # Errors
@@ -106,7 +107,7 @@ impl Injector {
         statement.children().into_iter().try_for_each(|child| self.check_memory(child))
     }
 
-    /// Whether the value may be another for each virtual thread.
+    /// Whether the value may differ between virtual threads.
     fn varies(&self, x: &Expr) -> bool {
         let mut varies = false;
         x.visit(&mut |x| {
@@ -119,7 +120,8 @@ impl Injector {
         varies
     }
 
-    /// Adds what a statement makes depend on the virtual thread, it or its being run doing so; whether that was new.
+    /// Adds everything that depends on the virtual thread because of a statement. `control` tells whether it depends on
+    /// the virtual thread that the statement runs at all. Gives whether something was added.
     fn touch(&mut self, statement: &Stmt, control: bool) -> bool {
         let own = statement.expressions().into_iter().any(|x| self.varies(x));
         let depends = control || own;
@@ -150,7 +152,7 @@ impl Injector {
                 if reduces_into(&body, &buffer) {
                     return self.repeat(Stmt::Allocate { buffer, body });
                 }
-                // What each has keeps its strides.
+                // Each copy keeps its strides.
                 let whole = buffer.strides().first().zip(buffer.shape().first());
                 let step = whole.map_or_else(|| Expr::int(1), |(stride, extent)| simplified(&(stride * extent)));
                 let shape = [Expr::int(self.count)].iter().chain(buffer.shape()).cloned().collect();
@@ -171,14 +173,14 @@ impl Injector {
         }
     }
 
-    /// The statement for every virtual thread, one after the other.
+    /// The statement for every virtual thread, one after another.
     fn repeat(&self, statement: Stmt) -> Result<Stmt, TeError> {
         if let Some(reason) = common(&statement) {
             return Err(refuse(self.var, reason));
         }
         if self.count < WRITTEN_OUT && !has_loop(&statement) {
             let copy =
-                |i| with_own_memory(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
+                |i| with_fresh_buffers(substitute(statement.clone(), &|var| (var == self.var).then(|| Expr::int(i))));
             return Ok(Stmt::sequence((0..self.count).map(copy)));
         }
         let counter = Var::counter(&format!("{}.s", self.var.name()));
@@ -187,7 +189,7 @@ impl Injector {
     }
 }
 
-/// Why a statement must not be done by one virtual thread after the other, if so.
+/// The reason why a statement must not be done by one virtual thread after another, if there is one.
 fn common(statement: &Stmt) -> Option<&'static str> {
     match statement {
         Stmt::Allocate { buffer, .. } if buffer.scope() != Scope::Local => Some(

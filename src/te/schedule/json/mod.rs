@@ -1,16 +1,17 @@
-//! Schedules as text: a tensor expression with its schedule, saved as JSON and read back.
+//! Saves a tensor expression with its schedule as JSON, and reads it back.
 //!
-//! The text is an object: `format` ([`FORMAT`]), `version` ([`VERSION`]), `nodes`, `schedule`, `record` and `tensors`.
-//! `nodes` is a list of variables, axes, functions, expressions, reductions and operations, each of which refers only
-//! to earlier ones, by their places. `schedule` has the stages in order, the outputs and the groups; `record` the
-//! primitives that were applied, as text; `tensors` the tensors that were named when it was saved. Numbers of
-//! floating-point type are strings, so that every value is kept.
+//! The text is an object with `format` ([`FORMAT`]), `version` ([`VERSION`]), `nodes`, `schedule`, `record` and
+//! `tensors`. `nodes` is a list of variables, axes, functions, expressions, reductions and operations; each refers only
+//! to earlier ones, by their places. `schedule` has the stages in order, the outputs and the groups. `record` has the
+//! applied primitives as text. `tensors` has the tensors that were named when it was saved. Floating-point numbers are
+//! strings, so that every value is kept exactly.
 //!
-//! Reading trusts nothing: expressions are built and checked as the ones a program writes, and what a schedule primitive
-//! would refuse is refused. How long a text may be and of how many parts is limited (`limits.rs`). Only the CUDA text of hand-written elementwise functions is taken as it is, so don't compile
-//! a schedule whose author you wouldn't run code of.
+//! Reading trusts nothing. Expressions are built and checked like those that a program writes, and what a schedule
+//! primitive would refuse is refused. The length of the text and the number of its parts are limited (`limits.rs`).
+//! Only the CUDA text of hand-written elementwise functions is taken unchecked. So compile a schedule only if you would
+//! also run code by its author.
 //!
-//! This module knows the form of the text. It must never lower or run anything.
+//! This module knows the text format. It must never lower or run anything.
 
 mod limits;
 mod names;
@@ -26,29 +27,29 @@ use super::Schedule;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 
-/// What `format` says.
+/// The value of `format`.
 pub(crate) const FORMAT: &str = "epilogue.te.schedule";
 
 /// The version that is written. Other versions are refused.
 pub(crate) const VERSION: u64 = 1;
 
 impl Schedule {
-    /// The expression and its schedule as JSON. `tensors` are those that [`Schedule::from_json`] gives back: the
-    /// arguments of [`lower`](crate::te::lower), say.
+    /// The expression and its schedule as JSON. `tensors` are those that [`Schedule::from_json`] gives back, for
+    /// example the arguments of [`lower`](crate::te::lower).
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`] for a tensor of another schedule; [`TeError::Json`] for what has no text.
+    /// [`TeError::NotScheduled`] for a tensor of another schedule; [`TeError::Json`] for what the format can't express.
     pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {
         Ok(write_schedule(self, tensors)?.to_string())
     }
 
-    /// An expression and its schedule from the text that [`Schedule::to_json`] made, and the tensors that were given to
-    /// it. All variables, axes and tensors are new ones.
+    /// Reads the text of [`Schedule::to_json`]. Gives the schedule and the tensors that were named when it was saved.
+    /// All its variables and axes are new ones.
     ///
     /// # Errors
     /// [`TeError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for operations and
-    /// functions that are too large where what they share is counted for each of them; [`TeError::Json`] for text that
-    /// is none, of another version, or not whole; the error of the constructor or primitive that refuses what it says.
+    /// functions that are too large when shared parts count once for each use; [`TeError::Json`] for text that is not
+    /// valid, of another version, or incomplete; the error of the constructor or primitive that refuses its content.
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
         limits::BYTES.check(text.len())?;
         let value: Value = serde_json::from_str(text).map_err(|error| mistake(format!("it is not JSON: {error}")))?;

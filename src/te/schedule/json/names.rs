@@ -1,4 +1,4 @@
-//! The names of what is counted out: types, operations, kinds.
+//! The names of types, operations and kinds in the text.
 
 use crate::ElementType;
 use crate::expr::Op;

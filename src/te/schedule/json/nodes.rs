@@ -1,4 +1,4 @@
-//! From JSON to variables, axes, functions, expressions and operations.
+//! Reads variables, axes, functions, expressions and operations from JSON.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -31,23 +31,23 @@ enum Node {
     Operation(Arc<Operation>),
 }
 
-/// A function, and how much it does with those that it calls.
+/// A function, and how many steps it has, including those of functions that it calls.
 #[derive(Clone, Copy)]
 struct Called {
     function: &'static Function,
     steps: usize,
-    /// How many functions call each other there.
+    /// The depth of function calls.
     calls: usize,
 }
 
 /// The nodes read so far.
 pub(super) struct Nodes {
     all: Vec<Node>,
-    /// The parts of what was read, where a shared one counts for each that has it.
+    /// The number of parts read so far. A shared part counts for each of its users.
     parts: Cell<usize>,
 }
 
-/// A member of an object.
+/// A member of an object, by its name.
 pub(super) fn member<'a>(object: &'a Value, name: &str) -> Result<&'a Value, TeError> {
     object.get(name).ok_or_else(|| mistake(format!("`{name}` is missing in {}", shortened(object))))
 }
@@ -402,7 +402,7 @@ impl Nodes {
 
     fn with_steps(&self, name: &'static str, parameters: &[&'static str], body: &Value) -> Result<Function, TeError> {
         let mut builder = FunctionBuilder::new(name);
-        // Each step with whether it is a truth value.
+        // Each step, and whether it is a truth value.
         let mut steps: Vec<(ExprId, bool)> = Vec::new();
         let mut given = 0;
         for step in list(body, "steps")? {
@@ -494,7 +494,8 @@ fn kept(function: Function, steps: usize) -> Result<&'static Function, TeError> 
     Ok(leaked)
 }
 
-/// Whether a reduction can start from it: a constant, an element, or a choice of such, as a cache over padding makes it.
+/// Whether a reduction can start from it: a constant, an element, or a choice between them (a cache over padding has
+/// one).
 fn starts(x: &Expr) -> bool {
     let (mut seen, mut pending) = (HashSet::new(), vec![x]);
     while let Some(x) = pending.pop() {

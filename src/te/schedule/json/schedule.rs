@@ -1,4 +1,4 @@
-//! From JSON to stages. What a primitive checks is checked by calling it.
+//! Reads stages from JSON. It calls the primitives, so that their checks apply.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), Te
         let [scan, group] = elements(pair)? else { return Err(mistake(format!("{} is no pair", shortened(pair)))) };
         scan_groups.push((nodes.operation(scan)?, Group(place(group)?)));
     }
-    // Reading applies primitives, which are on record already.
+    // Reading applies primitives, which are in the record already.
     let mut record = Vec::new();
     for step in list(value, "record")? {
         let step = step.as_str().ok_or_else(|| mistake(format!("{} is no step of the record", shortened(step))))?;
@@ -169,7 +169,7 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     Ok(stage)
 }
 
-/// What a schedule says of a stage's memory: only intermediate tensors have it.
+/// Reads the memory options of a stage. Only intermediate tensors have any.
 fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) -> Result<(), TeError> {
     let output = schedule.is_output(&schedule.stages[index]);
     let stage = &mut schedule.stages[index];
@@ -195,7 +195,7 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) 
     Ok(())
 }
 
-/// Adds a split or fusion, of loops that the stage has.
+/// Adds a split or fusion of loops that the stage has.
 fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError> {
     let wrong = || mistake(format!("{} is no split or fusion of the stage's loops", shortened(value)));
     let fresh = |stage: &Stage, axis: Axis, kind: AxisKind, single: bool| {
@@ -245,7 +245,7 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
     Ok(())
 }
 
-/// Producers come before consumers, and everything that is read is there, once.
+/// Checks that producers come before consumers, and that everything that is read is there, once.
 fn check_order(schedule: &Schedule) -> Result<(), TeError> {
     let mut earlier: HashSet<*const Operation> = HashSet::new();
     for stage in &schedule.stages {
@@ -284,7 +284,7 @@ fn made(relation: &Relation) -> Vec<Axis> {
     }
 }
 
-/// The parts of a scan are in it, and nothing else is said to be.
+/// Checks that the parts of a scan, and no others, are marked as its parts.
 fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     let inputs: Vec<Vec<Tensor>> = schedule.stages.iter().map(|stage| stage.operation.inputs()).collect();
     for other in &schedule.stages {
@@ -323,7 +323,8 @@ fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     Ok(())
 }
 
-/// Which stages read the state of a scan, at once or through others: inside the scan, that is, and not its result.
+/// The stages that read the state of a scan, directly or through others. They are inside the scan; reading its result
+/// doesn't count.
 fn reading(schedule: &Schedule, inputs: &[Vec<Tensor>], scan: &Scan) -> Vec<bool> {
     let mut through: HashSet<*const Operation> = scan.state.iter().map(|x| Arc::as_ptr(x.operation())).collect();
     let mut all = Vec::with_capacity(schedule.stages.len());
@@ -337,7 +338,7 @@ fn reading(schedule: &Schedule, inputs: &[Vec<Tensor>], scan: &Scan) -> Vec<bool
     all
 }
 
-/// Whether following `next` from some place never ends.
+/// A place from which following `next` never ends.
 fn in_circle(next: &[Option<usize>]) -> Option<usize> {
     let mut ends = vec![false; next.len()];
     for start in 0..next.len() {
@@ -386,7 +387,8 @@ fn check_groups(schedule: &Schedule) -> Result<(), TeError> {
     Ok(())
 }
 
-/// Every stage is at a loop that is there, outside itself; outputs and what can't be inlined are not inside others.
+/// Checks that every stage is placed at an existing loop outside of itself, and that outputs and stages that can't be
+/// inlined are not inside others.
 fn check_places(schedule: &Schedule) -> Result<(), TeError> {
     let ats = schedule.stages.iter().filter_map(|stage| match &stage.attach {
         Attach::At(operation, axis) => Some((operation, *axis)),

@@ -1,4 +1,4 @@
-//! From a schedule to JSON.
+//! Writes a schedule as JSON.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub(super) fn write_schedule(schedule: &Schedule, tensors: &[&Tensor]) -> Result
     }))
 }
 
-/// The nodes so far, and the places of what is among them. Addresses stand for shared parts: the schedule that is
-/// written holds them all.
+/// The nodes written so far, and their places. Shared parts are recognised by their addresses, which stay valid because
+/// the schedule being written holds them all.
 #[derive(Default)]
 struct Writer {
     nodes: Vec<Value>,
@@ -73,7 +73,7 @@ struct Writer {
     expressions: HashMap<*const Kind, usize>,
     reductions: HashMap<*const Reduce, usize>,
     operations: HashMap<*const Operation, usize>,
-    /// Expressions whose addresses are known, so that no other takes one's place.
+    /// Expressions that are kept alive, so that no other expression gets their address.
     kept: Vec<Expr>,
 }
 
@@ -121,7 +121,7 @@ impl Writer {
         if let Some(place) = self.expressions.get(&std::ptr::from_ref(x.kind())) {
             return Ok(*place);
         }
-        // Operands first: then no node has to descend.
+        // Operands come first, so that no node has to descend.
         let nodes = x.bottom_up();
         nodes.into_iter().try_fold(0, |_, node| self.node(node))
     }
@@ -281,14 +281,14 @@ impl Writer {
                 json!({ "split": axes, what: self.expression(x)?, "predicated": predicated })
             }
             Relation::Fuse { outer, inner, fused } => json!({ "fuse": self.all_axes(&[*outer, *inner, *fused])? }),
-            // Refused with the stage.
+            // Refused together with the stage.
             Relation::Transform { .. } => return Err(mistake("a new layout has no text".to_owned())),
             Relation::Singleton { axis } => json!({ "singleton": self.axis(*axis)? }),
         })
     }
 
     fn stage(&mut self, stage: &Stage) -> Result<Value, TeError> {
-        // All fields by name: a new one must find its place here.
+        // All fields are listed by name, so that a new one must be added here.
         let Stage {
             origin,
             operation,

@@ -1,7 +1,7 @@
-//! Reductions over threads: the steps of [`crate::tile::CollectivePlan`], in TVM's words.
+//! Prints reductions over threads: the steps of [`crate::tile::CollectivePlan`], with TVM's names.
 //!
-//! The state is `red_buf0[0]`, `red_buf1[0]`, …; what a shuffle brings is `t0[0]`, …. Every thread of the block passes
-//! every step; one that has nothing to give holds the identities.
+//! The state is `red_buf0[0]`, `red_buf1[0]`, …; a shuffle's result is `t0[0]`, …. Every thread of the block passes
+//! every step; a thread without values of its own holds the identities.
 
 use super::expr::register_type;
 use super::print::KernelPrinter;
@@ -58,11 +58,11 @@ impl KernelPrinter<'_> {
     }
 }
 
-/// What the plan's things are called.
+/// The names of what the plan uses.
 #[derive(Default)]
 struct Words {
     mask: Option<String>,
-    /// What a shuffle brings, for each value.
+    /// The results of a shuffle, one for each value.
     received: Vec<String>,
     slots: Vec<String>,
     quantities: Vec<(Quantity, String)>,
@@ -117,7 +117,7 @@ impl Reduction<'_> {
         }
     }
 
-    /// Each thread's own values: the identities where its condition does not hold.
+    /// Each thread's values: the identities if its condition does not hold.
     fn gather(&self, printer: &mut KernelPrinter<'_>) -> Result<(), TeError> {
         let condition = self.needed();
         for ((buffer, source), identity) in
@@ -134,8 +134,8 @@ impl Reduction<'_> {
         Ok(())
     }
 
-    /// The part of the condition that matters. Where every thread has its values in memory of its own, a test that is
-    /// the same for all threads of a group decides only about a result that is not stored.
+    /// The part of the condition that is needed. If every thread has its values in private memory, a test that is the
+    /// same for all threads of a group only decides about a result that is not stored.
     fn needed(&self) -> Expr {
         let own_memory = self.reduce.source.iter().all(|x| {
             let mut own = true;
@@ -208,8 +208,8 @@ impl Reduction<'_> {
         self.names.mask.as_deref().unwrap_or_default()
     }
 
-    /// Lanes of a shuffle's segments: whole warps, where the lanes that are in the way are there and are not read in
-    /// the end.
+    /// The number of lanes in a shuffle's segments: whole warps, if the lanes in between exist and their results are
+    /// not used.
     fn width(&self, width: u32) -> u32 {
         let threads = self.plan.group_size() * self.plan.groups();
         let sub_warp = matches!(self.plan.algorithm(), Algorithm::SubWarp { .. });
@@ -234,7 +234,7 @@ impl Reduction<'_> {
         printer.nested(|printer| body(printer))
     }
 
-    /// `state = combine(state, right)`: the values of a tuple change together.
+    /// `state = combine(state, right)`; all values of a tuple change at once.
     fn combine(&self, printer: &mut KernelPrinter<'_>, right: &[String]) -> Result<(), TeError> {
         let load = |buffer: &Buffer| Expr::new(buffer.dtype(), Kind::Load(buffer.clone(), vec![Expr::int(0)]));
         let left: Vec<Expr> = self.reduce.results.iter().map(load).collect();

@@ -1,11 +1,11 @@
-//! Tensor expressions as CUDA C++ text.
+//! Prints tensor expressions as CUDA C++ text.
 //!
-//! A value of a small float type is held in a `float` that is rounded after every operation; 8-bit integers are held in
-//! an `int`; and so they are in a thread's own memory. Integer values wrap; indices, which can't overflow where a kernel
-//! is launched at all, are written with the plain operators. Operations are parenthesised always, as TVM's printer does it.
+//! A value of a small float type is held in a `float` that is rounded after every operation, and an 8-bit integer in an
+//! `int`; private memory of a thread holds them in the same way. Integer values wrap. Indices can't overflow in a
+//! kernel that could be launched, so they use the plain operators. Operations are always parenthesised, as TVM does it.
 //!
-//! What the text calls is collected in a [`Library`], whose text goes before the kernel. What variables and elements of
-//! memory are called is the user's of this module to say ([`Names`]).
+//! A [`Library`] collects what the text calls; its own text goes before the kernel. The caller chooses the names of
+//! variables and of elements of memory, through [`Names`].
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,7 +26,8 @@ use crate::te::lang::number::round;
 use crate::te::lang::tensor::Tensor;
 use crate::te::text::expression;
 
-/// The longest text of an expression: what is read under conditions is written under each of them.
+/// The longest text of an expression. What is read under conditions is written once under each of them, which can be
+/// long.
 const MOST_TEXT: usize = 1 << 22;
 
 /// Whether an expression reads memory.
@@ -36,81 +37,82 @@ fn reads(x: &Expr) -> bool {
 
 /// Whether integer arithmetic has to wrap.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ArithmeticMode {
     Index,
     Value,
 }
 
 /// Prints expressions.
 pub(crate) struct Printer<'a> {
-    /// What things are called.
+    /// The names of variables and elements.
     pub(crate) names: &'a dyn Names,
-    /// What the text needs.
+    /// Collects what the text calls.
     pub(crate) library: &'a mut Library,
-    /// What is known of the counters in scope: where a quotient's operand is never negative, `/` will do.
+    /// The ranges of the counters in scope. A quotient whose dividend is never negative can use `/`.
     pub(crate) context: &'a Context,
 }
 
 impl Printer<'_> {
-    /// The value of an expression, in its [`register_type`].
+    /// Prints the value of an expression, in its [`register_type`].
     ///
     /// # Errors
-    /// A mistake inside the expression; a name that [`Names`] doesn't have; what CUDA C++ has no form for.
+    /// A mistake inside the expression; a name that [`Names`] doesn't have; what CUDA C++ doesn't support.
     pub(crate) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
-        self.shared(x, Place::Value)
+        self.shared(x, ArithmeticMode::Value)
     }
 
-    /// An index, extent or condition on indices.
+    /// Prints an index, an extent or a condition on indices.
     ///
     /// # Errors
-    /// As [`Printer::value`].
+    /// The errors of [`Printer::value`].
     pub(crate) fn index(&mut self, x: &Expr) -> Result<String, TeError> {
-        self.shared(x, Place::Index)
+        self.shared(x, ArithmeticMode::Index)
     }
 
-    /// An expression whose parts have names where it is much longer without: as a function of no arguments, called at
-    /// once, whose text can stand wherever the expression's can. What is read only under a condition stays under it.
-    fn shared(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
-        let text = self.with_parts(x, place)?;
+    /// Prints an expression with names for its shared parts, if it would be much longer without. The text is a lambda
+    /// that is called at once, so it can stand wherever an expression can. What is read only under a condition stays
+    /// under it.
+    fn shared(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
+        let text = self.with_parts(x, mode)?;
         if text.len() > MOST_TEXT {
             return Err(TeError::Unfolded { most: MOST_TEXT / 8 });
         }
         Ok(text)
     }
 
-    fn with_parts(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+    fn with_parts(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
         if !x.is_folded() {
-            return self.print(x, place);
+            return self.print(x, mode);
         }
         let always = x.always_evaluated();
         let may = |part: &Expr| always.contains(&part.id()) || !reads(part);
-        let Some((parts, body)) = x.with_names("part", Some(&may)) else { return self.print(x, place) };
+        let Some((parts, body)) = x.with_names("part", Some(&may)) else { return self.print(x, mode) };
         let mut names = WithParts { names: self.names, parts: HashMap::new() };
         let mut text = String::from("([&] {");
         for (i, (var, value)) in parts.into_iter().enumerate() {
-            let value = Printer { names: &names, library: self.library, context: self.context }.print(&value, place)?;
+            let value = Printer { names: &names, library: self.library, context: self.context }.print(&value, mode)?;
             let name = format!("part_{}_{i}", names.depth());
             let _ = write!(text, " const auto {name} = {value};");
             names.parts.insert(var, name);
         }
-        let body = Printer { names: &names, library: self.library, context: self.context }.print(&body, place)?;
+        let body = Printer { names: &names, library: self.library, context: self.context }.print(&body, mode)?;
         let _ = write!(text, " return {body}; }}())");
         Ok(text)
     }
 
-    /// One node. What each kind takes is a function of its own: this one stands on the stack once for every level of an
-    /// expression, and is small.
-    fn print(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+    /// Prints one node. Each kind of node has a function of its own. This function calls itself at every level of an
+    /// expression, so it must use little of the stack.
+    fn print(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
         match x.kind() {
-            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) => self.leaf(x, place),
+            Kind::Int(_) | Kind::Float(_) | Kind::Var(_) => self.leaf(x, mode),
             Kind::Binary(op @ (Binary::FloorDiv | Binary::FloorMod), a, b) if a.dtype().is_integer() => {
-                self.division(*op, a, b, place)
+                self.division(*op, a, b, mode)
             }
-            Kind::Binary(op, a, b) => self.binary(*op, a, b, place),
-            Kind::Not(a) => self.not(a, place),
-            Kind::Select(c, a, b) => self.select(c, a, b, place),
-            Kind::Cast(a) => self.print(a, place).map(|text| self.cast(text, a.dtype(), x.dtype())),
-            Kind::Likely(a) => self.print(a, place),
+            Kind::Binary(op, a, b) => self.binary(*op, a, b, mode),
+            Kind::Not(a) => self.not(a, mode),
+            Kind::Select(c, a, b) => self.select(c, a, b, mode),
+            Kind::Cast(a) => self.print(a, mode).map(|text| self.cast(text, a.dtype(), x.dtype())),
+            Kind::Likely(a) => self.print(a, mode),
             Kind::Apply(op, operands) => self.apply(*op, operands, x.dtype()),
             Kind::Call(function, operands) => self.call(function, operands, x.dtype()),
             Kind::Load(buffer, indices) => self.load(x, buffer, indices),
@@ -120,27 +122,27 @@ impl Printer<'_> {
         }
     }
 
-    fn leaf(&mut self, x: &Expr, place: Place) -> Result<String, TeError> {
+    fn leaf(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
         let dtype = x.dtype();
         match x.kind() {
-            Kind::Int(value) => Ok(self.integer(*value, dtype, place)),
+            Kind::Int(value) => Ok(self.integer(*value, dtype, mode)),
             Kind::Float(value) => Ok(self.float(*value, dtype)),
             Kind::Var(var) => {
                 let name = self.names.var(*var)?;
-                let narrowed = place == Place::Value && dtype == DType::I32 && self.names.wide_indices();
+                let narrowed = mode == ArithmeticMode::Value && dtype == DType::I32 && self.names.wide_indices();
                 Ok(if narrowed { format!("((int){name})") } else { name })
             }
             _ => Err(TeError::Internal { what: format!("{} has operands", expression(x)) }),
         }
     }
 
-    fn not(&mut self, a: &Expr, place: Place) -> Result<String, TeError> {
-        let text = self.print(a, place)?;
+    fn not(&mut self, a: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
+        let text = self.print(a, mode)?;
         Ok(format!("(!{text})"))
     }
 
-    fn select(&mut self, c: &Expr, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
-        let (c, a, b) = (self.print(c, place)?, self.shared(a, place)?, self.shared(b, place)?);
+    fn select(&mut self, c: &Expr, a: &Expr, b: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
+        let (c, a, b) = (self.print(c, mode)?, self.shared(a, mode)?, self.shared(b, mode)?);
         Ok(format!("({c} ? {a} : {b})"))
     }
 
@@ -165,7 +167,8 @@ impl Printer<'_> {
         Ok(self.library.load(x.dtype(), element))
     }
 
-    /// An element at an index that depends on memory: 0, and a failure, where there is no such element.
+    /// An element at an index that depends on memory. If there is no such element, the value is 0 and a failure is
+    /// recorded.
     fn inside(&mut self, buffer: &Buffer, index: &Expr, at: &str) -> Result<String, TeError> {
         let count = self.index(&buffer.reach())?;
         let first = self.names.element(buffer, "0")?;
@@ -177,10 +180,10 @@ impl Printer<'_> {
         operands.iter().map(|x| self.value(x)).collect()
     }
 
-    fn integer(&self, value: i64, dtype: DType, place: Place) -> String {
+    fn integer(&self, value: i64, dtype: DType, mode: ArithmeticMode) -> String {
         match dtype {
             DType::Bool => (if value == 0 { "false" } else { "true" }).to_owned(),
-            DType::Number(ElementType::I64) if place == Place::Value => match value {
+            DType::Number(ElementType::I64) if mode == ArithmeticMode::Value => match value {
                 i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
                 _ => format!("{value}LL"),
             },
@@ -203,20 +206,20 @@ impl Printer<'_> {
         }
     }
 
-    fn binary(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
-        let x = self.print(a, place)?;
-        let y = if matches!(op, Binary::And | Binary::Or) { self.shared(b, place)? } else { self.print(b, place)? };
-        self.joined(op, &x, &y, a.dtype(), place)
+    fn binary(&mut self, op: Binary, a: &Expr, b: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
+        let x = self.print(a, mode)?;
+        let y = if matches!(op, Binary::And | Binary::Or) { self.shared(b, mode)? } else { self.print(b, mode)? };
+        self.joined(op, &x, &y, a.dtype(), mode)
     }
 
-    /// The text of an operation of two texts.
-    fn joined(&mut self, op: Binary, x: &str, y: &str, dtype: DType, place: Place) -> Result<String, TeError> {
+    /// The text of an operation, given the texts of its two operands.
+    fn joined(&mut self, op: Binary, x: &str, y: &str, dtype: DType, mode: ArithmeticMode) -> Result<String, TeError> {
         let symbol = match op {
             Binary::Add => "+",
             Binary::Sub => "-",
             Binary::Mul => "*",
             Binary::Div => "/",
-            Binary::Min | Binary::Max => return Ok(self.extreme(op, x, y, dtype, place)),
+            Binary::Min | Binary::Max => return Ok(self.extreme(op, x, y, dtype, mode)),
             Binary::Lt => "<",
             Binary::Le => "<=",
             Binary::Gt => ">",
@@ -229,7 +232,7 @@ impl Printer<'_> {
                 return Err(TeError::OperandType { operation: format!("{op:?}"), given: dtype });
             }
         };
-        let wraps = place == Place::Value
+        let wraps = mode == ArithmeticMode::Value
             && matches!(dtype, DType::Number(ElementType::I32 | ElementType::I64))
             && matches!(op, Binary::Add | Binary::Sub | Binary::Mul);
         if wraps {
@@ -245,11 +248,11 @@ impl Printer<'_> {
         Ok(if op.is_truth() { text } else { self.rounded(text, dtype) })
     }
 
-    /// Quotient or remainder of integers, rounding down: by shifts and masks for powers of two, by the language's own
-    /// operators where the operand is never negative.
-    fn division(&mut self, op: Binary, a: &Expr, b: &Expr, place: Place) -> Result<String, TeError> {
-        let (x, y) = (self.print(a, place)?, self.print(b, place)?);
-        self.divided(op, (a, x), (b, y), place)
+    /// Quotient or remainder of integers, rounded down: by shifts and masks for powers of two, and by the language's
+    /// own operators if the dividend is never negative.
+    fn division(&mut self, op: Binary, a: &Expr, b: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
+        let (x, y) = (self.print(a, mode)?, self.print(b, mode)?);
+        self.divided(op, (a, x), (b, y), mode)
     }
 
     fn divided(
@@ -257,12 +260,12 @@ impl Printer<'_> {
         op: Binary,
         (a, x): (&Expr, String),
         (b, y): (&Expr, String),
-        place: Place,
+        mode: ArithmeticMode,
     ) -> Result<String, TeError> {
         let quotient = op == Binary::FloorDiv;
         let text = match b.as_int() {
-            // A shift of a negative number rounds down, and a mask of one gives the remainder that is not negative
-            // (C++20; NVRTC does so in C++17 too).
+            // A shift of a negative number rounds down, and a mask gives the non-negative remainder (C++20; NVRTC does
+            // so in C++17, too).
             Some(by) if by > 0 && by & (by - 1) == 0 => {
                 if quotient {
                     format!("({x} >> {})", by.trailing_zeros())
@@ -270,12 +273,12 @@ impl Printer<'_> {
                     format!("({x} & {})", by - 1)
                 }
             }
-            Some(by) if by > 0 && place == Place::Index && self.context.proves_natural(a) => {
+            Some(by) if by > 0 && mode == ArithmeticMode::Index && self.context.proves_natural(a) => {
                 format!("({x} {} {y})", if quotient { "/" } else { "%" })
             }
             divisor => {
                 self.library.arithmetic = true;
-                let (x, y) = self.widened(x, y, a.dtype(), place);
+                let (x, y) = self.widened(x, y, a.dtype(), mode);
                 let name = if quotient { "div" } else { "mod" };
                 match divisor {
                     Some(by) if by != 0 => format!("epilogue::te::floor_{name}({x}, {y})"),
@@ -289,28 +292,28 @@ impl Printer<'_> {
         Ok(self.rounded(text, a.dtype()))
     }
 
-    fn extreme(&mut self, op: Binary, x: &str, y: &str, dtype: DType, place: Place) -> String {
+    fn extreme(&mut self, op: Binary, x: &str, y: &str, dtype: DType, mode: ArithmeticMode) -> String {
         let least = op == Binary::Min;
         if dtype.is_float() {
             self.library.math = true;
             return format!("epilogue::math::{}({x}, {y})", if least { "min" } else { "max" });
         }
         self.library.arithmetic = true;
-        let (x, y) = self.widened(x.to_owned(), y.to_owned(), dtype, place);
+        let (x, y) = self.widened(x.to_owned(), y.to_owned(), dtype, mode);
         format!("epilogue::te::{}({x}, {y})", if least { "least" } else { "greatest" })
     }
 
-    /// Operands of an overloaded function, both of the type that indices have here.
-    fn widened(&self, x: String, y: String, dtype: DType, place: Place) -> (String, String) {
-        let long = match (place, dtype) {
-            (Place::Index, DType::Number(ElementType::I64)) => true,
-            (Place::Index, _) => self.names.wide_indices(),
-            (Place::Value, _) => false,
+    /// The operands of an overloaded function, both in the type that indices have here.
+    fn widened(&self, x: String, y: String, dtype: DType, mode: ArithmeticMode) -> (String, String) {
+        let long = match (mode, dtype) {
+            (ArithmeticMode::Index, DType::Number(ElementType::I64)) => true,
+            (ArithmeticMode::Index, _) => self.names.wide_indices(),
+            (ArithmeticMode::Value, _) => false,
         };
         if long { (format!("(long long){x}"), format!("(long long){y}")) } else { (x, y) }
     }
 
-    /// A result brought back to its type, where it is computed in a wider one.
+    /// A result converted to its type, if it is computed in a wider one.
     fn rounded(&mut self, text: String, dtype: DType) -> String {
         match dtype {
             DType::Number(ElementType::I8) => format!("((int)(signed char){text})"),
@@ -344,7 +347,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The namespace of functions that are as accurate as they have to be.
+    /// The namespace of the functions that are accurate enough for a type.
     fn precision(&self, dtype: DType) -> &'static str {
         if self.library.approximate && dtype == DType::F32 { "approx11::" } else { "" }
     }
@@ -368,12 +371,12 @@ impl Printer<'_> {
     }
 }
 
-/// How messages show an access.
+/// An access as messages show it.
 pub(super) fn access(buffer: &Buffer, index: &Expr) -> String {
     format!("{}[{}]", buffer.name(), expression(index))
 }
 
-/// A float as TVM prints it, with more digits where seven don't give its value.
+/// A float as TVM prints it, with more digits if seven don't give its value.
 fn literal_f32(value: f32) -> String {
     if !value.is_finite() {
         return format!("__int_as_float({:#010x})", value.to_bits());
@@ -405,7 +408,7 @@ fn scientific(value: f64, digits: usize) -> String {
     }
 }
 
-/// An expression without the parentheses around all of it, for where the statement has some of its own.
+/// An expression without its outermost parentheses, for statements that have parentheses of their own.
 pub(crate) fn bare(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return text };
     let mut depth = 0i32;

@@ -1,4 +1,4 @@
-//! Which accesses of a vectorised loop can be done several at a time.
+//! Decides which accesses of a vectorised loop can be done several elements at a time.
 
 use crate::te::arith::{coefficient, simplify};
 use crate::te::dtype::DType;
@@ -9,30 +9,30 @@ use crate::te::lang::var::Var;
 
 /// Bytes of the widest access.
 const WIDEST: usize = 16;
-/// Iterations above which the lanes would not stay in registers.
+/// With more iterations than this, the lanes would not stay in registers.
 const MOST: i64 = 64;
 
-/// An access whose elements in all iterations are neighbours.
+/// An access whose elements are neighbours over all iterations.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     pub(super) buffer: Buffer,
     pub(super) index: Expr,
     /// The index in the first iteration, if the stride is 1.
     pub(super) first: Expr,
-    /// The stride that has to be 1.
+    /// The stride that must be 1, if it is known only at run time.
     pub(super) stride: Option<Var>,
-    /// Elements at a time.
+    /// The number of elements in one access.
     pub(super) width: usize,
     pub(super) read: bool,
     pub(super) written: bool,
 }
 
-/// A loop whose memory is accessed for several iterations at once.
+/// A loop with memory accesses that can be done for several iterations at once.
 pub(super) struct LanePlan<'a> {
-    /// What must hold for that, about indices.
+    /// The conditions on indices that must hold for this.
     pub(super) conditions: Vec<Expr>,
     pub(super) accesses: Vec<Neighbours>,
-    /// What is done where all conditions hold.
+    /// The body if all conditions hold.
     pub(super) then: &'a Stmt,
 }
 
@@ -45,8 +45,8 @@ struct Access {
     always: bool,
 }
 
-/// How a loop's memory can be accessed for several iterations at once; nothing where it can't, or where the body is more
-/// than stores under conditions on indices.
+/// Plans how a loop's memory can be accessed for several iterations at once. `None` if it can't, or if the body has
+/// more than stores under conditions on indices.
 pub(super) fn lane_plan<'a>(var: Var, extent: &Expr, body: &'a Stmt) -> Option<LanePlan<'a>> {
     let lanes = extent.as_int().filter(|lanes| (2..=MOST).contains(lanes))?;
     let (mut conditions, mut then) = (Vec::new(), body);
@@ -59,7 +59,7 @@ pub(super) fn lane_plan<'a>(var: Var, extent: &Expr, body: &'a Stmt) -> Option<L
         return None;
     }
     let mut accesses: Vec<Neighbours> = Vec::new();
-    // Stores choose first which of several shifted views of one buffer is aligned.
+    // Stores come first: they decide which of several shifted views of one buffer is aligned.
     let (stores, loads): (Vec<&Access>, Vec<&Access>) = all.iter().partition(|access| access.is_store);
     for access in stores.into_iter().chain(loads).filter(|access| access.always && is_movable(access, &all)) {
         let known = accesses.iter_mut().find(|known| known.buffer == access.buffer && known.index == access.index);
@@ -89,7 +89,7 @@ fn at(x: &Expr, var: Var, lane: i64) -> Expr {
     simplify(&x.substitute(&|v| (v == var).then(|| Expr::new(var.dtype(), Kind::Int(lane)))))
 }
 
-/// Collects what must hold for a condition to hold in all iterations; nothing if that can't be told from indices.
+/// Collects what must hold so that a condition holds in all iterations; `None` if indices don't tell this.
 fn for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Expr>) -> Option<()> {
     condition.conjuncts().into_iter().try_for_each(|test| one_for_all_lanes(test, var, lanes, found))
 }
@@ -98,7 +98,7 @@ fn one_for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Exp
     match condition.kind() {
         _ if condition.loads() => None,
         Kind::Binary(op @ (Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge), a, b) if a.dtype().is_integer() => {
-            // A difference that grows with the iterations is the largest in the last of them.
+            // A difference that grows with the iterations is largest in the last one.
             let growth = coefficient(&(a - b), var)?;
             let below = matches!(op, Binary::Lt | Binary::Le);
             found.push(at(condition, var, if (growth > 0) == below { lanes - 1 } else { 0 }));
@@ -112,7 +112,7 @@ fn one_for_all_lanes(condition: &Expr, var: Var, lanes: i64, found: &mut Vec<Exp
     }
 }
 
-/// The index in the first iteration, if the elements are neighbours, and the stride that has to be 1 for that.
+/// The index in the first iteration, and the stride that must be 1, if the elements are neighbours.
 fn first(access: &Access, var: Var) -> Option<(Expr, Option<Var>)> {
     if coefficient(&access.index, var) == Some(1) {
         return Some((at(&access.index, var, 0), None));
@@ -124,7 +124,7 @@ fn first(access: &Access, var: Var) -> Option<(Expr, Option<Var>)> {
     })
 }
 
-/// Elements of an access: as many as fit, and divide the iterations.
+/// The number of elements of an access: as many as fit, and divide the number of iterations.
 fn width(dtype: DType, lanes: i64) -> Option<usize> {
     let DType::Number(element) = dtype else { return None };
     let mut width = WIDEST / element.size();
@@ -134,7 +134,7 @@ fn width(dtype: DType, lanes: i64) -> Option<usize> {
     (width > 1).then_some(width)
 }
 
-/// Whether reading before the loop, or writing after it, is the same.
+/// Whether a read can be moved before the loop, or a write after it.
 fn is_movable(access: &Access, all: &[Access]) -> bool {
     let others = || all.iter().filter(|other| other.buffer == access.buffer);
     let is_written = others().any(|other| other.is_store);
@@ -143,7 +143,7 @@ fn is_movable(access: &Access, all: &[Access]) -> bool {
         && (!is_written || others().all(|other| other.index == access.index))
 }
 
-/// Collects the accesses of stores; false if there is anything else.
+/// Collects the accesses of stores. False if there is any other statement.
 fn gather(statement: &Stmt, found: &mut Vec<Access>) -> bool {
     match statement {
         Stmt::Seq(statements) => statements.iter().all(|statement| gather(statement, found)),

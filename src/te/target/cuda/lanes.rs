@@ -1,9 +1,10 @@
-//! Vectorised loops: what lies side by side in memory is read and written several elements at a time.
+//! Prints vectorised loops: neighbouring elements are read and written several at a time.
 //!
-//! Elements are copied to registers before the loop and back after it, by accesses of up to 16 bytes. Such an access needs
-//! an address that is a multiple of its size (PTX ISA 9.7.9, "Data Movement and Conversion Instructions: ld") and elements
-//! without gaps, which only a run's strides and views decide. So both loops are printed, behind a test of addresses and
-//! strides, and of the conditions in the loop for all iterations. These stay in order; what they compute does not change.
+//! Elements are copied to registers before the loop and back after it, by accesses of up to 16 bytes. Such an access
+//! needs an address that is a multiple of its size (PTX ISA 9.7.9, "Data Movement and Conversion Instructions: ld") and
+//! elements without gaps, which depends on the strides and views of a run. So both versions of the loop are printed. A
+//! test chooses between them: of addresses and strides, and of the loop's conditions for all iterations. The iterations
+//! stay in order, and compute the same.
 
 use super::lane_plan::LanePlan;
 use super::library::bytes;
@@ -16,7 +17,7 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
 impl KernelPrinter<'_> {
-    /// A vectorised loop with some accesses made for several iterations at once.
+    /// A vectorised loop in which some accesses are done for several iterations at once.
     pub(super) fn in_lanes(
         &mut self,
         var: Var,
@@ -52,7 +53,7 @@ impl KernelPrinter<'_> {
         let mut lanes: Vec<(Buffer, String)> = Vec::with_capacity(accesses.len());
         for (access, place) in accesses.iter().zip(places) {
             let (dtype, wanted) = (access.buffer.dtype(), format!("{}_lanes", access.buffer.name()));
-            // Held as in memory: in the type of its elements.
+            // The registers hold elements as memory does, in the element type.
             let held = Buffer::compact(&wanted, dtype, vec![extent.clone()], Scope::Shared);
             let name = self.lanes_of(&held, access.width)?;
             if access.read {

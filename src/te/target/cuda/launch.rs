@@ -1,9 +1,9 @@
-//! Compiled programs, and runs of them.
+//! Compiled programs for CUDA, and their runs.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use epilogue_runtime::{Device, DeviceKind, DeviceTensor, Kernel, KernelArgument, Launch, Output, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
 use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
@@ -16,8 +16,8 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 use crate::te::target::binding::{Binding, evaluate};
 
-/// From this many elements on, indices are 64 bits long: what is added before the last term of an index is subtracted
-/// may lie above the largest index.
+/// From this many elements on, indices are 64 bits long. An index of 32 bits could overflow before its last term is
+/// subtracted.
 const WIDE: i64 = 1 << 30;
 
 /// A program compiled for a device that runs CUDA.
@@ -27,7 +27,7 @@ pub(crate) struct CudaTarget {
     program: Program,
     narrow: Variant,
     wide: OnceLock<Variant>,
-    /// What lies in memory between launches.
+    /// Memory that holds data between launches.
     memory: Pool<Vec<DeviceTensor>>,
 }
 
@@ -47,10 +47,9 @@ impl Variant {
             )));
         }
         let mut kernels = Vec::with_capacity(emitted.kernels.len());
-        if let Some(arch) = device.arch().filter(|_| !emitted.kernels.is_empty()) {
-            // One text holds all kernels, and is compiled once.
-            let output = if matches!(device.kind(), DeviceKind::Emulated { .. }) { Output::Ptx } else { Output::Cubin };
-            let compiled = device.compiler()?.compile(&emitted.source, arch, output)?;
+        if device.arch().is_some() && !emitted.kernels.is_empty() {
+            // All kernels are in one text, which is compiled once.
+            let compiled = device.compiled(&emitted.source)?;
             for kernel in &emitted.kernels {
                 kernels.push(device.load(compiled.clone(), &kernel.symbol)?);
             }
@@ -76,7 +75,7 @@ impl CudaTarget {
         &self.narrow.emitted.source.code
     }
 
-    /// The launches' kernels, in order.
+    /// The kernels of the launches, in order.
     pub(crate) fn kernels(&self) -> &[Kernel] {
         &self.narrow.kernels
     }
@@ -96,7 +95,7 @@ impl CudaTarget {
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         let scratch = match self.memory.take(stream, fits) {
             Some(scratch) => scratch,
-            None => self.allocate(&shapes)?,
+            None => self.allocate(stream, &shapes)?,
         };
         self.run_with(&scratch, binding, tensors, stream)?;
         self.memory.put(stream, scratch);
@@ -115,7 +114,7 @@ impl CudaTarget {
         memory.extend(self.narrow.emitted.scratch.iter().zip(scratch));
         let wide = self.needs_wide_indices(binding, &memory);
         let variant = if wide { self.wide()? } else { &self.narrow };
-        // The wide text is printed from the same program: its scratch buffers are the same.
+        // The wide text is printed from the same program, so its scratch buffers are the same.
         let run = Run { variant, memory, stream, wide };
         run.steps(&variant.emitted.steps, &mut binding.sizes.clone())
     }
@@ -136,9 +135,9 @@ impl CudaTarget {
         self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
     }
 
-    fn allocate(&self, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
+    fn allocate(&self, stream: &Stream, shapes: &[Vec<usize>]) -> Result<Vec<DeviceTensor>, TeError> {
         let allocate =
-            |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(self.device.zeros_of(buffer.dtype().in_memory(), shape)?);
+            |(buffer, shape): (&Buffer, &Vec<usize>)| Ok(stream.zeros_of(buffer.dtype().in_memory(), shape)?);
         self.narrow.emitted.scratch.iter().zip(shapes).map(allocate).collect()
     }
 
@@ -160,13 +159,13 @@ impl CudaTarget {
     }
 }
 
-/// Threads along the longest of x, y and z.
+/// The number of threads along the longest of x, y and z.
 fn threads(grid: &[Expr; 3], block: &[Expr; 3], binding: &Binding) -> i64 {
     let extent = |x: &Expr| evaluate(x, &binding.sizes).unwrap_or(1).max(0);
     grid.iter().zip(block).map(|(grid, block)| extent(grid).saturating_mul(extent(block))).max().unwrap_or(0)
 }
 
-/// One run, under way.
+/// A run in progress.
 struct Run<'a> {
     variant: &'a Variant,
     memory: HashMap<&'a Buffer, &'a DeviceTensor>,
@@ -247,7 +246,7 @@ mod tests {
     use crate::te;
     use epilogue_runtime::Arch;
 
-    /// Memory that needs 64-bit indices is too large for a test; the kernels that it needs are not.
+    /// Memory that needs 64-bit indices is too large for a test, but the kernels with such indices are not.
     #[test]
     fn wide_indices_compute_the_same() {
         if epilogue_runtime::testing::compiler("wide_indices_compute_the_same").is_none() {
@@ -278,7 +277,8 @@ mod tests {
             let c = device.zeros::<f32>([9]).unwrap();
             let variant = if wide { target.wide().unwrap() } else { &target.narrow };
             let binding = Binding::of(&program, &[&a, &c]).unwrap();
-            let scratch = target.allocate(&target.scratch_shapes(&binding).unwrap()).unwrap();
+            let shapes = target.scratch_shapes(&binding).unwrap();
+            let scratch = target.allocate(&device.default_stream(), &shapes).unwrap();
             let mut memory: HashMap<&Buffer, &DeviceTensor> = HashMap::new();
             memory.extend(program.arguments.iter().map(|(_, buffer)| buffer).zip([&a, &c]));
             memory.extend(target.narrow.emitted.scratch.iter().zip(&scratch));

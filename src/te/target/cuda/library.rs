@@ -1,4 +1,4 @@
-//! What printed expressions need before them: headers, functions, and the types that hold values.
+//! What printed expressions need before them: headers, functions, and types of registers.
 
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ pub(crate) struct Library {
     pub(super) convert: bool,
     pub(super) math: bool,
     pub(super) arithmetic: bool,
-    /// Whether functions in f32 may be approximate instructions, as where their results reach at most 11 significant bits.
+    /// Whether functions in f32 may use approximate instructions, which is allowed for results of at most 11
+    /// significant bits.
     pub(super) approximate: bool,
     lanes: bool,
     single: Functions,
     double: Functions,
-    /// The user's own functions.
+    /// The functions that the user wrote.
     device_functions: Vec<Arc<DeviceFunction>>,
-    /// The places that data may fail at.
+    /// The places in the code at which data can fail.
     sites: Vec<Site>,
 }
 
 impl Library {
-    /// Nothing is needed yet.
+    /// An empty library.
     pub(crate) fn new() -> Self {
         Self {
             convert: false,
@@ -44,7 +45,7 @@ impl Library {
         }
     }
 
-    /// Functions in f32 may be approximate instructions from here on.
+    /// From here on, functions in f32 may use approximate instructions.
     pub(crate) const fn approximate(&mut self) {
         self.approximate = true;
     }
@@ -73,12 +74,12 @@ impl Library {
         name
     }
 
-    /// What is printed reads or writes several elements at a time.
+    /// Notes that the text reads or writes several elements at a time.
     pub(super) const fn needs_lanes(&mut self) {
         self.lanes = true;
     }
 
-    /// The value of an element in memory.
+    /// Text that converts an element in memory to a value.
     pub(crate) fn load(&mut self, dtype: DType, element: String) -> String {
         if is_small_float(dtype) {
             self.convert = true;
@@ -87,7 +88,7 @@ impl Library {
         if dtype == DType::Bool { format!("({element} != 0)") } else { element }
     }
 
-    /// A value as it is assigned to an element in memory.
+    /// Text that converts a value to an element in memory.
     pub(crate) fn store(&mut self, dtype: DType, value: String) -> String {
         if is_small_float(dtype) {
             return format!("epilogue::narrow<{}>({value})", self.memory_type(dtype));
@@ -95,7 +96,7 @@ impl Library {
         value
     }
 
-    /// A function of [`DType`] in the arithmetic that it is computed in.
+    /// The name of an elementwise function, in the arithmetic of `dtype`; its definition is added to the library.
     pub(super) fn function(&mut self, function: &'static Function, dtype: DType) -> String {
         (self.math, self.convert) = (true, true);
         let functions = if real(dtype) == Real::F64 { &mut self.double } else { &mut self.single };
@@ -103,7 +104,7 @@ impl Library {
         format!("epilogue::{name}")
     }
 
-    /// The number of a place that data may fail at, as text.
+    /// The number, as text, of a place at which data can fail.
     pub(crate) fn site(&mut self, site: Site) -> String {
         let known = self.sites.iter().position(|other| *other == site);
         let number = known.unwrap_or_else(|| {
@@ -113,12 +114,12 @@ impl Library {
         format!("{number}u")
     }
 
-    /// The places that data may fail at, by their numbers.
+    /// The places at which data can fail, by their numbers.
     pub(crate) fn sites(&self) -> Vec<Site> {
         self.sites.clone()
     }
 
-    /// Adds a function of the user's.
+    /// Adds a function that the user wrote.
     pub(crate) fn device_function(&mut self, function: &Arc<DeviceFunction>) -> Result<(), TeError> {
         match self.device_functions.iter().find(|known| known.name() == function.name()) {
             None => self.device_functions.push(Arc::clone(function)),
@@ -136,7 +137,7 @@ impl Library {
         self.text_with(&[])
     }
 
-    /// [`Library::text`], with more headers.
+    /// [`Library::text`] with additional headers.
     pub(crate) fn text_with(&self, more: &[&str]) -> String {
         let headers = [
             (self.convert, "convert.cuh"),
@@ -163,7 +164,7 @@ impl Library {
     }
 }
 
-/// The C++ type that holds a value.
+/// The C++ type of a register that holds a value.
 pub(crate) const fn register_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",

@@ -1,8 +1,8 @@
-//! CUDA C++ of lowered programs: partition of loops, split between host and device, printing.
+//! CUDA C++ for lowered programs: loop partition, the split between host and device, printing, and launches.
 //!
-//! The text is TVM's: fully parenthesised, one-element arrays for registers, pointers before scalars in the order of
-//! first use. Without the toolkit's headers it stands alone. Contraction of products and sums is off, so that results
-//! are those of the interpreter wherever the order of operations is.
+//! The text follows TVM's style: fully parenthesised, one-element arrays for registers, pointers before scalars in
+//! order of first use. It needs no headers of the toolkit. Contraction of products and sums to FMA is off, so that
+//! results equal those of the interpreter wherever the order of operations is the same.
 
 mod allreduce;
 pub(crate) mod expr;
@@ -34,24 +34,24 @@ use crate::te::lang::var::Var;
 use crate::te::lower::passes::partition::partition;
 use crate::te::text::identifier;
 
-/// What goes before the kernels, as TVM prints it.
+/// The text before the kernels, as TVM prints it.
 const HEADER: &str = include_str!("header.cuh");
 
-/// A program as CUDA C++, and what its launches need.
+/// A program as CUDA C++, with everything that its launches need.
 #[derive(Debug)]
 struct CudaProgram {
-    /// All kernels in one text.
+    /// One text with all kernels.
     source: Source,
-    /// The kernels, by the numbers in the steps.
+    /// The kernels; steps refer to them by number.
     kernels: Vec<CudaKernel>,
-    /// What the host does.
+    /// The steps of the host.
     steps: Vec<HostStep>,
-    /// Memory of the program's own.
+    /// Memory that the program allocates.
     scratch: Vec<Buffer>,
 }
 
 impl CudaProgram {
-    /// The variables that the host gives values to.
+    /// The variables to which the host gives values.
     fn host_counters(&self) -> Vec<Var> {
         let mut counters = Vec::new();
         let mut pending: Vec<&HostStep> = self.steps.iter().collect();
@@ -75,24 +75,24 @@ impl CudaProgram {
 struct CudaKernel {
     /// Its symbol.
     symbol: String,
-    /// The pointers it takes, and whether it writes through each.
+    /// The pointers that it takes, and whether it writes through each.
     buffers: Vec<(Buffer, bool)>,
-    /// The scalars after them.
+    /// The scalars, which come after the pointers.
     scalars: Vec<Var>,
     /// Extents of the grid along x, y and z.
     grid: [Expr; 3],
     /// Threads of a block along x, y and z.
     block: [Expr; 3],
-    /// Extents of the loops inside.
+    /// Extents of the loops in the kernel.
     loops: Vec<Expr>,
-    /// Shared memory of a block that the launch asks for, in bytes.
+    /// Dynamic shared memory of a block, in bytes.
     shared_bytes: usize,
 }
 
-/// Prints a program. `wide` makes indices 64 bits long: for memory of 2^30 elements and more.
+/// Prints a program. `wide` makes indices 64 bits long, for memory of 2^30 elements and more.
 ///
 /// # Errors
-/// [`TeError::Target`] for what a GPU has no form for.
+/// [`TeError::Target`] for what a GPU doesn't support.
 fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
     let split = split::split(&partition(with_one_index(program.body.clone())))?;
     let name = identifier(&program.name);

@@ -1,4 +1,4 @@
-//! What stands for variables and elements of memory in CUDA C++ text.
+//! The names of variables and elements of memory in CUDA C++ text.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use crate::te::lang::buffer::Buffer;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
-/// What an expression's variables and elements of memory are called.
+/// Gives the names of an expression's variables and elements of memory.
 pub(crate) trait Names {
-    /// A variable.
+    /// The name of a variable.
     fn var(&self, var: Var) -> Result<String, TeError>;
 
-    /// An element of a buffer, as something that can be assigned to: `A[index]`.
+    /// An element of a buffer, as text that can be assigned to: `A[index]`.
     fn element(&self, buffer: &Buffer, index: &str) -> Result<String, TeError> {
         let _ = index;
         Err(TeError::Internal { what: format!("{} is not memory of this kernel", buffer.name()) })
@@ -29,13 +29,13 @@ pub(crate) trait Names {
         false
     }
 
-    /// How many expressions with names of their own this is inside of.
+    /// How many expressions with named parts are around this one.
     fn depth(&self) -> usize {
         0
     }
 }
 
-/// The names of a kernel, and those of an expression's own parts.
+/// The names of a kernel, plus those of an expression's own parts.
 pub(super) struct WithParts<'a> {
     pub(super) names: &'a dyn Names,
     pub(super) parts: HashMap<Var, String>,

@@ -1,4 +1,4 @@
-//! One launch as a kernel.
+//! Prints one launch as a kernel.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,21 +25,21 @@ use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::identifier;
 
-/// The most static shared memory of a block, in bytes; a launch asks for more (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
+/// The most static shared memory of a block, in bytes. More must be requested by the launch (CUDA C++ Programming
+/// Guide, "Technical Specifications per Compute Capability").
 const SHARED_LIMIT: usize = 48 << 10;
-/// What the parts of shared memory that a launch asks for are aligned to, in bytes: the widest access.
+/// The alignment, in bytes, of arrays in dynamic shared memory: that of the widest access.
 const SHARED_ALIGNMENT: usize = 16;
 
-/// A kernel's text, and what it is called with.
+/// A kernel's text, and the parameters that it is called with.
 #[derive(Debug)]
 pub(super) struct KernelText {
     pub(super) text: String,
     /// The pointers, in order.
     pub(super) buffers: Vec<Buffer>,
-    /// The scalars after them.
+    /// The scalars, which come after the pointers.
     pub(super) scalars: Vec<Var>,
-    /// Shared memory of a block that the launch has to ask for.
+    /// The bytes of dynamic shared memory that the launch must request.
     pub(super) shared_bytes: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn kernel(
     printer.kernel(nest, symbol)
 }
 
-/// Names of one kernel. Parameters are found while the body is printed, in the order of their first use.
+/// The names in one kernel. Parameters are found while the body is printed, in order of first use.
 struct Scopes {
     wide: bool,
     threads: HashMap<Var, Thread>,
@@ -67,7 +67,7 @@ struct Scopes {
     vars: HashMap<Var, String>,
     /// Memory allocated in the kernel.
     memory: HashMap<Buffer, String>,
-    /// Single elements that stand for a buffer.
+    /// Single elements that replace a buffer.
     elements: HashMap<Buffer, String>,
     pointers: Vec<(Buffer, String)>,
     scalars: Vec<(Var, String)>,
@@ -108,7 +108,7 @@ impl Scopes {
     }
 }
 
-/// The expression printer asks for names while it borrows the kernel's.
+/// Lets the expression printer ask for names while the kernel is borrowed.
 struct Shared<'a>(&'a RefCell<Scopes>);
 
 impl Names for Shared<'_> {
@@ -131,14 +131,14 @@ pub(super) struct KernelPrinter<'a> {
     context: Context,
     out: String,
     indent: usize,
-    /// How many loops are around what is printed now.
+    /// The number of loops around what is being printed.
     loops: usize,
     /// The threads of a block along x, y and z, where they are constants.
     block: Option<[u32; 3]>,
     shared_bytes: usize,
-    /// The name of the block's shared memory, where the launch asks for it.
+    /// The name of the block's dynamic shared memory.
     dynamic: Option<String>,
-    /// Where reductions over threads leave their results, with the names that TVM gives these.
+    /// The buffers in which reductions over threads leave their results, with TVM's names.
     results: HashMap<Buffer, String>,
 }
 
@@ -190,7 +190,7 @@ impl<'a> KernelPrinter<'a> {
         let _ = writeln!(self.out, "{:width$}{text}", "", width = self.indent * 2);
     }
 
-    /// Lines one level further in.
+    /// Prints lines one level deeper.
     pub(super) fn nested(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
         let result = self.indented(body);
         self.line("}");
@@ -212,7 +212,7 @@ impl<'a> KernelPrinter<'a> {
         self.block
     }
 
-    /// Makes an element stand for all of a buffer.
+    /// Lets an element replace a whole buffer.
     pub(super) fn name_element(&mut self, buffer: &Buffer, element: String) {
         self.scopes.get_mut().elements.insert(buffer.clone(), element);
     }
@@ -222,12 +222,12 @@ impl<'a> KernelPrinter<'a> {
         format!("((int){})", Thread::Thread(u8::try_from(dimension).unwrap_or(2)).name())
     }
 
-    /// The one element of a thread's own buffer.
+    /// The only element of a private buffer.
     pub(super) fn own(&mut self, buffer: &Buffer) -> Result<String, TeError> {
         self.scopes.get_mut().element(buffer, "0")
     }
 
-    /// Whether what is printed now may run several times.
+    /// Whether what is being printed may run several times.
     pub(super) fn in_loop(&self) -> bool {
         self.loops > 0
     }
@@ -240,12 +240,12 @@ impl<'a> KernelPrinter<'a> {
         Printer { names: &Shared(&self.scopes), library: self.library, context: &self.context }.index(x)
     }
 
-    /// A test: on indices only, or on values.
+    /// Prints a condition, on indices only or on values.
     pub(super) fn condition(&mut self, x: &Expr) -> Result<String, TeError> {
         if x.loads() { self.value(x) } else { self.index(x) }
     }
 
-    /// Declares shared memory.
+    /// Declares an array in shared memory.
     pub(super) fn shared_array(&mut self, ty: &str, name: &str, len: usize, element_bytes: usize) {
         let bytes = len.max(1).saturating_mul(element_bytes);
         let Some(memory) = &self.dynamic else {
@@ -258,7 +258,7 @@ impl<'a> KernelPrinter<'a> {
         self.line(&text);
     }
 
-    /// Declares registers for elements of a buffer, `width` of which are loaded and stored at a time; gives their name.
+    /// Declares registers for elements of a buffer, of which `width` are loaded and stored at a time. Gives their name.
     pub(super) fn lanes_of(&mut self, buffer: &Buffer, width: usize) -> Result<String, TeError> {
         let name = self.fresh(buffer.name());
         let ty = self.library.memory_type(buffer.dtype());
@@ -321,13 +321,13 @@ impl<'a> KernelPrinter<'a> {
             }
             Stmt::Note { note: Note::Call(call), .. } => self.call(call),
             Stmt::Note { note: Note::DoubleBufferWrite(_) | Note::Pragma(..), body } => self.statement(body),
-            // CUDA's compiler and caches do better without: TVM's CUDA target has no prefetch either.
+            // CUDA's compiler and caches do better without prefetches; TVM's CUDA target ignores them, too.
             Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { thread, .. } => Err(refuse(format!("a launch of {} inside a launch", thread.name()))),
         }
     }
 
-    /// A call of the user's function, which is printed before the kernels.
+    /// Prints a call of a function that the user wrote; its definition is printed before the kernels.
     fn call(&mut self, call: &DeviceCall) -> Result<(), TeError> {
         self.library.device_function(&call.function)?;
         let mut arguments = Vec::with_capacity(call.arguments.len());

@@ -1,4 +1,4 @@
-//! What has no CUDA code.
+//! Refuses what CUDA code does not support.
 
 use crate::te::error::TeError;
 

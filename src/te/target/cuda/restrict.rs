@@ -1,9 +1,11 @@
-//! Which pointers of a kernel are `__restrict__`: all of them, but where the compiler would take that for too much.
+//! Decides which pointers of a kernel are `__restrict__`: all of them, unless the compiler would conclude too much from
+//! it.
 //!
-//! NVRTC (13.0 at least) turns `c ? P[i] : B[j]` into one load at a chosen address, and where the kernel writes no `B`
-//! and `B` is `__restrict__`, that load is `ld.global.nc`, although the kernel may have written `P[i]` before. Such a
-//! load may read only what no one writes while the kernel runs (PTX ISA 9.7.9.9). Where a kernel chooses whether to read
-//! what it writes, the pointers that it only reads are plain: that they aren't those it writes is said by those.
+//! NVRTC (13.0 at least) turns `c ? P[i] : B[j]` into one load from a chosen address. If the kernel does not write `B`,
+//! and `B` is `__restrict__`, it uses `ld.global.nc`, although the kernel may have written `P[i]` before. Such a load
+//! may only read what nobody writes while the kernel runs (PTX ISA 9.7.9.9). So if a kernel reads, under a condition,
+//! memory that it also writes, the pointers that it only reads are plain. That they don't alias the written ones still
+//! follows from the `__restrict__` of those.
 
 use std::collections::HashSet;
 
@@ -12,11 +14,11 @@ use crate::te::ir::stmt::{Note, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::Kind;
 
-/// What a kernel does with global memory.
+/// How a kernel uses global memory.
 #[derive(Default)]
 pub(super) struct Restricted {
     written: HashSet<Buffer>,
-    /// What it reads under a condition, and what functions of the user's get pointers to.
+    /// The memory that it reads under a condition, and the memory whose pointers the user's functions get.
     chosen: HashSet<Buffer>,
 }
 

@@ -1,7 +1,7 @@
-//! What the host does and what the device does: one launch for each outermost nest of loops, host loops around launches,
-//! memory for what passes from one launch to another.
+//! Splits a program between host and device: one launch for each outermost loop nest, host loops around launches, and
+//! memory for data that passes between launches.
 //!
-//! A nest that is bound to no thread is a launch of one thread: that is what its schedule says.
+//! A nest that is bound to no thread is a launch of one thread: this is what its schedule says.
 
 use super::refusal::refuse;
 use super::threads::{DeviceNest, device_nest};
@@ -11,18 +11,18 @@ use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// A program as a host and a device share it.
+/// A program split between host and device.
 #[derive(Debug)]
 pub(super) struct SplitProgram {
-    /// What the host does, in order.
+    /// The steps of the host, in order.
     pub(super) steps: Vec<HostStep>,
-    /// The launches, by the numbers in the steps.
+    /// The launches; steps refer to them by number.
     pub(super) nests: Vec<DeviceNest>,
-    /// Memory of the program's own that several launches reach.
+    /// Memory that the program allocates and that several launches use.
     pub(super) scratch: Vec<Buffer>,
 }
 
-/// One thing that the host does.
+/// One step of the host.
 #[derive(Clone, Debug)]
 pub(super) enum HostStep {
     /// `for var in 0..extent { body }`
@@ -50,7 +50,7 @@ pub(super) enum HostStep {
         /// Where it holds.
         body: Vec<Self>,
     },
-    /// A launch.
+    /// A launch, by its number.
     Launch(usize),
 }
 
@@ -62,7 +62,7 @@ pub(super) fn split(body: &Stmt) -> Result<SplitProgram, TeError> {
 
 impl SplitProgram {
     fn host(&mut self, mut statement: &Stmt) -> Result<Vec<HostStep>, TeError> {
-        // Of a chain of stages, hundreds, one inside the other.
+        // A chain of stages can nest hundreds of these.
         while let Stmt::Allocate { buffer, body } = statement
             && buffer.scope() == Scope::Global
         {
@@ -97,7 +97,7 @@ impl SplitProgram {
         }
     }
 
-    /// Neighbouring statements of no thread are one launch.
+    /// Makes one launch of neighbouring statements without threads.
     fn sequence(&mut self, statements: &[Stmt]) -> Result<Vec<HostStep>, TeError> {
         let mut steps = Vec::new();
         let mut single: Vec<Stmt> = Vec::new();
@@ -124,7 +124,7 @@ impl SplitProgram {
     }
 }
 
-/// An expression that the host can evaluate.
+/// Checks that the host can evaluate an expression.
 fn known(x: &Expr) -> Result<Expr, TeError> {
     let mut reads = None;
     x.visit(&mut |x| {

@@ -1,9 +1,9 @@
-//! One launch: its grid and block, and what each thread does.
+//! One launch: its grid and block, and the work of each thread.
 //!
-//! A block has as many threads as the largest of its stages is bound to. A stage that is bound to fewer, or to fewer
-//! thread indices, is guarded, so that what it stores is stored once. Barriers and reductions over threads must be
-//! reached by all threads of a block: the guards of what is around them go to the statements beside them, and where that
-//! can't be done the program is refused.
+//! A block has as many threads as its largest stage is bound to. A stage that is bound to fewer threads, or to fewer
+//! thread indices, is guarded by tests, so that each element is stored once. All threads of a block must reach barriers
+//! and reductions over threads. So the guards of a statement around one move to the statements beside it. If that is
+//! not possible, the program is refused.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,11 +22,11 @@ const MAX_THREADS: i64 = 1024;
 /// One launch.
 #[derive(Debug)]
 pub(super) struct DeviceNest {
-    /// The extent of every thread and block index that is used; the host evaluates it.
+    /// The extent of every thread and block index that is used. The host evaluates it.
     pub(super) extents: BTreeMap<Thread, Expr>,
     /// The variable of each.
     pub(super) vars: BTreeMap<Thread, Var>,
-    /// What each thread does: no launches inside, and barriers that all threads of a block reach.
+    /// The work of each thread. It contains no launches, and all threads of a block reach its barriers.
     pub(super) body: Stmt,
 }
 
@@ -58,21 +58,21 @@ pub(super) fn device_nest(statement: &Stmt) -> Result<DeviceNest, TeError> {
 struct Pass {
     extents: BTreeMap<Thread, Expr>,
     vars: BTreeMap<Thread, Var>,
-    /// The counters inside the launch.
+    /// The counters of loops inside the launch.
     own: HashSet<Var>,
 }
 
-/// What holds at a place in the program.
+/// What is known at a place in the program.
 #[derive(Clone, Default)]
 struct State {
     /// The thread indices that the stage is bound to.
     launched: Vec<Thread>,
-    /// What must hold for a thread to do what follows.
+    /// The conditions under which a thread does what follows.
     guards: Vec<Expr>,
 }
 
 impl Pass {
-    /// Finds the extents. Blocks are launched around everything else, threads anywhere inside.
+    /// Finds the extents. Blocks must be launched around everything else; threads may be launched anywhere inside.
     fn measure(&mut self, statement: &Stmt, outermost: bool) -> Result<(), TeError> {
         if let Stmt::Launch { thread, var, extent, .. } = statement {
             let block = matches!(thread, Thread::Block(_));
@@ -82,7 +82,7 @@ impl Pass {
                     "a loop bound to {name} inside a loop or beside another stage of a launch"
                 )));
             }
-            // A host loop's counter is known at the launch; one of the launch's own is not.
+            // A host loop's counter is known at the launch; a counter of the launch itself is not.
             let mut changes = extent.loads();
             extent.visit(&mut |x| changes |= x.as_var().is_some_and(|var| self.own.contains(&var)));
             if changes {
@@ -160,8 +160,8 @@ impl Pass {
         }
     }
 
-    /// Whether the statement can be guarded as a whole: it has no launches and barriers inside, and stores either to
-    /// threads' own memory only or to none of it.
+    /// Whether the statement can be guarded as a whole: it contains no launches or barriers, and its stores are either
+    /// all to private memory of threads or all to other memory.
     fn is_plain(&self, statement: &Stmt) -> bool {
         let (mut own, mut others) = (false, false);
         stores(statement, &mut |scope| if scope == Scope::Local { own = true } else { others = true });
@@ -174,14 +174,14 @@ impl Pass {
         stores(&statement, &mut |scope| shares |= scope != Scope::Local);
         let mut guards = state.guards.clone();
         if shares {
-            // One thread of those that the stage is not bound to.
+            // One thread for all values of an index that the stage is not bound to.
             let idle = self.vars.iter().filter(|(thread, _)| !state.launched.contains(thread));
             guards.extend(idle.map(|(_, var)| var.equal(0)));
         }
         guards.into_iter().rev().fold(statement, |then, condition| Stmt::If { condition, then: Box::new(then) })
     }
 
-    /// A loop around a barrier has the same number of iterations in all threads.
+    /// Checks that a loop around a barrier has the same number of iterations in all threads.
     fn require_uniform(&self, extent: &Expr, body: &Stmt) -> Result<(), TeError> {
         if synchronises(body) && self.varies(extent) {
             return Err(refuse("a barrier or a reduction over threads in a loop that threads leave apart".to_owned()));
@@ -189,7 +189,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether threads of a block may have different values of it.
+    /// Whether its value may differ between threads of a block.
     fn varies(&self, x: &Expr) -> bool {
         let mut varies = x.loads();
         x.visit(&mut |x| {

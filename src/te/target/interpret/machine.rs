@@ -1,4 +1,4 @@
-//! Threads, their memory, and what each statement does.
+//! The interpreter's threads, their memory, and what each statement does.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -21,13 +21,13 @@ use crate::te::text::expression;
 
 type Memory = Rc<RefCell<Vec<Option<Scalar>>>>;
 
-/// Which memory it is.
-type Place = *const RefCell<Vec<Option<Scalar>>>;
+/// The identity of a memory.
+type MemoryId = *const RefCell<Vec<Option<Scalar>>>;
 
-/// What nodes of the current expression are.
+/// The values of nodes of the current expression.
 type Known = HashMap<Id, Scalar>;
 
-/// One thread: its variables, its place, and the memory it can reach.
+/// One thread: its variables, its indices, and the memory that it can access.
 #[derive(Clone)]
 struct Thread {
     vars: HashMap<Var, Scalar>,
@@ -35,7 +35,7 @@ struct Thread {
     memory: HashMap<Buffer, Memory>,
 }
 
-/// The host's thread, from which launches make others.
+/// The host's thread, from which launches make other threads.
 pub(super) struct Machine {
     host: Thread,
 }
@@ -53,7 +53,7 @@ impl Machine {
         self.host.memory.remove(buffer).map(|memory| memory.take()).unwrap_or_default()
     }
 
-    /// An expression on the host.
+    /// Evaluates an expression on the host.
     pub(super) fn host(&self, x: &Expr) -> Result<Scalar, TeError> {
         self.host.value(x)
     }
@@ -64,8 +64,8 @@ impl Machine {
     }
 }
 
-/// A statement for the threads that take part, in lockstep. What each kind takes is a function of its own: this one stands
-/// on the stack once for every level of nesting, and is small.
+/// Runs a statement for the active threads, in lockstep. Each kind of statement has a function of its own. This
+/// function calls itself at every level of nesting, so it must use little of the stack.
 fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<(), TeError> {
     if active.is_empty() {
         return Ok(());
@@ -125,7 +125,7 @@ fn name(var: Var, value: &Expr, threads: &mut [Thread], active: &[usize]) -> Res
     Ok(())
 }
 
-/// All values are read before any is written: what other threads write at the same time is not seen.
+/// All values are read before any is written, so that writes of other threads at the same time are not seen.
 fn store(
     buffer: &Buffer,
     indices: &[Expr],
@@ -144,7 +144,7 @@ fn store(
     Ok(())
 }
 
-/// Memory of each thread's own, or of the threads of a block together.
+/// Allocates private memory of each thread, or memory that the threads of a block share.
 fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result<(), TeError> {
     let mut blocks: BTreeMap<Vec<i64>, Memory> = BTreeMap::new();
     for &thread in active {
@@ -171,7 +171,7 @@ fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result
     Ok(())
 }
 
-/// Blocks run one after the other, threads of a block together, also where a block's index is inside a thread's.
+/// Blocks run one after another; threads of a block run together, even if a block index is inside a thread index.
 fn launch(
     (index, var): (Index, Var),
     extent: &Expr,
@@ -188,18 +188,18 @@ fn launch(
         all.sort_by_key(|(i, _)| *i);
     }
     let before = contents(index, threads, active);
-    let mut copies: HashMap<(i64, Place), Memory> = HashMap::new();
+    let mut copies: HashMap<(i64, MemoryId), Memory> = HashMap::new();
     for group in all.chunk_by(|(a, _), (b, _)| !is_block || a == b) {
         let mut together = Vec::with_capacity(group.len());
         for (i, parent) in group {
             let mut thread = threads[*parent].clone();
             thread.vars.insert(var, Scalar::Int(*i));
             thread.place.insert(index, *i);
-            // The first goes on after the launch, and with its memory.
-            for (buffer, memory) in thread.memory.iter_mut().filter(|(buffer, _)| *i > 0 && is_own(buffer, index)) {
+            // The first thread continues after the launch, with its memory.
+            for (buffer, memory) in thread.memory.iter_mut().filter(|(buffer, _)| *i > 0 && is_private(buffer, index)) {
                 let old = Rc::as_ptr(memory);
                 let fresh = || Rc::new(RefCell::new(before.get(&old).cloned().unwrap_or_default()));
-                // Threads of a block share what they shared.
+                // Threads of a block share the memory that was shared before.
                 *memory = match buffer.scope() {
                     Scope::Local => fresh(),
                     _ => copies.entry((*i, old)).or_insert_with(fresh).clone(),
@@ -213,8 +213,8 @@ fn launch(
     Ok(())
 }
 
-/// Whether threads that differ in an index have each their own of some memory.
-fn is_own(buffer: &Buffer, index: Index) -> bool {
+/// Whether threads that differ in an index have separate memory.
+fn is_private(buffer: &Buffer, index: Index) -> bool {
     match buffer.scope() {
         Scope::Global => false,
         Scope::Shared | Scope::Warp => matches!(index, Index::Block(_)),
@@ -222,10 +222,10 @@ fn is_own(buffer: &Buffer, index: Index) -> bool {
     }
 }
 
-/// What is in the memory that a launch gives to each of its own, before it.
-fn contents(index: Index, threads: &[Thread], active: &[usize]) -> HashMap<Place, Vec<Option<Scalar>>> {
+/// The content, before a launch, of the memory that the launch copies for each thread or block.
+fn contents(index: Index, threads: &[Thread], active: &[usize]) -> HashMap<MemoryId, Vec<Option<Scalar>>> {
     let memories = active.iter().flat_map(|thread| &threads[*thread].memory);
-    let own = memories.filter(|(buffer, _)| is_own(buffer, index));
+    let own = memories.filter(|(buffer, _)| is_private(buffer, index));
     own.map(|(_, memory)| (Rc::as_ptr(memory), memory.borrow().clone())).collect()
 }
 
@@ -315,7 +315,7 @@ impl Thread {
         self.once(x, &mut Known::default())
     }
 
-    /// The value of a node, computed once however often it is used: while one expression is evaluated, nothing changes.
+    /// The value of a node, computed once however often it is used. Nothing changes while one expression is evaluated.
     fn once(&self, x: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
         if !x.is_met_again() {
             return self.computed(x, known);
@@ -328,8 +328,8 @@ impl Thread {
         Ok(value)
     }
 
-    /// What each kind takes is a function of its own: this one stands on the stack once for every level of an expression,
-    /// and is small.
+    /// Computes a node. Each kind of node has a function of its own. This function calls itself at every level of an
+    /// expression, so it must use little of the stack.
     fn computed(&self, x: &Expr, known: &mut Known) -> Result<Scalar, TeError> {
         match x.kind() {
             Kind::Int(_) | Kind::Float(_) | Kind::Var(_) => self.leaf(x),
@@ -385,7 +385,7 @@ impl Thread {
     }
 }
 
-/// An elementwise function, by its definition: computed in the arithmetic type, and rounded to the element type once.
+/// An elementwise function, by its definition: computed in the arithmetic type, and rounded once to the element type.
 fn call(function: &Function, operands: &[Scalar], dtype: DType) -> Result<Scalar, TeError> {
     let real = if dtype == DType::from(ElementType::F64) { dtype } else { DType::F32 };
     let mut values: Vec<Scalar> = Vec::new();
@@ -415,7 +415,7 @@ fn call(function: &Function, operands: &[Scalar], dtype: DType) -> Result<Scalar
                 let operands: Vec<Scalar> = ids.iter().map(|id| values[id.index()]).collect();
                 call(inner, &operands, real)?
             }
-            // The language rounds to an integer, where an expression's cast truncates.
+            // In the language of epilogues a cast to an integer rounds; in a tensor expression it truncates.
             ExprNode::Cast(element, id) if !element.is_float() => {
                 let rounded = Scalar::Float(values[id.index()].to_f64().round_ties_even());
                 Scalar::Float(rounded.in_type((*element).into())?.to_f64()).in_type(real)?

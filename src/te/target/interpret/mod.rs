@@ -1,8 +1,7 @@
-//! Runs a loop program directly, statement by statement: the oracle that compiled code is compared with.
+//! Interprets a loop program, statement by statement. It is the oracle that compiled code is compared with.
 //!
-//! Threads of a block run in lockstep, one statement at a time; blocks run one after the other. A reduction over threads
-//! combines their values in the order of the thread indices. Reads of memory that nothing was written to, and accesses
-//! out of bounds, are errors.
+//! Threads of a block run in lockstep, one statement at a time; blocks run one after another. A reduction over threads
+//! combines values in the order of the thread indices. Reads of unwritten memory and accesses out of bounds are errors.
 
 mod machine;
 mod scalar;
@@ -32,7 +31,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Numbers of a type, rounded to it.
+    /// An array of a type; values are rounded to it.
     ///
     /// # Errors
     /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
@@ -44,11 +43,11 @@ impl Array {
         Ok(Self { dtype, shape: shape.to_vec(), elements })
     }
 
-    /// Integers of an integer type, each exactly: [`Array::new`]'s f64 holds those up to 2^53.
+    /// An array of an integer type with exact values. ([`Array::new`] takes f64, which is exact up to 2^53.)
     ///
     /// # Errors
-    /// [`TeError::Argument`] when `values` are not as many as `shape` holds; [`TeError::Unrepresentable`] for one that the
-    /// type doesn't hold, or a type that is not of integers.
+    /// [`TeError::Argument`] when `values` are not as many as `shape` holds; [`TeError::Unrepresentable`] for a value
+    /// that the type doesn't hold, or a type that is not an integer type.
     pub fn of_integers(dtype: impl Into<DType>, shape: &[usize], values: &[i64]) -> Result<Self, TeError> {
         let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
@@ -59,26 +58,26 @@ impl Array {
         Ok(Self { dtype, shape: shape.to_vec(), elements })
     }
 
-    /// Memory that nothing was written to yet: what outputs start as. Where there is no room for it, a run says so.
+    /// An array of unwritten memory, for outputs. If there is not enough memory for it, the run fails.
     pub fn unwritten(dtype: impl Into<DType>, shape: &[usize]) -> Self {
         let elements = count(shape).and_then(unwritten).unwrap_or_default();
         Self { dtype: DType::of(dtype), shape: shape.to_vec(), elements }
     }
 
-    /// Extents.
+    /// The extents.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The elements as f64 (exact but for 64-bit integers beyond 2^53, which [`Array::integers`] gives); NaN where nothing
-    /// was written.
+    /// The elements as f64, NaN where nothing was written. 64-bit integers beyond 2^53 are not exact;
+    /// [`Array::integers`] gives these.
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         self.elements.iter().map(|x| x.map_or(f64::NAN, Scalar::to_f64)).collect()
     }
 
-    /// The elements of an array of integers, exactly; `None` for other types, or where nothing was written.
+    /// The elements of an integer array, exactly; `None` for other types, or if an element was not written.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         let integer = |x: &Option<Scalar>| match x {
@@ -95,7 +94,7 @@ impl Array {
     }
 }
 
-/// How many elements a shape has, if that is a number.
+/// The number of elements of a shape, if it fits a `usize`.
 fn count(shape: &[usize]) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -103,7 +102,7 @@ fn count(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent))
 }
 
-/// Elements that nothing was written to; `None` where there is no room for so many.
+/// Unwritten elements; `None` if there is not enough memory.
 fn unwritten(len: usize) -> Option<Vec<Option<Scalar>>> {
     let mut elements = Vec::new();
     elements.try_reserve_exact(len).ok()?;
@@ -122,11 +121,11 @@ fn check_count(shape: &[usize], given: usize) -> Result<(), TeError> {
 }
 
 impl Program {
-    /// [`Program::interpret`] with arguments that are given by tensor, in any order.
+    /// [`Program::interpret`] with arguments that are given with their tensors, in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
-    /// [`Program::interpret`].
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// errors of [`Program::interpret`].
     pub fn interpret_bound(&self, arguments: &mut [(&Tensor, &mut Array)]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
@@ -142,12 +141,12 @@ impl Program {
     }
 
     /// Runs the program on the host. `arguments` are in the order in which [`lower`](crate::te::lower) was given the
-    /// tensors ([`Program::interpret_bound`] takes them by tensor); sizes are taken from their shapes.
+    /// tensors ([`Program::interpret_bound`] takes them in any order). Sizes are taken from their shapes.
     ///
     /// # Errors
     /// [`TeError::Argument`] for a shape, type or number of arguments that doesn't fit; [`TeError::Run`] for an access
-    /// out of bounds, a read of memory that was not written, or a division by zero; what a requirement that the sizes
-    /// break says.
+    /// out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the sizes
+    /// break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
         let sizes = bind(&self.arguments, arguments)?;
         let mut written =
@@ -177,7 +176,7 @@ fn is_written(body: &Stmt, by: &Buffer) -> bool {
     stores || body.children().into_iter().any(|child| is_written(child, by))
 }
 
-/// Values of the sizes and strides, from the arguments' shapes.
+/// The values of the sizes and strides, from the arguments' shapes.
 fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<Var, Scalar>, TeError> {
     if parameters.len() != arguments.len() {
         let needed = parameters.iter().map(|(tensor, _)| tensor.name()).collect();

@@ -1,4 +1,4 @@
-//! One value, and the arithmetic of every type on it.
+//! One value, and its arithmetic in every type.
 
 use epilogue_runtime::DataError;
 
@@ -9,7 +9,7 @@ use crate::te::error::TeError;
 use crate::te::lang::expr::Binary;
 use crate::te::lang::number;
 
-/// A value: an integer or truth value, or a floating-point number held exactly.
+/// A value: an integer, a truth value, or an exact floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// An integer; a truth value is 0 or 1.
@@ -19,7 +19,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// A number in a type: rounded to nearest even, wrapped for integers.
+    /// A number converted to a type: rounded to nearest even, or wrapped for integers.
     pub(crate) fn constant(value: f64, dtype: DType) -> Result<Self, TeError> {
         if dtype.is_float() { Self::Float(value).in_type(dtype) } else { Self::Int(value as i64).in_type(dtype) }
     }
@@ -35,8 +35,8 @@ impl Scalar {
         matches!(self, Self::Int(value) if value != 0)
     }
 
-    /// The value in a type. Integers wrap; floating-point numbers become integers by truncation, saturating; 8-bit floats
-    /// saturate.
+    /// The value converted to a type. Integers wrap. Floating-point numbers are truncated to integers, saturating.
+    /// 8-bit floats saturate.
     pub(crate) fn in_type(self, dtype: DType) -> Result<Self, TeError> {
         let DType::Number(element) = dtype else {
             return Ok(Self::Int(i64::from(self.to_f64() != 0.0)));

@@ -1,15 +1,15 @@
-//! What a kernel is called with: host memory, checked against the program's arguments.
+//! Arguments of native kernels: host memory, checked against the program's arguments.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-use crate::Element;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::target::binding::Given;
+use crate::{Element, PlainElement};
 
 /// A tensor in host memory, which a kernel reads, or reads and writes.
 #[derive(Debug)]
@@ -40,13 +40,13 @@ impl<'a> HostTensor<'a> {
     ///
     /// # Errors
     /// [`TeError::Argument`] when there are not as many values as `shape` holds.
-    pub fn write<T: Element>(values: &'a mut [T], shape: &[usize]) -> Result<Self, TeError> {
+    pub fn write<T: PlainElement>(values: &'a mut [T], shape: &[usize]) -> Result<Self, TeError> {
         // SAFETY: the slice is borrowed exclusively for as long as the tensor lives.
         let tensor = unsafe { Self::from_raw(values.as_mut_ptr().cast(), values.len(), T::TYPE.into(), shape, true) };
         tensor.checked_len()
     }
 
-    /// Row-major elements of any type, as bytes in the host's order, that are only read. A truth value is one byte.
+    /// Row-major elements of any type that are only read, as bytes in the host's order. A truth value is one byte.
     ///
     /// # Errors
     /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
@@ -58,7 +58,7 @@ impl<'a> HostTensor<'a> {
         unsafe { Self::from_raw(bytes.as_ptr().cast_mut(), len, dtype, shape, false) }.checked_len()
     }
 
-    /// Row-major elements of any type, as bytes in the host's order, that are read and written.
+    /// Row-major elements of any type that are read and written, as bytes in the host's order.
     ///
     /// # Errors
     /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
@@ -74,7 +74,8 @@ impl<'a> HostTensor<'a> {
     ///
     /// # Safety
     /// The memory must be valid for reads of `len` elements for as long as the tensor lives, and for writes if it is
-    /// `writable`; while a kernel runs on it, nobody else writes it, nor reads it if it is writable.
+    /// `writable`. While a kernel runs on it, nobody else may write it; if it is `writable`, nobody else may read it
+    /// either.
     pub unsafe fn from_raw(pointer: *mut u8, len: usize, dtype: DType, shape: &[usize], writable: bool) -> Self {
         let mut strides = vec![1usize; shape.len()];
         for d in (1..shape.len()).rev() {
@@ -83,10 +84,11 @@ impl<'a> HostTensor<'a> {
         Self { pointer, len, writable, dtype, shape: shape.to_vec(), strides, memory: PhantomData }
     }
 
-    /// The same memory seen with other extents and strides, in elements; 0 along an axis that repeats.
+    /// The same memory with other extents and strides, in elements. A stride of 0 repeats elements along an axis.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when the memory is too small for them, or when it is written and two indices share an element.
+    /// [`TeError::Argument`] when the memory is too small for them, or when it is written and two indices share an
+    /// element.
     pub fn with_strides(mut self, shape: &[usize], strides: &[usize]) -> Result<Self, TeError> {
         if shape.len() != strides.len() {
             return Err(refuse(
@@ -109,7 +111,7 @@ impl<'a> HostTensor<'a> {
     }
 
     fn given(&self) -> Given<'_> {
-        // Memory has no more bytes than an address range: strides fit.
+        // Memory never has more bytes than the address range, so strides fit.
         let strides = self.strides.iter().map(|stride| i64::try_from(*stride).unwrap_or(i64::MAX)).collect();
         Given { dtype: self.dtype, shape: &self.shape, strides }
     }
@@ -124,7 +126,7 @@ impl<'a> HostTensor<'a> {
         Err(refuse("array", reason))
     }
 
-    /// One past the last element that an index reaches; `None` beyond the range of `usize`.
+    /// One more than the last element that an index reaches; `None` if it doesn't fit a `usize`.
     fn span(&self) -> Option<usize> {
         if self.shape.contains(&0) {
             return Some(0);
@@ -134,7 +136,7 @@ impl<'a> HostTensor<'a> {
         self.shape.iter().zip(&self.strides).try_fold(0, reach)?.checked_add(1)
     }
 
-    /// Whether two indices may share an element: exact for what slices and permutations of a matrix give.
+    /// Whether two indices may share an element. It is exact for slices and permutations of a matrix.
     fn overlaps_itself(&self) -> bool {
         if self.shape.contains(&0) {
             return false;
@@ -184,12 +186,12 @@ fn refuse(tensor: &str, reason: String) -> TeError {
     TeError::Argument { tensor: tensor.to_owned(), reason }
 }
 
-/// What the arguments of a run fix.
+/// What the arguments of a run determine.
 #[derive(Debug)]
 pub(super) struct Bound {
-    /// The values of the sizes and strides that are variables.
+    /// The values of the variables that are sizes and strides.
     pub(super) sizes: HashMap<Var, i64>,
-    /// The number of elements that each argument reaches.
+    /// The number of elements that each argument spans.
     pub(super) spans: Vec<usize>,
 }
 
@@ -221,7 +223,7 @@ pub(super) fn bind(
     Ok(Bound { sizes, spans })
 }
 
-/// What is written is shared with nothing else.
+/// Checks that memory that is written is not shared with another argument.
 pub(super) fn check_sharing(
     parameters: &[(Tensor, Buffer)],
     written: &[bool],

@@ -1,10 +1,10 @@
 //! Proves, for the sizes of one run, that no access of a program leaves its buffer.
 //!
-//! Every index is bounded from below and above over the loops and under the conditions around it. What can't be proved is
-//! tested where it happens, by another version of the code; so a proof that is missed costs time, never a wrong access.
+//! Every index is bounded from below and above, over the loops and under the conditions around it. An access that isn't
+//! proved is tested by another version of the code when it runs. So a missed proof costs time, but is never wrong.
 //!
-//! Indices are sums and products in 64 bits, as the code computes them; a value inside a quotient, a remainder or a
-//! comparison is one of its type, and counts as unknown where it might wrap.
+//! Indices are sums and products in 64 bits, as the code computes them. A value inside a quotient, a remainder or a
+//! comparison has its own type, and counts as unknown if it might wrap.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::graph::Id;
 use crate::te::lang::var::Var;
 
-/// Beyond any index: what is not known to be below this is not known at all.
+/// A number beyond any index. A bound that reaches it counts as unknown.
 const FAR: i128 = 1 << 100;
 
 /// Whether an index depends on memory: such accesses are always tested when they happen.
@@ -40,16 +40,16 @@ pub(super) fn accesses_stay_inside(body: &Stmt, sizes: &HashMap<Var, i64>, spans
     prover.statement(body)
 }
 
-/// A sum of multiples of atoms, and a constant.
+/// A sum of multiples of atoms, plus a constant.
 #[derive(Clone, Debug, Default)]
 struct Sum {
     terms: Vec<(Atom, i128)>,
     constant: i128,
-    /// A coefficient was beyond all range.
+    /// Whether a coefficient overflowed.
     lost: bool,
 }
 
-/// What a sum is made of, with the range of its values.
+/// A term's variable part, with the range of its values.
 #[derive(Clone, Debug)]
 struct Atom {
     x: Expr,
@@ -91,7 +91,7 @@ impl Sum {
         Self::default().plus(self, -1)
     }
 
-    /// The greatest value that the atoms' own ranges allow, `FAR` if there is no such.
+    /// The greatest value that the ranges of the atoms allow; `FAR` if there is none.
     fn reach(&self) -> i128 {
         let mut sum = Some(self.constant).filter(|_| !self.lost);
         for (atom, coefficient) in &self.terms {
@@ -103,24 +103,24 @@ impl Sum {
     }
 }
 
-/// Nodes, as a tree, of what a proof looks into; larger indices are tested as the code runs.
+/// The largest index that a proof looks into, in nodes of its tree. Larger ones are tested at run time.
 const MOST_NODES: u64 = 4096;
 
-/// How often a proof looks into nodes of one expression.
+/// How many nodes of one expression a proof visits at most.
 const MOST_STEPS: usize = 1 << 16;
 
-/// How much a proof knows at a time.
+/// How many facts a proof may use at a time.
 const MOST_FACTS: usize = 256;
 
 struct Prover<'a> {
     sizes: &'a HashMap<Var, i64>,
     ranges: HashMap<Var, (i128, i128)>,
-    /// Sums that are at least 0 here.
+    /// Sums that are known to be at least 0 here.
     facts: Vec<Sum>,
     lens: HashMap<Buffer, i128>,
-    /// The nodes that were looked into.
+    /// The number of nodes visited.
     steps: usize,
-    /// Nodes of the current expression whose loads are known to stay inside, under the facts of now.
+    /// Nodes of the current expression whose loads are known to stay inside, under the current facts.
     proven: HashSet<Id>,
     /// The same in the order in which they were proven.
     order: Vec<Id>,
@@ -163,17 +163,17 @@ impl Prover<'_> {
                 self.lens.insert(buffer.clone(), len);
                 self.statement(body)
             }
-            // There are none once a program is for one thread.
+            // Programs for one thread have no launches.
             Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => false,
         }
     }
 
-    /// Whether every load of an expression stays inside, each under the conditions that choose it.
+    /// Whether every load of an expression stays inside, each under the conditions that guard it.
     fn loads(&mut self, x: &Expr) -> bool {
         if self.proven.contains(&x.id()) {
             return true;
         }
-        // What conditions choose is proven under each of them: too often is not proven.
+        // What conditions guard is proved once under each of them. If that takes too many steps, the proof fails.
         self.steps += 1;
         if self.steps > MOST_STEPS {
             return false;
@@ -212,7 +212,7 @@ impl Prover<'_> {
         self.upper(&sum.negated()) <= 0 && self.upper(&sum) < len
     }
 
-    /// Goes on knowing that a condition holds, or that it doesn't. A contradiction makes everything true.
+    /// Continues with the fact that a condition holds, or doesn't. Under a contradiction everything is true.
     fn under(&mut self, condition: &Expr, holds: bool, then: impl FnOnce(&mut Self) -> bool) -> bool {
         let (facts, proven) = (self.facts.len(), self.order.len());
         self.learn(condition, holds);
@@ -262,7 +262,7 @@ impl Prover<'_> {
         }
     }
 
-    /// The greatest value of a sum, using what is known.
+    /// The greatest value of a sum, under the known facts.
     fn upper(&self, sum: &Sum) -> i128 {
         self.upper_within(sum, 2)
     }
@@ -273,7 +273,8 @@ impl Prover<'_> {
             return best;
         }
         for fact in &self.facts {
-            // Adding a positive multiple of what is at least 0 can only raise the sum: cancel an atom by it.
+            // Adding a positive multiple of something that is at least 0 can only raise the sum; this is used to cancel
+            // an atom.
             for (atom, coefficient) in &sum.terms {
                 let Some((_, other)) = fact.terms.iter().find(|(known, _)| known.x == atom.x) else { continue };
                 if (*coefficient > 0) == (*other > 0) || coefficient % other != 0 {
@@ -286,7 +287,7 @@ impl Prover<'_> {
         best
     }
 
-    /// The sum that a value of a type is, unless it might wrap.
+    /// The sum that a value of some type equals, unless it might wrap.
     fn unwrapped(&self, x: &Expr) -> Option<Sum> {
         let sum = self.sum(x);
         let (low, high) = match x.dtype() {
@@ -303,7 +304,7 @@ impl Prover<'_> {
         Some((-self.upper(&sum.negated()), self.upper(&sum)))
     }
 
-    /// A value as a sum. What is not known is an atom without bounds.
+    /// A value as a sum. An unknown value is an atom without bounds.
     fn sum(&self, x: &Expr) -> Sum {
         if x.unfolded() > MOST_NODES {
             return Sum::atom(x, -FAR, FAR);
@@ -341,7 +342,7 @@ impl Prover<'_> {
         corners.fold((FAR, -FAR), |(low, high), value| (low.min(value), high.max(value)))
     }
 
-    /// The range of what is no sum.
+    /// The range of a value that is not a sum.
     fn opaque(&self, x: &Expr) -> Option<(i128, i128)> {
         match x.kind() {
             Kind::Binary(Binary::FloorDiv, a, b) => {
@@ -379,7 +380,7 @@ impl Prover<'_> {
         }
     }
 
-    /// A divisor that is a positive constant in this run.
+    /// The divisor, if it is a positive constant in this run.
     fn divisor(&self, x: &Expr) -> Option<i128> {
         let sum = self.unwrapped(x)?;
         (sum.terms.is_empty() && sum.constant > 0).then_some(sum.constant)

@@ -1,4 +1,4 @@
-//! What compiled code calls: functions of the host, with C's calling convention.
+//! Functions of the host that compiled code calls, with C's calling convention.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -9,29 +9,29 @@ use crate::ElementType;
 use crate::expr::{Op, Real, fold};
 use crate::te::lang::number;
 
-/// What went wrong in a run: the first thing that was noticed.
+/// The first failure of a run, if there was one.
 #[derive(Debug, Default)]
 pub(super) struct Status {
-    /// 1 + the place in the code's list of what can fail; 0 for nothing.
+    /// 1 + the index of the site in the code's list; 0 for no failure.
     site: AtomicU32,
     value: AtomicI64,
     limit: AtomicI64,
 }
 
 impl Status {
-    /// The site, with the value that was met there and its limit.
+    /// The failed site, with the value that was found there and its limit.
     pub(super) fn failure(&self) -> Option<(usize, i64, i64)> {
         let site = self.site.load(Ordering::Acquire).checked_sub(1)?;
         Some((site as usize, self.value.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed)))
     }
 }
 
-/// A compiled function: the values it uses, the first and one past the last of its iterations, and the status.
+/// A compiled function. It takes the values that it uses, the first iteration, one past the last, and the status.
 pub(super) type Entry = unsafe extern "C" fn(*const u64, i64, i64, *const Status);
 
-/// Notes that something went wrong, unless something has before.
+/// Records a failure, unless there has been one before.
 pub(super) unsafe extern "C" fn fail(status: *const Status, site: i64, value: i64, limit: i64) {
-    // SAFETY: compiled code passes on the status that it was called with, which outlives the run.
+    // SAFETY: compiled code passes the status that it was called with, which outlives the run.
     let status = unsafe { &*status };
     let code = u32::try_from(site).unwrap_or(u32::MAX - 1) + 1;
     if status.site.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn fail(status: *const Status, site: i64, value: i6
     }
 }
 
-/// What a thread of the pool needs: rayon asks for a promise that the pointers may be shared.
+/// The data for a thread of the pool. Rayon needs a promise that the pointers may be shared.
 #[derive(Clone, Copy)]
 struct Shared {
     body: Entry,
@@ -48,13 +48,13 @@ struct Shared {
     status: *const Status,
 }
 
-// SAFETY: the frame is only read while the loop runs, the status is made of atomics, and the iterations of a parallel loop
-// touch no element that another one writes: a schedule can make only data axes parallel.
+// SAFETY: the frame is only read while the loop runs, and the status consists of atomics. Iterations of a parallel loop
+// never touch an element that another iteration writes, because a schedule can make only data axes parallel.
 unsafe impl Sync for Shared {}
 
 impl Shared {
     fn run(&self, from: i64, to: i64) {
-        // SAFETY: the code and its frame live until the loop is over.
+        // SAFETY: the code and its frame live until the loop has finished.
         unsafe { (self.body)(self.frame, from, to, self.status) }
     }
 }
@@ -62,7 +62,7 @@ impl Shared {
 /// Runs the iterations `0..extent` of a loop on the threads of the pool.
 pub(super) unsafe extern "C" fn parallel(body: Entry, frame: *const u64, extent: i64, status: *const Status) {
     let shared = Shared { body, frame, status };
-    // A few pieces a thread, so that one that comes late finds less to do.
+    // Each thread gets several pieces, so that a late one finds less to do.
     let pieces = i64::try_from(crate::parallel::threads()).unwrap_or(1).saturating_mul(4).clamp(1, extent.max(1));
     let start = |piece: i64| extent / pieces * piece + piece.min(extent % pieces);
     if pieces == 1 {
@@ -80,18 +80,18 @@ fn layout(bytes: i64) -> Option<Layout> {
     Layout::from_size_align(bytes, ALIGNMENT).ok()
 }
 
-/// Zeroed memory; null when there is none.
+/// Allocates zeroed memory; null if that fails.
 pub(super) unsafe extern "C" fn allocate(bytes: i64) -> *mut u8 {
     // SAFETY: the layout has at least one byte.
     layout(bytes).map_or(std::ptr::null_mut(), |layout| unsafe { alloc_zeroed(layout) })
 }
 
-/// Gives memory of `allocate` back.
+/// Frees memory of `allocate`.
 pub(super) unsafe extern "C" fn release(pointer: *mut u8, bytes: i64) {
     if let Some(layout) = layout(bytes)
         && !pointer.is_null()
     {
-        // SAFETY: compiled code passes what `allocate` returned for as many bytes, once.
+        // SAFETY: compiled code passes each result of `allocate` once, with its number of bytes.
         unsafe { dealloc(pointer, layout) }
     }
 }
@@ -107,7 +107,7 @@ macro_rules! unary {
             }
         )*
 
-        /// The address of the function of an operation of one operand, in f64 or in f32.
+        /// The address of the function for an operation of one operand, in f64 or in f32.
         pub(super) fn unary(op: Op, double: bool) -> Option<usize> {
             Some(match op {
                 $(Op::$op => if double { $double as *const () as usize } else { $single as *const () as usize },)*
@@ -191,7 +191,7 @@ macro_rules! bits {
             }
         )*
 
-        /// The addresses of the functions that make an 8-bit float's bits of its value, and its value of the bits.
+        /// The addresses of the functions that convert a value to the bits of an 8-bit float, and back.
         pub(super) fn bits(element: ElementType) -> Option<(usize, usize)> {
             Some(match element {
                 $(ElementType::$element => ($encode as *const () as usize, $decode as *const () as usize),)*

@@ -1,13 +1,14 @@
-//! Native code for loop programs, made by Cranelift when a program is compiled.
+//! Native code for loop programs, which Cranelift makes when a program is compiled.
 //!
-//! The code computes what the interpreter does, bit for bit. `parallel` loops run on rayon's threads, `vectorize`d ones in
-//! 128-bit vectors, several at a time; sums that a loop adds up in one element stay in registers. A test around all of a
-//! loop's body that holds for its first iterations only, as those of unfinished tiles do, is where the loop ends. Programs
-//! scheduled for a device's threads run as loops over the threads, their blocks on rayon's threads.
+//! The code gives the same results as the interpreter, bit for bit. `parallel` loops run on rayon's threads.
+//! `vectorize`d loops use 128-bit vectors, several at a time. Sums that a loop accumulates in one element stay in
+//! registers. A test around the whole body of a loop that holds only for its first iterations, as for unfinished tiles,
+//! becomes the loop's end. Programs scheduled for a device's threads run as loops over the threads; their blocks run on
+//! rayon's threads.
 //!
-//! No access leaves its buffer: the arguments are checked against the program's shapes, and for the sizes of every run all
-//! indices are bounded first. Where that can't be proved, code that tests each access runs instead, and reports the first
-//! that is outside as an error.
+//! No access leaves its buffer. The arguments are checked against the program's shapes, and the bounds of all indices
+//! are proved for the sizes of every run. If the proof fails, a version of the code that tests each access runs
+//! instead, and reports the first one outside as an error.
 
 mod argument;
 mod bounds;
@@ -36,15 +37,15 @@ use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::lower::passes::partition::partition;
 
-/// Proofs of sizes are remembered up to this many.
+/// The number of proofs that are remembered.
 const PROOFS: usize = 64;
 
-/// Compiles a program to native code, for arguments that are contiguous along their last dimension. Other layouts are
-/// compiled when a run first needs them.
+/// Compiles a program to native code, for arguments that are contiguous along their last dimension. Code for other
+/// layouts is compiled when a run first needs it.
 ///
 /// # Errors
-/// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, a processor that there is no
-/// code for.
+/// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, or an unsupported
+/// processor.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     let body =
         threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
@@ -72,14 +73,14 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     Ok(kernel)
 }
 
-/// The strides that a caller gives, which are variables of their own, by dimension. Of row-major memory none is: what looks
-/// like one there is a size.
+/// The strides of a caller's buffer that are variables, with their dimensions. Row-major memory has none: a variable in
+/// its strides is a size.
 fn given_strides(buffer: &Buffer) -> impl Iterator<Item = (usize, Var)> {
     let given: &[Expr] = if buffer.is_compact() { &[] } else { buffer.strides() };
     given.iter().enumerate().filter_map(|(dimension, stride)| Some((dimension, stride.as_var()?)))
 }
 
-/// A compiled program. Many threads may run it at once.
+/// A compiled program. Several threads may run it at the same time.
 #[derive(Debug)]
 pub struct NativeKernel {
     name: String,
@@ -89,26 +90,26 @@ pub struct NativeKernel {
     /// Whether each argument is written.
     written: Vec<bool>,
     body: Stmt,
-    /// Sizes and strides, as the code takes them.
+    /// Sizes and strides, in the order in which the code takes them.
     variables: Vec<Var>,
     /// The strides that are variables, in the order of the arguments.
     steps: Vec<Var>,
     versions: Mutex<HashMap<Version, Arc<Code>>>,
-    /// For the values of the variables and the arguments' spans: whether all accesses stay inside.
+    /// The proofs: for values of the variables and spans of the arguments, whether all accesses stay inside.
     proofs: Mutex<HashMap<Vec<i64>, bool>>,
 }
 
-/// What code is made for.
+/// The properties of one version of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Version {
-    /// The strides that are 1.
+    /// For each stride, whether it is 1.
     units: Vec<bool>,
     /// Whether every access is tested.
     checked: bool,
 }
 
 impl NativeKernel {
-    /// Whether an argument, by its place, is written.
+    /// Whether the program writes an argument, given by its place.
     pub(crate) fn writes(&self, place: usize) -> bool {
         self.written.get(place) == Some(&true)
     }
@@ -119,12 +120,12 @@ impl NativeKernel {
         &self.name
     }
 
-    /// [`NativeKernel::run`] on arguments that are given by tensor, in any order: the tensors that the program was
-    /// lowered with.
+    /// [`NativeKernel::run`] with arguments that are given with their tensors, those that the program was lowered with,
+    /// in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's, and as
-    /// [`NativeKernel::run`].
+    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// errors of [`NativeKernel::run`].
     pub fn run_bound(&self, arguments: Vec<(&Tensor, HostTensor<'_>)>) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
         let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
@@ -134,31 +135,30 @@ impl NativeKernel {
         self.run(&mut ordered)
     }
 
-    /// Runs the kernel on arguments in the order in which [`lower`](crate::te::lower) was given the tensors
-    /// ([`NativeKernel::run_bound`] takes them by tensor).
+    /// Runs the kernel. The arguments are in the order in which [`lower`](crate::te::lower) was given the tensors
+    /// ([`NativeKernel::run_bound`] takes them in any order).
     ///
-    /// Memory that the program reads before anything is written to it holds what the caller put there or, for memory of
-    /// the program's own, zeros or older values of its own.
+    /// Memory that the program reads before it writes it holds what the caller put there. Memory that the program
+    /// allocates holds zeros or older values.
     ///
     /// # Errors
-    /// [`TeError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, an argument that is
-    /// written but passed for reading, or one that shares memory with another that is written: nothing is run.
-    /// [`TeError::Run`] for an access out of bounds, a division by zero, or memory that there is not: some elements may
-    /// have been written.
+    /// [`TeError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, for an argument that is
+    /// written but was passed for reading, or for one that shares memory with another that is written; nothing is run
+    /// then. [`TeError::Run`] for an access out of bounds, a division by zero, or an allocation that fails; some
+    /// elements may have been written.
     pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         check_sharing(&self.arguments, &self.written, arguments)?;
-        // SAFETY: what is written is shared with nothing.
+        // SAFETY: memory that is written is not shared.
         unsafe { self.run_disjoint(arguments) }
     }
 
-    /// Runs the kernel on arguments of which the caller knows that no element is written through one and used through
-    /// another.
+    /// Runs the kernel without a check of sharing.
     ///
     /// # Safety
-    /// As said.
+    /// No element that is written through one argument may be used through another.
     ///
     /// # Errors
-    /// As [`NativeKernel::run`].
+    /// The errors of [`NativeKernel::run`].
     pub(crate) unsafe fn run_disjoint(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         let Bound { sizes, spans } = bind(&self.arguments, &self.written, arguments)?;
         let mut written = arguments.iter().zip(&self.written).filter(|(_, written)| **written);
@@ -179,8 +179,8 @@ impl NativeKernel {
         frame.extend(spans.iter().map(|span| *span as u64));
         #[expect(clippy::cast_sign_loss, reason = "the code takes the bits")]
         frame.extend(values.iter().map(|value| *value as u64));
-        // SAFETY: `bind` has checked that the memory holds the spans, and that what is written may be; the caller, that
-        // it is shared with nothing; and all accesses stay inside, or are tested.
+        // SAFETY: `bind` has checked that the memory holds the spans and that written memory may be written. The caller
+        // promises that it is not shared. All accesses stay inside, or are tested.
         unsafe { code.run(&frame) }
     }
 
@@ -201,7 +201,7 @@ impl NativeKernel {
         proved
     }
 
-    /// The code for a layout, made now if there is none yet.
+    /// The code for a layout; it is compiled if necessary.
     fn version(&self, version: &Version) -> Result<Arc<Code>, TeError> {
         let mut versions = lock(&self.versions);
         if let Some(code) = versions.get(version) {
@@ -209,7 +209,7 @@ impl NativeKernel {
         }
         let units = self.steps.iter().zip(&version.units).filter(|(_, unit)| **unit);
         let body = prepare::specialise(self.body.clone(), &units.map(|(var, _)| (*var, 1)).collect());
-        // Of this version: where a size is known, memory is other memory.
+        // The buffers of this version: where a size is known, a buffer becomes another one.
         let mut written = HashSet::new();
         stored(&body, &mut written);
         let source = Source {
@@ -225,7 +225,7 @@ impl NativeKernel {
     }
 }
 
-/// The variables of the arguments' shapes and strides, then those that only the body mentions.
+/// The variables of the arguments' shapes and strides, then those that occur only in the body.
 fn variables(buffers: &[Buffer], body: &Stmt) -> Vec<Var> {
     let mut found: Vec<Var> = Vec::new();
     let mut add = |x: &Expr| {

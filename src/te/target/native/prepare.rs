@@ -1,4 +1,4 @@
-//! Passes before code is made: what a compiler of loops has no use for is taken out.
+//! Passes before code generation: they remove what a compiler of loops doesn't need.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// The same statement without what computes nothing: prefetches, and notes about statements.
+/// The same statement without prefetches and without notes about statements.
 pub(super) fn without_notes(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Note { body, .. } => without_notes(*body),
@@ -20,8 +20,8 @@ pub(super) fn without_notes(statement: Stmt) -> Stmt {
 /// Loops marked to be unrolled are written out up to this many statements and expressions.
 const UNROLL_LIMIT: usize = 4096;
 
-/// Names of index arithmetic are replaced by what they stand for, so that an index shows how it depends on each loop. The
-/// code generator finds common subexpressions again.
+/// Replaces names of index arithmetic by their values, so that an index shows how it depends on each loop. The code
+/// generator finds common subexpressions again.
 pub(super) fn inline_indices(statement: Stmt) -> Stmt {
     match statement {
         Stmt::Let { var, value, body } if var.dtype().is_integer() && !has_memory(&value) => {
@@ -32,7 +32,7 @@ pub(super) fn inline_indices(statement: Stmt) -> Stmt {
     }
 }
 
-/// Loops marked to be unrolled, as one statement after the other.
+/// Writes loops that are marked to be unrolled as one statement after another.
 pub(super) fn unroll(statement: Stmt) -> Stmt {
     match statement {
         Stmt::For { var, extent, kind: LoopKind::Unrolled, body } => {
@@ -52,7 +52,7 @@ pub(super) fn unroll(statement: Stmt) -> Stmt {
     }
 }
 
-/// Variables given known values.
+/// Replaces variables by known values.
 pub(super) fn specialise(statement: Stmt, values: &HashMap<Var, i64>) -> Stmt {
     let replace = |var: Var| values.get(&var).map(|value| Expr::new(var.dtype(), Kind::Int(*value)));
     substitute(statement, &replace).map_expressions(&mut simplify)

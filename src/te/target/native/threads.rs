@@ -1,13 +1,13 @@
-//! Launches as loops: a program for a device's threads, a block at a time.
+//! Runs launches as loops: a program for a device's threads, one block at a time.
 //!
-//! Blocks run on the host's threads, in any order: none waits for another, and what one writes none reads before the
-//! launch is over (lowering refuses everything else). What the threads of a block do between two points where they meet
-//! (a barrier, a reduction over threads, memory that one writes and another reads) becomes a nest of loops over the
-//! threads, so that at every such point all have arrived. A thread's own memory that lives across such points becomes
-//! an array over threads.
+//! Blocks run on the host's threads in any order: no block waits for another, and none reads what another wrote before
+//! the launch is over (lowering refuses everything else). The threads of a block meet at a barrier, at a reduction over
+//! threads, and where one reads memory that another wrote. The statements between two such points become a nest of
+//! loops over the threads, so that all threads have arrived at each point. Private memory that is used on both sides of
+//! a point becomes an array over threads.
 //!
-//! A loop that holds such a point must run equally often for all threads, and a condition around one may depend on thread
-//! indices but not on memory: everything else is refused.
+//! A loop that contains such a point must have the same number of iterations in all threads. A condition around one may
+//! depend on thread indices, but not on memory. Everything else is refused.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 
-/// Blocks along one axis that are enough for the host's threads.
+/// This many blocks along one axis are enough for the host's threads.
 const ENOUGH_BLOCKS: i64 = 64;
 
 /// The same program without launches, barriers and reductions over threads.
@@ -30,15 +30,15 @@ pub(super) fn serialize(body: Stmt) -> Result<Stmt, TeError> {
 
 #[derive(Default)]
 struct Serializer {
-    /// Memory of a thread's own that is allocated outside the launch of threads.
+    /// Private memory of threads that is allocated outside their launch.
     waiting: Vec<Buffer>,
-    /// Whether a loop over blocks around has given all of the host's threads work.
+    /// Whether a loop over blocks around this place already uses all of the host's threads.
     shared_out: bool,
-    /// Memory of the program's own that all blocks reach.
+    /// Memory that the program allocates and that all blocks use.
     scratch: Vec<Buffer>,
 }
 
-/// The threads that a statement runs for: outermost first, with the conditions under which each takes part.
+/// The threads for which a statement runs, outermost first, with the conditions under which each takes part.
 #[derive(Clone, Default)]
 struct Threads {
     axes: Vec<(Thread, Var, Expr)>,
@@ -46,8 +46,8 @@ struct Threads {
 }
 
 impl Serializer {
-    /// Outside the launches of threads. What each kind takes is a function of its own: this one stands on the stack once
-    /// for every level of nesting, and is small.
+    /// Rewrites a statement outside the launches of threads. Each kind of statement has a function of its own. This
+    /// function calls itself at every level of nesting, so it must use little of the stack.
     fn host(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         match statement {
             Stmt::Launch { thread: Thread::Block(_), .. } => self.blocks(statement),
@@ -59,11 +59,11 @@ impl Serializer {
         }
     }
 
-    /// A launch of blocks: a loop.
+    /// Rewrites a launch of blocks to a loop.
     fn blocks(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         let Stmt::Launch { var, extent, body, .. } = statement else { return Ok(statement) };
         let outside = self.shared_out;
-        // Blocks that use the same memory, one after the other has, take turns.
+        // Blocks that share memory allocated outside of them take turns.
         self.shared_out |= self.scratch.iter().any(|buffer| is_written_and_read(&body, buffer));
         let kind = if self.shared_out { LoopKind::Serial } else { LoopKind::Parallel };
         self.shared_out |= extent.as_int().is_none_or(|blocks| blocks >= ENOUGH_BLOCKS);
@@ -72,7 +72,7 @@ impl Serializer {
         Ok(Stmt::For { var, extent, kind, body: Box::new(body?) })
     }
 
-    /// A launch of threads.
+    /// Rewrites a launch of threads.
     fn launch(&mut self, statement: Stmt) -> Result<Stmt, TeError> {
         let Stmt::Launch { thread, var, extent, body } = statement else { return Ok(statement) };
         let threads = Threads { axes: vec![(thread, var, extent)], guards: Vec::new() };
@@ -84,14 +84,14 @@ impl Serializer {
         self.with_arrays(own, &all, *body, inner)
     }
 
-    /// Memory, and what it is allocated for: of a chain of stages, hundreds, one inside the other.
+    /// Rewrites an allocation and the statement inside it. A chain of stages can nest hundreds of these.
     fn allocation(&mut self, mut statement: Stmt) -> Result<Stmt, TeError> {
         let (shared_out, waiting, scratch) = (self.shared_out, self.waiting.len(), self.scratch.len());
         while let Stmt::Allocate { buffer, body } = statement {
             if buffer.scope() == Scope::Local && is_each_threads(&body, &buffer)? {
                 self.waiting.push(buffer);
             } else {
-                // Memory of a block's own that is made outside its blocks is one for all: these take turns.
+                // Private memory of a block that is allocated outside its blocks exists once, so the blocks take turns.
                 self.shared_out |= matches!(buffer.scope(), Scope::Shared | Scope::Warp);
                 self.scratch.push(buffer);
             }
@@ -105,7 +105,7 @@ impl Serializer {
         made.map(|body| kept.into_iter().rev().fold(body, around))
     }
 
-    /// Inside a launch of threads.
+    /// Rewrites a statement inside a launch of threads.
     fn threads(&mut self, statement: Stmt, threads: &Threads) -> Result<Stmt, TeError> {
         if !meets(&statement) {
             return Ok(threads.each(plain(statement)?));
@@ -127,7 +127,7 @@ impl Serializer {
                         var.name()
                     )));
                 }
-                // Conditions may not depend on the loop: they are tested inside it.
+                // Conditions must not depend on the loop, because they are tested inside it.
                 Ok(Stmt::For { var, extent, kind, body: Box::new(self.threads(*body, threads)?) })
             }
             Stmt::If { condition, then } if !threads.varies(&condition) => {
@@ -160,7 +160,7 @@ impl Serializer {
         }
     }
 
-    /// Statements that meet nowhere inside, and nothing of one of which another sees, run thread by thread together.
+    /// Fuses statements without barriers that share no data between threads into one loop over the threads.
     fn sequence(&mut self, statements: Vec<Stmt>, threads: &Threads) -> Result<Stmt, TeError> {
         let mut result = Vec::new();
         let mut together: Vec<Stmt> = Vec::new();
@@ -187,7 +187,7 @@ impl Serializer {
         Ok(Stmt::sequence(result))
     }
 
-    /// Gives each thread its part of an array in place of memory of its own.
+    /// Replaces private memory by each thread's part of an array.
     fn with_arrays(
         &mut self,
         buffers: Vec<Buffer>,
@@ -211,7 +211,7 @@ impl Serializer {
             let inside = indices.first().cloned().unwrap_or_else(|| Expr::int(0));
             Some((array.clone(), vec![simplify(&(&number * size + inside))]))
         };
-        // Last, so that the results of reductions over threads are stores like others.
+        // This is done last, so that the results of reductions over threads are ordinary stores.
         let body = redirect(run(self, body)?, &own);
         Ok(order.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) }))
     }
@@ -248,7 +248,7 @@ impl Threads {
     }
 }
 
-/// The threads of all launches that memory allocated here may be reached from: those outside and the ones inside.
+/// The threads of all launches that can access memory allocated here: launches outside and inside.
 fn all_threads(outside: &Threads, body: &Stmt) -> Threads {
     fn inner(statement: &Stmt, found: &mut Vec<(Thread, Var, Expr)>) {
         if let Stmt::Launch { thread, var, extent, .. } = statement
@@ -263,7 +263,7 @@ fn all_threads(outside: &Threads, body: &Stmt) -> Threads {
     Threads { axes, guards: Vec::new() }
 }
 
-/// Values of several threads combined in the order of the threads, for every choice of the threads not reduced over.
+/// Combines values of several threads in thread order, for every choice of the indices that are not reduced over.
 fn all_reduce(reduce: &AllReduce, threads: &Threads) -> Result<Stmt, TeError> {
     let reduced: Vec<Thread> = reduce.threads.iter().filter_map(|axis| axis.thread()).collect();
     let (inner, outer): (Vec<_>, Vec<_>) =
@@ -298,7 +298,7 @@ fn all_reduce(reduce: &AllReduce, threads: &Threads) -> Result<Stmt, TeError> {
     Ok(threads.loops(&outer, body))
 }
 
-/// A statement of one thread: launches inside it are loops.
+/// A statement for one thread: launches inside it become loops.
 fn plain(statement: Stmt) -> Result<Stmt, TeError> {
     match statement {
         Stmt::Launch { thread: Thread::Thread(_), var, extent, body } => {
@@ -317,12 +317,12 @@ fn meets(statement: &Stmt) -> bool {
     if matches!(statement, Stmt::Allocate { buffer, .. } if buffer.scope() != Scope::Local) {
         return true;
     }
-    // One statement alone reads before it writes; several, or its next iteration, may see what other threads wrote.
+    // A single statement reads before it writes. Several, or its next iteration, may see what other threads wrote.
     let several = matches!(statement, Stmt::For { .. } | Stmt::Seq(_));
     several && hands_over(statement) || statement.children().into_iter().any(meets)
 }
 
-/// Whether memory that several threads reach is written at one index and read at another.
+/// Whether memory that several threads can access is written at one index and read at another.
 fn hands_over(statement: &Stmt) -> bool {
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     collect(statement, &mut writes, &mut reads);
@@ -367,8 +367,9 @@ fn accessed(statement: &Stmt, found: &mut Vec<Buffer>) {
     results(statement, found);
 }
 
-/// Whether each thread has its own of memory that is allocated outside the launches of threads. What one launch leaves for
-/// another, or for the host, all its threads leave alike (a total, as lowering knows): such memory is one for all.
+/// Whether each thread has its own copy of memory that is allocated outside the launches of threads. What one launch
+/// leaves for another, or for the host, is the same in all its threads (a total, as lowering has checked), so one copy
+/// is enough.
 fn is_each_threads(body: &Stmt, buffer: &Buffer) -> Result<bool, TeError> {
     let mut launches = Vec::new();
     launches_using(body, buffer, &mut launches);
@@ -382,7 +383,7 @@ fn is_each_threads(body: &Stmt, buffer: &Buffer) -> Result<bool, TeError> {
     Ok(false)
 }
 
-/// The launches of threads inside a statement, of those outside of all others, that use a buffer.
+/// The launches of threads inside a statement that use a buffer; launches inside other launches are not included.
 fn launches_using<'a>(statement: &'a Stmt, buffer: &Buffer, found: &mut Vec<&'a Stmt>) {
     if matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. }) {
         let mut used = Vec::new();
@@ -407,7 +408,7 @@ fn used_outside(statement: &Stmt, buffer: &Buffer) -> bool {
     own || read || statement.children().into_iter().any(|child| used_outside(child, buffer))
 }
 
-/// The same statement with each direct inner statement replaced, or the first mistake.
+/// The same statement with each direct inner statement replaced, or the first error.
 fn map(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>) -> Result<Stmt, TeError> {
     let mut mistake = None;
     let result = statement.map_children(&mut |child| {

@@ -145,7 +145,7 @@ impl Workload {
             })
             .collect();
         let options = Options { tile: Some(gemm.choice().tile()), fast_math: gemm.is_fast_math() };
-        let expected = reference::evaluate(tree, &product, &given, options)?;
+        let expected = reference::evaluate(tree, &[product], &given, options)?;
         let mut outputs = set.outputs.iter();
         for (output, expected) in tree.outputs().iter().zip(&expected) {
             let Some(tensor) = (if output.parameter.is_some() { None } else { outputs.next() }) else { continue };

@@ -1,4 +1,4 @@
-//! The approximate functions, within the bounds that the document states (PTX ISA 9.7.3, 9.7.4).
+//! The approximate functions, with the bounds of the document (PTX ISA 9.7.3, 9.7.4).
 
 use crate::case::{Case, Compare};
 use crate::elementwise::Elementwise;
@@ -41,7 +41,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The bound of sine and cosine holds in [-π, π]: other finite arguments are brought there.
+/// The bound of sine and cosine holds in [-π, π], so other finite arguments are reduced to this range.
 fn in_one_period(mut case: Case) -> Case {
     let inputs = case.inputs;
     case.inputs = Box::new(move |seed| {

@@ -9,7 +9,7 @@ use crate::template;
 use crate::values::Random;
 
 const THREADS: usize = 128;
-/// Bytes of a thread's cell.
+/// Number of bytes of a thread's cell.
 const CELL: usize = 16;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -55,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Bits of an element: floats whose sums and orders are defined to the last bit, integers of any size, small counters.
+/// Bits of an element: floats whose sums and order are exactly defined, integers of any size, small counters.
 pub(super) fn element(ty: &str, operation: &str, random: &mut Random) -> u64 {
     let quarters = (random.bits() % 2000) as f64 / 4.0 - 249.875;
     match ty {
@@ -68,7 +68,7 @@ pub(super) fn element(ty: &str, operation: &str, random: &mut Random) -> u64 {
     }
 }
 
-/// A case whose threads have two cells of elements each, old values and operands, and one cell of results.
+/// A case whose threads have two cells of elements each (old values and operands), and one cell of results.
 fn reduction(
     name: &str,
     covers: &[&str],
@@ -107,7 +107,7 @@ fn reduction(
                         .flat_map(move |n| {
                             let old = number(thread * row + n * bytes);
                             let operand = number((thread ^ partner) * row + CELL + n * bytes);
-                            // Sums of f32 have no subnormals here.
+                            // Sums of f32 must not be subnormal here.
                             reduce(operation, ty, old, operand, false).to_le_bytes()[..bytes].to_vec()
                         })
                         .collect::<Vec<u8>>()
@@ -132,9 +132,9 @@ fn reduce_global(operation: &'static str, ty: &'static str) -> Case {
     reduction(&opcode, &[&opcode], operation, ty, &body, 1, 0)
 }
 
-/// Text for two blocks of a cluster: `target` with this thread's cell in `%r3`, its block's start in `%r4`, the peer's
-/// in `%r5`; a barrier for one arrival in `%r6`, the peer's in `%r7`, which expects `bytes`; `%p1` true in thread 0.
-/// Old values are in the targets.
+/// Text for two blocks of a cluster. `target` has this thread's cell in `%r3`, its block's start in `%r4`, and the
+/// peer's in `%r5`. A barrier for one arrival is in `%r6`, the peer's, which expects `bytes`, in `%r7`. `%p1` is true
+/// in thread 0. The targets hold the old values.
 fn peers(bytes: usize, initialise: &str) -> String {
     format!(
         "    .shared .align 128 .b8 target[{}];\n    .shared .align 8 .b64 barrier;\n    mov.u32 %r4, target;\n\
@@ -148,15 +148,15 @@ fn peers(bytes: usize, initialise: &str) -> String {
     )
 }
 
-/// Text: old values go into the targets.
+/// Text: writes the old values to the targets.
 const OLD: &str = "    ld.global.v2.u64 {%rd1, %rd2}, [%rd60];\n    st.shared.v2.u64 [%r3], {%rd1, %rd2};\n    fence.proxy.async.shared::cta;\n";
 
-/// Text: everyone waits for the block's barrier, stores its own cell and waits for the peer before it ends.
+/// Text: all threads wait for the block's barrier, store their own cells, and wait for the peer before they end.
 const COLLECT: &str = "again:\n    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r6], 0;\n\
     \x20   @!%p2 bra again;\n    ld.shared.v2.u64 {%rd1, %rd2}, [%r3];\n    st.global.v2.u64 [%rd61], {%rd1, %rd2};\n\
     \x20   barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;\n";
 
-/// Operands of one block, old values of the other.
+/// Combines the operands of one block with the old values of the other.
 fn reduce_shared(operation: &'static str, ty: &'static str) -> Case {
     let opcode =
         format!("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{operation}.{ty}");

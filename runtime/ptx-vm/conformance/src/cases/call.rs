@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The value goes into a function and comes back in another order.
+/// The value is passed to a function, and returned in another order.
 fn through_function(name: &str, register: &str, kind: &str, count: usize) -> Case {
     let bytes: usize = match name {
         "u8" => 1,
@@ -85,7 +85,7 @@ fn through_function(name: &str, register: &str, kind: &str, count: usize) -> Cas
     })
 }
 
-/// Narrow parameters extend by their type.
+/// Narrow parameters are extended according to their type.
 fn signed_parameters(cases: &mut Vec<Case>) {
     for (kind, bits) in [("s8", 8), ("s16", 16)] {
         let outside = format!(
@@ -103,7 +103,7 @@ fn signed_parameters(cases: &mut Vec<Case>) {
     }
 }
 
-/// Addresses of every space become generic ones and are read through.
+/// Addresses of every space are converted to generic ones, and read.
 fn generic_addresses(cases: &mut Vec<Case>) {
     let table = ".const .align 8 .u64 table[2] = {11, 22};\n.const .align 4 .f32 halves[2] = {0f3F000000, 0f3F800000};\n\
                  .global .align 8 .u64 cell = 33;\n";
@@ -139,7 +139,7 @@ fn generic_addresses(cases: &mut Vec<Case>) {
     }
 }
 
-/// Sums of all threads through generic atomics and those with order and scope.
+/// Sums over all threads by generic atomics, with and without order and scope.
 fn generic_atomics(cases: &mut Vec<Case>) {
     for (opcode, wide) in [
         ("atom.add.u32", false),
@@ -150,7 +150,7 @@ fn generic_atomics(cases: &mut Vec<Case>) {
         ("atom.relaxed.gpu.global.add.u32", false),
         ("atom.acq_rel.gpu.global.add.u32", false),
         ("atom.acquire.cta.global.add.u32", false),
-        // The order that NVRTC writes.
+        // The order of modifiers that NVRTC writes.
         ("atom.add.acq_rel.gpu.global.u32", false),
         ("atom.add.relaxed.gpu.global.u32", false),
         ("red.relaxed.gpu.global.add.u32", false),
@@ -182,7 +182,7 @@ fn generic_atomics(cases: &mut Vec<Case>) {
     }));
 }
 
-/// Every thread jumps by its number.
+/// Every thread jumps according to its number.
 fn branch_table() -> Case {
     let body = "    and.b32 %r1, %r391, 3;\n    mov.u64 %rd1, 0;\ntargets: .branchtargets zero, one, two, three;\n\
         \x20   brx.idx %r1, targets;\nzero:\n    add.s64 %rd1, %rd1, 100;\none:\n    add.s64 %rd1, %rd1, 10;\n    bra.uni joined;\n\

@@ -8,7 +8,7 @@ use crate::values::Random;
 
 const WARPS: usize = 16;
 
-/// What a lane sees of its warp: the member mask, and each lane's two operands.
+/// The view that a lane has of its warp: the member mask, and each lane's two operands.
 struct Warp {
     mask: u32,
     a: [u64; 32],
@@ -26,18 +26,18 @@ impl Warp {
 enum Draw {
     /// Any bits.
     Any,
-    /// One of few values, so that lanes agree now and then.
+    /// One of a few values, so that lanes sometimes agree.
     Few,
-    /// All members the same, now and then.
+    /// Sometimes the same value for all members.
     Same,
-    /// `b` is a lane that is a member.
+    /// `b` is the number of a member lane.
     Member,
-    /// As any, with full masks only.
+    /// Like `Any`, with full masks only.
     Full,
 }
 
-/// A case whose threads have a row of member mask, `a` and `b` (in `%r3`, `%r1`, `%r2`), and a 16-byte output row. The
-/// body's instruction is to be guarded by `%p15`, which says whether the lane is a member; others give zeros.
+/// A case whose threads have a row with member mask, `a` and `b` (in `%r3`, `%r1`, `%r2`), and a 16-byte output row.
+/// The body's instruction must be guarded by `%p15`, which tells whether the lane is a member. Other lanes give zeros.
 fn warp_case(
     opcode: &str,
     target: Target,
@@ -166,7 +166,7 @@ fn shuffles(cases: &mut Vec<Case>) {
     cases.push(case);
 }
 
-/// Each tile of eight lanes with a member mask of its own, as cooperative groups have it: one instruction, four groups.
+/// Each tile of eight lanes has its own member mask, as in cooperative groups: one instruction, four groups.
 fn tiles(cases: &mut Vec<Case>) {
     const MASK: &str = "    and.b32 %r6, %r4, 24;\n    mov.u32 %r7, 255;\n    shl.b32 %r7, %r7, %r6;\n\
         \x20   and.b32 %r7, %r7, %r3;\n";
@@ -183,7 +183,7 @@ fn tiles(cases: &mut Vec<Case>) {
     ];
     for (opcode, operands, oracle) in forms {
         let body = format!("{MASK}    @%p15 {opcode} {operands};\n");
-        // A lane that is no member has nothing to give.
+        // A lane that is not a member contributes nothing.
         let draw = if opcode.starts_with("shfl") { Draw::Full } else { Draw::Few };
         let mut case = warp_case(opcode, Target::Sm80, &body, draw, oracle);
         case.name = format!("{opcode} of tiles");
@@ -191,7 +191,7 @@ fn tiles(cases: &mut Vec<Case>) {
     }
 }
 
-/// The members of a lane's tile for which something holds.
+/// The members of a lane's tile for which `holds` is true.
 fn tile(warp: &Warp, lane: usize, holds: impl Fn(usize) -> bool) -> u64 {
     warp.members().filter(|l| l / 8 == lane / 8 && holds(*l)).fold(0, |mask, l| mask | 1 << l)
 }

@@ -78,7 +78,7 @@ pub(super) fn cases() -> Vec<Case> {
         };
         cases.push(Elementwise::new(format!("setp.{operator}.f16"), &[Kind::F16; 2], Kind::Predicate, oracle).case());
     }
-    // With a predicate combined in.
+    // With another predicate combined.
     type Function = fn(bool, bool) -> bool;
     let combinations: [(&str, Function); 3] = [("and", |a, b| a && b), ("or", |a, b| a || b), ("xor", |a, b| a != b)];
     for (name, f) in combinations {
@@ -183,7 +183,7 @@ fn pairs_to_predicates(cases: &mut Vec<Case>, operator: &'static str) {
                 let mut bytes = Vec::new();
                 for _ in 0..THREADS {
                     let a = kind.value(&mut random);
-                    // Equal operands now and then.
+                    // Operands are sometimes equal.
                     let b = if random.below(4) == 0 { a } else { kind.value(&mut random) };
                     bytes.extend((a | b << 32).to_le_bytes());
                     bytes.extend(random.bits().to_le_bytes());

@@ -50,14 +50,14 @@ fn integers(cases: &mut Vec<Case>) {
     for (to, to_bits, to_signed) in INTEGERS {
         for (from, from_bits, from_signed) in INTEGERS {
             for sat in [false, true] {
-                // Where the target holds every number of the source, PTX has no `.sat`.
+                // If the target holds every number of the source, PTX has no `.sat`.
                 let fits = |value: i128| clamp(value, to_bits, to_signed) == value;
                 let whole =
                     fits(clamp(i128::MIN, from_bits, from_signed)) && fits(clamp(i128::MAX, from_bits, from_signed));
                 if to == from || (sat && (to_bits == 8 || whole)) {
                     continue;
                 }
-                // The destination register holds the result extended by its type.
+                // The destination register holds the result, extended according to its type.
                 let register = to_bits.max(16);
                 let oracle = move |o: &[u64]| {
                     let value = number(o[0], from_bits, from_signed);
@@ -79,7 +79,7 @@ fn to_integers(cases: &mut Vec<Case>) {
                 if x.is_nan() {
                     return if double || to_bits == 64 { 1 << (to_bits - 1) } else { 0 };
                 }
-                // A cast to i128 saturates, and every type's limits are far inside.
+                // A cast to i128 saturates; the limits of every type are far inside.
                 wrap(clamp(real::integral(x, mode) as i128, to_bits, to_signed), to_bits)
             };
             let k = kind(to_bits);
@@ -176,7 +176,7 @@ fn integral(cases: &mut Vec<Case>) {
     }
 }
 
-/// `.relu` on a code.
+/// Applies `.relu` to a code.
 fn relu(table: &Table, code: u64) -> u64 {
     if table.value(code) <= 0.0 { 0 } else { code }
 }
@@ -206,7 +206,7 @@ fn narrow(cases: &mut Vec<Case>) {
         let f = move |o: &[u64]| F16.round(Pair::of(single(o[0]).into()), mode);
         cases.push(Elementwise::new(format!("cvt.r{direction}.f16.f32"), &[Kind::F32], Kind::F16, f).case());
     }
-    // The low 13 bits of a tf32 register mean nothing, and a NaN's neither; neither is compared.
+    // The low 13 bits of a tf32 register, and the bits of a NaN, have no meaning and are not compared.
     let tf32 = |o: &[u64]| TF32.round(Pair::of(single(o[0]).into()), Mode::Rna) << 13;
     let case = Elementwise::new("cvt.rna.tf32.f32", &[Kind::F32], Kind::B32, tf32);
     cases.push(case.compare(Compare::Float(32)).case());

@@ -48,7 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
                 }
             }
         }
-        // Without a rounding mode: to nearest.
+        // Without a rounding mode it rounds to nearest.
         if can_saturate && name != "fma" {
             for (modifiers, ftz, sat) in [("", false, false), (".ftz", true, false), (".sat", false, true)] {
                 cases.push(f32_case(format!("{name}{modifiers}.f32"), arity, modified(f, Mode::Rn, ftz, sat)));

@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// One warp; rows of `row` bytes in and `output_row` out.
+/// A case of one warp, with rows of `row` bytes in and `output_row` bytes out.
 fn warp(
     opcode: &str,
     target: Target,
@@ -57,7 +57,7 @@ fn move_matrix() -> Case {
     let opcode = "movmatrix.sync.aligned.m8n8.trans.b16";
     let body = format!("    ld.global.u32 %r1, [%rd60];\n    {opcode} %r2, %r1;\n    st.global.u32 [%rd61], %r2;\n");
     warp(opcode, Target::Sm80, 4, 8, &body, |input| {
-        // The input is the matrix in row order, two halves a lane.
+        // The input is the matrix in row order, two halves for each lane.
         (0..32)
             .flat_map(|lane| {
                 let (row, column) = (lane / 4, 2 * (lane % 4));
@@ -68,7 +68,7 @@ fn move_matrix() -> Case {
     })
 }
 
-/// Each lane's registers go to tiles in shared memory, whose bytes are the output.
+/// Each lane's registers are written to tiles in shared memory, whose bytes are the output.
 fn store_matrix(count: usize, transposed: bool) -> Case {
     let opcode = format!("stmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if transposed { ".trans" } else { "" });
     let registers: Vec<String> = (0..count).map(|i| format!("%r{}", 4 + i)).collect();
@@ -153,7 +153,7 @@ fn bulk(cases: &mut Vec<Case>) {
 }
 
 fn clusters(cases: &mut Vec<Case>) {
-    // Two blocks read each other's shared memory. The first barrier hands nothing over.
+    // Two blocks read each other's shared memory. The first barrier doesn't order memory.
     let body = format!(
         "{}    barrier.cluster.arrive.relaxed.aligned;\n    barrier.cluster.wait.aligned;\n\
          \x20   ld.global.u64 %rd1, [%rd60];\n    st.shared.u64 [%rd20], %rd1;\n    barrier.cluster.arrive.aligned;\n\
@@ -176,15 +176,16 @@ fn clusters(cases: &mut Vec<Case>) {
     });
     two_blocks(&mut case);
     cases.push(case);
-    // The arrival hands over what was written before; without a scope it counts only, and the cluster's barrier does that.
+    // The arrival releases what was written before. Without a scope it only counts, and the cluster's barrier orders
+    // the memory.
     let scoped = ["mbarrier.arrive.release.cluster", "mbarrier.try_wait.parity.acquire.cluster"];
     cases.push(remote_arrival("remote arrival", scoped, true));
     let plain = ["mbarrier.arrive", "mbarrier.try_wait.parity"];
     cases.push(remote_arrival("remote arrival without a scope", plain, false));
 }
 
-/// Block 1 writes into block 0 and arrives at its barrier, and the other way round. What was written is read after the
-/// wait, or after the cluster's barrier.
+/// Block 1 writes to block 0 and arrives at its barrier, and vice versa. The data is read after the wait, or after the
+/// cluster's barrier.
 fn remote_arrival(name: &str, [arrive, wait]: [&str; 2], hands_over: bool) -> Case {
     let read = "    ld.shared.u64 %rd3, [%rd21];\n";
     let (before, after) = if hands_over { (read, "") } else { ("", read) };
@@ -232,7 +233,7 @@ fn vector_reduction() -> Case {
     })
 }
 
-/// Instructions without a result: the values around them stay.
+/// Instructions without a result: the values around them must not change.
 fn effects(cases: &mut Vec<Case>) {
     for (opcode, text) in [
         ("griddepcontrol.wait", "    griddepcontrol.wait;\n"),

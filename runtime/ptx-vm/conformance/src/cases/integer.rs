@@ -34,7 +34,7 @@ fn binary(
     cases.push(Elementwise::new(opcode, &[kind(bits); 2], kind(bits), oracle).case());
 }
 
-/// `min` and `max` that give nothing below zero.
+/// `min` and `max` with negative results replaced by zero.
 fn clamped(cases: &mut Vec<Case>) {
     type Extremum = fn(i128, i128) -> i128;
     for (name, f) in [("min", i128::min as Extremum), ("max", i128::max)] {
@@ -63,7 +63,8 @@ pub(super) fn cases() -> Vec<Case> {
         binary(&mut cases, format!("sub.{name}"), bits, signed, |a, b| a - b);
         binary(&mut cases, format!("mul.lo.{name}"), bits, signed, i128::wrapping_mul);
         binary(&mut cases, format!("mul.hi.{name}"), bits, signed, move |a, b| {
-            // The product of two 64-bit numbers fits when one of them is signed; two unsigned ones need the halves.
+            // The product of two 64-bit numbers fits if one of them is signed. For two unsigned ones it must be
+            // computed by halves.
             match a.checked_mul(b) {
                 Some(product) => product >> bits,
                 None => ((a as u128 * b as u128) >> bits) as i128,
@@ -73,7 +74,7 @@ pub(super) fn cases() -> Vec<Case> {
         binary(&mut cases, format!("max.{name}"), bits, signed, i128::max);
         let divide = move |a: i128, b: i128| if b == 0 { -1 } else { a / b };
         let remainder = move |a: i128, b: i128| if b == 0 { a } else { a % b };
-        // By zero the document leaves the result open, so the divisor is never zero.
+        // The document leaves the result of a division by zero open, so the divisor is never zero.
         for (opcode, f) in
             [("div", Box::new(divide) as Box<dyn Fn(i128, i128) -> i128 + Send + Sync>), ("rem", Box::new(remainder))]
         {
@@ -181,7 +182,7 @@ fn carries(cases: &mut Vec<Case>) {
         ("add chain", "add.cc.u32", "addc.cc.u32", true),
         ("sub chain", "sub.cc.u32", "subc.cc.u32", false),
     ] {
-        // The pair as one instruction: d = f(a, b) on 64-bit operands.
+        // The pair of instructions as one: d = f(a, b) on 64-bit operands.
         let opcode = "mov.b64";
         let text = |d: &str, a: &str, b: &str| {
             format!(
@@ -192,7 +193,7 @@ fn carries(cases: &mut Vec<Case>) {
         let oracle = move |o: &[u64]| if sum { o[0].wrapping_add(o[1]) } else { o[0].wrapping_sub(o[1]) };
         cases.push(sequence(name, &[first, second], &[Kind::B64; 2], &text("%rd0", "%rd1", "%rd2"), oracle));
     }
-    // The flag after a subtraction says that nothing was borrowed, and a subtraction takes any flag for that.
+    // The flag after a subtraction is 1 if there was no borrow, and subtractions read every flag in this way.
     let mixed = "    mov.b64 {%r10, %r11}, %rd1;\n    @%p15 sub.cc.u32 %r12, %r10, %r11;\n    @%p15 addc.u32 %r14, 0, 0;\n\
         \x20   @%p15 add.cc.u32 %r12, %r10, %r11;\n    @%p15 subc.u32 %r15, %r10, %r11;\n    @%p15 mov.b64 %rd0, {%r14, %r15};\n";
     let oracle = |o: &[u64]| {

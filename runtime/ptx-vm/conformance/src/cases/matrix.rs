@@ -1,8 +1,8 @@
 //! `mma.sync`, `ldmatrix` (PTX ISA 9.7.14.5) on one warp. `stmatrix` and `movmatrix` are with the sm_90 cases.
 //!
-//! Two kinds of inputs alternate by seed: small integers, whose products are exact in any order and whose places show
-//! every layout error (a GPU must give the same bits), and numbers of any size for the order of the sums (compared with
-//! the fast arithmetic's chain; a GPU differs there in the last places).
+//! Two kinds of inputs alternate by seed. Small integers have products that are exact in any order, and their places
+//! show every layout error; a GPU must give the same bits. Numbers of any size test the order of the sums; they are
+//! compared with the chain of the fast arithmetic, from which a GPU differs in the last places.
 
 use super::operand::Type;
 use crate::case::{Case, Compare, Extra, Target};
@@ -103,7 +103,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Each lane's row is its registers of A, B and C, 8 bytes each.
+/// Each lane's row has its registers of A, B and C, 8 bytes each.
 fn product(product: Product) -> Case {
     let [a_registers, b_registers, c_registers] = product.registers();
     let row = 8 * (a_registers + b_registers + c_registers);
@@ -121,7 +121,7 @@ fn product(product: Product) -> Case {
     };
     let (a, b, c) = (list(a_registers, &mut body), list(b_registers, &mut body), list(c_registers, &mut body));
     let d: Vec<String> = (0..c_registers).map(|i| format!("{prefix}{}", 40 + i)).collect();
-    // f32 accumulators are in .f32 registers: the same bits move there and back.
+    // f32 accumulators are in .f32 registers, so the bits are moved there and back.
     let single = product.sum == Sum::F32;
     let (c, d_list) = if single {
         for i in 0..c_registers {
@@ -188,7 +188,7 @@ fn fragments(product: &Product, seed: u64) -> Vec<u8> {
                 Sum::F16 => F16.round(Pair::of(x), Mode::Rn) * 0x1_0001,
                 Sum::F32 => (x as f32).to_bits().into(),
                 Sum::S32 if small => u64::from(integer as i32 as u32),
-                // Near the ends, so that sums wrap or saturate.
+                // Values near the ends of the range, so that sums wrap or saturate.
                 Sum::S32 => u64::from((integer as i32).wrapping_add(i32::MAX) as u32),
                 Sum::F64 => x.to_bits(),
             };
@@ -259,7 +259,8 @@ fn expected(product: &Product, input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `ldmatrix`: 16 bytes of each lane's input go to a row of shared memory, in an order that the addresses undo.
+/// `ldmatrix`: 16 bytes of each lane's input are written to a row of shared memory, in an order that the addresses
+/// undo.
 fn load_matrix(count: usize, transposed: bool) -> Case {
     let opcode = format!("ldmatrix.sync.aligned.m8n8.x{count}{}.shared.b16", if transposed { ".trans" } else { "" });
     let registers: Vec<String> = (0..count).map(|i| format!("%r{}", 10 + i)).collect();
@@ -287,7 +288,7 @@ fn load_matrix(count: usize, transposed: bool) -> Case {
         lane: None,
         inputs: Box::new(|seed| {
             let mut random = Random::new(seed);
-            // Halves that name their row and column, in a seeded order.
+            // Halves that encode their row and column, in a random order.
             let flip = random.bits() as u16;
             (0..256u16).flat_map(|i| (i ^ flip).to_le_bytes()).collect()
         }),

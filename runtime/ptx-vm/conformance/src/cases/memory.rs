@@ -7,7 +7,7 @@ use crate::values::Random;
 
 pub(super) const THREADS: usize = 64;
 
-/// A case of one block whose oracle sees every thread's input row of 8-byte words at once.
+/// A case of one block, whose oracle gets the input rows of all threads, as 8-byte words.
 pub(super) fn block(
     name: &str,
     covers: &[&str],
@@ -128,7 +128,7 @@ fn round_trip(space: &str, width: usize, kind: &str, register: &str, count: usiz
     })
 }
 
-/// 128-bit registers: loaded, taken apart, put together the other way round, stored (sm_70 and later).
+/// 128-bit registers: loaded, split, put together in the opposite order, and stored (sm_70 and later).
 fn whole_quads(cases: &mut Vec<Case>) {
     for (space, address) in [("global", "%rd61"), ("shared", "%rd20"), ("local", "%rd22")] {
         let body = format!(
@@ -146,13 +146,13 @@ fn whole_quads(cases: &mut Vec<Case>) {
         case.module = case.module.replacen(".version 7.8", ".version 8.3", 1);
         cases.push(case);
     }
-    // What is discarded may be anything; what is stored afterwards is there.
+    // Discarded memory may hold anything; what is stored afterwards must be there.
     let body = "    ld.global.v2.u64 {%rd1, %rd2}, [%rd60];\n    and.b32 %r1, %r391, 7;\n    setp.eq.u32 %p1, %r1, 0;\n\
         \x20   @%p1 discard.global.L2 [%rd61], 128;\n    bar.sync 0;\n    st.global.v2.u64 [%rd61], {%rd1, %rd2};\n";
     cases.push(block("discard", &["discard.global.L2"], "", 16, 16, body, <[Vec<u64>]>::concat));
 }
 
-/// Narrow loads extend into wide registers.
+/// Narrow loads extend to wide registers.
 fn extensions(cases: &mut Vec<Case>) {
     for (kind, bits, signed) in [
         ("u8", 8, false),
@@ -236,7 +236,7 @@ fn qualified(cases: &mut Vec<Case>) {
         let body = format!("    ld.global.u32 %r1, [%rd60];\n    {store} [%rd61+4], %r1;\n");
         cases.push(block(store, &[store], "", 8, 8, &body, |rows| rows.iter().map(|r| r[0] << 32).collect()));
     }
-    // Each thread's own cell of shared memory.
+    // Each thread has its own cell of shared memory.
     let body = "    .shared .align 4 .b32 cells[64];\n    mov.u64 %rd20, cells;\n    mul.wide.u32 %rd21, %r391, 4;\n\
         \x20   add.s64 %rd20, %rd20, %rd21;\n    ld.global.u32 %r1, [%rd60];\n    st.volatile.shared.u32 [%rd20], %r1;\n\
         \x20   ld.volatile.shared.u32 %r2, [%rd20];\n    st.global.u32 [%rd61], %r2;\n";
@@ -280,7 +280,8 @@ fn qualified(cases: &mut Vec<Case>) {
     ));
 }
 
-/// All threads of a block work on one cell; the final cell and, where it is the same in every order, what they read.
+/// All threads of a block work on one cell. Compared are the final cell and, if it is the same in every order, what
+/// they read.
 fn atomics(cases: &mut Vec<Case>) {
     type Fold = fn(u64, u64) -> u64;
     type AnyFold = Box<dyn Fn(u64, u64) -> u64 + Send + Sync>;
@@ -303,7 +304,7 @@ fn atomics(cases: &mut Vec<Case>) {
     for (operation, start, fold) in folds {
         let wide = operation.ends_with("64");
         let (register, bits, mask) = if wide { ("%rd", 64, u64::MAX) } else { ("%r", 32, 0xffff_ffff) };
-        // inc's bound must be the same for all threads for the result not to depend on their order.
+        // The bound of `inc` must be the same for all threads; otherwise the result depends on their order.
         let bound = if operation.starts_with("inc") { 100 } else { mask };
         let fold = std::sync::Arc::new(fold);
         for space in ["global", "shared"] {
@@ -356,7 +357,7 @@ fn atomics(cases: &mut Vec<Case>) {
     float_atomics(cases);
 }
 
-/// Exchange and compare-and-swap on each thread's own cell, where the old value is known.
+/// Exchange and compare-and-swap on each thread's own cell, whose old value is known.
 fn exchanges(cases: &mut Vec<Case>) {
     for (bits, register) in [(32, "%r"), (64, "%rd")] {
         let mask = u64::MAX >> (64 - bits);
@@ -403,7 +404,7 @@ fn float_atomics(cases: &mut Vec<Case>) {
                 "    ld.global.u64 %rd1, [%rd60];\n    and.b64 %rd1, %rd1, 255;\n    cvt.rn.{kind}.u64 {register}1, %rd1;\n\
                  \x20   bar.sync 0;\n{apply}    bar.sync 0;\n    ld.global.b{bits} %rd2, [%rd59];\n    bar.sync 0;\n    st.global.u64 [%rd61], %rd2;\n"
             );
-            // The first cell starts as zero: nobody has written the output yet.
+            // The first cell starts as zero, because nothing has written the output yet.
             let body = format!(
                 "    mov.u64 %rd3, 0;\n    setp.eq.u32 %p1, %r391, 0;\n    @%p1 st.global.u64 [%rd59], %rd3;\n{body}"
             );

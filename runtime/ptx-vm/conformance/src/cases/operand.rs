@@ -1,5 +1,5 @@
-//! The element types of tensor-core products, and their inputs: by seed small integers, whose products are exact in any
-//! order and whose places show every layout error, or numbers of any size.
+//! The element types of tensor-core products, and their inputs. Depending on the seed these are small integers, whose
+//! products are exact in any order and whose places show every layout error, or numbers of any size.
 
 use crate::oracle::real::{BF16, E4M3, E5M2, F16, Mode, Pair, Table};
 use crate::values::Random;
@@ -70,7 +70,7 @@ impl Type {
             Type::F64 => ((random.bits() % 2_000_001) as f64 / 1e6 - 1.0).to_bits(),
             Type::Tf32 => {
                 let x = if small { integer as f32 } else { (random.bits() % 20_001) as f32 / 1e4 - 1.0 };
-                // The low bits are not looked at.
+                // The low bits are ignored.
                 u64::from(x.to_bits()) & !0x1fff | random.bits() & 0x1fff
             }
             _ => {

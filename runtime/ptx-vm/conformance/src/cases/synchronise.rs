@@ -1,6 +1,6 @@
 //! Barriers, fences, and asynchronous copies of sm_80 (PTX ISA 9.7.9.25, 9.7.13).
 //!
-//! The oracle is always the same: what the threads hand to each other arrives.
+//! The oracle is always the same: what the threads pass to each other arrives.
 
 use crate::case::{Case, Compare, Extra, Target};
 use crate::elementwise::words;
@@ -41,7 +41,7 @@ pub(super) fn exchange(
     }
 }
 
-/// Text: this thread's cell of `cells` in `%rd20`, its partner's (thread number XOR 37) in `%rd21`.
+/// Text: puts this thread's cell of `cells` into `%rd20`, and its partner's (thread number XOR 37) into `%rd21`.
 pub(super) fn cells(bytes: usize) -> String {
     format!(
         "    .shared .align 128 .b8 cells[{}];\n    mov.u64 %rd22, cells;\n    mul.wide.u32 %rd20, %r391, {bytes};\n\
@@ -112,7 +112,7 @@ fn copies(cases: &mut Vec<Case>) {
         ("cp.async.cg.shared.global", 16),
         ("cp.async.cg.shared.global.L2::128B", 16),
     ] {
-        // With a source size: the first bytes are copied, the rest are zeros.
+        // With a source size, only the first bytes are copied, and the rest are zeros.
         for partial in [false, true] {
             for wait in ["cp.async.wait_group 0", "cp.async.wait_all"] {
                 let size = if partial { format!("{bytes}, %r1") } else { bytes.to_string() };
@@ -124,7 +124,7 @@ fn copies(cases: &mut Vec<Case>) {
                     cells(16),
                     bytes - 1,
                 );
-                // Cells that the copy leaves alone hold zeros.
+                // Cells that the copy does not write hold zeros.
                 let body = body.replacen(
                     "    and.b32 %r1",
                     "    mov.u64 %rd9, 0;\n    st.shared.u64 [%rd20], %rd9;\n    st.shared.u64 [%rd20+8], %rd9;\n    bar.sync 0;\n    and.b32 %r1",
@@ -151,7 +151,7 @@ fn copies(cases: &mut Vec<Case>) {
             }
         }
     }
-    // Groups complete in order: after wait_group 1 the first of two is there.
+    // Groups complete in order: after wait_group 1 the first of two has completed.
     let body = format!(
         "{}    cp.async.ca.shared.global [%rd20], [%rd60], 8;\n    cp.async.commit_group;\n\
          \x20   cp.async.ca.shared.global [%rd20+8], [%rd60+8], 8;\n    cp.async.commit_group;\n    cp.async.wait_group 1;\n\

@@ -83,7 +83,7 @@ fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: 
     }
 }
 
-/// Where byte `at` of a box lies in its swizzled image.
+/// The place of byte `at` of a box in its swizzled image.
 fn place(swizzle: Swizzle, at: usize) -> usize {
     let (row, chunk, byte) = match swizzle {
         Swizzle::None => return at,
@@ -108,7 +108,7 @@ fn copy(from: &str, space: &str, to: &str, to_space: &str, bytes: usize, label: 
     )
 }
 
-/// A box into shared memory; its image, swizzled as it lies there, is the output.
+/// Loads a box to shared memory. The output is its image, swizzled as it is there.
 fn tensor_load(tensor: TensorCase, corner: [i64; 5]) -> Case {
     let opcode =
         format!("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", tensor.rank);
@@ -127,8 +127,8 @@ fn tensor_load(tensor: TensorCase, corner: [i64; 5]) -> Case {
     case
 }
 
-/// As [`tensor_load`], with a map that the kernel makes: of zeros in shared memory, field by field, then published where
-/// the image is written afterwards.
+/// Like [`tensor_load`], with a map that the kernel makes: field by field from zeros in shared memory, then published
+/// at the place to which the image is written afterwards.
 fn tensor_map_made(tensor: TensorCase, corner: [i64; 5]) -> Case {
     let opcode =
         format!("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", tensor.rank);
@@ -207,7 +207,7 @@ fn tensor_map_made(tensor: TensorCase, corner: [i64; 5]) -> Case {
     case
 }
 
-/// The bytes of a box as they lie in shared memory.
+/// The bytes of a box as they are stored in shared memory.
 fn box_image(tensor: &TensorCase, corner: &[i64; 5], input: &[u8]) -> Vec<u8> {
     let mut image = vec![0; tensor.box_bytes()];
     for (element, from) in tensor.elements(corner).into_iter().enumerate() {
@@ -218,7 +218,8 @@ fn box_image(tensor: &TensorCase, corner: &[i64; 5], input: &[u8]) -> Vec<u8> {
     image
 }
 
-/// A box of running numbers from shared memory into the tensor, whose bytes afterwards are the output.
+/// Stores a box of consecutive numbers from shared memory to the tensor. The output is the bytes of the tensor
+/// afterwards.
 fn tensor_store(tensor: TensorCase, corner: [i64; 5]) -> Case {
     let opcode = format!("cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group", tensor.rank);
     let (set, list) = coordinates(&tensor, &corner);
@@ -247,7 +248,7 @@ fn tensor_store(tensor: TensorCase, corner: [i64; 5]) -> Case {
     case
 }
 
-/// Block 0 loads a box into both blocks; both images are the output.
+/// Block 0 loads a box to both blocks. The output is both images.
 fn tensor_multicast(tensor: TensorCase, corner: [i64; 5]) -> Case {
     let opcode = format!(
         "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster",
@@ -273,7 +274,8 @@ fn tensor_multicast(tensor: TensorCase, corner: [i64; 5]) -> Case {
     case
 }
 
-/// A box of the first bytes of the input is combined with the tensor, a copy of the whole input; the result is the output.
+/// Combines a box made of the first bytes of the input with the tensor, a copy of the whole input. The output is the
+/// result.
 fn tensor_reduction(operation: &'static str, tensor: TensorCase, corner: [i64; 5]) -> Case {
     let tensor = TensorCase { over_output: true, ..tensor };
     let ty = match tensor.element {

@@ -1,6 +1,6 @@
-//! `wgmma` (PTX ISA 9.7.15) on one warpgroup: two products after each other, the first without the accumulator.
+//! `wgmma` (PTX ISA 9.7.15) on one warpgroup: two products in a row, the first without the accumulator.
 //!
-//! Inputs alternate by seed as those of `mma.sync` do.
+//! Inputs alternate by seed, like those of `mma.sync`.
 
 use super::operand::Type;
 use crate::case::{Case, Compare, Extra, Target};
@@ -15,13 +15,13 @@ struct Product {
     a: Type,
     b: Type,
     sum: &'static str,
-    /// A from registers.
+    /// Whether A is in registers.
     registers: bool,
-    /// MN-major operands.
+    /// Whether A and B are MN-major.
     transposed: [bool; 2],
     /// Factors of A and B.
     scale: [i32; 2],
-    /// Bytes of a row of the swizzle; 16 without one.
+    /// Number of bytes in a row of the swizzle; 16 without one.
     swizzle: usize,
 }
 
@@ -43,7 +43,8 @@ impl Product {
         self.a.bits() / 8
     }
 
-    /// Bytes of an operand of this many rows, over both products: 64 for each row, but at least the swizzle's.
+    /// Number of bytes of an operand with this many rows, over both products: 64 for each row, but at least those of
+    /// the swizzle.
     fn tile_bytes(&self, transposed: bool, rows: usize) -> usize {
         let tile = self.tile(transposed, rows);
         if transposed { rows.div_ceil(tile.row_elements()) * 32 * tile.swizzle } else { rows * tile.swizzle.max(64) }
@@ -54,12 +55,12 @@ impl Product {
     }
 }
 
-/// How an operand lies in shared memory before its swizzle is applied (PTX ISA 9.7.15.5.1).
+/// The layout of an operand in shared memory, before its swizzle is applied (PTX ISA 9.7.15.5.1).
 #[derive(Clone, Copy)]
 struct Tile {
     transposed: bool,
     rows: usize,
-    /// Bytes of a row of the swizzle: 128, 64, 32, or 16 without one.
+    /// Number of bytes in a row of the swizzle: 128, 64, 32, or 16 without one.
     swizzle: usize,
     element: usize,
     /// The `k` of one product.
@@ -71,7 +72,7 @@ impl Tile {
         self.swizzle / self.element
     }
 
-    /// Where element `(row, k)` lies; `k` counts over both products.
+    /// The place of element `(row, k)`; `k` counts over both products.
     fn offset(&self, row: usize, k: usize) -> usize {
         let Tile { swizzle, element, .. } = *self;
         if self.transposed {
@@ -83,7 +84,7 @@ impl Tile {
         }
         let (step, inner) = (k / self.k, k % self.k);
         match swizzle {
-            // Both products lie beside each other in a row.
+            // The tiles of both products are side by side in a row.
             64 | 128 => row * swizzle + k * element,
             32 => step * self.rows * 32 + row * 32 + inner * element,
             _ => {
@@ -104,7 +105,7 @@ impl Tile {
         }
     }
 
-    /// The descriptor's code of the swizzle.
+    /// The code of the swizzle in a descriptor.
     fn code(&self) -> u64 {
         match self.swizzle {
             128 => 1,
@@ -167,7 +168,8 @@ pub(super) fn cases() -> Vec<Case> {
     products.into_iter().map(case).collect()
 }
 
-/// Text that builds a descriptor in `%rd{to}`: of a tile at byte `offset` of the tiles, for one of the two products.
+/// Text that builds a descriptor in `%rd{to}`, for a tile at byte `offset` of the tiles and for one of the two
+/// products.
 fn descriptor(to: usize, offset: usize, tile: &Tile, step: usize) -> String {
     let (leading, stride) = tile.strides();
     let fields = (leading >> 4) << 16 | (stride >> 4) << 32 | tile.code() << 62;
@@ -183,7 +185,7 @@ fn case(product: Product) -> Case {
     let [a_bytes, b_bytes] =
         [(product.transposed[0], 64), (product.transposed[1], product.n)].map(|(t, rows)| product.tile_bytes(t, rows));
     let (a_tile, b_tile) = (product.tile(product.transposed[0], 64), product.tile(product.transposed[1], product.n));
-    // 16-byte chunks change places by the number of their 128-byte row.
+    // 16-byte chunks are permuted by the number of their 128-byte row.
     let chunks = product.swizzle - 16;
     let bytes = a_bytes + b_bytes;
     let mut body = format!(
@@ -196,7 +198,7 @@ fn case(product: Product) -> Case {
     );
     let (register, load) = if product.sum == "f32" { ("%f", "f32") } else { ("%r", "b32") };
     let d: Vec<String> = (0..product.d_registers()).map(|i| format!("{register}{}", 100 + i)).collect();
-    // The accumulator starts as NaN or a large number, which the first product must not look at.
+    // The accumulator starts as NaN or a large number, which the first product must ignore.
     for d in &d {
         body += &format!("    mov.b32 {d}, 0x7fc07fc0;\n");
     }

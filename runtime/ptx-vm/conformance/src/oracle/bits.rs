@@ -1,4 +1,4 @@
-//! Integer and logic instructions, bit by bit as the document defines them.
+//! Integer and logic instructions, computed bit by bit as the document defines them.
 
 /// The low `bits` bits as a signed number.
 pub fn signed(value: u64, bits: u32) -> i128 {
@@ -11,7 +11,7 @@ pub fn unsigned(value: u64, bits: u32) -> i128 {
     i128::from(value) & ((1 << bits) - 1)
 }
 
-/// As [`signed`] or [`unsigned`].
+/// [`signed`] or [`unsigned`], as `is_signed` tells.
 pub fn number(value: u64, bits: u32, is_signed: bool) -> i128 {
     if is_signed { signed(value, bits) } else { unsigned(value, bits) }
 }
@@ -21,7 +21,7 @@ pub fn wrap(value: i128, bits: u32) -> u64 {
     (value & ((1 << bits) - 1)) as u64
 }
 
-/// The nearest number of a type.
+/// The nearest number in the range of a type.
 pub fn clamp(value: i128, bits: u32, is_signed: bool) -> i128 {
     let (low, high) = if is_signed { (-(1i128 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
     value.max(low).min(high)

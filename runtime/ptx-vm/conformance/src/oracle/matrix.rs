@@ -1,4 +1,4 @@
-//! Matrix fragments as the document writes them for each shape (PTX ISA 9.7.14.5), and plain products.
+//! Matrix fragments with the document's formulas for each shape (PTX ISA 9.7.14.5), and plain products.
 
 /// Row and column of element `i` of a lane's A fragment.
 pub fn a_place(shape: &str, lane: usize, i: usize) -> (usize, usize) {
@@ -55,7 +55,7 @@ pub fn c_place(lane: usize, i: usize) -> (usize, usize) {
     (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1))
 }
 
-/// The chain of fused multiply-adds in `f32` that the fast arithmetic promises.
+/// The chain of fused multiply-adds in `f32` of the fast arithmetic.
 pub fn chain(a: &[f32], b: &[f32], c: f32) -> f32 {
     a.iter().zip(b).fold(c, |sum, (x, y)| x.mul_add(*y, sum))
 }

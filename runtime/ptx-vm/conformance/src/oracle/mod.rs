@@ -1,5 +1,5 @@
 //! Independent definitions of what instructions compute: by search in tables of all values, by error terms of native
-//! arithmetic, bit by bit. Nothing here calls the crate under test.
+//! arithmetic, or bit by bit. Nothing here calls the crate under test.
 
 pub mod bits;
 pub mod matrix;

@@ -1,4 +1,4 @@
-//! Real numbers: values of small formats by their definition, and rounding by search.
+//! Real numbers: the values of small formats by definition, and rounding by search.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -65,8 +65,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Codes of `exponent` and `mantissa` bits; `infinity` says whether the top exponent is reserved, otherwise only the
-    /// last code is (for NaN).
+    /// The codes of `exponent` and `mantissa` bits. `infinity` tells whether the top exponent is reserved; otherwise
+    /// only the last code is (for NaN).
     fn new(exponent: u32, mantissa: u32, infinity: bool) -> Self {
         let bias = (1 << (exponent - 1)) - 1;
         let codes = if infinity { ((1u64 << exponent) - 1) << mantissa } else { (1 << (exponent + mantissa)) - 1 };
@@ -104,7 +104,7 @@ impl Table {
         self.overflow - 1
     }
 
-    /// The code of the NaN that instructions give.
+    /// The code of the NaN that instructions produce.
     pub fn nan(&self) -> u64 {
         self.nan
     }
@@ -114,7 +114,8 @@ impl Table {
         self.sign
     }
 
-    /// The code that a real number rounds to; beyond the largest number, infinity or NaN where the format has none.
+    /// The code to which a real number is rounded. Beyond the largest number this is infinity, or NaN if the format has
+    /// none.
     pub fn round(&self, number: Pair, mode: Mode) -> u64 {
         if number.0.is_nan() {
             return self.nan;
@@ -144,7 +145,7 @@ impl Table {
         if code == self.overflow && !self.infinity { self.nan } else { sign | code }
     }
 
-    /// [`round`](Self::round), with infinities and what is beyond the largest number replaced by it.
+    /// [`round`](Self::round), but infinities and results beyond the largest number are replaced by the largest number.
     pub fn round_finite(&self, number: Pair, mode: Mode) -> u64 {
         let code = self.round(number, mode);
         let too_large = code & (self.sign - 1) >= self.overflow && !number.0.is_nan();
@@ -155,12 +156,12 @@ impl Table {
     pub fn is_subnormal(&self, code: u64) -> bool {
         let magnitude = code & (self.sign - 1);
         let value = self.values.get(magnitude as usize).copied().unwrap_or(f64::NAN);
-        // The steps of subnormals and of the first normal numbers are the same; the first normal is 2^mantissa steps.
+        // Subnormals and the first normal numbers have the same step; the first normal number is 2^mantissa steps.
         magnitude != 0 && value < self.values[1] * self.first_normal() as f64
     }
 
     fn first_normal(&self) -> u64 {
-        // Codes of one exponent: where the step doubles for the second time.
+        // Codes of one exponent: up to where the step doubles for the second time.
         let step = self.values[1];
         let doubled = self.values.windows(2).position(|w| w[1] - w[0] > step).unwrap_or(2);
         doubled as u64 / 2
@@ -178,7 +179,7 @@ pub static E4M3: LazyLock<Table> = LazyLock::new(|| Table::new(4, 3, false));
 /// `.e5m2`.
 pub static E5M2: LazyLock<Table> = LazyLock::new(|| Table::new(5, 2, true));
 
-/// A subnormal `f32` as the zero of its sign.
+/// Replaces a subnormal `f32` by a zero of the same sign.
 pub fn flush(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0f32.copysign(x) } else { x }
 }
@@ -188,7 +189,7 @@ pub fn saturate(x: f32) -> f32 {
     if x.is_nan() { 0.0 } else { x.clamp(0.0, 1.0) + 0.0 }
 }
 
-/// The `f32` that a rounding mode gives, from the nearest one and the order of the exact number to it.
+/// The `f32` that a rounding mode gives, from the nearest `f32` and the comparison of the exact number with it.
 pub fn direct(nearest: f32, exact_to_nearest: Ordering, mode: Mode) -> f32 {
     if nearest.is_nan() {
         return nearest;
@@ -208,7 +209,7 @@ pub fn to_f32(number: Pair, mode: Mode) -> f32 {
     if !number.0.is_finite() {
         return number.0 as f32;
     }
-    // The conversion of the first part may be off by the second; the search among neighbours mends that.
+    // The conversion of the first part may be wrong because of the second. The search among neighbours corrects this.
     let start = number.0 as f32;
     let candidates = [start.next_down(), start, start.next_up()];
     let low = candidates.iter().rev().copied().find(|c| number.compare(f64::from(*c)) != Ordering::Less);
@@ -217,7 +218,7 @@ pub fn to_f32(number: Pair, mode: Mode) -> f32 {
         return if low == 0.0 { 0f32.copysign(number.0 as f32) } else { low };
     }
     let high = low.next_up();
-    // Beyond the largest numbers, the next step's number stands for infinity.
+    // Beyond the largest numbers, the next number in steps stands for infinity.
     let widen = |x: f32| if x.is_infinite() { f64::from(x.signum()) * 2f64.powi(128) } else { f64::from(x) };
     let middle = (widen(low) + widen(high)) / 2.0;
     let negative = number.0 < 0.0;

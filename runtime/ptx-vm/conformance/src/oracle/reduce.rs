@@ -1,9 +1,9 @@
-//! What atomic operations and reductions make of an old value and an operand (PTX ISA 9.7.13.5).
+//! The new values of atomic operations and reductions, from an old value and an operand (PTX ISA 9.7.13.5).
 
 use super::bits::{number, wrap};
 use super::real::{BF16, F16, Mode, Pair, Table, flush};
 
-/// Bits of a type's values.
+/// Number of bits of a type's values.
 pub fn bits(ty: &str) -> u32 {
     match ty {
         "f16" | "bf16" => 16,
@@ -12,7 +12,7 @@ pub fn bits(ty: &str) -> u32 {
     }
 }
 
-/// The new value; both are bits, zero-extended. Sums of `f32` flush subnormals only where `in_global` says so.
+/// The new value. Values are bits, zero-extended. Sums of `f32` flush subnormals only with `in_global`.
 pub fn reduce(operation: &str, ty: &str, old: u64, operand: u64, in_global: bool) -> u64 {
     match ty {
         "f16x2" | "bf16x2" => {

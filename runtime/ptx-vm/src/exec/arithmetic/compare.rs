@@ -8,9 +8,10 @@ use crate::numerics::float::flush_f32;
 use crate::program::flags::{CompareFlags, Widths};
 use crate::program::{Handler, Instruction};
 
-// How a comparison is combined with predicate operand `c` (bits above those of `crate::exec::arithmetic::general`).
+// How a comparison is combined with predicate operand `c`. These bits are above those of
+// `crate::exec::arithmetic::general`.
 
-/// Combines a comparison's bits with the predicate operand (its number is in `imm`) and writes `p` and, negated, `q`.
+/// Combines the bits of a comparison with the predicate operand (its number is in `imm`). Writes `p` and, negated, `q`.
 #[inline(always)]
 pub(in crate::exec) fn finish(context: &mut Context<'_>, i: &Instruction, bits: u32, mask: u32) -> Flow {
     let modifiers: CompareFlags = i.modifiers();
@@ -40,14 +41,14 @@ pub(in crate::exec) fn finish(context: &mut Context<'_>, i: &Instruction, bits: 
     Flow::Next
 }
 
-/// `setp`: the relation's bits, combined with a predicate as [`CompareFlags`] say.
+/// `setp`: the bits of the relation, combined with a predicate according to [`CompareFlags`].
 pub(crate) struct Compare<F>(F);
 
 impl<F: Relation> Operation for Compare<F> {
     #[inline(always)]
     fn run(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Flow {
         let (a, b) = (context.lanes::<F::A>(i.a), context.lanes::<F::A>(i.b));
-        // One byte a lane, then one bit a byte: both steps vectorise.
+        // One byte for each lane, then one bit for each byte: both steps vectorise.
         let mut holds = [0u8; 32];
         for lane in 0..32 {
             holds[lane] = u8::from(F::holds(F::A::from_cell(a[lane]), F::A::from_cell(b[lane])));
@@ -91,7 +92,7 @@ integer_relations!(r16, u16, i16);
 integer_relations!(r32, u32, i32);
 integer_relations!(r64, u64, i64);
 
-/// A comparison of f32 known when the handler is compiled.
+/// A comparison of f32, fixed when the handler is compiled.
 struct F32Relation<const OPERATOR: u8, const FLUSH: bool>;
 
 impl<const OPERATOR: u8, const FLUSH: bool> Relation for F32Relation<OPERATOR, FLUSH> {
@@ -103,7 +104,7 @@ impl<const OPERATOR: u8, const FLUSH: bool> Relation for F32Relation<OPERATOR, F
     }
 }
 
-/// A comparison of f64 known when the handler is compiled.
+/// A comparison of f64, fixed when the handler is compiled.
 struct F64Relation<const OPERATOR: u8>;
 
 impl<const OPERATOR: u8> Relation for F64Relation<OPERATOR> {
@@ -207,7 +208,7 @@ impl Operation for Choose {
     }
 }
 
-/// Which function of predicates `a` and `b`; the fields are in `imm` (a), `q` (b), `p` (destination).
+/// A function of predicates `a` and `b`. Their numbers are in `imm` (a), `q` (b) and `p` (destination).
 pub(crate) struct PredicateLogic<const F: u8>;
 pub(crate) const P_AND: u8 = 0;
 pub(crate) const P_OR: u8 = 1;

@@ -1,11 +1,11 @@
-//! The most used conversions (PTX ISA §9.7.9.21); the others go through [`crate::exec::arithmetic::general`].
+//! The most frequent conversions (PTX ISA §9.7.9.21). The others go through [`crate::exec::arithmetic::general`].
 
 use crate::exec::lanes::functions;
 use crate::numerics::convert;
 use crate::numerics::float;
 
 functions! {
-    // Between registers of different widths; 8- and 16-bit values are zero-extended in their cells.
+    // Between registers of different widths. 8- and 16-bit values are zero-extended in their cells.
     Low32(a: u64) -> u32 { a as u32 }
     Low16(a: u32) -> u16 { a as u16 }
     Low16Of64(a: u64) -> u16 { a as u16 }

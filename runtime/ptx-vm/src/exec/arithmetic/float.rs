@@ -1,5 +1,5 @@
-//! Floating-point arithmetic in the forms that kernels use most (PTX ISA §9.7.3, §9.7.4): round to nearest. Everything
-//! else goes through [`crate::exec::arithmetic::general`].
+//! Floating-point arithmetic in its most frequent forms (PTX ISA §9.7.3, §9.7.4), rounding to nearest. Everything else
+//! goes through [`crate::exec::arithmetic::general`].
 
 use crate::exec::lanes::functions;
 use crate::numerics::convert::Half;
@@ -74,7 +74,7 @@ macro_rules! pair_functions {
                 Add(a: u16, b: u16) -> u16 { half::add::<$half>(a, b, MODE) }
                 Sub(a: u16, b: u16) -> u16 { half::sub::<$half>(a, b, MODE) }
                 Mul(a: u16, b: u16) -> u16 { half::mul::<$half>(a, b, MODE) }
-                /// Two f32 to a pair: `a` becomes the high half (PTX ISA §9.7.9.21).
+                /// Two f32 to a pair; `a` becomes the high half (PTX ISA §9.7.9.21).
                 Narrow2(a: f32, b: f32) -> u32 {
                     u32::from(<$half>::narrow(a)) << 16 | u32::from(<$half>::narrow(b))
                 }

@@ -1,4 +1,4 @@
-//! Instructions that are too rare for a handler of their own: a function of up to three operands' bits, lane by lane.
+//! Rare instructions without their own handlers: functions on the bits of up to three operands, lane by lane.
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
@@ -32,7 +32,8 @@ impl Operation for General {
     }
 }
 
-/// As [`General`], but the result's lowest bit goes to predicate `p` (and its complement to `q`, if that is not 0).
+/// Like [`General`], but the lowest bit of the result goes to predicate `p`, and its complement to `q` if that is not
+/// 0.
 pub(crate) struct GeneralTest;
 
 impl Operation for GeneralTest {

@@ -2,7 +2,7 @@
 
 use crate::exec::lanes::functions;
 
-/// The functions of a type and its signed and unsigned reading.
+/// The functions of an integer type, signed and unsigned.
 macro_rules! integers {
     ($module:ident, $u:ty, $s:ty, $wide_u:ty, $wide_s:ty) => {
         pub(crate) mod $module {
@@ -19,7 +19,8 @@ macro_rules! integers {
                 MulLo(a: $u, b: $u) -> $u { a.wrapping_mul(b) }
                 MulHiU(a: $u, b: $u) -> $u { ((<$wide_u>::from(a) * <$wide_u>::from(b)) >> <$u>::BITS) as $u }
                 MulHiS(a: $s, b: $s) -> $s { ((<$wide_s>::from(a) * <$wide_s>::from(b)) >> <$u>::BITS) as $s }
-                // Division by zero gives an unspecified value (PTX ISA §9.7.1.9); this is what the hardware gives.
+                // Division by zero gives an unspecified value (PTX ISA §9.7.1.9). This is the value that the hardware
+                // gives.
                 DivU(a: $u, b: $u) -> $u { a.checked_div(b).unwrap_or(<$u>::MAX) }
                 DivS(a: $s, b: $s) -> $s { if b == 0 { -1 } else { a.wrapping_div(b) } }
                 RemU(a: $u, b: $u) -> $u { a.checked_rem(b).unwrap_or(a) }
@@ -31,7 +32,7 @@ macro_rules! integers {
                 And(a: $u, b: $u) -> $u { a & b }
                 Or(a: $u, b: $u) -> $u { a | b }
                 Xor(a: $u, b: $u) -> $u { a ^ b }
-                // Shift amounts above the width are clamped to it (PTX ISA §9.7.8.7).
+                // Shift amounts above the width are clamped to the width (PTX ISA §9.7.8.7).
                 Shl(a: $u, b: u32) -> $u { if b >= <$u>::BITS { 0 } else { a << b } }
                 ShrU(a: $u, b: u32) -> $u { if b >= <$u>::BITS { 0 } else { a >> b } }
                 ShrS(a: $s, b: u32) -> $s { a >> b.min(<$u>::BITS - 1) }
@@ -74,13 +75,13 @@ functions! {
     Mov64(a: u64) -> u64 { a }
 }
 
-/// Position of the highest 1, or all ones (PTX ISA §9.7.1.18).
+/// The position of the highest 1, or all ones (PTX ISA §9.7.1.18).
 #[inline(always)]
 fn find(a: u64) -> u32 {
     if a == 0 { u32::MAX } else { 63 - a.leading_zeros() }
 }
 
-/// The left shift that brings the highest 1 to the top.
+/// The left shift that moves the highest 1 to the top.
 #[inline(always)]
 fn find_shift(a: u64, top: u32) -> u32 {
     if a == 0 { u32::MAX } else { top - find(a) }
@@ -97,9 +98,9 @@ functions! {
     SubSatS32(a: i32, b: i32) -> i32 { a.saturating_sub(b) }
     Max32Relu(a: i32, b: i32) -> i32 { a.max(b).max(0) }
     Min32Relu(a: i32, b: i32) -> i32 { a.min(b).max(0) }
-    /// `bmsk.clamp`: b ones from bit a on.
+    /// `bmsk.clamp`: b ones, starting at bit a.
     MaskClamp(a: u32, b: u32) -> u32 { mask_bits(a, b) }
-    /// `bmsk.wrap`: as clamp, of both operands modulo 32.
+    /// `bmsk.wrap`: like clamp, with both operands modulo 32.
     MaskWrap(a: u32, b: u32) -> u32 { mask_bits(a & 31, b & 31) }
 }
 
@@ -172,7 +173,7 @@ fn extract_u(a: u64, position: u32, length: u32, bits: u32) -> u64 {
     if length >= 64 { field } else { field & ((1 << length) - 1) }
 }
 
-/// `bfe.s`: the sign bit is the field's top bit, or the operand's when the field reaches past it.
+/// `bfe.s`: the sign bit is the top bit of the field, or that of the operand if the field reaches beyond it.
 #[inline(always)]
 fn extract_s(a: i64, position: u32, length: u32, bits: u32) -> i64 {
     let (position, length) = (position & 0xff, length & 0xff);
@@ -192,7 +193,8 @@ fn dot4(a: u32, b: u32, c: u32, left: impl Fn(u8) -> i32, right: impl Fn(u8) -> 
     (0..4).fold(c, |sum, i| sum.wrapping_add((left(a[i]) * right(b[i])) as u32))
 }
 
-/// `prmt`: each nibble of the selector picks a byte of b:a, or with its top bit that byte's sign (PTX ISA §9.7.9.7).
+/// `prmt`: each nibble of the selector picks a byte of b:a, or, with its top bit set, the sign of that byte (PTX ISA
+/// §9.7.9.7).
 #[inline(always)]
 pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = wide(b, a);

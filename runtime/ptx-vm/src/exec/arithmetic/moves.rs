@@ -1,4 +1,5 @@
-//! Packing and unpacking vectors of registers, `prmt`-like immediates, carries and clocks (PTX ISA §9.7.9.1, §9.7.2, §10).
+//! Packing and unpacking of register vectors, `lop3`, bit insertion, carries and clocks (PTX ISA §9.7.9.1, §9.7.2,
+//! §10).
 
 use crate::exec::arithmetic::integer;
 use crate::exec::context::{Context, Flow, lanes_of};
@@ -88,11 +89,12 @@ impl Operation for InsertBits {
     }
 }
 
-/// `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`: the carry flag is predicate `p`.
+/// `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`. The carry flag is predicate `p`.
 ///
-/// After a subtraction the flag is the carry of `a + !b + 1`, so 1 where nothing was borrowed, whatever reads it. The
-/// document (PTX ISA §9.7.2) speaks of a borrow, which chains of subtractions can't tell from this; but ptxas makes this
-/// of it (SASS `IADD3 …, P0, a, -b`, then `IMAD.X …, ~b, P0`), and NVRTC's division of 128 bits reads it with `addc`.
+/// After a subtraction the flag is the carry of `a + !b + 1`, so it is 1 if there was no borrow, for every reader of
+/// the flag. The PTX ISA (§9.7.2) describes a borrow. Chains of subtractions can't tell the difference, but ptxas
+/// implements the carry (SASS `IADD3 …, P0, a, -b`, then `IMAD.X …, ~b, P0`), and NVRTC's division of 128 bits reads it
+/// with `addc`.
 pub(crate) struct Carry;
 
 impl Operation for Carry {
@@ -145,7 +147,7 @@ fn product(a: u64, b: u64, wide: bool, high: bool, signed: bool) -> u64 {
     }
 }
 
-/// `mov d, %clock` and its kin: counts the worker's instructions; 64 bits with [`Widths::WIDE_D`].
+/// `mov d, %clock` and similar: counts the worker's instructions; 64 bits with [`Widths::WIDE_D`].
 pub(crate) struct Clock;
 
 impl Operation for Clock {

@@ -1,4 +1,4 @@
-//! How an instruction stops the launch.
+//! Stops the launch because of an instruction's fault.
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::state::fault::{Fault, FaultKind};
@@ -11,7 +11,7 @@ impl Context<'_> {
         Flow::Fault
     }
 
-    /// Stops the launch because an instruction was used in a way PTX leaves undefined.
+    /// Stops the launch because an instruction is used in a way that PTX leaves undefined.
     #[cold]
     pub(in crate::exec) fn invalid(&mut self, lane: Option<usize>, message: impl Into<String>) -> Flow {
         self.fail(lane, FaultKind::Invalid(message.into()))

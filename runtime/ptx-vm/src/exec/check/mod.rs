@@ -1,4 +1,4 @@
-//! What is watched while a kernel runs: faults, values that nothing has written, what the detector is told.
+//! Checks while a kernel runs: faults, undefined values, and reports to the race detector.
 
 pub(in crate::exec) mod fault;
 pub(in crate::exec) mod observe;

@@ -1,4 +1,4 @@
-//! What the executor tells the race detector, and what it counts.
+//! Reports of the executor to the race detector, and its statistics.
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, lanes_of};
@@ -55,12 +55,12 @@ impl Context<'_> {
         self.observed
     }
 
-    /// Who executes the instruction.
+    /// The executing lanes and their place.
     pub(in crate::exec) fn at(&self, lanes: u32) -> At {
         At { rank: self.block as u32, warp: self.warp.index, lanes, pc: self.pc }
     }
 
-    /// Tells the detector something, if one watches.
+    /// Reports an event to the detector, if one watches.
     #[inline(always)]
     pub(in crate::exec) fn tell(&mut self, event: impl FnOnce(&mut dyn Observer)) {
         if let Some(observer) = &mut self.cluster.observer {
@@ -68,7 +68,7 @@ impl Context<'_> {
         }
     }
 
-    /// The detector's address of a byte of shared memory.
+    /// The address that the detector uses for a byte of shared memory.
     pub(in crate::exec) fn shared_address(&self, address: u64) -> u64 {
         let rank = (address as u32) >> window::CLUSTER_SHIFT;
         let offset = address as u32 & ((1 << window::CLUSTER_SHIFT) - 1);
@@ -118,7 +118,7 @@ impl Context<'_> {
         self.tell(|o| o.observed(at, &access));
     }
 
-    /// A plain store of the rows; `present` reads what memory holds at an element of a lane.
+    /// Reports a plain store of rows. `present` reads the old memory value of an element of a lane.
     #[inline(never)]
     pub(in crate::exec) fn observe_store<T: Lane + Word>(
         &mut self,
@@ -148,7 +148,7 @@ impl Context<'_> {
         }
     }
 
-    /// `ldmatrix` and `stmatrix`: the lanes of `rows` give the addresses of 16-byte rows.
+    /// `ldmatrix` and `stmatrix`: the lanes in `rows` give the addresses of 16-byte rows.
     #[inline(never)]
     pub(in crate::exec) fn observe_rows(&mut self, addresses: &Addresses, mask: u32, rows: u32, kind: AccessKind) {
         let at = self.at(mask);
@@ -187,7 +187,7 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a shared access and the bank conflicts in it.
+    /// Counts a shared-memory access and its bank conflicts.
     #[inline(always)]
     pub(in crate::exec) fn count_shared(&mut self, read: bool, offsets: &[u32; 32], mask: u32, bytes: u32) {
         if self.counting {
@@ -222,8 +222,8 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: Acce
     }
 }
 
-/// Transactions beyond the fewest that the access could take: 32 banks of 4 bytes, and wide accesses are served half or
-/// quarter warp by quarter warp.
+/// The number of transactions beyond the fewest possible. There are 32 banks of 4 bytes; wide accesses are served for
+/// half or a quarter of the warp at a time.
 fn bank_conflicts(offsets: &[u32; 32], mask: u32, bytes: u32) -> u64 {
     let words = bytes.div_ceil(4);
     let lanes_at_once = (32 / words.max(1)).max(1) as usize;

@@ -1,10 +1,10 @@
-//! Values read from shared memory that nothing has written, or from lanes that take no part in a shuffle.
+//! Undefined values: those read from unwritten shared memory, or from lanes that take no part in a shuffle.
 //!
-//! Reading them is no error yet: software pipelines fetch one step more than they use, merges read one key past the last,
-//! and products of a tile at the edge take rows that were never loaded and whose results are not stored. The error is to
-//! use one: in an address, across lanes, in what goes to global memory. Until then registers that hold such values are
-//! known by row and lane; moves, arithmetic and products hand them on, and so does shared memory that they are stored
-//! to. Comparisons don't: that a branch hangs on such a value is not found.
+//! Reading them is not an error yet. Software pipelines fetch one step more than they use, merges read one key beyond
+//! the last, and products of a tile at the edge take rows that were never loaded, but whose results are not stored. The
+//! error is a use of such a value: in an address, across lanes, or in a store to global memory. Until then the
+//! registers with such values are recorded by row and lane. Moves, arithmetic and products pass them on, and so does
+//! shared memory to which they are stored. Comparisons don't, so a branch that depends on such a value is not found.
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};
@@ -15,8 +15,8 @@ use crate::program::flags::CompareFlags;
 use crate::program::{Instruction, Row};
 
 impl Context<'_> {
-    /// Notes that an instruction has read, in the order of its destinations, values that nothing had written: which
-    /// lanes of each. `offset` is where the first of them lies.
+    /// Records that an instruction has read unwritten values: for each of its destinations, in order, which lanes.
+    /// `offset` is the place of the first of them.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn note_undefined(
@@ -34,7 +34,7 @@ impl Context<'_> {
         }
     }
 
-    /// Before an instruction, while registers hold undefined values: hands them on, or faults because it uses one.
+    /// Before an instruction, if registers hold undefined values: passes them on, or faults because it uses one.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn follow_undefined(&mut self, i: &Instruction, mask: u32) -> Result<(), Flow> {
@@ -77,9 +77,9 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Hands undefined values on through `mma.sync`: a row of A to the row of D, a column of B to the column, an element
-    /// of C to its own (PTX ISA §9.7.14.5: the lane over 4 is the row of A and D and the column of B; odd registers of A
-    /// and the second half of D's are 8 rows further down).
+    /// Passes undefined values on through `mma.sync`: from a row of A to the row of D, from a column of B to the column
+    /// of D, from an element of C to the same element of D. (PTX ISA §9.7.14.5: lane / 4 is the row of A and D, and the
+    /// column of B; odd registers of A and the second half of D's are 8 rows further down.)
     fn multiply_undefined(&mut self, i: &Instruction) {
         let program = self.program;
         let mma = &program.products[i.imm as usize];
@@ -113,8 +113,8 @@ impl Context<'_> {
         }
     }
 
-    /// After a shuffle of row `a` to row `d`: lanes of the mask that have taken an undefined value, or that of a lane
-    /// outside of the mask, hold an undefined value.
+    /// After a shuffle of row `a` to row `d`: lanes of the mask hold an undefined value if they have taken one, or if
+    /// they have read a lane outside of the mask.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn shuffle_undefined(&mut self, a: Row, d: Row, sources: &[u8; 32], mask: u32) {
@@ -138,7 +138,7 @@ impl Context<'_> {
         rows.iter().fold(0, |lanes, &row| lanes | self.warp.undefined.get(row).0) & mask
     }
 
-    /// A store to global memory may not store undefined values.
+    /// Checks that a store to global memory doesn't store undefined values.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn check_stored(&mut self, rows: &[Row], mask: u32) -> Result<(), Flow> {
@@ -146,7 +146,7 @@ impl Context<'_> {
         found.map_or(Ok(()), |(_, read)| Err(self.undefined_used(read as usize)))
     }
 
-    /// After a store to shared memory: bytes that took undefined values count as unwritten.
+    /// After a store to shared memory: bytes that got undefined values count as unwritten.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn mark_undefined(&mut self, rows: &[Row], offsets: &[u32; 32], mask: u32, bytes: u32) {
@@ -160,7 +160,7 @@ impl Context<'_> {
         let Some(&Read { pc, lane, from }) = self.warp.undefined.reads.get(read) else {
             return self.invalid(None, "it uses a value that nothing has written");
         };
-        // The read is to blame.
+        // The read is the cause.
         self.pc = pc;
         let (offset, bytes) = match from {
             ReadFrom::Shared { offset, bytes } => (offset, bytes),
@@ -176,7 +176,7 @@ impl Context<'_> {
         self.fail(Some(lane), kind)
     }
 
-    /// The lanes whose bytes of shared memory nothing has written.
+    /// The lanes whose bytes of shared memory are unwritten.
     #[inline(always)]
     pub(in crate::exec) fn unwritten_shared(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
         if self.checked { self.unwritten_lanes(offsets, mask, bytes) } else { 0 }

@@ -1,4 +1,4 @@
-//! What reaches the host: `printf`, failed assertions, system calls.
+//! Services of the host: `printf`, failed assertions, system calls.
 
 mod printf;
 pub(crate) mod system;

@@ -1,9 +1,9 @@
-//! The formats of `printf` (CUDA C++ programming guide, "Formatted output"): flags, width, precision, sizes, and the
+//! Formats output of `printf` (CUDA C++ programming guide, "Formatted output"): flags, width, precision, sizes, and the
 //! conversions `d i u o x X c s p f F e E g G a A %`.
 
 use std::fmt::Write as _;
 
-/// What a conversion needs.
+/// The argument that a conversion needs.
 pub(in crate::exec) enum Wanted {
     /// The next value, of 4 or 8 bytes.
     Value { bytes: usize },
@@ -11,7 +11,7 @@ pub(in crate::exec) enum Wanted {
     Text(u64),
 }
 
-/// What it is given.
+/// The argument that it is given.
 pub(in crate::exec) enum Given {
     Value(u64),
     Text(String),
@@ -26,11 +26,11 @@ struct Conversion {
     zeros: bool,
     width: usize,
     precision: Option<usize>,
-    /// Bytes of an integer.
+    /// Number of bytes of an integer.
     bytes: usize,
 }
 
-/// The text, and how many values it took.
+/// The formatted text, and the number of values that it used.
 pub(in crate::exec) fn format(
     format: &str,
     mut give: impl FnMut(Wanted) -> Option<Given>,
@@ -100,7 +100,7 @@ pub(in crate::exec) fn format(
     Ok((text, count))
 }
 
-/// A width or precision: digits, or `*` for a value.
+/// A width or precision: digits, or `*`, which takes a value.
 fn size(
     rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
     value: &mut dyn FnMut(usize) -> Result<u64, String>,
@@ -120,7 +120,7 @@ fn pad(text: &str, c: Conversion) -> String {
     if c.left { text.to_owned() + &" ".repeat(missing) } else { " ".repeat(missing) + text }
 }
 
-/// A sign, and digits that zeros may stand before.
+/// A sign, and digits that may be padded with zeros.
 fn number(sign: &str, digits: &str, zeros: bool, c: Conversion) -> String {
     let missing = c.width.saturating_sub(sign.len() + digits.len());
     if zeros && !c.left { format!("{sign}{}{digits}", "0".repeat(missing)) } else { pad(&format!("{sign}{digits}"), c) }
@@ -200,7 +200,7 @@ fn exponential(x: f64, precision: usize, point: bool) -> String {
     format!("{mantissa}{point}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// C's `%g`: the shorter notation, without trailing zeros unless they are asked for.
+/// C's `%g`: the shorter notation, without trailing zeros unless they are requested.
 fn general(x: f64, precision: usize, keep: bool) -> String {
     let scientific = exponential(x, precision - 1, keep);
     let exponent: i32 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
@@ -261,7 +261,7 @@ mod tests {
         })
     }
 
-    /// What C's printf gives (glibc).
+    /// The output of C's printf (glibc).
     #[test]
     fn formats_are_as_in_c() {
         let minus_five = (-5i32).cast_unsigned().into();

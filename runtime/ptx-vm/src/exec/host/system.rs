@@ -1,17 +1,17 @@
-//! What kernels ask of the system: `vprintf`, failed assertions.
+//! System calls of kernels: `vprintf`, failed assertions.
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::memory::window;
 use crate::program::Instruction;
 
-/// Longest text that is read from memory.
+/// The longest text that is read from memory.
 const TEXT_LIMIT: usize = 1 << 16;
-/// Most bytes that one launch prints, as the hardware's buffer holds by default.
+/// The most bytes that one launch can print; the default size of the hardware's buffer.
 const OUTPUT_LIMIT: usize = 1 << 20;
 
 impl Context<'_> {
-    /// Bytes of a lane's generic memory, if they are there.
+    /// Reads bytes of a lane's generic memory; false if they don't exist.
     fn peek(&mut self, lane: usize, address: u64, to: &mut [u8]) -> bool {
         let length = to.len() as u64;
         match address {
@@ -40,7 +40,7 @@ impl Context<'_> {
         true
     }
 
-    /// A text that ends with a zero.
+    /// Reads a text that ends with a zero byte.
     fn text(&mut self, lane: usize, address: u64) -> Option<String> {
         let mut bytes = vec![];
         while bytes.len() < TEXT_LIMIT {
@@ -57,8 +57,8 @@ impl Context<'_> {
     }
 }
 
-/// `vprintf`: row `a` holds the format's address, row `b` that of the values, one after the other at their natural
-/// alignment; row `d` gets how many values there were, or -1.
+/// `vprintf`: row `a` has the address of the format, row `b` that of the values, which follow each other at their
+/// natural alignment. Row `d` gets the number of values, or -1.
 pub(crate) struct Print;
 
 impl Operation for Print {
@@ -95,7 +95,8 @@ impl Operation for Print {
     }
 }
 
-/// `__assertfail`: rows `a`, `b`, `c` hold the addresses of the condition, the file and the function; row `d` the line.
+/// `__assertfail`: rows `a`, `b` and `c` have the addresses of the condition, the file and the function; row `d` has
+/// the line.
 pub(crate) struct AssertionFailed;
 
 impl Operation for AssertionFailed {

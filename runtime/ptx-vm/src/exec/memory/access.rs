@@ -1,4 +1,4 @@
-//! From an address operand to bytes: which memory, bounds, alignment, initialisation.
+//! Resolves an address operand to bytes: memory space, bounds, alignment, initialisation.
 
 use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow, lanes_of};
@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
         addresses
     }
 
-    /// The allocation that holds an address. Remembers it for the next execution of the instruction.
+    /// The allocation that contains an address. It is remembered for the next execution of the instruction.
     #[inline(always)]
     pub(in crate::exec) fn allocation(&mut self, address: u64) -> Option<&'a Allocation> {
         let launch = self.launch;
@@ -56,8 +56,8 @@ impl<'a> Context<'a> {
         None
     }
 
-    /// Offsets of all lanes in one allocation, 0 for inactive lanes. `None` if they are not all in bounds and aligned
-    /// there: then each lane must be looked at.
+    /// The offsets of all lanes in one allocation, 0 for inactive lanes. `None` unless all of them are in bounds and
+    /// aligned there; each lane must then be checked separately.
     #[inline(always)]
     pub(in crate::exec) fn global_offsets(
         &mut self,
@@ -69,7 +69,7 @@ impl<'a> Context<'a> {
         let allocation = self.allocation(addresses[mask.trailing_zeros() as usize])?;
         let limit = allocation.size.checked_sub(bytes)?;
         let mut offsets = [0; 32];
-        // The top bit of `wrong` is set by an offset that is negative or above the limit; sizes are far below 2^63.
+        // The top bit of `wrong` is set by an offset that is negative or above the limit. Sizes are far below 2^63.
         let (mut wrong, mut low) = (0, 0);
         if mask == u32::MAX {
             for lane in 0..32 {
@@ -90,7 +90,7 @@ impl<'a> Context<'a> {
         (wrong >> 63 == 0 && low & (alignment - 1) == 0).then_some((allocation, offsets))
     }
 
-    /// Looks at each lane's global access by itself: the first that is wrong stops the launch.
+    /// Checks each lane's global access separately. The first wrong one stops the launch.
     #[cold]
     pub(in crate::exec) fn check_global(
         &mut self,
@@ -126,7 +126,7 @@ impl<'a> Context<'a> {
         self.fail(Some(lane), FaultKind::OutOfBounds { space, address, bytes, nearest })
     }
 
-    /// Checks that what a global load reads was written.
+    /// Checks that the bytes that a global load reads have been written.
     #[inline(always)]
     pub(in crate::exec) fn check_global_written(
         &mut self,
@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Remembers that a global store has written.
+    /// Marks the bytes of a global store as written.
     #[inline(always)]
     pub(in crate::exec) fn mark_global_written(
         &self,
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Offsets of all lanes in the block's own shared memory, 0 for inactive lanes; `None` as for
+    /// The offsets of all lanes in the block's own shared memory, 0 for inactive lanes; `None` as in
     /// [`Context::global_offsets`].
     #[inline(always)]
     pub(in crate::exec) fn shared_offsets(
@@ -206,7 +206,7 @@ impl<'a> Context<'a> {
         (highest <= limit && low & (alignment - 1) == 0).then_some(offsets)
     }
 
-    /// The block (index in the cluster) and offset that a lane's shared address means, checked.
+    /// The block (its index in the cluster) and the offset of a lane's shared address, checked.
     #[cold]
     pub(in crate::exec) fn shared_place(
         &mut self,
@@ -244,7 +244,7 @@ impl<'a> Context<'a> {
         self.fail(Some(lane), kind)
     }
 
-    /// Remembers that a shared store has written.
+    /// Marks the bytes of a shared store as written.
     #[inline(always)]
     pub(in crate::exec) fn mark_shared_written(&mut self, offsets: &[u32; 32], mask: u32, bytes: u32) {
         if self.checked {
@@ -277,7 +277,7 @@ impl<'a> Context<'a> {
         Ok(lane * size as usize + offset as usize)
     }
 
-    /// The lanes of the mask whose generic address lies in the same window as the first one's, and that window.
+    /// The lanes of the mask whose generic address is in the same window as the first one's, and that window.
     pub(in crate::exec) fn same_window(&self, addresses: &Addresses, mask: u32) -> (u8, u32) {
         let first = window_of(addresses[mask.trailing_zeros() as usize]);
         let same = lanes_of(mask).filter(|&l| window_of(addresses[l]) == first).fold(0, |m, l| m | 1 << l);
@@ -285,7 +285,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The state space that a generic address lies in.
+/// The state space of a generic address.
 pub(in crate::exec) fn window_of(address: u64) -> u8 {
     match address {
         window::PARAMETERS..window::LOCAL => PARAMETER,
@@ -306,7 +306,7 @@ fn mark_lanes_written(allocation: &Allocation, offsets: &Addresses, mask: u32, b
     let mut lanes = lanes_of(mask);
     let Some(first) = lanes.next() else { return };
     let (mut start, mut end) = (offsets[first], offsets[first] + step);
-    // Neighbouring lanes mostly write neighbouring bytes: mark runs.
+    // Neighbouring lanes usually write neighbouring bytes, so runs are marked.
     for lane in lanes {
         if offsets[lane] == end {
             end += step;

@@ -11,7 +11,8 @@ use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
 use crate::program::{Instruction, Row};
 
-/// `[a + imm] = f(old, b, c)` with the program's function number `list`, lane after lane; `d` is the old value.
+/// `[a + imm] = f(old, b, c)`, where `f` is the program's function number `list`, lane after lane. `d` is the old
+/// value.
 pub(crate) struct Atomic;
 
 impl Operation for Atomic {
@@ -110,10 +111,10 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
     Ok(changed)
 }
 
-/// Updates one word; gives its old and its new value.
+/// Updates one word. Gives its old and its new value.
 ///
 /// # Safety
-/// `pointer` is valid for an aligned atomic access of `size` bytes.
+/// `pointer` must be valid for an aligned atomic access of `size` bytes.
 pub(in crate::exec) unsafe fn update(pointer: *const u8, size: u32, function: impl Fn(u64) -> u64) -> (u64, u64) {
     macro_rules! with {
         ($atomic:ty, $int:ty) => {{

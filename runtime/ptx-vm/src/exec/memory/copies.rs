@@ -16,7 +16,7 @@ const _: () = assert!(
         > AccessFlags::STRONG.bits() | AccessFlags::ACQUIRE.bits() | AccessFlags::RELEASE.bits()
 );
 
-/// `cp.async [a + imm], [b + list], SIZE`; `list` holds the bits of a signed offset.
+/// `cp.async [a + imm], [b + list], SIZE`. `list` has the bits of a signed offset.
 pub(crate) struct Copy<const SIZE: usize>;
 
 impl<const SIZE: usize> Operation for Copy<SIZE> {
@@ -73,7 +73,7 @@ fn copy<const SIZE: usize>(context: &mut Context<'_>, i: &Instruction, mask: u32
     Ok(())
 }
 
-/// Bytes that each lane reads.
+/// The number of bytes that each lane reads.
 #[inline(always)]
 fn read_sizes<const SIZE: usize>(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<[u32; 32], Flow> {
     let mut read = [SIZE as u32; 32];
@@ -93,10 +93,10 @@ fn read_sizes<const SIZE: usize>(context: &mut Context<'_>, i: &Instruction, mas
     Ok(read)
 }
 
-/// Loads neighbouring bytes as words of up to 8 bytes.
+/// Loads contiguous bytes as words of up to 8 bytes.
 ///
 /// # Safety
-/// `pointer` is valid for reads of `SIZE` bytes and aligned to `SIZE`, up to 8.
+/// `pointer` must be valid for reads of `SIZE` bytes, and aligned to `SIZE`, up to 8.
 #[inline(always)]
 unsafe fn load_bytes<const SIZE: usize>(pointer: *const u8) -> [u8; SIZE] {
     use crate::memory::global::Word;
@@ -142,11 +142,11 @@ fn partial<const SIZE: usize>(
     Ok(data)
 }
 
-/// Completes a copy, or queues it behind poison.
+/// Completes a copy, or poisons its destination and queues it.
 #[inline(always)]
 fn land<const SIZE: usize>(context: &mut Context<'_>, offset: u32, data: &[u8; SIZE], eager: bool) {
-    // SAFETY: `shared_offsets` checked that SIZE bytes at `offset` are inside the block's shared memory, which only this
-    // thread touches.
+    // SAFETY: `shared_offsets` checked that SIZE bytes at `offset` are inside the block's shared memory, which only
+    // this thread accesses.
     let place = unsafe { &mut *context.shared.add(offset as usize).cast::<[u8; SIZE]>() };
     if eager {
         *place = *data;
@@ -187,7 +187,7 @@ impl Operation for Commit {
     }
 }
 
-/// Lets a random number of the oldest groups take effect.
+/// Completes a random number of the oldest groups.
 fn complete_some(context: &mut Context<'_>) {
     while !context.warp.copies.committed.is_empty() && context.worker.random().is_multiple_of(3) {
         if let Some(group) = context.warp.copies.committed.pop_front() {
@@ -196,7 +196,7 @@ fn complete_some(context: &mut Context<'_>) {
     }
 }
 
-/// `cp.async.wait_group imm`, or with `imm` −1 `cp.async.wait_all`.
+/// `cp.async.wait_group imm`, or `cp.async.wait_all` if `imm` is −1.
 pub(crate) struct Wait;
 
 impl Operation for Wait {
@@ -219,7 +219,7 @@ impl Operation for Wait {
     }
 }
 
-/// Lets all copies of the warp take effect.
+/// Completes all copies of the warp.
 pub(in crate::exec) fn complete_all(context: &mut Context<'_>) {
     while let Some(group) = context.warp.copies.committed.pop_front() {
         complete(context, &group);

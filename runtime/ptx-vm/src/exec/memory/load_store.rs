@@ -15,13 +15,13 @@ use crate::memory::shared::POISON;
 use crate::memory::window;
 use crate::program::{Instruction, Row};
 
-/// Loads `N` neighbouring elements of type `T` from address `a + imm` to row `d`, or to the rows of `list`.
+/// Loads `N` contiguous elements of type `T` from address `a + imm` to row `d`, or to the rows of `list`.
 pub(crate) struct Load<T, const N: usize, const SPACE: u8>(PhantomData<T>);
 
 /// Stores `N` elements from row `b`, or from the rows of `list`, to address `a + imm`.
 pub(crate) struct Store<T, const N: usize, const SPACE: u8>(PhantomData<T>);
 
-/// `N` registers' values.
+/// The values of `N` registers.
 type Values<T, const N: usize> = [[<T as Lane>::Cell; 32]; N];
 
 impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Load<T, N, SPACE> {
@@ -59,7 +59,7 @@ fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, le
     if length == 1 { single } else { context.list(i.list, length)[n] }
 }
 
-/// Ends a strong load: orders memory, and lets others run if the same load is executed again and again.
+/// Ends a strong load: orders memory, and lets other warps run if the same load is executed repeatedly.
 fn strong_load(context: &mut Context<'_>, i: &Instruction, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
     if i.has(AccessFlags::ACQUIRE) {
         fence(Ordering::Acquire);
@@ -78,7 +78,7 @@ fn load_global<T: Lane + Word, const N: usize>(
     let size = (size_of::<T>() * N) as u32;
     let Some((allocation, offsets)) = context.global_offsets(addresses, mask, u64::from(size), u64::from(size)) else {
         context.check_global(addresses, mask, size, size)?;
-        // Every lane is right by itself: they are in different allocations.
+        // Every lane's access is right; they are in different allocations.
         for lane in lanes_of(mask) {
             load_global_lane::<T, N>(context, i, addresses, lane, values)?;
         }
@@ -109,7 +109,7 @@ fn load_global_lane<T: Lane + Word, const N: usize>(
     Ok(())
 }
 
-/// Loads from one allocation. What `values` holds of lanes that are not in the mask is unspecified afterwards.
+/// Loads from one allocation. In `values`, lanes that are not in the mask have unspecified values afterwards.
 #[inline(always)]
 fn load_global_in<T: Lane + Word, const N: usize>(
     context: &mut Context<'_>,
@@ -177,7 +177,7 @@ fn load_shared<T: Lane + Word, const N: usize>(
     Ok(())
 }
 
-/// Lanes that are out of bounds, misaligned, or read another block's shared memory.
+/// Loads for lanes that are out of bounds, misaligned, or read another block's shared memory.
 #[cold]
 #[inline(never)]
 fn load_distributed<T: Lane + Word, const N: usize>(
@@ -208,7 +208,7 @@ fn load_distributed<T: Lane + Word, const N: usize>(
     Ok(())
 }
 
-/// Local memory and parameters.
+/// Loads from local memory and parameters.
 #[inline(never)]
 fn load_private<T: Lane + Word, const N: usize>(
     context: &mut Context<'_>,
@@ -340,7 +340,7 @@ fn store_global_in<T: Lane + Word, const N: usize>(
     context.mark_global_written(allocation, offsets, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
     let data = allocation.data();
-    // The highest lane wins where lanes write the same place, as `mov` order suggests; which one does is unspecified.
+    // If lanes write the same place, the highest lane wins. PTX leaves unspecified which one does.
     for lane in lanes_of(mask) {
         for (n, &row) in rows.iter().enumerate() {
             let value: T = context.get(row, lane);
@@ -437,7 +437,7 @@ fn store_local<T: Lane + Word, const N: usize>(
     Ok(())
 }
 
-/// `discard.L2 [a + imm], 128`: the bytes hold anything from now on (PTX ISA §9.7.9.15).
+/// `discard.L2 [a + imm], 128`: afterwards the bytes have unspecified values (PTX ISA §9.7.9.15).
 pub(crate) struct Discard;
 
 impl Operation for Discard {

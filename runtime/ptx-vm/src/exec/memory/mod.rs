@@ -1,4 +1,4 @@
-//! Addresses, loads and stores, atomics, and copies that run beside the threads.
+//! Addresses, loads and stores, atomics, and asynchronous copies.
 
 pub(in crate::exec) mod access;
 pub(crate) mod atomics;

@@ -1,4 +1,4 @@
-//! Branches, ends, traps, pauses (PTX ISA §9.7.12, §9.7.19).
+//! Branches, exits, traps, pauses (PTX ISA §9.7.12, §9.7.19).
 
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
@@ -16,7 +16,7 @@ impl Operation for Branch {
     }
 }
 
-/// `brx.idx a`: `imm` targets from `list` of the program's targets on.
+/// `brx.idx a`: `imm` targets, starting at number `list` of the program's targets.
 pub(crate) struct IndexedBranch;
 
 impl Operation for IndexedBranch {
@@ -50,7 +50,7 @@ impl Operation for Trap {
     }
 }
 
-/// Instructions that only hint.
+/// Instructions that are only hints.
 pub(crate) struct Nothing;
 
 impl Operation for Nothing {
@@ -59,7 +59,7 @@ impl Operation for Nothing {
     }
 }
 
-/// `setmaxnreg`: the threads have `imm` registers from now on.
+/// `setmaxnreg`: from now on the threads have `imm` registers.
 pub(crate) struct SetRegisters;
 
 impl Operation for SetRegisters {
@@ -72,7 +72,7 @@ impl Operation for SetRegisters {
     }
 }
 
-/// `nanosleep`: others run first.
+/// `nanosleep`: lets others run first.
 pub(crate) struct Sleep;
 
 impl Operation for Sleep {

@@ -1,4 +1,4 @@
-//! Checks a launch, prepares what all workers share, and runs them.
+//! Checks a launch, prepares the state that all workers share, and runs the workers.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -14,8 +14,8 @@ use crate::program::Kernel;
 use crate::race::{self, GlobalHistory, LaunchShape};
 use crate::statistics::Statistics;
 
-/// Shared memory that a block may have (PTX ISA: per-architecture limits; CUDA C++ programming guide, table of
-/// technical specifications).
+/// The bytes of shared memory that a block may have (PTX ISA: per-architecture limits; CUDA C++ programming guide,
+/// table of technical specifications).
 fn shared_limit(arch: Arch) -> u32 {
     match arch {
         Arch::Sm80 => 163 * 1024,
@@ -53,7 +53,7 @@ pub(crate) fn launch(
         let workspace = Allocation::new(GRID_WORKSPACE, GRID_WORKSPACE_BYTES, "grid barrier");
         let Some(workspace) = workspace else { return Err(bad("the host is out of memory".into()).into()) };
         workspace.fill(0, GRID_WORKSPACE_BYTES, 0);
-        // Below every other allocation: the list stays in order.
+        // It is below every other allocation, so the list stays in order.
         memory.living.insert(0, Arc::new(workspace));
     }
     let mut state = LaunchState::new(kernel, launch, options, parameters, memory);
@@ -134,7 +134,7 @@ fn check_target(target: &str, arch: Arch) -> Result<(), String> {
     Ok(())
 }
 
-/// The arithmetic that was chosen must know every product of the kernel.
+/// Checks that the chosen arithmetic supports every product of the kernel.
 fn check_arithmetic(kernel: &Kernel, options: &Options) -> Result<(), String> {
     let arithmetic = arithmetic(options.arithmetic);
     kernel.program.products.iter().try_for_each(|product| product.check(arithmetic)).map_err(|e| e.to_string())
@@ -184,7 +184,7 @@ fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<()
     Ok(())
 }
 
-/// The product of three extents, or the largest number where it is greater.
+/// The product of three extents; saturates.
 fn volume(extents: [u32; 3]) -> u64 {
     extents.iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.into()))
 }

@@ -1,4 +1,4 @@
-//! Launches, workers, resident clusters and the turns of their warps; branches and ends.
+//! Runs launches: workers, resident clusters, and the turns of their warps; also branches and exits.
 
 pub(crate) mod control;
 pub(in crate::exec) mod launch;

@@ -1,4 +1,4 @@
-//! Runs a warp until it must stop: the inner loop.
+//! The inner loop: runs a warp until it must stop.
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::state::warp::{Status, Warp};
@@ -6,33 +6,33 @@ use crate::exec::state::worker::WorkerState;
 use crate::options::Completion;
 use crate::program::{Handler, Instruction};
 
-/// Instructions that a warp may execute before others get a turn.
+/// The number of instructions that a warp may execute before others get a turn.
 const SLICE: u32 = 1 << 16;
-/// Instructions that diverged lanes may execute before starved lanes of the warp get a turn.
+/// The number of instructions that diverged lanes may execute before starved lanes of the warp get a turn.
 const DIVERGED_SLICE: u32 = 1 << 12;
 
-/// Why a warp stopped.
+/// The reason why a warp stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Stop {
-    /// It waits, ended, or used up its slice; its status says which.
+    /// It waits, has ended, or has used up its slice; its status tells which.
     Turn,
     /// The launch failed.
     Fault,
 }
 
-/// How long a turn is.
+/// The length of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Slice {
-    /// Instructions.
+    /// Number of instructions.
     instructions: u32,
-    /// Whether lanes that fell behind go first in the next turn: they may be starved. At the end of a short turn they are
-    /// not, and moving on without them would part lanes that the program brings together.
+    /// Whether lanes that fell behind go first in the next turn, because they may be starved. At the end of a short
+    /// turn they are not; running without them would separate lanes that the program brings together.
     rotates: bool,
 }
 
 impl Slice {
-    /// At random times turns are short, so that blocks and warps meet in many orders; but a warp that polls always gets to
-    /// poll again, or nobody could tell that it waits.
+    /// In random mode turns are sometimes short, so that blocks and warps meet in many orders. But a warp that polls
+    /// can always poll again, since otherwise nobody could tell that it waits.
     pub(in crate::exec) fn of(warp: &Warp, completion: Completion, polled: bool, worker: &mut WorkerState) -> Self {
         if !warp.is_converged() {
             Self { instructions: DIVERGED_SLICE, rotates: true }
@@ -44,7 +44,7 @@ impl Slice {
     }
 }
 
-/// Runs the context's warp for a turn.
+/// Runs the context's warp for one turn.
 pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
     let mut budget = slice.instructions;
     let code = context.program.code.as_slice();
@@ -88,8 +88,8 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
             context.follow_products(mask);
         }
         let handler: Handler = instruction.run;
-        // SAFETY: the context is this function's alone; the instruction belongs to its program, whose handlers were
-        // selected for this host.
+        // SAFETY: only this function uses the context. The instruction belongs to its program, whose handlers were
+        // chosen for this host.
         let flow = unsafe { handler(context.running(), instruction, mask) };
         if flow == Flow::Next {
             continue;
@@ -102,7 +102,7 @@ pub(in crate::exec) fn run(context: &mut Context<'_>, slice: Slice) -> Stop {
     stop
 }
 
-/// Does what an instruction asked for besides going on. `Some` stops the warp.
+/// Does what an instruction requests besides going on to the next. `Some` stops the warp.
 fn steer(
     context: &mut Context<'_>,
     instruction: &Instruction,
@@ -187,8 +187,8 @@ fn exit(context: &mut Context<'_>, mask: u32, active: u32) -> Option<Stop> {
     next_group(context)
 }
 
-/// All groups of the warp wait for each other. `bar.warp.sync` may be executed at different places; everything else must
-/// be met at one.
+/// All groups of the warp wait for each other. Lanes may execute `bar.warp.sync` at different places; every other
+/// instruction must be reached by all at one place.
 fn meet(context: &mut Context<'_>) -> Result<(), Stop> {
     let waiting = context.warp.lanes_waiting();
     let program = context.program;

@@ -1,4 +1,4 @@
-//! A resident cluster (without clusters: a block) and its warps' turns.
+//! A unit: a resident cluster (without clusters: a block), and the turns of its warps.
 
 use crate::error::LaunchError;
 use crate::exec::context::Context;
@@ -17,25 +17,25 @@ use crate::program::{Fill, Source, Special};
 pub(in crate::exec) struct Unit {
     pub(in crate::exec) cluster: Cluster,
     pub(in crate::exec) warps: Vec<Warp>,
-    /// Rounds up to now in which nothing moved.
+    /// The number of last rounds in which nothing moved.
     stalled_rounds: u32,
 }
 
-/// What a round of turns has come to.
+/// The result of a round of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Progress {
     /// All warps have ended.
     Done,
     /// Some warp did something.
     Moved,
-    /// Every warp waits or polls in vain.
+    /// Every warp waits or polls without success.
     Stalled,
     /// No warp can ever move again.
     Stuck,
 }
 
 impl Unit {
-    /// A unit whose fixed rows are filled; it still needs [`Unit::begin`].
+    /// A unit with its fixed rows filled. It still needs [`Unit::begin`].
     pub(in crate::exec) fn new(launch: &LaunchState<'_>) -> Self {
         let warps_per_block = launch.threads.div_ceil(32);
         let blocks = (0..launch.cluster_size)
@@ -97,7 +97,7 @@ impl Unit {
         }
     }
 
-    /// Gives every warp that can run a turn.
+    /// Gives a turn to every warp that can run.
     pub(in crate::exec) fn round(
         &mut self,
         launch: &LaunchState<'_>,
@@ -131,7 +131,7 @@ impl Unit {
             while !self.cluster.engine.is_empty() {
                 self.complete_copy(launch, worker)?;
             }
-            // What the observer has found is gathered when it is dropped.
+            // The observer's findings are collected when it is dropped.
             self.cluster.observer = None;
             return Ok(Progress::Done);
         }
@@ -187,7 +187,7 @@ impl Unit {
         Ok(())
     }
 
-    /// Where a warp stands.
+    /// The place of a warp.
     pub(in crate::exec) fn site(&self, warp: usize, pc: u32, launch: &LaunchState<'_>) -> crate::error::Site {
         let warp = &self.warps[warp];
         launch.program.site(launch.kernel, pc, self.cluster.blocks[warp.block].index, warp.index)
@@ -207,7 +207,7 @@ impl Unit {
         }
     }
 
-    /// Lets warps go on whose barrier is complete. True if there were any.
+    /// Lets warps continue whose barrier is complete. True if there were any.
     fn complete_barriers(&mut self, rank: usize) -> bool {
         let mut any = false;
         for id in 0..16u8 {
@@ -229,7 +229,7 @@ impl Unit {
         any
     }
 
-    /// Lets warps go on when all that have not ended have arrived at the cluster barrier.
+    /// Lets warps continue if all that have not ended have arrived at the cluster barrier.
     fn complete_cluster_barrier(&mut self) -> bool {
         let living: u32 = self.cluster.blocks.iter().map(|b| b.living_warps).sum();
         let barrier = &mut self.cluster.barrier;
@@ -247,7 +247,7 @@ impl Unit {
         true
     }
 
-    /// Lets one of the bulk copies under way take effect.
+    /// Completes one of the bulk copies in flight.
     fn complete_copy(&mut self, launch: &LaunchState<'_>, worker: &mut WorkerState) -> Result<(), Box<LaunchError>> {
         let count = self.cluster.engine.len() as u64;
         let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };

@@ -1,4 +1,4 @@
-//! A worker thread: takes clusters in order, keeps some resident, lets them take turns.
+//! A worker thread: takes clusters in order, keeps some of them resident, and lets them take turns.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use crate::exec::state::worker::WorkerState;
 use crate::options::Completion;
 use crate::statistics::Statistics;
 
-/// Rounds without progress after which another cluster is admitted.
+/// The number of rounds without progress after which another cluster is admitted.
 const PATIENCE: u32 = 4;
-/// How long nothing at all may move before it counts as a deadlock, in rounds and in time.
+/// How long nothing may move before it counts as a deadlock, in rounds and in time.
 const DEADLOCK_ROUNDS: u64 = 1 << 12;
 const DEADLOCK_TIME: Duration = Duration::from_millis(400);
 
@@ -39,8 +39,8 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
     let mut idle: Vec<Unit> = vec![];
     let mut stall = Stall::default();
     loop {
-        // At random times, more clusters run side by side than have to: one alone may do all the work that many share,
-        // and never meet another.
+        // In random mode, more clusters run side by side than necessary. A cluster that runs alone may do all the work
+        // that many share, and never meet another.
         let company = launch.completion == Completion::Random && state.random().is_multiple_of(4);
         if resident.is_empty() || company || stall.rounds > 0 && stall.rounds % u64::from(PATIENCE) == 0 {
             admit(launch, shared, &mut resident, &mut idle);
@@ -83,7 +83,7 @@ fn run_units(launch: &LaunchState<'_>, shared: &Shared, state: &mut WorkerState)
     }
 }
 
-/// Takes the next cluster, if there is one and room for it.
+/// Takes the next cluster, if there is one and there is room for it.
 fn admit(launch: &LaunchState<'_>, shared: &Shared, resident: &mut Vec<Unit>, idle: &mut Vec<Unit>) {
     if resident.len() >= launch.resident_units {
         return;
@@ -106,13 +106,13 @@ fn check_limit(launch: &LaunchState<'_>, state: &WorkerState, resident: &[Unit])
     Err(Box::new(LaunchError::InstructionLimit { site, limit: launch.instruction_limit }))
 }
 
-/// A time in which nothing of this worker moves.
+/// A time during which nothing of this worker moves.
 #[derive(Default)]
 struct Stall {
     rounds: u64,
-    /// Whether this worker is counted among those that stall.
+    /// Whether this worker is counted among the stalled ones.
     counted: bool,
-    /// When and at which count of everybody's progress the stall began.
+    /// When the stall began, and the count of all workers' progress then.
     since: Option<(Instant, u64)>,
 }
 
@@ -131,7 +131,7 @@ impl Stall {
         let epoch = shared.epoch.load(Acquire);
         let (start, begun) = *self.since.get_or_insert_with(|| (Instant::now(), epoch));
         if epoch != begun {
-            // Somebody moves: what is polled for may come.
+            // Somebody moves, so what is polled for may come.
             self.since = None;
             std::thread::yield_now();
             return Ok(());

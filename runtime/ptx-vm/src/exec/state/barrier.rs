@@ -1,6 +1,6 @@
 //! The barriers of a block and of a cluster.
 
-/// What `bar.red` computes from all threads' predicates.
+/// The function that `bar.red` computes from all threads' predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Reduction {
     Popc,
@@ -13,9 +13,9 @@ pub(in crate::exec) enum Reduction {
 pub(in crate::exec) struct Barrier {
     /// Threads that have arrived, counted in whole warps.
     pub(in crate::exec) arrived: u32,
-    /// Threads that complete it; 0 stands for all of the block that have not ended.
+    /// The number of threads that complete it; 0 means all threads of the block that have not ended.
     pub(in crate::exec) expected: u32,
-    /// For `bar.red`: threads whose predicate was true, and threads that took part.
+    /// For `bar.red`: the threads whose predicate was true, and the threads that took part.
     pub(in crate::exec) votes: u32,
     pub(in crate::exec) voters: u32,
 }

@@ -12,9 +12,10 @@ pub(in crate::exec) struct Block {
     pub(in crate::exec) index: [u32; 3],
     pub(in crate::exec) shared: SharedMemory,
     pub(in crate::exec) barriers: [Barrier; 16],
-    /// Warps that have not ended.
+    /// The number of warps that have not ended.
     pub(in crate::exec) living_warps: u32,
-    /// Groups of `wgmma` products that each warp has committed, and so issued; all, once it has ended.
+    /// The number of `wgmma` groups that each warp has committed, and so issued. It is the maximum once the warp has
+    /// ended.
     pub(in crate::exec) committed_products: Vec<u32>,
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Cluster {
     /// The race detector, if one watches.
     pub(in crate::exec) observer: Option<Box<dyn Observer>>,
     pub(in crate::exec) barrier: ClusterBarrier,
-    /// Bulk copies under way.
+    /// Bulk copies in flight.
     pub(in crate::exec) engine: Engine,
     /// Right operands of `wgmma` that are ready to be multiplied.
     pub(in crate::exec) products: ReadyOperands,

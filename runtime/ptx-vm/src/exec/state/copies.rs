@@ -1,8 +1,8 @@
-//! `cp.async` copies of a warp that are under way.
+//! `cp.async` copies of a warp that are in flight.
 
 use std::collections::VecDeque;
 
-/// A copy that was issued and has not taken effect: to `offset` of the block's shared memory.
+/// A copy that was issued and has not completed. It goes to `offset` of the block's shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Pending {
     pub(in crate::exec) offset: u32,

@@ -1,8 +1,8 @@
-//! What stopped a warp, before it is given its place in the text.
+//! The reason that stopped a warp, before its place in the text is added.
 
 use crate::error::{LaunchError, MemorySpace, Site};
 
-/// Why an instruction could not be executed.
+/// The reason why an instruction could not be executed.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(in crate::exec) lane: Option<u32>,
@@ -19,7 +19,7 @@ pub(crate) enum FaultKind {
 }
 
 impl Fault {
-    /// The error that a caller sees.
+    /// The error that a caller gets.
     pub(in crate::exec) fn into_error(self, mut site: Site) -> LaunchError {
         site.lane = self.lane;
         let site = Box::new(site);

@@ -1,30 +1,30 @@
-//! Registers of `wgmma` products that have not been waited for (PTX ISA §9.7.15.7): until `wgmma.wait_group` has waited for
-//! a product's committed group, nobody may read or write its accumulators or write the registers that hold its A. Only
-//! another product of the same shape may go on with the same accumulators.
+//! Registers of `wgmma` products in flight (PTX ISA §9.7.15.7). Until `wgmma.wait_group` has waited for the product's
+//! committed group, no instruction may read or write its accumulators, or write the registers that hold its A. Only
+//! another product of the same shape may continue with the same accumulators.
 //!
-//! Registers are followed by row, whatever the completion mode. A `mov` of an accumulator is not yet a use: compilers make
-//! them. The copy is stale, even after the wait, and using it is what is found.
+//! Registers are tracked by row, in every completion mode. A `mov` of an accumulator does not count as a use, because
+//! compilers make such copies. The copy is stale, even after the wait, and a use of it is reported.
 
 use crate::program::Row;
 
 /// What is known of one register.
 #[derive(Clone, Copy, Debug, Default)]
 struct Register {
-    /// The product whose accumulator it is.
+    /// The product of which it is an accumulator.
     accumulator: Option<Product>,
-    /// The product whose A it holds.
+    /// The product of which it holds A.
     operand: Option<Product>,
-    /// The product of whose accumulator it is a copy, made too early.
+    /// The product of whose accumulator it is a copy that was made too early.
     stale: Option<u32>,
 }
 
-/// A product under way.
+/// A product in flight.
 #[derive(Clone, Copy, Debug)]
 struct Product {
     /// The warp's group that it belongs to.
     group: u32,
     pc: u32,
-    /// Which of the accumulators the register is, and how many there are.
+    /// The number of the accumulator register, and how many there are.
     place: (u32, u32),
 }
 
@@ -34,11 +34,11 @@ impl Register {
     }
 }
 
-/// The registers of a warp that products under way hold.
+/// The registers of a warp that products in flight use.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct InFlight {
     registers: Vec<Register>,
-    /// The rows of which something is known.
+    /// The rows with an entry.
     rows: Vec<Row>,
 }
 
@@ -65,7 +65,8 @@ impl InFlight {
         }
     }
 
-    /// A product of this group is issued. Gives the product whose registers it may not touch, and whether it writes them.
+    /// A product of this group is issued. Gives the earlier product whose registers it may not use, and whether it
+    /// writes them.
     pub(in crate::exec) fn issue(
         &mut self,
         group: u32,
@@ -107,8 +108,8 @@ impl InFlight {
         });
     }
 
-    /// Another instruction reads and writes these rows. Gives the product that it comes too early for, and whether it
-    /// writes the product's registers.
+    /// Another instruction reads and writes these rows. Gives the product whose registers it uses too early, and
+    /// whether it writes them.
     pub(in crate::exec) fn touch(&mut self, uses: &[Row], defs: &[Row], copies: bool) -> Option<(u32, bool)> {
         let read = |register: Register| register.stale.or(register.accumulator.map(|p| p.pc));
         let taken = uses.iter().find_map(|&row| read(self.get(row)));

@@ -1,4 +1,4 @@
-//! What doesn't change while a kernel runs, and what the workers tell each other.
+//! State that is constant while a kernel runs, and state through which the workers communicate.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::options::{self, Completion, Options};
 use crate::program::{Fill, Kernel, Program, Source, Special};
 use crate::race::{self, GlobalHistory, Observer};
 
-/// Where the workspace of a cooperative launch lies, below device memory.
+/// The place of the workspace of a cooperative launch, below device memory.
 pub(in crate::exec) const GRID_WORKSPACE: u64 = window::GLOBAL - 0x1_0000;
 
 /// A machine's memory, as a launch sees it.
@@ -21,37 +21,37 @@ pub(crate) struct MachineMemory<'a> {
     pub(crate) living: Vec<Arc<Allocation>>,
     /// The module's variables.
     pub(crate) variables: &'a [Arc<Allocation>],
-    /// Who touched what in earlier launches.
+    /// The history of accesses in earlier launches.
     pub(crate) history: &'a Arc<GlobalHistory>,
 }
 
-/// What doesn't change while a kernel runs.
+/// State that is constant while a kernel runs.
 pub(crate) struct LaunchState<'a> {
     pub(in crate::exec) kernel: &'a str,
     pub(in crate::exec) program: &'a Program,
     pub(in crate::exec) grid: [u32; 3],
     pub(in crate::exec) block: [u32; 3],
     pub(in crate::exec) cluster: [u32; 3],
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub(in crate::exec) threads: u32,
-    /// Blocks of a cluster.
+    /// Number of blocks of a cluster.
     pub(in crate::exec) cluster_size: u32,
-    /// Clusters of the grid.
+    /// Number of clusters of the grid.
     pub(in crate::exec) clusters: u64,
     pub(in crate::exec) parameters: Vec<u8>,
     /// All device memory, by address.
     pub(in crate::exec) memory: Vec<Arc<Allocation>>,
     /// Addresses of the module's variables.
     pub(in crate::exec) variables: Vec<u64>,
-    /// Shared memory of a block, static and dynamic.
+    /// Bytes of shared memory of a block, static and dynamic.
     pub(in crate::exec) shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_start: u32,
     pub(in crate::exec) checked: bool,
     pub(in crate::exec) counting: bool,
-    /// Whether registers of `wgmma` products under way are followed.
+    /// Whether registers of `wgmma` products in flight are tracked.
     pub(in crate::exec) wgmma_registers: bool,
-    /// Random choices that each worker makes.
+    /// The number of random choices that each worker makes.
     pub(in crate::exec) random_choices: u64,
     pub(in crate::exec) completion: Completion,
     pub(in crate::exec) arithmetic: Arithmetic,
@@ -60,22 +60,22 @@ pub(crate) struct LaunchState<'a> {
     changing: Vec<Fill>,
     /// The race detector, if one watches.
     pub(in crate::exec) detector: Option<Arc<race::Detector>>,
-    /// Address of the memory that the blocks of a cooperative launch meet in, or 0.
+    /// Address of the memory in which the blocks of a cooperative launch meet, or 0.
     pub(in crate::exec) grid_workspace: u64,
     /// What the kernel has printed.
     pub(in crate::exec) printed: Mutex<String>,
 }
 
-/// What the workers tell each other.
+/// State through which the workers communicate.
 #[derive(Default)]
 pub(in crate::exec) struct Shared {
     /// The next cluster to start.
     pub(in crate::exec) next: AtomicU64,
-    /// Grows whenever a worker moves.
+    /// Increases whenever a worker makes progress.
     pub(in crate::exec) epoch: AtomicU64,
-    /// Workers that have clusters left and can't move.
+    /// The number of workers that have clusters left and can't move.
     pub(in crate::exec) stalled: AtomicU32,
-    /// Workers that have not ended.
+    /// The number of workers that have not ended.
     pub(in crate::exec) working: AtomicU32,
     failed: AtomicBool,
     error: Mutex<Option<LaunchError>>,
@@ -86,7 +86,7 @@ impl Shared {
         self.failed.load(Relaxed)
     }
 
-    /// Stops every worker; the first error counts.
+    /// Stops every worker; the first error is kept.
     pub(in crate::exec) fn fail(&self, error: LaunchError) {
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(error);
@@ -132,7 +132,7 @@ impl<'a> LaunchState<'a> {
             random_choices: options.random_choices,
             completion: options.completion,
             arithmetic: arithmetic(options.arithmetic),
-            // All blocks of a cooperative launch must meet.
+            // All blocks of a cooperative launch must be able to meet.
             resident_units: if launch.cooperative {
                 usize::MAX
             } else {
@@ -146,7 +146,7 @@ impl<'a> LaunchState<'a> {
         }
     }
 
-    /// Rows to fill for every block.
+    /// The rows that are filled for every block.
     pub(in crate::exec) fn changing_fills(&self) -> &[Fill] {
         &self.changing
     }
@@ -224,7 +224,7 @@ impl race::Names for LaunchState<'_> {
     }
 }
 
-/// The arithmetic in the terms of [`crate::numerics`].
+/// The arithmetic as a type of [`crate::numerics`].
 pub(in crate::exec) fn arithmetic(chosen: options::Arithmetic) -> Arithmetic {
     use crate::numerics::dot::Generation as G;
     use crate::options::Generation;

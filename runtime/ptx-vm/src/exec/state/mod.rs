@@ -1,5 +1,5 @@
-//! What a launch holds while it runs: what all workers share, what one keeps, clusters of blocks, warps, and what
-//! instructions leave in them until they take effect. Data only: what changes it stands with the instructions and the
+//! The state of a running launch: what all workers share, what one worker keeps, clusters of blocks, warps, and
+//! asynchronous operations in flight. It is data only. The code that changes it is with the instructions and the
 //! schedule.
 
 pub(in crate::exec) mod barrier;

@@ -1,4 +1,4 @@
-//! What lanes poll for.
+//! The condition that lanes poll.
 
 /// A test that failed and will be made again.
 #[derive(Clone, Copy, Debug)]
@@ -13,10 +13,10 @@ pub(in crate::exec) struct Poll {
 pub(in crate::exec) enum Target {
     /// The phase with this parity of the mbarrier at an offset of a block's shared memory.
     Mbarrier { block: usize, offset: u32, parity: u64 },
-    /// A value in shared memory, at this address as the detector has it.
+    /// A value in shared memory, at this address of the detector.
     Shared(u64),
     /// A value in global memory.
     Global(u64),
-    /// Products of `wgmma` that other warps of the warpgroup have not issued.
+    /// `wgmma` products that other warps of the warpgroup have not issued yet.
     Warpgroup,
 }

@@ -1,4 +1,4 @@
-//! `wgmma` products that are under way, and operands that are ready for them.
+//! `wgmma` products in flight, and operands that are ready for them.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -7,12 +7,12 @@ use crate::exec::state::in_flight::InFlight;
 use crate::exec::state::wgmma_fence::FencedRegisters;
 use crate::numerics::wgmma::{Columns, Wgmma};
 
-/// A product that was issued: everything it needs but the accumulators and shared memory.
+/// A product that was issued, with everything it needs except the accumulators and shared memory.
 #[derive(Clone, Debug)]
 pub(in crate::exec) struct Issued {
-    /// Number of the form.
+    /// Number of its form in the program.
     pub(in crate::exec) form: usize,
-    /// Where its rows start in the program's list.
+    /// Start of its rows in the program's list.
     pub(in crate::exec) list: u32,
     pub(in crate::exec) a_bits: u64,
     pub(in crate::exec) b_bits: u64,
@@ -22,17 +22,17 @@ pub(in crate::exec) struct Issued {
     pub(in crate::exec) group: u32,
 }
 
-/// Rows of an accumulator and the values they will have.
+/// The rows of an accumulator and the values that they will have.
 pub(in crate::exec) type Accumulators = (Vec<u32>, Vec<[u32; 32]>);
 
-/// Products of a warp that have not taken effect. Their accumulators hold poison.
+/// The products of a warp that have not completed. Their accumulators hold poison.
 #[derive(Default)]
 pub(in crate::exec) struct WarpProducts {
     pub(in crate::exec) issued: VecDeque<Issued>,
-    /// Groups committed so far.
+    /// The number of groups committed so far.
     pub(in crate::exec) committed: u32,
     pub(in crate::exec) accumulators: Vec<Accumulators>,
-    /// For the detector.
+    /// Fenced registers, for the detector.
     pub(in crate::exec) fenced: FencedRegisters,
     pub(in crate::exec) in_flight: InFlight,
 }
@@ -43,10 +43,10 @@ impl WarpProducts {
     }
 }
 
-/// Right operands made ready by one warp of a warpgroup, for the others: valid as long as nothing is written.
+/// Right operands that one warp of a warpgroup has prepared for the others. They are valid until memory is written.
 #[derive(Default)]
 pub(in crate::exec) struct ReadyOperands {
-    /// The worker's count of changes to memory when they were made.
+    /// The worker's count of changes to memory when they were prepared.
     pub(in crate::exec) writes: u64,
     pub(in crate::exec) ready: Vec<(ReadyKey, Rc<Columns>)>,
 }

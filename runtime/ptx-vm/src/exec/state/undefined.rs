@@ -1,8 +1,8 @@
-//! The registers of a warp that hold what nothing has written.
+//! The registers of a warp that hold undefined values.
 
 use crate::program::Row;
 
-/// A read that brought an undefined value.
+/// A read that gave an undefined value.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Read {
     pub(in crate::exec) pc: u32,
@@ -10,10 +10,10 @@ pub(in crate::exec) struct Read {
     pub(in crate::exec) from: ReadFrom,
 }
 
-/// What was read.
+/// The source of the read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) enum ReadFrom {
-    /// Bytes of shared memory that nothing had written.
+    /// Bytes of shared memory that were unwritten.
     Shared { offset: u32, bytes: u32 },
     /// A register of a lane that takes no part in the shuffle (PTX ISA §9.7.9.6: unpredictable).
     Lane(u32),
@@ -22,9 +22,9 @@ pub(in crate::exec) enum ReadFrom {
 /// The registers of a warp that hold undefined values.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct UndefinedValues {
-    /// By row: the lanes, and the number of the read that brought the value.
+    /// For each row, the lanes, and the number of the read that gave the value.
     rows: Vec<(u32, u32)>,
-    /// How many rows have such lanes.
+    /// The number of rows with such lanes.
     count: usize,
     pub(in crate::exec) reads: Vec<Read>,
 }
@@ -41,7 +41,7 @@ impl UndefinedValues {
         self.count = 0;
     }
 
-    /// The number of a read; one for each instruction.
+    /// The number of a read; each instruction has one.
     pub(in crate::exec) fn number(&mut self, read: Read) -> usize {
         let known = self.reads.iter().position(|r| r.pc == read.pc);
         known.unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl UndefinedValues {
         self.rows.get(row as usize).copied().unwrap_or((0, 0))
     }
 
-    /// Of the lanes in `mask`, exactly those in `lanes` hold what read number `read` brought.
+    /// Sets which lanes in `mask` hold the value of read number `read`: exactly those in `lanes`.
     pub(in crate::exec) fn set(&mut self, row: Row, mask: u32, lanes: u32, read: u32) {
         let index = row as usize;
         if self.rows.len() <= index {

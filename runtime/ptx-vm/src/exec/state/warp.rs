@@ -1,4 +1,4 @@
-//! A warp: its files, its lanes' program counters, and how diverged lanes come together again.
+//! A warp: its register files, the program counters of its lanes, and the reconvergence of diverged lanes.
 
 use crate::exec::state::barrier::Reduction;
 use crate::exec::state::bulk::BulkGroups;
@@ -7,7 +7,7 @@ use crate::exec::state::poll::Poll;
 use crate::exec::state::products::WarpProducts;
 use crate::exec::state::undefined::UndefinedValues;
 
-/// Lanes that stand at one instruction, apart from the running ones.
+/// Lanes that are at one instruction, separate from the running ones.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct Group {
     pub(in crate::exec) pc: u32,
@@ -16,12 +16,12 @@ pub(in crate::exec) struct Group {
     pub(in crate::exec) waits: bool,
 }
 
-/// Why a warp doesn't run.
+/// The reason why a warp doesn't run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum Status {
     /// It can run.
     Ready,
-    /// It polled something that was not as it wants; it can run, but others should first.
+    /// It polled without success. It can run, but others should run first.
     Polling,
     /// It waits at a CTA barrier.
     Barrier(u8),
@@ -44,31 +44,31 @@ pub(in crate::exec) struct Warp {
     /// Lanes that have ended.
     pub(in crate::exec) exited: u32,
     pub(in crate::exec) pc: u32,
-    /// Lanes that run.
+    /// The running lanes.
     pub(in crate::exec) mask: u32,
     pub(in crate::exec) groups: Vec<Group>,
-    /// The lowest program counter of the groups that can run; the running lanes stop there for them.
+    /// The lowest program counter of the groups that can run. The running lanes stop there for them.
     pub(in crate::exec) next_pc: u32,
-    /// Whether the order of the program counters is set aside so that starved lanes get a turn.
+    /// Whether the order of program counters is ignored, so that starved lanes get a turn.
     pub(in crate::exec) fair: bool,
     pub(in crate::exec) status: Status,
-    /// Where a strong load was last executed, to notice polling.
+    /// The place of the last strong load, which shows polling.
     pub(in crate::exec) last_poll: u32,
-    /// What lanes polled for last.
+    /// What lanes polled last.
     pub(in crate::exec) polls: Vec<Poll>,
     pub(in crate::exec) local: Vec<u8>,
     pub(in crate::exec) copies: CopyGroups,
     pub(in crate::exec) bulk: BulkGroups,
     pub(in crate::exec) products: WarpProducts,
-    /// Registers that hold what nothing has written.
+    /// Registers that hold undefined values.
     pub(in crate::exec) undefined: UndefinedValues,
-    /// The phase of the cluster barrier it has arrived in and not yet waited for.
+    /// The phase of the cluster barrier in which it has arrived and for which it has not waited yet.
     pub(in crate::exec) cluster_phase: Option<u32>,
-    /// What `bar.red` will write when the barrier completes.
+    /// The result that `bar.red` will write when the barrier completes.
     pub(in crate::exec) barrier_result: Option<BarrierResult>,
 }
 
-/// Where a barrier's reduction goes.
+/// The destination of a barrier's reduction.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::exec) struct BarrierResult {
     pub(in crate::exec) row: u32,
@@ -107,7 +107,7 @@ impl Warp {
         self.barrier_result = None;
     }
 
-    /// Sets the running lanes aside at `pc` and lets the group with the lowest program counter run. False if every
+    /// Sets the running lanes aside at `pc`, and lets the group with the lowest program counter run. False if every
     /// group waits.
     pub(in crate::exec) fn regroup(&mut self) -> bool {
         if self.mask != 0 {
@@ -147,12 +147,12 @@ impl Warp {
         self.next_pc = if self.fair { u32::MAX } else { lowest.unwrap_or(u32::MAX) };
     }
 
-    /// Gives lanes that the order of program counters starves a turn: the group that waited longest runs until the next
-    /// call.
+    /// Gives a turn to lanes that the order of program counters starves: the group that waited longest runs until the
+    /// next call.
     pub(in crate::exec) fn rotate(&mut self) {
         let Some(index) = self.groups.iter().position(|g| !g.waits) else { return };
         let group = self.groups.remove(index);
-        // The running lanes go to the back of the queue.
+        // The running lanes go to the end of the queue.
         self.groups.push(Group { pc: self.pc, mask: self.mask, waits: false });
         (self.pc, self.mask) = (group.pc, group.mask);
         self.fair = !self.fair;
@@ -167,7 +167,7 @@ impl Warp {
         self.update_next();
     }
 
-    /// All groups that stand at one of the instructions that `is_meeting` accepts, if together they are `wanted`.
+    /// The lanes of all groups that wait for other lanes of the warp, as a mask.
     pub(in crate::exec) fn lanes_waiting(&self) -> u32 {
         self.groups.iter().filter(|g| g.waits).fold(0, |all, g| all | g.mask)
     }

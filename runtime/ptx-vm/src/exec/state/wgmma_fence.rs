@@ -1,17 +1,18 @@
-//! Whether `wgmma.fence` stands where it must (PTX ISA §9.7.15.7.1): before a warp's first `wgmma.mma_async`, and between
-//! another instruction that writes a product's registers and the product.
+//! Checks that `wgmma.fence` is where it must be (PTX ISA §9.7.15.7.1): before a warp's first `wgmma.mma_async`, and
+//! between a product and another instruction that writes its registers.
 //!
-//! Registers are known by their values: those that a product reads are compared with those that the last product left, if
-//! no fence was executed since. A compiler may copy registers as it likes; what the values say stays true.
+//! Registers are identified by their values: the values that a product reads are compared with those that the last
+//! product left, unless a fence was executed since. So a compiler may copy registers freely.
 
 use crate::program::Row;
 
-/// What a warp's products left in their registers since its last fence.
+/// The values that a warp's products left in their registers since its last fence.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct FencedRegisters {
-    /// Fences so far.
+    /// The number of fences so far.
     fences: u32,
-    /// By register: after how many fences a product left it, and a digest of its values; 0 fences if none did.
+    /// For each register, the number of fences when a product left it, and a digest of its values; 0 fences if none
+    /// did.
     left: Vec<(u32, u64)>,
 }
 
@@ -26,12 +27,12 @@ impl FencedRegisters {
         self.fences > 0
     }
 
-    /// Whether a product may read a register that holds these values.
+    /// Whether a product may read these values from a register.
     pub(in crate::exec) fn allow(&self, row: Row, values: &[u32; 32]) -> bool {
         self.left.get(row as usize).is_none_or(|&(fences, left)| fences != self.fences || left == digest(values))
     }
 
-    /// A product leaves these values in a register, or has read them.
+    /// Records that a product leaves these values in a register, or has read them.
     pub(in crate::exec) fn leave(&mut self, row: Row, values: &[u32; 32]) {
         let index = row as usize;
         if self.left.len() <= index {
@@ -40,7 +41,8 @@ impl FencedRegisters {
         self.left[index] = (self.fences, digest(values));
     }
 
-    /// A product that was under way is done: its register holds something else now, by no other instruction.
+    /// A product in flight has completed: its register now holds other values, although no other instruction wrote
+    /// them.
     pub(in crate::exec) fn complete(&mut self, row: Row, values: &[u32; 32]) {
         if let Some((fences, left)) = self.left.get_mut(row as usize)
             && *fences == self.fences
@@ -50,14 +52,14 @@ impl FencedRegisters {
     }
 }
 
-/// A linear hash with an odd random factor for every lane: values that differ in one lane have different digests, and
-/// others that are equal by chance only.
+/// A linear hash with a random odd factor for every lane. Values that differ in a single lane always have different
+/// digests; other values have equal digests only by chance.
 fn digest(values: &[u32; 32]) -> u64 {
     const FACTORS: [u64; 32] = factors();
     values.iter().zip(FACTORS).fold(0, |sum, (&value, factor)| sum.wrapping_add(u64::from(value).wrapping_mul(factor)))
 }
 
-/// Knuth's generator (The Art of Computer Programming 3.3.4, table 1), whose high bits are good.
+/// Knuth's generator (The Art of Computer Programming 3.3.4, table 1), which has good high bits.
 const fn factors() -> [u64; 32] {
     let (mut factors, mut state, mut lane) = ([0; 32], 1_u64, 0);
     while lane < 32 {

@@ -1,20 +1,20 @@
-//! What a worker keeps across blocks.
+//! State that a worker keeps across blocks.
 
 use crate::error::MemorySpace;
 use crate::statistics::Statistics;
 
-/// What a worker keeps across blocks.
+/// State that a worker keeps across blocks.
 pub(crate) struct WorkerState {
-    /// For each instruction, the allocation it last touched.
+    /// For each instruction, the allocation that it accessed last.
     pub(in crate::exec) hints: Vec<u32>,
     /// For each instruction, how often it was executed; counted only on request.
     pub(in crate::exec) executed: Vec<u64>,
-    /// Changes made to memory; says whether anything moves.
+    /// The number of changes to memory; it shows whether there is progress.
     pub(in crate::exec) writes: u64,
     pub(in crate::exec) clock: u64,
     pub(in crate::exec) statistics: Statistics,
     random: u64,
-    /// Random choices that are left.
+    /// The number of random choices that are left.
     choices: u64,
 }
 
@@ -33,7 +33,7 @@ impl WorkerState {
 
     /// A random number (splitmix64).
     pub(in crate::exec) fn random(&mut self) -> u64 {
-        // Long turns, and nothing completes before somebody waits for it.
+        // Turns are long, and nothing completes before something waits for it.
         const AFTERWARDS: u64 = 15;
         let Some(left) = self.choices.checked_sub(1) else { return AFTERWARDS };
         self.choices = left;

@@ -24,7 +24,7 @@ impl Operation for BarrierOperation {
                     ),
                 );
             }
-            // The other lanes may still come.
+            // The other lanes may still arrive.
             return Flow::RetryTogether;
         }
         let lane = mask.trailing_zeros() as usize;
@@ -85,13 +85,13 @@ fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32, id: u32, count:
 }
 
 impl Barrier {
-    /// Whether all expected threads have arrived, when the block has this many threads in warps that have not ended.
+    /// Whether all expected threads have arrived. `living_threads` are those of the block's warps that have not ended.
     pub(in crate::exec) fn is_complete(&self, living_threads: u32) -> bool {
         let expected = if self.expected == 0 { living_threads } else { self.expected };
         self.arrived != 0 && self.arrived >= expected
     }
 
-    /// Writes a reduction's result to a warp that leaves the barrier.
+    /// Writes the result of a reduction to a warp that leaves the barrier.
     pub(in crate::exec) fn deliver(&self, warp: &mut Warp) {
         let Some(result) = warp.barrier_result.take() else { return };
         let truth = match result.kind {

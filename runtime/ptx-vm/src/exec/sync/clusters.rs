@@ -54,7 +54,7 @@ impl Operation for ClusterWait {
     }
 }
 
-/// `mapa d, a, b`: the address `a` in the block of rank `b`; generic and 64 bits wide with [`ClusterFlags::WIDE`].
+/// `mapa d, a, b`: address `a` in the block of rank `b`. With [`ClusterFlags::WIDE`] it is generic and 64 bits wide.
 pub(crate) struct MapAddress;
 
 impl Operation for MapAddress {
@@ -80,7 +80,8 @@ impl Operation for MapAddress {
     }
 }
 
-/// `getctarank d, a`: the rank of the block that an address belongs to; `a` is 64 bits wide with [`ClusterFlags::WIDE`].
+/// `getctarank d, a`: the rank of the block to which an address belongs. `a` is 64 bits wide with
+/// [`ClusterFlags::WIDE`].
 pub(crate) struct RankOf;
 
 impl Operation for RankOf {

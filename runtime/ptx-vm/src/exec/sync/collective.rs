@@ -1,4 +1,4 @@
-//! Instructions in which lanes of a warp take part together: `bar.warp.sync`, `shfl`, `vote`, `match`, `redux`, `elect`,
+//! Instructions that the lanes of a warp execute together: `bar.warp.sync`, `shfl`, `vote`, `match`, `redux`, `elect`,
 //! `activemask` (PTX ISA §9.7.9.6, §9.7.13.2, §9.7.13.8–9.7.13.13).
 
 use crate::exec::context::{Context, Flow, lanes_of};
@@ -7,8 +7,8 @@ use crate::program::flags::CollectiveFlags;
 use crate::program::{Instruction, Row};
 
 impl Context<'_> {
-    /// Calls `then` for the lanes of each member mask in `row`, once all that it names are here. Lanes with different
-    /// masks, such as the tiles of cooperative groups, take part in exchanges of their own.
+    /// Calls `then` for the lanes of each member mask in `row`, when all lanes that the mask names are here. Lanes with
+    /// different masks, such as the tiles of cooperative groups, form separate exchanges.
     #[inline(always)]
     fn each_group(&mut self, row: Row, mask: u32, mut then: impl FnMut(&mut Self, u32)) -> Flow {
         let members: u32 = self.get(row, mask.trailing_zeros() as usize);
@@ -43,7 +43,7 @@ impl Context<'_> {
         Flow::Next
     }
 
-    /// The different member masks in `row`, and the lanes that have each.
+    /// The different member masks in `row`, each with its lanes.
     #[cold]
     fn groups(&self, row: Row, mask: u32) -> Vec<(u32, u32)> {
         let mut groups: Vec<(u32, u32)> = vec![];
@@ -57,7 +57,7 @@ impl Context<'_> {
         groups
     }
 
-    /// Checks that the lanes are those that their member mask names; waits for those that are not here yet.
+    /// Checks that the lanes are those of their member mask. Waits for lanes that are not here yet.
     fn gather(&mut self, members: u32, lanes: u32) -> Result<(), Flow> {
         if lanes & !members != 0 {
             let lane = (lanes & !members).trailing_zeros() as usize;
@@ -99,7 +99,7 @@ pub(crate) const DOWN: u8 = 1;
 pub(crate) const BUTTERFLY: u8 = 2;
 pub(crate) const INDEX: u8 = 3;
 
-/// `shfl.sync.mode.b32 d|p, a, b, c, members`: the member mask is the row in `list[0]`; `p` 0 is none.
+/// `shfl.sync.mode.b32 d|p, a, b, c, members`: the member mask is the row in `list[0]`. A `p` of 0 means no predicate.
 pub(crate) struct Shuffle<const MODE: u8>;
 
 impl<const MODE: u8> Operation for Shuffle<MODE> {
@@ -130,7 +130,7 @@ impl<const MODE: u8> Shuffle<MODE> {
                 _ => (first | b & !segment, (first | b & !segment) <= last),
             };
             let source = if valid { source & 31 } else { lane };
-            // What an inactive lane gives is undefined: make it visible.
+            // The value of an inactive lane is undefined; it is marked so.
             let value = if mask >> source & 1 != 0 { values[source as usize] } else { u32::MAX };
             d[lane as usize] = value;
             sources[lane as usize] = source as u8;
@@ -152,7 +152,7 @@ pub(crate) const ANY: u8 = 1;
 pub(crate) const UNIFORM: u8 = 2;
 pub(crate) const BALLOT: u8 = 3;
 
-/// `vote.sync.mode`: the source predicate is `q`, the result `p` or, of a ballot, row `d`; the member mask is `a`.
+/// `vote.sync.mode`: the source predicate is `q`. The result is `p`, or row `d` for a ballot. The member mask is `a`.
 pub(crate) struct Vote<const MODE: u8>;
 
 impl<const MODE: u8> Operation for Vote<MODE> {
@@ -177,8 +177,8 @@ impl<const MODE: u8> Vote<MODE> {
     }
 }
 
-/// `match.any.sync` (or `match.all.sync` with [`CollectiveFlags::MATCH_ALL`]) of row `a` (64 bits with [`CollectiveFlags::MATCH_WIDE`]); the member mask
-/// is `b`, the result `d` and, of `all`, predicate `p`.
+/// `match.any.sync`, or `match.all.sync` with [`CollectiveFlags::MATCH_ALL`], of row `a` (64 bits with
+/// [`CollectiveFlags::MATCH_WIDE`]). The member mask is `b`, the result `d` and, for `all`, also predicate `p`.
 pub(crate) struct Match;
 
 impl Operation for Match {
@@ -212,7 +212,7 @@ impl Match {
     }
 }
 
-/// `redux.sync`: folds row `a` of all members with the program's function number `list`; the member mask is `b`.
+/// `redux.sync`: combines row `a` of all members by the program's function number `list`. The member mask is `b`.
 pub(crate) struct Redux;
 
 impl Operation for Redux {
@@ -227,7 +227,7 @@ impl Operation for Redux {
     }
 }
 
-/// `elect.sync d|p, members`: the lowest member leads; row `a` holds the mask.
+/// `elect.sync d|p, members`: elects the lowest member. Row `a` holds the mask.
 pub(crate) struct Elect;
 
 impl Operation for Elect {

@@ -1,5 +1,5 @@
-//! `mbarrier` (PTX ISA §9.7.13.15). The object's 64 bits in shared memory hold its phase, its pending and expected arrivals
-//! and its pending transactions.
+//! `mbarrier` (PTX ISA §9.7.13.15). Its 64 bits in shared memory hold its phase, its pending and expected arrivals, and
+//! its pending transactions.
 
 use crate::program::flags::{AccessFlags, MbarrierFlags};
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::race::{MbarrierArrival, MbarrierOrder, MbarrierWait, shared_address};
 
 const COUNT_BITS: u32 = 20;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-/// Largest number of pending transactions either way (PTX ISA §9.7.13.15.1).
+/// The largest number of pending transactions in both directions (PTX ISA §9.7.13.15.1).
 const TRANSACTION_LIMIT: i64 = (1 << 20) - 1;
 
-/// An mbarrier's contents.
+/// The content of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) struct Mbarrier {
     phase: u64,
@@ -55,7 +55,7 @@ impl Mbarrier {
     }
 }
 
-/// What the current phase lacks.
+/// What is missing in the current phase.
 impl fmt::Display for Mbarrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} arrivals", self.pending, self.expected)?;
@@ -67,7 +67,7 @@ impl fmt::Display for Mbarrier {
     }
 }
 
-/// What changes in an mbarrier.
+/// A change of an mbarrier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::exec) struct Change {
     pub(in crate::exec) arrivals: u32,
@@ -91,7 +91,7 @@ impl Context<'_> {
         Ok(Mbarrier::from_bits(self.cluster.read_u64(block, offset)))
     }
 
-    /// Applies a change to the mbarrier at a place; gives its bits from before.
+    /// Applies a change to the mbarrier at a place. Gives its old bits.
     pub(in crate::exec) fn change_mbarrier(
         &mut self,
         lane: usize,
@@ -116,7 +116,7 @@ impl Context<'_> {
     }
 }
 
-/// The contents after a change, before a phase completes.
+/// The content after a change, before a phase completes.
 pub(in crate::exec) fn changed(mut barrier: Mbarrier, change: Change) -> Result<Mbarrier, String> {
     barrier.transactions += change.expect;
     if change.arrivals > barrier.pending {
@@ -149,7 +149,7 @@ impl crate::exec::state::block::Cluster {
         self.blocks[block].shared.bytes_mut()[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Completes transactions; true if that completes the phase.
+    /// Completes transactions. True if this completes the phase.
     pub(in crate::exec) fn complete_transactions(
         &mut self,
         block: usize,
@@ -299,7 +299,8 @@ impl Operation for Transactions {
     }
 }
 
-/// `mbarrier.test_wait`, `mbarrier.try_wait`: predicate `p`; row `b` holds the state, or the parity with [`MbarrierFlags::PARITY`].
+/// `mbarrier.test_wait`, `mbarrier.try_wait`: the result is predicate `p`. Row `b` holds the state, or the parity with
+/// [`MbarrierFlags::PARITY`].
 pub(crate) struct TestWait;
 
 impl Operation for TestWait {
@@ -354,7 +355,8 @@ impl Operation for TestWait {
     }
 }
 
-/// `cp.async.mbarrier.arrive`: arrives when the lane's earlier copies have landed. With [`MbarrierFlags::COUNTED`] it is `.noinc`.
+/// `cp.async.mbarrier.arrive`: arrives when the lane's earlier copies have completed. With [`MbarrierFlags::COUNTED`]
+/// it is `.noinc`.
 pub(crate) struct CopyArrive;
 
 impl Operation for CopyArrive {

@@ -1,4 +1,4 @@
-//! Barriers, mbarriers, clusters, fences between proxies, and what lanes of a warp exchange.
+//! Barriers, mbarriers, clusters, proxy fences, and exchanges between the lanes of a warp.
 
 pub(crate) mod barrier;
 pub(crate) mod clusters;

@@ -1,4 +1,4 @@
-//! What lanes poll for, and, when nothing moves any more, who waits for what.
+//! Records what lanes poll for and, when there is no more progress, tells which warps wait for what.
 
 use crate::error::Waiter;
 use crate::exec::context::{Context, Flow, lanes_of};
@@ -11,7 +11,7 @@ use crate::exec::sync::mbarrier::Mbarrier;
 use crate::race::{Names, Space, shared_address};
 
 impl Warp {
-    /// Remembers what lanes poll for now instead of what they polled for before.
+    /// Records what lanes poll for now, in place of what they polled for before.
     pub(in crate::exec) fn note_poll(&mut self, poll: Poll) {
         for earlier in &mut self.polls {
             earlier.lanes &= !poll.lanes;
@@ -20,7 +20,7 @@ impl Warp {
         self.polls.push(poll);
     }
 
-    /// Whether somebody outside the cluster may give what it polls for.
+    /// Whether what it polls for may come from outside of the cluster.
     fn polls_outside(&self) -> bool {
         self.status == Status::Polling
             && (self.polls.is_empty() || self.polls.iter().any(|p| matches!(p.target, Target::Global(_))))
@@ -28,7 +28,7 @@ impl Warp {
 }
 
 impl Context<'_> {
-    /// A strong load or an unsuccessful atomic: when it is executed a second time in a row, others run first.
+    /// A strong load, or an atomic without success. If it is executed a second time in a row, other warps run first.
     pub(in crate::exec) fn poll(&mut self, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
         if self.warp.last_poll != self.pc {
             self.warp.last_poll = self.pc;
@@ -43,16 +43,16 @@ impl Context<'_> {
 }
 
 impl Unit {
-    /// Whether no warp can ever move again, after this many rounds in which none did: nothing outside can help, since
-    /// none polls anything outside.
+    /// Whether no warp can ever move again, after this many rounds without progress. Nothing outside can help if no
+    /// warp polls for anything outside.
     pub(in crate::exec) fn is_stuck(&self, stalled_rounds: u32) -> bool {
-        /// Enough for a loop that gives up by itself to do so, and for all diverged lanes to have had turns.
+        /// Enough rounds for a loop with a timeout to end, and for all diverged lanes to get turns.
         const ROUNDS: u32 = 1 << 12;
         self.warps.iter().all(|w| !matches!(w.status, Status::Ready | Status::Polling))
             || stalled_rounds > ROUNDS && self.warps.iter().all(|w| w.status != Status::Ready && !w.polls_outside())
     }
 
-    /// Who waits for what.
+    /// The waiting warps, and what they wait for.
     pub(in crate::exec) fn waiters(&mut self, launch: &LaunchState<'_>) -> Vec<Waiter> {
         let mut waiters = vec![];
         for index in 0..self.warps.len() {
@@ -84,7 +84,7 @@ impl Unit {
         format!("waits at barrier {id}, where {} of {expected} threads have arrived{ended}", barrier.arrived)
     }
 
-    /// What the groups of lanes of a warp wait for that has lanes that poll.
+    /// What the groups of lanes of a warp wait for, if the warp has polling lanes.
     fn pollers(&mut self, index: usize, launch: &LaunchState<'_>, waiters: &mut Vec<Waiter>) {
         let polls = self.warps[index].polls.clone();
         let mut explained = 0;

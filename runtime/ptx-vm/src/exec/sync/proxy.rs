@@ -6,7 +6,7 @@ use crate::program::Instruction;
 use crate::program::flags::ProxyFlags;
 use crate::race;
 
-/// `fence.proxy.async`: which memory in the flags.
+/// `fence.proxy.async`. The flags tell for which memory.
 pub(crate) struct ProxyFence;
 
 impl Operation for ProxyFence {
@@ -37,7 +37,7 @@ impl Operation for InitFence {
     }
 }
 
-/// `griddepcontrol.wait`: launches never overlap, so there is nothing to wait for.
+/// `griddepcontrol.wait`. Launches never overlap here, so there is nothing to wait for.
 pub(crate) struct DependencyWait;
 
 impl Operation for DependencyWait {

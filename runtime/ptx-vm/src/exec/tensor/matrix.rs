@@ -13,7 +13,7 @@ use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, MatrixFlags};
 
 impl Context<'_> {
-    /// Matrix instructions are executed by whole warps.
+    /// Checks that a whole warp executes a matrix instruction.
     #[inline(always)]
     fn whole_warp(&mut self, mask: u32) -> Result<(), Flow> {
         if mask == u32::MAX {
@@ -22,7 +22,7 @@ impl Context<'_> {
         Err(self.invalid(None, format!("all 32 lanes must execute it together, only {mask:#010x} do")))
     }
 
-    /// The offsets of the rows that the lanes of `rows` name.
+    /// The offsets of the rows whose addresses the lanes in `rows` give.
     #[inline(always)]
     fn row_offsets(&mut self, i: &Instruction, rows: u32) -> Result<(Addresses, [u32; 32]), Flow> {
         let mut addresses = self.addresses(i, i.a, i.has(AccessFlags::WIDE_ADDRESS), i.imm);
@@ -53,14 +53,14 @@ impl Context<'_> {
     }
 }
 
-/// The lanes whose register holds something of these rows of a matrix of 8 × 8: four lanes a row, or where it is
-/// transposed, every fourth lane.
+/// The lanes whose register holds elements of these rows of an 8 × 8 matrix: four lanes for each row, or every fourth
+/// lane if the matrix is transposed.
 fn holders(rows: u32, transposed: bool) -> u32 {
     let of_row = |row: u32| if transposed { 0x1111_1111 << (row / 2) } else { 0xf << (4 * row) };
     (0..8).filter(|row| rows >> row & 1 != 0).fold(0, |lanes, row| lanes | of_row(row))
 }
 
-/// `ldmatrix…x{N}`: registers in `list`, or `d`.
+/// `ldmatrix…x{N}`. The registers are in `list`, or `d`.
 pub(crate) struct LoadMatrix<const N: usize>;
 
 impl<const N: usize> Operation for LoadMatrix<N> {
@@ -88,8 +88,8 @@ impl<const N: usize> Operation for LoadMatrix<N> {
         for n in 0..N {
             let mut tile: TileRows = [[0; 4]; 8];
             for (row, words) in tile.iter_mut().enumerate() {
-                // SAFETY: the offset is a multiple of 16 with 16 bytes inside the block's shared memory, which is aligned
-                // to 16 bytes and which only this thread touches.
+                // SAFETY: the offset is a multiple of 16, and 16 bytes from there are inside the block's shared memory,
+                // which is aligned to 16 bytes and which only this thread accesses.
                 *words = unsafe { data.add(offsets[n * 8 + row] as usize).cast::<[u32; 4]>().read() };
             }
             let values =
@@ -101,13 +101,13 @@ impl<const N: usize> Operation for LoadMatrix<N> {
     }
 }
 
-/// The register whose lanes hold the tile's words in order, which is the layout without `.trans`.
+/// The register whose lanes hold the tile's words in order. This is the layout without `.trans`.
 #[inline(always)]
 fn flatten(tile: &TileRows) -> [u32; 32] {
     std::array::from_fn(|lane| tile[lane / 4][lane % 4])
 }
 
-/// `stmatrix…x{N}`: registers in `list`, or `b`.
+/// `stmatrix…x{N}`. The registers are in `list`, or `b`.
 pub(crate) struct StoreMatrix<const N: usize>;
 
 impl<const N: usize> Operation for StoreMatrix<N> {
@@ -154,7 +154,7 @@ impl Operation for MoveMatrix {
     }
 }
 
-/// `mma.sync`: the program's product number `imm`; `list` holds the registers of D, A, B and C.
+/// `mma.sync`. `imm` is its number among the program's products; `list` holds the registers of D, A, B and C.
 pub(crate) struct Multiply;
 
 impl Operation for Multiply {
@@ -185,7 +185,7 @@ impl Operation for Multiply {
     }
 }
 
-/// `mma.sync` of f64; as [`Multiply`].
+/// `mma.sync` of f64, like [`Multiply`].
 pub(crate) struct MultiplyF64;
 
 impl Operation for MultiplyF64 {

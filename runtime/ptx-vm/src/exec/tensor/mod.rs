@@ -1,4 +1,4 @@
-//! Products of a warp (`mma`) and of a warpgroup (`wgmma`), and the matrices they take from shared memory.
+//! Matrix products of a warp (`mma`) and of a warpgroup (`wgmma`), and their matrices in shared memory.
 
 pub(crate) mod matrix;
 pub(crate) mod wgmma;

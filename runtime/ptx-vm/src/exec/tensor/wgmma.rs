@@ -1,5 +1,5 @@
-//! `wgmma` (PTX ISA §9.7.15): products of a warpgroup, computed by each warp for its own 16 rows: when it issues them, or
-//! when it waits for them.
+//! `wgmma` (PTX ISA §9.7.15): products of a warpgroup. Each warp computes its own 16 rows, when it issues the product
+//! or when it waits for it.
 
 use crate::program::flags::WgmmaFlags;
 use crate::program::forms::WgmmaForm;
@@ -16,8 +16,8 @@ use crate::options::Completion;
 use crate::program::{Instruction, Row};
 use crate::race::shared_address;
 
-/// `wgmma.mma_async`: the program's form number `imm`; row `a` holds A's descriptor, row `b` B's, predicate `p` scale-d;
-/// `list` holds the accumulators and, if A is in registers, A.
+/// `wgmma.mma_async`. `imm` is its number among the program's forms. Row `a` holds A's descriptor, row `b` B's,
+/// predicate `p` is scale-d. `list` holds the accumulators and, if A is in registers, A.
 pub(crate) struct WarpgroupMultiply;
 
 impl Operation for WarpgroupMultiply {
@@ -75,7 +75,7 @@ fn multiply(context: &mut Context<'_>, i: &Instruction) -> Result<(), Flow> {
     Ok(())
 }
 
-/// Tells the detector if the product touches registers of others that are under way, and follows its own.
+/// Tells the detector if the product uses registers of others in flight, and records its own.
 fn observe_issue(context: &mut Context<'_>, issued: &Issued, d_rows: &[Row], a_rows: &[Row]) {
     if !context.launch.wgmma_registers {
         return;
@@ -88,7 +88,7 @@ fn observe_issue(context: &mut Context<'_>, issued: &Issued, d_rows: &[Row], a_r
     }
 }
 
-/// Lets the oldest product of the warp take effect.
+/// Completes the oldest product of the warp.
 fn complete_oldest(context: &mut Context<'_>) -> Result<(), Flow> {
     let Some(issued) = context.warp.products.issued.pop_front() else { return Ok(()) };
     let program = context.program;
@@ -114,7 +114,7 @@ fn complete_oldest(context: &mut Context<'_>) -> Result<(), Flow> {
     Ok(())
 }
 
-/// Computes `d` from what shared memory holds now.
+/// Computes `d` from the current content of shared memory.
 fn perform(context: &mut Context<'_>, issued: &Issued, d: &mut [[u32; 32]]) -> Result<(), Flow> {
     let program = context.program;
     let form = &program.warpgroup_products[issued.form];
@@ -125,7 +125,7 @@ fn perform(context: &mut Context<'_>, issued: &Issued, d: &mut [[u32; 32]]) -> R
         let tile = own_tile(context, issued.a_bits, form, own_rows)?;
         elements(context, &tile)?
     };
-    // MN-major tiles can't be cut by rows: all of A is read.
+    // MN-major tiles can't be divided by rows, so all of A is read.
     let first_row = if form.a_in_registers || form.a_major == Major::K { 0 } else { own_rows as usize };
     if form.negate_a {
         a.negate();
@@ -151,7 +151,7 @@ fn observe_reads(context: &mut Context<'_>, form: &WgmmaForm, issued: &Issued) -
     Ok(())
 }
 
-/// Tells the detector if registers that a product reads, accumulators and A, are not behind a fence.
+/// Tells the detector if no fence orders the product after writes of its registers (accumulators and A).
 fn observe_registers(context: &mut Context<'_>, d_rows: &[Row], a_rows: &[Row]) {
     let allowed = |&row: &Row| context.warp.products.fenced.allow(row, context.lanes::<u32>(row));
     if !context.warp.products.fenced.is_fenced() || !d_rows.iter().chain(a_rows).all(allowed) {
@@ -161,7 +161,7 @@ fn observe_registers(context: &mut Context<'_>, d_rows: &[Row], a_rows: &[Row]) 
     leave_registers(context, a_rows);
 }
 
-/// Notes what registers hold after a product was issued.
+/// Records the values of registers after a product was issued.
 fn leave_registers(context: &mut Context<'_>, rows: &[Row]) {
     if context.is_observed() {
         for &row in rows {
@@ -171,7 +171,7 @@ fn leave_registers(context: &mut Context<'_>, rows: &[Row]) {
     }
 }
 
-/// B, ready to be multiplied.
+/// B, prepared for multiplication.
 fn columns(context: &mut Context<'_>, bits: u64, form: &WgmmaForm) -> Result<Rc<Columns>, Flow> {
     let key = (context.block, bits, form.product, form.b_major == Major::Mn, form.negate_b);
     let writes = context.worker.writes;
@@ -194,7 +194,7 @@ fn columns(context: &mut Context<'_>, bits: u64, form: &WgmmaForm) -> Result<Rc<
     Ok(columns)
 }
 
-/// The part of A that a warp needs: its own 16 rows, where rows can be told apart.
+/// The part of A that a warp needs: its own 16 rows, if the tile can be divided by rows.
 fn own_tile(context: &mut Context<'_>, bits: u64, form: &WgmmaForm, own_rows: u32) -> Result<Tile, Flow> {
     if form.a_major == Major::Mn {
         return tile(context, bits, form.product.a(), Major::Mn, 64);
@@ -307,13 +307,13 @@ impl Operation for WarpgroupGroup {
 }
 
 impl Context<'_> {
-    /// Before an instruction, while products are under way: tells the detector if it touches their registers.
+    /// Before an instruction, while products are in flight: tells the detector if it uses their registers.
     #[cold]
     #[inline(never)]
     pub(in crate::exec) fn follow_products(&mut self, mask: u32) {
         let (program, pc) = (self.program, self.pc);
         let opcode = &program.opcodes[program.origins[pc as usize].opcode as usize];
-        // Products are looked at when they are issued; waits keep the accumulators alive without reading them.
+        // Products are checked when they are issued. Waits keep the accumulators alive without reading them.
         if opcode.starts_with("wgmma") {
             return;
         }
@@ -325,9 +325,9 @@ impl Context<'_> {
         }
     }
 
-    /// Whether all warps of the warpgroup have issued the products that a wait with this many groups pending is for. A
-    /// product is the warpgroup's as a whole: it isn't complete for one warp before all have issued it, so that one
-    /// thread may tell the producer for all of them that their operands have been read.
+    /// Whether all warps of the warpgroup have issued the products for which a wait with this many pending groups
+    /// waits. A product belongs to the whole warpgroup: it isn't complete for one warp before all have issued it. So
+    /// one thread may tell the producer for all of them that their operands have been read.
     fn warpgroup_has_issued(&self, pending: u32) -> bool {
         let needed = self.warp.products.committed.saturating_sub(pending);
         let first = self.warp.index as usize / 4 * 4;
@@ -336,7 +336,7 @@ impl Context<'_> {
     }
 }
 
-/// Completes up to `most` products; a wait completes those of the groups that it waits for.
+/// Completes up to `most` products. A wait completes the products of the groups for which it waits.
 fn complete_products(context: &mut Context<'_>, i: &Instruction, most: u32) -> Result<(), Flow> {
     let committed = context.warp.products.committed;
     let waited = if most == u32::MAX { committed.saturating_sub(i.imm as u32) } else { committed };

@@ -1,4 +1,4 @@
-//! Ordinary, strong and atomic accesses of threads.
+//! Weak, strong and atomic accesses of threads.
 
 use super::super::history::Place;
 use super::super::judge::Eyes;
@@ -9,7 +9,7 @@ use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::{ClusterDetector, Knowledge};
 
-/// The lanes that share each address, one address after the other.
+/// Groups lanes by address: one entry for each address, with its lanes.
 pub(super) fn by_address(lanes: u32, addresses: &[u64; 32]) -> impl Iterator<Item = (u64, u32)> {
     let mut left = lanes;
     std::iter::from_fn(move || {
@@ -39,12 +39,13 @@ impl ClusterDetector {
         }
     }
 
-    /// Tells the places that a strong read looks into that it is coming.
+    /// Announces a strong read to the places that it will look up.
     fn announce(&mut self, at: At, access: &Access<'_>) {
         let history = &self.launch.history;
         self.announced = 0;
         for (address, lanes) in by_address(at.lanes, access.addresses) {
-            // A relaxed read of an address that nothing was released into seldom sees anything: no place for each.
+            // A relaxed read rarely sees anything at an address to which nothing was released, so no place is made for
+            // it.
             let known = history.with_known_place(address, Place::expect_reader).is_some();
             if !known && access.order.acquires() {
                 history.with_place(address, Place::expect_reader);
@@ -59,7 +60,7 @@ impl ClusterDetector {
         let first = self.first;
         let warp = self.warp(at);
         if access.kind != Kind::Read {
-            // A write's clock is its instruction's alone.
+            // The clock of a write belongs to its instruction alone.
             warp.clock += 1;
         }
         let strong = (access.order.is_strong() || access.kind == Kind::Atomic).then_some(access.scope);
@@ -117,7 +118,7 @@ impl ClusterDetector {
         }
     }
 
-    /// Rows of one `stmatrix` that overlap: which of them memory holds in the end is nobody's to say.
+    /// Checks for overlapping rows of one `stmatrix`: which of them memory holds in the end is undefined.
     fn check_rows(eyes: &mut Eyes<'_>, now: Stamp, rows: u32, access: &Access<'_>) {
         let address = |lane: u32| access.addresses[lane as usize];
         for lane in lanes_of(rows) {
@@ -130,7 +131,7 @@ impl ClusterDetector {
         }
     }
 
-    /// Notes that bytes of a live mbarrier are written by something else than its own instructions.
+    /// Records that something other than mbarrier instructions writes bytes of an mbarrier in use.
     pub(super) fn overwrites_mbarrier(&mut self, at: At, lanes: u32, address: u64, bytes: u32) {
         let range = (address & !7)..address + u64::from(bytes);
         if range.start >= self.mbarrier_span.1 || range.end <= self.mbarrier_span.0 {
@@ -168,7 +169,7 @@ impl ClusterDetector {
         self.launch.history.check(accesses, &mut eyes, aim);
     }
 
-    /// The releasing half of strong writes and atomics.
+    /// The release half of strong writes and atomics.
     fn releases(&mut self, at: At, access: &Access<'_>) {
         let index = self.warp_index(at);
         if access.order.releases() {
@@ -198,8 +199,8 @@ impl ClusterDetector {
         }
     }
 
-    /// Adds what is released to what the address holds. A write is the head of a new release sequence; an atomic goes
-    /// on with the old one.
+    /// Adds what is released to the content of the address. A write begins a new release sequence; an atomic continues
+    /// the old one.
     fn place(&mut self, access: &Access<'_>, address: u64, released: &[(Knowledge, Scope)]) {
         let overwrites = access.kind == Kind::Write;
         match access.space {
@@ -230,7 +231,7 @@ impl ClusterDetector {
         }
     }
 
-    /// The acquiring half of strong reads and atomics.
+    /// The acquire half of strong reads and atomics.
     pub(super) fn sees(&mut self, at: At, access: &Access<'_>) {
         if access.kind == Kind::Write || access.order == Order::Weak {
             return;

@@ -1,4 +1,4 @@
-//! Copies and products that run beside the threads that issue them.
+//! Asynchronous copies and products.
 
 use super::super::judge::Eyes;
 use super::super::observer::{At, Bulk, CopyAsync, Footprint, Scope, Space};
@@ -64,7 +64,7 @@ impl ClusterDetector {
         let mut read_stamp = None;
         for write in copy.writes {
             if let Some(address) = write.mbarrier {
-                // Other destinations of a multicast have the mbarrier at the same offset of their own memory.
+                // The other destinations of a multicast have the mbarrier at the same offset in their own memory.
                 if !self.uses_mbarrier(at, at.lanes, address, true) {
                     continue;
                 }
@@ -120,7 +120,8 @@ impl ClusterDetector {
         }
     }
 
-    /// Checks accesses that run beside the lanes that issue them, through the asynchronous proxy or the generic one.
+    /// Checks accesses that are asynchronous to the lanes that issue them, through the asynchronous or the generic
+    /// proxy.
     fn check_ranges(&mut self, at: At, space: Space, ranges: &[Range<u64>], now: Stamp, asynchronous: bool) {
         if now.writes() && space == Space::Shared {
             for range in ranges {
@@ -154,7 +155,7 @@ impl ClusterDetector {
                 }
             }
             Space::Global => {
-                // A range may be longer than a length holds only if it were over 4 GiB; boxes and bulk copies are not.
+                // A range does not fit in a length only if it is longer than 4 GiB; boxes and bulk copies are not.
                 let pieces = ranges.iter().map(|range| (range.start, (range.end - range.start) as u32, now));
                 self.launch.history.check(pieces, &mut eyes, |_, _| {});
             }

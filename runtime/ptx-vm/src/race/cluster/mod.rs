@@ -1,4 +1,4 @@
-//! The detector of one cluster: turns what the executor reports into clocks and shadow.
+//! The detector of one cluster: it turns the executor's reports into clocks and shadow memory.
 
 mod access;
 mod asynchronous;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use synchronise::CtaBarrier;
 
-/// Reads that a cell of shared memory holds before it needs a list.
+/// The number of reads that a cell of shared memory holds before it needs a list.
 const READS: usize = 3;
 
 /// One block of the cluster.
@@ -30,7 +30,7 @@ const READS: usize = 3;
 struct Block {
     shadow: Shadow<READS>,
     barriers: HashMap<u32, CtaBarrier>,
-    /// Touches of this block's shared memory by other blocks: actor, lanes and clock, and the instruction.
+    /// Accesses of other blocks to this block's shared memory: actor, then lanes and clock, and the instruction.
     remote: HashMap<(u32, u32), (u32, u32)>,
     ended: bool,
     registers: registers::Pool,
@@ -41,18 +41,18 @@ struct Block {
 pub struct ClusterDetector {
     launch: Arc<Detector>,
     index: u32,
-    /// Number of the cluster's first actor.
+    /// The number of the cluster's first actor.
     first: u32,
-    /// By rank and then by number.
+    /// All warps, ordered by rank and then by number.
     warps: Vec<Warp>,
     blocks: Vec<Block>,
     mbarriers: HashMap<u64, Mbarrier>,
     mbarrier_actors: u32,
-    /// All mbarriers lie between these addresses.
+    /// A range of addresses that contains all mbarriers.
     mbarrier_span: (u64, u64),
-    /// What has been released into shared memory, by address.
+    /// What has been released to shared memory, by address.
     places: HashMap<u64, Knowledge>,
-    /// Lanes whose strong read, under way now, is [announced](super::history::Place::expect_reader).
+    /// Lanes with a strong read in progress that is [announced](super::history::Place::expect_reader).
     announced: u32,
     cluster_gathered: Knowledge,
     cluster_completed: Knowledge,
@@ -60,7 +60,7 @@ pub struct ClusterDetector {
 }
 
 impl Detector {
-    /// The observer of one cluster, by its index in the grid (any numbering without gaps). What it finds is gathered
+    /// The observer of one cluster, by its index in the grid (any numbering without gaps). Its findings are collected
     /// when it is dropped.
     #[must_use]
     pub fn cluster(self: &Arc<Self>, index: u32) -> ClusterDetector {
@@ -134,7 +134,7 @@ impl ClusterDetector {
         }
     }
 
-    /// What is left open when a block's shared memory goes away.
+    /// Checks what is incomplete when a block's shared memory ends.
     fn block_ends(&mut self, rank: u32) {
         let mine = |address: &u64| super::shared_rank(*address) == rank;
         let mut faults = Vec::new();
@@ -167,7 +167,7 @@ impl ClusterDetector {
         }
     }
 
-    /// Some lanes touch the shared memory of another block.
+    /// Records that some lanes access the shared memory of another block.
     fn touch_remote(&mut self, at: At, lanes: u32, rank: u32) {
         let warp = &self.warps[self.warp_index(at)];
         let (actor, clock) = (warp.actor, warp.clock);

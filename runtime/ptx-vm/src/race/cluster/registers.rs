@@ -3,16 +3,16 @@
 use super::super::observer::At;
 use super::{ClusterDetector, Fault};
 
-/// What a warp has asked for.
+/// The requests of a warp.
 #[derive(Debug, Default)]
 struct Asked {
-    /// The numbers, in order.
+    /// The requested numbers, in order.
     numbers: Vec<u32>,
-    /// The last instruction.
+    /// The last instruction that made a request.
     pc: u32,
 }
 
-/// What the warps of a block have asked for, by warp.
+/// The requests of the warps of a block, by warp.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     warps: Vec<Asked>,
@@ -30,7 +30,7 @@ impl ClusterDetector {
         let before = asked.numbers.last().copied();
         asked.numbers.push(registers);
         asked.pc = at.pc;
-        // What a thread begins with is known as a bound from above only.
+        // Only an upper bound is known of the registers with which a thread begins.
         let wrong = match (grows, before) {
             (true, Some(before)) => registers < before,
             (true, None) => false,
@@ -43,7 +43,8 @@ impl ClusterDetector {
         }
     }
 
-    /// When a block ends: whether all warps of a warpgroup have asked for the same, and whether there were so many.
+    /// When a block ends: checks that all warps of a warpgroup have requested the same, and that there were enough
+    /// registers.
     pub(super) fn check_registers(&self, rank: u32, faults: &mut Vec<(u32, Fault)>) {
         let pool = &self.blocks[rank as usize].registers;
         if pool.warps.is_empty() {

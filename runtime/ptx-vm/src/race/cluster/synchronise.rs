@@ -1,4 +1,4 @@
-//! Barriers of threads and mbarriers.
+//! Barriers of threads, and mbarriers.
 
 use super::super::actors::MBARRIERS;
 use super::super::finding::Fault;
@@ -13,16 +13,16 @@ use super::access::by_address;
 use super::{ClusterDetector, Knowledge};
 use std::sync::Arc;
 
-/// Bytes of an mbarrier.
+/// Number of bytes of an mbarrier.
 const MBARRIER_BYTES: u32 = 8;
 
 /// One CTA barrier, while threads arrive.
 #[derive(Debug, Default)]
 pub(super) struct CtaBarrier {
     gathered: Knowledge,
-    /// What strong reads of those who arrived have seen, for their partners' fences.
+    /// What strong reads of the arrived threads have seen, for the fences of the others.
     seen: Vec<FenceSeen>,
-    /// Warps (by number in the block) and lanes that wait.
+    /// The waiting warps (by number in the block) and lanes.
     waiting: Vec<(u32, u32)>,
     /// The count that the first arrival gave.
     threads: Option<u32>,
@@ -40,7 +40,7 @@ struct Arrival {
     clock: u32,
 }
 
-/// Who has used a CTA barrier.
+/// The warps that have used a CTA barrier.
 #[derive(Debug, Default)]
 struct Use {
     arrivals: Vec<Arrival>,
@@ -49,7 +49,7 @@ struct Use {
 }
 
 impl ClusterDetector {
-    /// An aligned barrier wants all live lanes of the warp at once.
+    /// Checks that all live lanes of the warp arrive at an aligned barrier at once.
     fn check_aligned(&mut self, at: At, aligned: bool) {
         let live = self.warp(at).live;
         if aligned && at.lanes != live {
@@ -76,8 +76,8 @@ impl ClusterDetector {
         }
     }
 
-    /// Whether those who used the barrier before have all arrived there before this arrival: otherwise it might have come
-    /// among theirs.
+    /// Checks that all earlier users of the barrier have arrived there before this arrival. Otherwise it might be
+    /// counted among theirs.
     fn check_reuse(&mut self, at: At, id: u32) {
         let Some(barrier) = self.blocks[at.rank as usize].barriers.get(&id) else { return };
         let before = &barrier.before;
@@ -131,7 +131,7 @@ impl ClusterDetector {
 
     pub(super) fn cluster_completes(&mut self) {
         self.cluster_completed = std::mem::take(&mut self.cluster_gathered);
-        // Whatever the order of the arrivals: the blocks run.
+        // All blocks have arrived, so all of them have started.
         self.cluster_completed.started = u32::MAX;
     }
 
@@ -211,12 +211,12 @@ impl ClusterDetector {
         }
     }
 
-    /// Whether there is an mbarrier, and notes a use of it that its initialisation isn't ordered before.
+    /// Whether there is an mbarrier. Reports a use that is not ordered after its initialisation.
     ///
-    /// A copy that another block of the cluster issues needs a fence after the initialisation; for the block's own copies
-    /// any order between the threads is taken for enough. To the letter the initialisation is a write through the generic
-    /// proxy (PTX ISA 9.7.9.25.1.2), but compilers leave the fence out there (Triton's lowering of `init_barrier`), and
-    /// what they make is right.
+    /// A copy that another block of the cluster issues needs a fence after the initialisation. For the block's own
+    /// copies, any order between the threads is accepted. Strictly, the initialisation is a write through the generic
+    /// proxy (PTX ISA 9.7.9.25.1.2), but compilers leave out the fence there (Triton's lowering of `init_barrier`), and
+    /// their code works.
     pub(super) fn uses_mbarrier(&mut self, at: At, lanes: u32, address: u64, bulk: bool) -> bool {
         let index = self.warp_index(at);
         let Some(mbarrier) = self.mbarriers.get(&address).filter(|b| b.alive) else {
@@ -307,7 +307,7 @@ impl ClusterDetector {
         }
     }
 
-    /// Counts of `cp.async.mbarrier.arrive` taking effect.
+    /// The counts of `cp.async.mbarrier.arrive` take effect.
     pub(super) fn counts(&mut self, address: u64, arrivals: u32, pc: u32) {
         let Some(mbarrier) = self.mbarriers.get_mut(&address) else { return };
         let pending = mbarrier.arrivals;
@@ -346,14 +346,14 @@ impl ClusterDetector {
         }
     }
 
-    /// These lanes execute an instruction together: what each has waited for, all have.
+    /// These lanes execute an instruction together: what one has waited for, all have.
     pub(super) fn comes_together(&mut self, at: At) {
         let index = self.warp_index(at);
         let warp = &mut self.warps[index];
         if warp.apart.is_empty() {
             return;
         }
-        // What they release from now on has another clock than what they have released.
+        // From now on their releases have another clock than before.
         warp.clock += 1;
         let (actor, clock) = (warp.actor + THREADS, warp.clock);
         let mbarriers = &mut self.mbarriers;

@@ -1,4 +1,4 @@
-//! What runs beside the threads: copies, mbarriers, products.
+//! Asynchronous work: copies, mbarriers, products.
 
 use super::*;
 
@@ -79,7 +79,7 @@ fn load(play: &mut Play) {
     load_by(play, 0);
 }
 
-/// The same by the block of this rank, to block 0.
+/// The same, issued by the block of this rank, to block 0.
 fn load_by(play: &mut Play, rank: u32) {
     let at = play.at(rank, 0, 1);
     let to = [shared_address(0, 0)..shared_address(0, 1024)];
@@ -246,7 +246,7 @@ fn an_mbarrier_is_used_only_after_its_initialisation_is_ordered() {
     assert_eq!(play.fault(), Fault::NoMbarrier { mbarrier: 0x8000 });
 }
 
-/// To the letter `mbarrier.init` is a generic write; what compilers leave out for the own block is no report.
+/// Strictly, `mbarrier.init` is a generic write. A fence that compilers leave out within the own block is not reported.
 #[test]
 fn an_mbarrier_is_fenced_before_copies_of_other_blocks() {
     for (issuer, fenced) in [(0, false), (1, true), (1, false)] {
@@ -275,8 +275,8 @@ fn a_product_without_its_fence_is_a_fault() {
     assert_eq!(play.fault(), Fault::WgmmaFence);
 }
 
-/// One thread arrives, everybody waits: after it for the next phase, the arriving thread only knows of those that it has
-/// synchronised with.
+/// One thread arrives, and all threads wait. If they then wait for the next phase, the arriving thread knows only about
+/// those with which it has synchronised.
 #[test]
 fn nobody_misses_a_phase_of_an_mbarrier() {
     for (everybody_waits, meets) in [(true, true), (false, true), (true, false)] {

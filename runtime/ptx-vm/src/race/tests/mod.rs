@@ -1,5 +1,5 @@
-//! The detector driven by hand-written sequences of events: by threads alone (`threads`), and by copies, mbarriers and
-//! `wgmma` (`engines`).
+//! Tests of the detector with hand-written sequences of events: by threads alone (`threads`), and by copies, mbarriers
+//! and `wgmma` (`engines`).
 
 #![allow(clippy::single_range_in_vec_init)]
 
@@ -20,7 +20,7 @@ impl Names for Plain {
     }
 }
 
-/// A launch whose events are written by hand; every event has the next pc.
+/// A launch whose events are written by hand. Every event has the next pc.
 struct Play {
     detector: Arc<Detector>,
     clusters: Vec<ClusterDetector>,
@@ -70,7 +70,7 @@ impl Play {
         }
     }
 
-    /// A plain access of `size` bytes per lane by warp `warp` of block 0, lane `l` at `base + l * step`.
+    /// A plain access by warp `warp` of block 0: `size` bytes for each lane, lane `l` at `base + l * step`.
     fn shared(&mut self, kind: Kind, warp: u32, lanes: u32, base: u32, step: u32, size: u32) {
         let at = self.at(0, warp, lanes);
         let addresses = std::array::from_fn(|l| shared_address(0, base + l as u32 * step));

@@ -128,7 +128,8 @@ fn release_and_acquire_work_between_blocks_at_a_wide_enough_scope() {
     }
 }
 
-/// A worker may be interrupted between a strong read and telling so; what it read may be overwritten meanwhile.
+/// A worker may be interrupted between a strong read and its report. Meanwhile the value that was read may be
+/// overwritten.
 #[test]
 fn what_was_overwritten_during_a_read_is_still_acquired_but_not_what_was_overwritten_before() {
     for during in [true, false] {
@@ -259,7 +260,7 @@ fn a_barrier_is_used_by_others_only_after_its_last_use_is_known_to_be_over() {
     }
 }
 
-/// Producers arrive, consumers wait; the other way round at another barrier.
+/// Producers arrive at one barrier and consumers wait there; at another barrier it is the other way round.
 #[test]
 fn an_arrival_may_come_after_what_its_own_barrier_was_used_for() {
     for waits in [true, false] {

@@ -1,5 +1,5 @@
-//! Reductions whose points are elements as they lie in memory: rows of memory are combined into lanes without passing
-//! through registers.
+//! Direct reductions: their points are elements in memory, unchanged, so rows of memory are combined into lanes without
+//! passing through registers.
 
 pub(super) mod plan;
 mod run;

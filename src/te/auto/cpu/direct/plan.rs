@@ -1,9 +1,9 @@
-//! What is combined directly, and how.
+//! Decides which reductions are combined directly, and how.
 
 use std::ops::Range;
 
 use crate::ElementType;
-use crate::te::auto::bind::iteration_space::Slot;
+use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::compile::Code;
 use crate::te::auto::cpu::elements::{Affine, Elements};
 use crate::te::auto::cpu::fold::{Combine, FromMemory, Rows};
@@ -11,23 +11,23 @@ use crate::te::auto::cpu::program::{Class, Register};
 use crate::te::auto::cpu::registers::Registers;
 use crate::te::auto::cpu::vm::by_class;
 
-/// What is combined, and how.
+/// What is combined directly, and how.
 pub(in crate::te::auto) struct Direct {
     pub(super) values: Vec<Value>,
-    /// Registers of every class for the lanes.
+    /// The number of registers of every class, for the lanes.
     pub(super) counts: [usize; 4],
 }
 
-/// One value of the tuple that is reduced.
+/// One value of the reduced tuple.
 pub(super) struct Value {
     pub(super) combine: Combine,
-    /// What is read.
+    /// The read of its elements.
     pub(super) read: Affine,
     pub(super) lanes: Register,
 }
 
 impl Direct {
-    /// The reduction, if its points are elements that vector code can combine.
+    /// The plan, if the points of the reduction are elements that vector code can combine.
     pub(in crate::te::auto) fn of(code: &Code, elements: &Elements) -> Option<Self> {
         let combines = code.combines.as_ref()?;
         let (steps, points) = &code.source;
@@ -55,35 +55,35 @@ impl Direct {
         Some(direct)
     }
 
-    /// The arguments have moved, each by so many bytes.
+    /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.values.iter_mut().for_each(|value| value.read.moved(by));
     }
 
-    /// Whether every output's elements follow each other, of all values.
-    pub(in crate::te::auto) fn follows(&self, inner: &[Slot]) -> bool {
+    /// Whether the elements of every output are contiguous, for all values.
+    pub(in crate::te::auto) fn follows(&self, inner: &[LoopLevel]) -> bool {
         inner.len() == 1 && self.values.iter().all(|value| value.step(inner) == 1)
     }
 }
 
 impl Value {
-    /// The address of the point that is `offset` elements from the first.
+    /// The address of the point that is `offset` elements after the first.
     pub(super) fn address(&self, offset: i64) -> u64 {
         self.read.address.wrapping_add_signed(offset * self.read.element.size() as i64)
     }
 
-    pub(super) fn offset(&self, slots: &[Slot], index: &[i64]) -> i64 {
-        slots.iter().zip(index).map(|(slot, i)| slot.reads[self.read.place] * i).sum()
+    pub(super) fn offset(&self, levels: &[LoopLevel], index: &[i64]) -> i64 {
+        levels.iter().zip(index).map(|(level, i)| level.reads[self.read.place] * i).sum()
     }
 
-    pub(super) fn step(&self, slots: &[Slot]) -> i64 {
-        slots.last().map_or(0, |slot| slot.reads[self.read.place])
+    pub(super) fn step(&self, levels: &[LoopLevel]) -> i64 {
+        levels.last().map_or(0, |level| level.reads[self.read.place])
     }
 
     /// Combines lanes from `first` on with rows.
     ///
     /// # Safety
-    /// As [`FromMemory::fold`].
+    /// The conditions of [`FromMemory::fold`].
     pub(super) unsafe fn fold(&self, sums: &mut Registers, lanes: Range<usize>, rows: &Rows) {
         // SAFETY: the caller's promise.
         by_class!(self.lanes.class, T => unsafe {

@@ -1,4 +1,4 @@
-//! Rows of memory are combined into lanes.
+//! Runs direct reductions: combines rows of memory into lanes.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::plan::{Direct, Value};
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
-use crate::te::auto::cpu::fold::{FromMemory, Held, Outputs, Rows};
+use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::{decode, runs};
@@ -17,17 +17,17 @@ use crate::te::auto::cpu::tree::part_of;
 use crate::te::auto::cpu::vm::by_class;
 use crate::te::error::TeError;
 
-/// Outputs side by side in a task: their lanes stay in a near cache, and a row of them is long enough for the CPU to
-/// fetch ahead.
+/// The number of neighbouring outputs in a task: their lanes stay in a near cache, and a row of them is long enough for
+/// the CPU's prefetcher.
 const WIDTH: i64 = 1 << 14;
-/// The same where all rows are combined in one pass: the lanes stay in the first-level cache on their way to the outputs.
+/// The same if all rows are combined in one pass: the lanes then stay in the first-level cache until they are stored.
 const FEW: i64 = 8;
 const NARROW: i64 = 1 << 12;
-/// Elements of the outputs of a task that has several, and the same where something is computed of each of them again:
-/// few enough to be in a near cache then.
+/// The number of elements of all outputs of a task. If something is computed from each element again, they should be in
+/// a near cache then.
 const ELEMENTS: i64 = 1 << 16;
 const AGAIN: i64 = 1 << 15;
-/// Outputs of a task whose elements share cache lines, and the elements that are read of each before going on to the next.
+/// The number of outputs of a task whose elements share cache lines, and of the elements read from each at a time.
 const SHARERS: i64 = 64;
 const SHARED: i64 = 1 << 12;
 /// Bytes of a cache line.
@@ -43,14 +43,14 @@ struct Chunk {
 impl Job {
     /// Lanes for the outputs of a chunk.
     pub(in crate::te::auto) fn sums(&self, direct: &Direct) -> Registers {
-        let lanes = if self.held(direct).is_some() { 1 } else { self.tree.lanes as usize };
+        let lanes = if self.register_lanes(direct).is_some() { 1 } else { self.tree.lanes as usize };
         Registers::of(direct.counts, self.chunk_width(direct) as usize * lanes)
     }
 
-    /// Computes and stores some outputs, of whole elements.
+    /// Computes and stores some outputs, each from all of its elements.
     ///
     /// # Safety
-    /// Nobody else touches what is read or these outputs.
+    /// Nobody else may write what is read, or access these outputs, during the call.
     pub(in crate::te::auto) unsafe fn run_chunk(
         &self,
         direct: &Direct,
@@ -69,7 +69,7 @@ impl Job {
     /// Runs a reduction whose outputs are cut into parts.
     ///
     /// # Safety
-    /// Nobody else touches the tensors.
+    /// Nobody else may access the tensors during the call.
     pub(in crate::te::auto) unsafe fn run_parts_directly(&self, direct: &Direct) -> Result<(), TeError> {
         let (outputs, width, parts) = (self.count_outputs(), self.chunk_width(direct), self.tree.parts);
         let chunk = |number: i64| {
@@ -89,12 +89,12 @@ impl Job {
             let (mut registers, _fence) = (Registers::new(&self.program), Fence);
             let partials = &partials[(number * parts) as usize..((number + 1) * parts) as usize];
             let sums = self.combine_directly(direct, &mut registers, partials, chunk(number))?;
-            // SAFETY: the caller's promise; this chunk's outputs are this task's.
+            // SAFETY: the caller's promise; the outputs of this chunk belong to this task.
             unsafe { self.store_chunk(direct, &mut registers, &sums, chunk(number)) }
         })
     }
 
-    /// Outputs of a chunk.
+    /// The number of outputs of a chunk.
     pub(in crate::te::auto) fn chunk_width(&self, direct: &Direct) -> i64 {
         let (outputs, count) = (self.count_outputs(), self.count());
         let fair = outputs / self.pieces;
@@ -103,7 +103,7 @@ impl Job {
             return if self.tree.parts > 1 { most } else { fair.clamp(LANES as i64, most) }.min(outputs.max(1));
         }
         let elements = if self.code.apply.is_some() { AGAIN } else { ELEMENTS };
-        if self.held(direct).is_some() {
+        if self.register_lanes(direct).is_some() {
             let width = if self.tree.parts > 1 { 1 } else { fair.min(elements / count.max(1)) };
             return width.clamp(1, LANES as i64);
         }
@@ -112,20 +112,20 @@ impl Job {
         width.clamp(1, outputs.clamp(1, LANES as i64))
     }
 
-    /// The lanes of an output, where they stay in registers while its elements are combined into them.
-    fn held(&self, direct: &Direct) -> Option<Held> {
+    /// The number of lanes of an output, if they stay in registers while its elements are combined into them.
+    fn register_lanes(&self, direct: &Direct) -> Option<RegisterLanes> {
         let alone = !self.tree.across && !self.tree.exact && direct.follows(&self.inner);
-        if alone { Held::of(self.tree.lanes) } else { None }
+        if alone { RegisterLanes::of(self.tree.lanes) } else { None }
     }
 
-    /// Whether neighbouring outputs have elements in the same cache lines.
+    /// Whether elements of neighbouring outputs share cache lines.
     fn shares_lines(&self, value: &Value) -> bool {
         let (outer, inner) = (value.step(&self.outer).abs(), value.step(&self.inner).abs());
         outer < inner && outer * (value.read.element.size() as i64) < LINE
     }
 
-    /// Whether the outputs' first elements are neighbours, then their second ones, without gaps: the lanes of all are one
-    /// run of memory then.
+    /// Whether the outputs are interleaved without gaps: the first elements of all are neighbours, then the second
+    /// ones. The lanes of all outputs then read one run of memory.
     fn lie_mixed(&self, direct: &Direct, chunk: Chunk) -> bool {
         let [outputs] = &*self.outer else { return false };
         let dense = |value: &Value| {
@@ -134,10 +134,10 @@ impl Job {
         chunk.count > 1 && chunk.count as i64 == outputs.extent && direct.values.iter().all(dense)
     }
 
-    /// Leaves some elements of the chunk's outputs combined in the first lanes of `sums`.
+    /// Combines some elements of the chunk's outputs into the first lanes of `sums`.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn fold_part(
         &self,
         direct: &Direct,
@@ -153,7 +153,7 @@ impl Job {
             unsafe { self.fold_across(direct, sums, chunk, elements) };
             return Ok(());
         }
-        if let Some(lanes) = self.held(direct) {
+        if let Some(lanes) = self.register_lanes(direct) {
             // SAFETY: the caller's promise.
             unsafe { self.fold_outputs(direct, sums, chunk, elements, lanes) };
             return Ok(());
@@ -176,10 +176,10 @@ impl Job {
         Ok(())
     }
 
-    /// Puts what the lanes start from into them: the identities, or, in exact order, the initial values.
+    /// Sets the lanes to the identities or, in exact order, to the initial values.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn begin(
         &self,
         direct: &Direct,
@@ -208,12 +208,12 @@ impl Job {
         Ok(())
     }
 
-    /// Lanes are outputs.
+    /// Combines elements where lanes are outputs.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn fold_across(&self, direct: &Direct, sums: &mut Registers, chunk: Chunk, elements: Range<i64>) {
-        // Of a tuple, values that are of the same elements are read while these are near.
+        // For a tuple, values of the same elements are read while these are in a near cache.
         let most = if direct.values.len() > 1 { 8 } else { i64::MAX };
         for run in runs(&self.outer, chunk.first, chunk.count) {
             let mut at = elements.start;
@@ -229,7 +229,7 @@ impl Job {
                         count: rows as usize,
                         stride: value.step(&self.inner) as isize,
                     };
-                    // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                    // SAFETY: the space has checked that reads of points within the loops are inside their tensors.
                     unsafe { value.fold(sums, run.lane..run.lane + run.count, &rows) };
                 }
                 at += rows;
@@ -237,20 +237,20 @@ impl Job {
         }
     }
 
-    /// Lanes share an output's elements, which follow each other. The first lanes of `sums`, which hold the identities, get
-    /// the totals.
+    /// Combines elements where lanes share an output, whose elements are contiguous. The first lanes of `sums` must
+    /// hold the identities, and get the totals.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn fold_outputs(
         &self,
         direct: &Direct,
         sums: &mut Registers,
         chunk: Chunk,
         elements: Range<i64>,
-        lanes: Held,
+        lanes: RegisterLanes,
     ) {
-        // Of a tuple, values that are of the same elements are read while these are near.
+        // For a tuple, values of the same elements are read while these are in a near cache.
         let most = if direct.values.len() > 1 { 1 } else { chunk.count };
         let inner = decode(&self.inner, elements.start);
         for run in runs(&self.outer, chunk.first, chunk.count) {
@@ -269,7 +269,7 @@ impl Job {
                     by_class!(value.lanes.class, T => {
                         let totals = &mut sums.get_mut::<T>(value.lanes)[first..][..most.min(run.lane + run.count - first)];
                         let identity = totals[0];
-                        // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                        // SAFETY: the space has checked that reads of points within the loops are inside their tensors.
                         unsafe { T::fold_outputs(value.combine, totals, identity, &outputs) };
                     });
                 }
@@ -277,10 +277,10 @@ impl Job {
         }
     }
 
-    /// Lanes share an output's elements; where outputs lie mixed, the chunk's one stands for all.
+    /// Combines elements where lanes share an output. If outputs are interleaved, the chunk's first one stands for all.
     ///
     /// # Safety
-    /// Nobody writes what is read.
+    /// Nobody may write what is read during the call.
     unsafe fn fold_along(
         &self,
         direct: &Direct,
@@ -290,7 +290,7 @@ impl Job {
         mixed: bool,
     ) {
         let lanes = self.tree.lanes;
-        // Lanes of an element, and their distance.
+        // The number of lanes of an element, and their distance.
         let outputs = if mixed { self.outer[0].extent } else { 1 };
         let shares = chunk.count > 1 && direct.values.iter().any(|value| self.shares_lines(value));
         let several = chunk.count > 1 || direct.values.len() > 1;
@@ -314,7 +314,7 @@ impl Job {
                         count,
                         stride: (step * lanes) as isize,
                     };
-                    // SAFETY: the space has found the reads of points within the loops to be within their tensors.
+                    // SAFETY: the space has checked that reads of points within the loops are inside their tensors.
                     unsafe {
                         value.fold(sums, first..first + all, &rows(offset, count));
                         if rest > 0 {
@@ -328,12 +328,12 @@ impl Job {
         }
     }
 
-    /// Elements from a point on until the last of the inner loops ends.
+    /// The number of elements from a point on until the last of the inner loops ends.
     fn run_length(&self, inner: &[i64]) -> i64 {
-        self.inner.last().zip(inner.last()).map_or(1, |(slot, at)| slot.extent - at)
+        self.inner.last().zip(inner.last()).map_or(1, |(level, at)| level.extent - at)
     }
 
-    /// The parts of some outputs, combined in order.
+    /// Combines the parts of some outputs in order.
     fn combine_directly(
         &self,
         direct: &Direct,
@@ -367,7 +367,7 @@ impl Job {
         Ok(sums)
     }
 
-    /// The lanes of the totals that each output is, where outputs are totals and nothing is computed of them.
+    /// For each output, the lanes of its total, if outputs are the totals themselves.
     fn stored_totals(&self, direct: &Direct) -> Option<Vec<(usize, Register)>> {
         let code = &self.code;
         let starts = code.init.is_some() && !self.tree.exact;
@@ -378,10 +378,10 @@ impl Job {
         code.finish.results.iter().map(|(place, register)| Some((*place, lanes(*register)?))).collect()
     }
 
-    /// Stores a chunk's outputs, whose totals are in the first lanes of `sums`.
+    /// Stores the outputs of a chunk, whose totals are in the first lanes of `sums`.
     ///
     /// # Safety
-    /// Nobody else touches these outputs.
+    /// Nobody else may access these outputs during the call.
     unsafe fn store_chunk(
         &self,
         direct: &Direct,

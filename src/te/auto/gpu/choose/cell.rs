@@ -1,11 +1,11 @@
-//! The choice of a cell's kernel: whether its state fits a block, how many rows a block has and how many threads share a
-//! column; and whether one launch is faster than a launch for every stage of every step.
+//! Chooses the kernel of a recurrent cell: whether its state fits a block, how many rows a block has, how many threads
+//! share a column, and whether one launch is faster than a launch for every stage of every step.
 
 use super::reduce::{LIMIT, power_of_two};
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points, tensor_of};
-use crate::te::auto::gpu::emit::cell::{CellClass, StageClass};
-use crate::te::auto::gpu::emit::frame::{Access, Loops, Side, check_ranges, used_axes};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points, tensor_of};
+use crate::te::auto::gpu::emit::cell::{CellKey, StageKey};
+use crate::te::auto::gpu::emit::context::{Access, Loops, Side, check_ranges, used_axes};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::Affine;
 use crate::te::auto::split::cell::{Cell, Source, Stage};
@@ -14,72 +14,73 @@ use crate::te::lang::axis::Axis;
 
 /// The most threads of a block.
 const MOST_THREADS: i64 = 1024;
-/// The most rows of a block: each takes a total in registers.
+/// The most rows of a block. Each row needs registers for a total.
 const MOST_ROWS: i64 = 8;
-/// Threads that columns are shared among, so that a multiprocessor's schedulers have enough warps to choose from.
+/// The number of threads that should share the columns, so that the schedulers of an SM have enough warps to choose
+/// from.
 const BUSY_THREADS: i64 = 512;
 
-/// What a launch and its preparation by the host take: 6 µs at 1.7 GHz. An estimate, as all that follows.
+/// Cycles of a launch and its preparation by the host: 6 µs at 1.7 GHz. This and the following numbers are estimates.
 const LAUNCH_CYCLES: i64 = 10_000;
-/// What a stage takes beside its work: the latency of its first reads, its barrier.
+/// Cycles of a stage besides its work: the latency of its first reads, and its barrier.
 const STAGE_CYCLES: i64 = 1_000;
-/// What the second-level cache gives a multiprocessor in a cycle.
+/// Bytes that the second-level cache gives an SM in a cycle.
 const BYTES_A_CYCLE: i64 = 64;
-/// Elements that a multiprocessor combines in a cycle, some instructions each.
+/// Elements that an SM combines in a cycle, with some instructions for each.
 const ELEMENTS_A_CYCLE: i64 = 32;
 
 /// A kernel and its launch.
 #[derive(Debug)]
 pub(in crate::te::auto) struct CellPlan {
-    pub(in crate::te::auto) class: CellClass,
+    pub(in crate::te::auto) key: CellKey,
     pub(in crate::te::auto) stages: Vec<StagePlan>,
     pub(in crate::te::auto) buffers: Vec<BufferPlan>,
-    /// Rows of the batch; 1 where there is none.
+    /// Rows of the batch; 1 if there is no batch.
     pub(in crate::te::auto) rows: i64,
     pub(in crate::te::auto) steps: i64,
     pub(in crate::te::auto) blocks: i64,
     pub(in crate::te::auto) shared_bytes: i64,
 }
 
-/// A stage in a run.
+/// A stage in one run.
 #[derive(Debug)]
 pub(in crate::te::auto) struct StagePlan {
     pub(in crate::te::auto) space: Space,
-    /// Time, rows and columns: an axis each.
-    pub(in crate::te::auto) outer: Vec<Slot>,
-    pub(in crate::te::auto) inner: Vec<Slot>,
-    /// Columns of a row.
+    /// Loops over time, rows and columns, one axis each.
+    pub(in crate::te::auto) outer: Vec<LoopLevel>,
+    pub(in crate::te::auto) inner: Vec<LoopLevel>,
+    /// Number of columns in a row.
     pub(in crate::te::auto) columns: i64,
-    /// Elements of a column that are reduced.
+    /// Number of elements that are reduced for a column.
     pub(in crate::te::auto) elements: i64,
 }
 
-/// A buffer in a run.
+/// A buffer in one run.
 #[derive(Debug)]
 pub(in crate::te::auto) struct BufferPlan {
-    /// Extents of the tensor that it holds some steps of.
+    /// Extents of the tensor of which it holds some steps.
     pub(in crate::te::auto) extents: Vec<i64>,
-    /// Elements of a row.
+    /// Number of elements in a row.
     pub(in crate::te::auto) columns: i64,
-    /// Where it begins in shared memory.
+    /// Its offset in shared memory.
     pub(in crate::te::auto) offset: i64,
 }
 
-/// What a device has, as far as the choice depends on it.
+/// The properties of a device on which the choice depends.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::te::auto) struct Room {
     pub(in crate::te::auto) multiprocessors: i64,
-    /// Shared memory of a block.
+    /// Bytes of shared memory that a block can have.
     pub(in crate::te::auto) shared_bytes: i64,
 }
 
-/// A plan, or why the steps are launched one by one, in words.
+/// A plan, or the reason in words why the steps are launched one by one.
 pub(in crate::te::auto) type Choice = Result<CellPlan, String>;
 
-/// Chooses. `bound` are the tensors of the cell's parameters.
+/// Chooses the kernel. `bound` are the tensors of the cell's parameters.
 ///
 /// # Errors
-/// What is read at indices that aren't there.
+/// The error of a read at indices outside of its tensor.
 pub(in crate::te::auto) fn choose(
     cell: &Cell,
     bound: &Bound<'_>,
@@ -96,11 +97,11 @@ pub(in crate::te::auto) fn choose(
         let columns = product(&extents[buffer.first_column(cell.rows)..]);
         buffers.push(BufferPlan { extents, columns, offset: 0 });
     }
-    let (mut stages, mut classes) = (Vec::new(), Vec::new());
+    let (mut stages, mut keys) = (Vec::new(), Vec::new());
     for stage in &cell.stages {
-        let (plan, class) = of_stage(cell, stage, bound, &buffers, order)?;
+        let (plan, key) = of_stage(cell, stage, bound, &buffers, order)?;
         stages.push(plan);
-        classes.push(class);
+        keys.push(key);
     }
     let rows = product(&state_extents(cell, bound)?[1..=cell.rows]);
     let most = stages.iter().map(|stage| stage.columns.max(stage.elements)).max().unwrap_or(0);
@@ -133,16 +134,16 @@ pub(in crate::te::auto) fn choose(
     if here.saturating_mul(waves) > by_steps {
         return Ok(Err("the columns of a step are enough work for the whole device".to_owned()));
     }
-    let share = |(plan, class): (&StagePlan, &StageClass)| plan.columns.saturating_mul(i64::from(class.group));
-    let threads = stages.iter().zip(&classes).map(share).max().unwrap_or(1).clamp(1, MOST_THREADS);
-    let class = CellClass {
-        stages: classes,
+    let share = |(plan, key): (&StagePlan, &StageKey)| plan.columns.saturating_mul(i64::from(key.group));
+    let threads = stages.iter().zip(&keys).map(share).max().unwrap_or(1).clamp(1, MOST_THREADS);
+    let key = CellKey {
+        stages: keys,
         threads: (threads + 31) as u32 / 32 * 32,
         rows: of_block as u32,
         exact: order == Order::Exact,
         contract: order == Order::Device,
     };
-    Ok(Ok(CellPlan { class, stages, buffers, rows, steps, blocks, shared_bytes }))
+    Ok(Ok(CellPlan { key, stages, buffers, rows, steps, blocks, shared_bytes }))
 }
 
 /// Extents of the first state.
@@ -159,7 +160,7 @@ fn moves(steps: &Steps) -> bool {
     steps.strides.iter().skip(1).any(|stride| *stride != 0)
 }
 
-/// Places buffers one after the other for so many rows; gives the bytes of all.
+/// Places the buffers one after another, for a number of rows. Gives the bytes of all.
 fn lay_out(cell: &Cell, plans: &mut [BufferPlan], rows: i64) -> i64 {
     let mut end = 0i64;
     for (buffer, plan) in cell.buffers.iter().zip(plans) {
@@ -178,7 +179,7 @@ fn of_stage(
     bound: &Bound<'_>,
     buffers: &[BufferPlan],
     order: Order,
-) -> Result<(StagePlan, StageClass), TeError> {
+) -> Result<(StagePlan, StageKey), TeError> {
     let pattern = &stage.pattern;
     let (reads, outer) = (&pattern.reads.list, stage.outer());
     let mut space = Space::of(&pattern.axes, reads, &cell.parameters, bound)?;
@@ -190,7 +191,7 @@ fn of_stage(
         let tensor = tensor_of(&cell.parameters, bound, cell.state(state))?;
         space.push_output(tensor, &output.places);
         if let Some(steps) = space.outputs.last_mut() {
-            // From the first element to the one of the first step that is computed.
+            // From the first element to that of the first computed step.
             let skip = i64::from(cell.given) * steps.strides[0] * steps.size as i64;
             steps.address = steps.address.wrapping_add_signed(skip);
         }
@@ -198,14 +199,14 @@ fn of_stage(
     let expressions = pattern.expressions();
     let used = used_axes(&pattern.axes, reads, |read| space.reads[read].is_none(), &expressions);
     check_ranges(&pattern.axes, &used, &space, &bound.sizes, &expressions)?;
-    let slot = |axis: usize| Slot {
+    let level = |axis: usize| LoopLevel {
         axis: used[axis].then_some(axis),
         extent: space.extents[axis],
         reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[axis])).collect(),
         outputs: space.outputs.iter().map(|o| o.strides[axis]).collect(),
     };
-    let slots: Vec<Slot> = (0..pattern.axes.len()).map(slot).collect();
-    let (outer, inner) = slots.split_at(outer);
+    let levels: Vec<LoopLevel> = (0..pattern.axes.len()).map(level).collect();
+    let (outer, inner) = levels.split_at(outer);
     let first = 1 + if stage.has_rows { cell.rows } else { 0 };
     let (columns, elements) = (points(&outer[first..]), if inner.is_empty() { 0 } else { points(inner) });
     let tested = |source: &Source| match source {
@@ -217,10 +218,10 @@ fn of_stage(
             })
         }
     };
-    let class = StageClass {
+    let key = StageKey {
         loops: Loops {
-            outer: outer.iter().map(|slot| slot.axis).collect(),
-            inner: inner.iter().map(|slot| slot.axis).collect(),
+            outer: outer.iter().map(|level| level.axis).collect(),
+            inner: inner.iter().map(|level| level.axis).collect(),
             vector_side: Side::Inner,
             vector: 1,
             access: space.reads.iter().map(|read| read.as_ref().map(|_| Access::Strided)).collect(),
@@ -229,11 +230,11 @@ fn of_stage(
         tested: stage.sources.iter().map(tested).collect(),
     };
     let plan = StagePlan { outer: outer.to_vec(), inner: inner.to_vec(), columns, elements, space };
-    Ok((plan, class))
+    Ok((plan, key))
 }
 
-/// Neighbouring threads that share a column: a warp where they read neighbours then, else as many as there are too few
-/// columns to keep a multiprocessor busy.
+/// The number of neighbouring threads that share a column: a warp if these then read neighbours; otherwise just enough
+/// to keep an SM busy when there are few columns.
 fn group(stage: &Stage, space: &Space, columns: i64, elements: i64, order: Order) -> i64 {
     if order != Order::Device || !stage.pattern.is_commutative() || elements < 2 {
         return 1;
@@ -255,7 +256,7 @@ fn group(stage: &Stage, space: &Space, columns: i64, elements: i64, order: Order
     group
 }
 
-/// Whether all indices of a read of a buffer are those of columns that are there.
+/// Whether all indices of a read of a buffer stay within the existing columns.
 fn stays_inside(
     axes: &[Axis],
     affine: &Affine,
@@ -281,16 +282,16 @@ fn stays_inside(
 impl CellPlan {
     /// The choice in words.
     pub(in crate::te::auto) fn describe(&self) -> String {
-        let groups: Vec<String> = self.class.stages.iter().map(|stage| stage.group.to_string()).collect();
+        let groups: Vec<String> = self.key.stages.iter().map(|stage| stage.group.to_string()).collect();
         format!(
             "{} steps in one launch: {} rows in a block, {} threads for a column of each stage, {} bytes of shared memory; \
              {} blocks of {} threads",
             self.steps,
-            self.class.rows,
+            self.key.rows,
             groups.join(", "),
             self.shared_bytes,
             self.blocks,
-            self.class.threads
+            self.key.threads
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Which kernel runs, by the shapes of a run.
+//! Chooses the kernel of a run by its shapes.
 
 pub(in crate::te::auto) mod cell;
 pub(in crate::te::auto) mod reduce;

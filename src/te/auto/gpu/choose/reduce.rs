@@ -1,75 +1,77 @@
-//! The choice of a reduction's kernel: which threads share an output, and how many.
+//! Chooses the kernel of a reduction: which threads share an output, and how many.
 
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points};
-use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
-use crate::te::auto::gpu::emit::element::held;
-use crate::te::auto::gpu::emit::frame::{Access, Loops, Side};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
+use crate::te::auto::gpu::emit::context::{Access, Loops, Side};
+use crate::te::auto::gpu::emit::element::reads_in_registers;
+use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
 
-/// Counts of chunks, outputs and parts are 31 bits wide in a kernel.
+/// The largest count of chunks, outputs or parts: a kernel counts in 31 bits.
 pub(in crate::te::auto) const LIMIT: i64 = i32::MAX as i64;
-/// Threads of a block, where nothing asks for more.
+/// The usual number of threads of a block.
 const THREADS: u32 = 256;
-/// What a block may have of shared memory without asking (CUDA C++ Programming Guide, "Technical Specifications").
+/// Bytes of shared memory that a block gets without a request (CUDA C++ Programming Guide, "Technical Specifications").
 const SHARED_BYTES: usize = 48 << 10;
-/// Threads that a multiprocessor surely runs at once with the registers that these kernels need: blocks that had to
-/// wait for others to end would leave the device half empty then. So many keep enough loads in flight.
-const THREADS_PER_MULTIPROCESSOR: i64 = 1024;
+/// The number of threads that an SM certainly runs at once, given the registers of these kernels. They keep enough
+/// loads in flight. With more, some blocks would start only after others end, and would leave the device half empty
+/// then.
+const THREADS_PER_SM: i64 = 1024;
 
-/// Bytes of a thread's registers that elements may take from one pass to the next.
+/// Bytes of a thread's registers that may hold elements from one pass to the next.
 const HELD_BYTES: i64 = 128;
 
-/// Elements of an output from which on more launches cost less than one block that has them all.
+/// From this many elements of an output on, several launches cost less than one block that has all of them.
 const LONG: i64 = 1 << 17;
 
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct Plan {
-    pub(in crate::te::auto) class: ReduceClass,
-    pub(in crate::te::auto) outer: Vec<Slot>,
-    pub(in crate::te::auto) inner: Vec<Slot>,
-    /// Outputs, or chunks of outputs.
+    pub(in crate::te::auto) key: ReduceKey,
+    pub(in crate::te::auto) outer: Vec<LoopLevel>,
+    pub(in crate::te::auto) inner: Vec<LoopLevel>,
+    /// Number of outputs, or of chunks of outputs.
     pub(in crate::te::auto) outputs: i64,
     pub(in crate::te::auto) full_outputs: i64,
-    /// Chunks of elements, or elements, of one output.
+    /// Number of chunks of elements, or of elements, of one output.
     pub(in crate::te::auto) chunks: i64,
     pub(in crate::te::auto) full_chunks: i64,
-    /// Points of the loop that takes several at once.
+    /// Number of points of the loop that takes several at once.
     pub(in crate::te::auto) points: i64,
     pub(in crate::te::auto) splits: i64,
     pub(in crate::te::auto) blocks: i64,
 }
 
 impl Plan {
-    /// Tuples in the workspace.
+    /// Number of tuples in the workspace.
     pub(in crate::te::auto) fn partials(&self) -> i64 {
-        if !self.class.split {
+        if !self.key.split {
             0
-        } else if self.class.loops.vector_side == Side::Outer {
-            self.splits * self.outputs * self.class.loops.vector as i64
+        } else if self.key.loops.vector_side == Side::Outer {
+            self.splits * self.outputs * self.key.loops.vector as i64
         } else {
             self.splits * self.outputs
         }
     }
 
-    /// Whether blocks that have all of an output's elements leave most of a device idle for long.
+    /// Whether most of the device would be idle for long, because one block has all elements of an output.
     pub(in crate::te::auto) fn is_starved(&self, multiprocessors: u32) -> bool {
-        let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
+        let room = i64::from(multiprocessors.max(1)) * THREADS_PER_SM;
         let elements =
-            self.chunks * if self.class.loops.vector_side == Side::Inner { self.class.loops.vector as i64 } else { 1 };
-        self.blocks * i64::from(self.class.threads) * 8 <= room && elements >= LONG
+            self.chunks * if self.key.loops.vector_side == Side::Inner { self.key.loops.vector as i64 } else { 1 };
+        self.blocks * i64::from(self.key.threads) * 8 <= room && elements >= LONG
     }
 
-    /// Counters in the workspace.
+    /// Number of counters in the workspace.
     pub(in crate::te::auto) fn counters(&self) -> i64 {
-        if self.class.split { self.blocks } else { 0 }
+        if self.key.split { self.blocks } else { 0 }
     }
 }
 
-/// Chooses. `multiprocessors` is the device's, and matters only where the order of the elements may depend on it.
+/// Chooses the kernel. `multiprocessors` is the device's number of SMs; it matters only where the order of the elements
+/// may depend on the device.
 pub(in crate::te::auto) fn choose(
     reduction: &Reduction,
     space: &Space,
@@ -80,8 +82,8 @@ pub(in crate::te::auto) fn choose(
     let outer: Vec<usize> = (0..reduction.outer).collect();
     let inner: Vec<usize> = (reduction.outer..reduction.axes.len()).collect();
     let any_order = reduction.passes.is_empty() || (order == Order::Device && reduction.is_commutative());
-    let outer = space.slots(&outer, used, true);
-    let inner = space.slots(&inner, used, any_order);
+    let outer = space.levels(&outer, used, true);
+    let inner = space.levels(&inner, used, any_order);
     let problem = Problem { reduction, space, outer, inner, order, multiprocessors: i64::from(multiprocessors) };
     if reduction.passes.is_empty() {
         return problem.points();
@@ -92,20 +94,20 @@ pub(in crate::te::auto) fn choose(
 struct Problem<'a> {
     reduction: &'a Reduction,
     space: &'a Space,
-    outer: Vec<Slot>,
-    inner: Vec<Slot>,
+    outer: Vec<LoopLevel>,
+    inner: Vec<LoopLevel>,
     order: Order,
     multiprocessors: i64,
 }
 
 impl Problem<'_> {
-    /// Whether neighbouring outputs, not neighbouring elements of one output, lie side by side.
+    /// Whether neighbours in memory belong to neighbouring outputs, not to one output.
     fn along_outputs(&self) -> bool {
         if self.order == Order::Shape {
             return false;
         }
         let Some(main) = self.space.main_read() else { return false };
-        let step = |slots: &[Slot]| slots.last().map_or(0, |slot| slot.reads[main]);
+        let step = |levels: &[LoopLevel]| levels.last().map_or(0, |level| level.reads[main]);
         match (step(&self.outer), step(&self.inner)) {
             (0, _) => false,
             (_, 0) => true,
@@ -113,17 +115,17 @@ impl Problem<'_> {
         }
     }
 
-    fn slots(&self, side: Side) -> &[Slot] {
+    fn levels(&self, side: Side) -> &[LoopLevel] {
         match side {
             Side::Outer => &self.outer,
             Side::Inner => &self.inner,
         }
     }
 
-    /// Threads that the device runs at once.
+    /// The number of threads that the device runs at once.
     fn room(&self) -> i64 {
         let multiprocessors = if self.order == Order::Shape { 108 } else { self.multiprocessors.max(1) };
-        multiprocessors * THREADS_PER_MULTIPROCESSOR
+        multiprocessors * THREADS_PER_SM
     }
 
     fn is_exact(&self) -> bool {
@@ -134,10 +136,10 @@ impl Problem<'_> {
         self.is_exact() || !self.reduction.is_commutative()
     }
 
-    /// How many points of the last loop of `side` are read at once: as many as make 16 bytes of the narrowest read
-    /// that is side by side, and as all such reads are aligned for.
+    /// How many points of the last loop of `side` are read at once: as many as fill 16 bytes of the narrowest
+    /// contiguous read, and as the alignment of all contiguous reads allows.
     fn vector(&self, side: Side) -> i64 {
-        let Some(last) = self.slots(side).last() else { return 1 };
+        let Some(last) = self.levels(side).last() else { return 1 };
         if self.order == Order::Shape && !self.reduction.passes.is_empty() {
             return 1;
         }
@@ -156,22 +158,22 @@ impl Problem<'_> {
     }
 
     fn fits(&self, side: Side, vector: i64, packed: &[usize]) -> bool {
-        let (slots, other) = (self.slots(side), self.slots(opposite(side)));
-        let Some((last, before)) = slots.split_last() else { return false };
-        // A chunk does not go beyond its loop's end, unless it is the last of all.
+        let (levels, other) = (self.levels(side), self.levels(opposite(side)));
+        let Some((last, before)) = levels.split_last() else { return false };
+        // A chunk never continues beyond its loop's end, except the last one.
         let whole = before.is_empty() || last.extent % vector == 0;
         whole && last.extent >= vector && packed.iter().all(|read| self.is_aligned(*read, vector, before, other))
     }
 
-    fn is_aligned(&self, read: usize, vector: i64, before: &[Slot], other: &[Slot]) -> bool {
+    fn is_aligned(&self, read: usize, vector: i64, before: &[LoopLevel], other: &[LoopLevel]) -> bool {
         let Some(steps) = &self.space.reads[read] else { return false };
         let bytes = (vector * steps.size as i64).min(16);
         steps.address.is_multiple_of(bytes.unsigned_abs())
-            && before.iter().chain(other).all(|slot| slot.reads[read] * steps.size as i64 % bytes == 0)
+            && before.iter().chain(other).all(|level| level.reads[read] * steps.size as i64 % bytes == 0)
     }
 
     fn loops(&self, side: Side, vector: i64) -> Loops {
-        let step = |read: usize| self.slots(side).last().map_or(0, |slot| slot.reads[read]);
+        let step = |read: usize| self.levels(side).last().map_or(0, |level| level.reads[read]);
         let access = (0..self.space.reads.len()).map(|read| {
             self.space.reads[read].as_ref().map(|_| match step(read) {
                 0 => Access::One,
@@ -180,8 +182,8 @@ impl Problem<'_> {
             })
         });
         Loops {
-            outer: self.outer.iter().map(|slot| slot.axis).collect(),
-            inner: self.inner.iter().map(|slot| slot.axis).collect(),
+            outer: self.outer.iter().map(|level| level.axis).collect(),
+            inner: self.inner.iter().map(|level| level.axis).collect(),
             vector_side: side,
             vector: vector as usize,
             access: access.collect(),
@@ -189,18 +191,18 @@ impl Problem<'_> {
     }
 
     fn packs(&self, side: Side, read: usize, vector: i64) -> bool {
-        let Some((_, before)) = self.slots(side).split_last() else { return false };
-        self.is_aligned(read, vector, before, self.slots(opposite(side)))
+        let Some((_, before)) = self.levels(side).split_last() else { return false };
+        self.is_aligned(read, vector, before, self.levels(opposite(side)))
     }
 
-    /// Which outputs of points are stored several at once.
+    /// For each output of points, whether several elements are stored at once.
     fn packed_outputs(&self, side: Side, vector: i64) -> Vec<bool> {
-        let slots = || self.outer.iter().chain(&self.inner);
+        let levels = || self.outer.iter().chain(&self.inner);
         let packed = |(place, steps): (usize, &Steps)| {
             let bytes = (vector * steps.size as i64).min(16);
-            let whole =
-                slots().all(|slot| slot.outputs[place] == 1 || slot.outputs[place] * steps.size as i64 % bytes == 0);
-            let neighbours = self.slots(side).last().is_some_and(|slot| slot.outputs[place] == 1);
+            let whole = levels()
+                .all(|level| level.outputs[place] == 1 || level.outputs[place] * steps.size as i64 % bytes == 0);
+            let neighbours = self.levels(side).last().is_some_and(|level| level.outputs[place] == 1);
             self.reduction.outputs[place].of_point
                 && vector > 1
                 && neighbours
@@ -210,31 +212,32 @@ impl Problem<'_> {
         self.space.outputs.iter().enumerate().map(packed).collect()
     }
 
-    /// Chunks of the elements of an output, and those that are full.
+    /// The number of chunks of an output's elements, and how many of them are full.
     fn chunks(&self, vector: i64) -> Result<(i64, i64), TeError> {
         let (full, rest) = (points(&self.inner) / vector, points(&self.inner) % vector);
         let last = i64::from(self.inner.len() <= 1 && rest != 0);
         Ok((limited(full + last, "elements of an output")?, full))
     }
 
-    /// The most bytes of what a pass reduces.
+    /// The most bytes of a tuple that a pass reduces.
     fn value_bytes(&self) -> i64 {
         self.reduction.passes.iter().map(|pass| value_bytes(&pass.types())).max().unwrap_or(0) as i64
     }
 
-    /// Chunks of a thread that are held, where all are full, and a thread has at most `each`.
-    fn held(&self, loops: &Loops, each: i64) -> u32 {
+    /// The number of chunks that a thread keeps in registers, if all chunks are full and a thread has at most `each`.
+    fn chunks_in_registers(&self, loops: &Loops, each: i64) -> u32 {
         if !self.reduction.comes_back() || self.is_ordered() {
             return 0;
         }
-        let first = held(self.reduction, loops).into_iter().enumerate().filter(|(read, first)| *first == Some(*read));
+        let reads = reads_in_registers(self.reduction, loops).into_iter().enumerate();
+        let first = reads.filter(|(read, first)| *first == Some(*read));
         let bytes = first.map(|(read, _)| self.space.reads[read].as_ref().map_or(0, |steps| steps.size));
         let bytes = bytes.sum::<usize>() as i64 * loops.vector as i64;
         let each = power_of_two(each);
         if (1..=HELD_BYTES).contains(&bytes.saturating_mul(each)) { each as u32 } else { 0 }
     }
 
-    /// No reduction: every point for itself.
+    /// The plan without a reduction: every point is computed separately.
     fn points(&self) -> Result<Plan, TeError> {
         let vector = self.vector(Side::Inner);
         let (chunks, full_chunks) = self.chunks(vector)?;
@@ -242,13 +245,13 @@ impl Problem<'_> {
         let registers = self.space.reads.len().max(1) as i64 * vector;
         let crowded = (chunks / (threads * self.multiprocessors.max(1))).max(1);
         let unroll = previous_power_of_two((32 / registers).clamp(1, 4).min(crowded));
-        let class = ReduceClass {
+        let key = ReduceKey {
             loops: self.loops(Side::Inner, vector),
-            walk: Walk::Points,
+            mapping: ThreadMapping::Points,
             threads: THREADS,
             unroll: unroll as u32,
             packed_outputs: self.packed_outputs(Side::Inner, vector),
-            held: 0,
+            chunks_in_registers: 0,
             even: false,
             split: false,
             ordered: false,
@@ -256,8 +259,8 @@ impl Problem<'_> {
             contract: self.order == Order::Device,
         };
         Ok(Plan {
-            class,
-            points: self.inner.last().map_or(1, |slot| slot.extent),
+            key,
+            points: self.inner.last().map_or(1, |level| level.extent),
             outer: self.outer.clone(),
             inner: self.inner.clone(),
             outputs: 1,
@@ -271,7 +274,7 @@ impl Problem<'_> {
 
     fn rows(&self) -> Result<Plan, TeError> {
         let vector = self.vector(Side::Inner);
-        let last = self.inner.last().map_or(1, |slot| slot.extent);
+        let last = self.inner.last().map_or(1, |level| level.extent);
         let outputs = limited(points(&self.outer), "outputs")?;
         let (chunks, full_chunks) = self.chunks(vector)?;
         let (mut group, mut threads, mut splits) = (1, i64::from(THREADS), 1);
@@ -282,13 +285,13 @@ impl Problem<'_> {
                 group = power_of_two(chunks).min(most);
             }
             if self.reduction.in_one_block {
-                // One block has all of an output's elements, to come back to them.
+                // One block has all elements of an output, because it visits them again.
                 let widest = if self.order == Order::Shape { 512 } else { 1024 };
                 group = power_of_two((chunks + 3) / 4).max(power_of_two(chunks).min(8)).min(widest);
                 threads = group.max(most);
             } else if group == most {
                 let room = self.room() / threads;
-                // Blocks of more threads before more blocks.
+                // Larger blocks are preferred to more blocks.
                 if outputs * 4 <= room && chunks >= 4 * 1024 && outputs < room / 8 && self.value_bytes() <= 16 {
                     threads = 512;
                     group = 512;
@@ -297,12 +300,13 @@ impl Problem<'_> {
             }
         }
         let loops = self.loops(Side::Inner, vector);
-        let held = if full_chunks == chunks { self.held(&loops, (chunks + group - 1) / group) } else { 0 };
-        let class = ReduceClass {
-            held,
-            even: held > 0 && chunks == i64::from(held) * group,
+        let chunks_in_registers =
+            if full_chunks == chunks { self.chunks_in_registers(&loops, (chunks + group - 1) / group) } else { 0 };
+        let key = ReduceKey {
+            chunks_in_registers,
+            even: chunks_in_registers > 0 && chunks == i64::from(chunks_in_registers) * group,
             loops,
-            walk: Walk::Rows { group: group as u32 },
+            mapping: ThreadMapping::Rows { group: group as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector, chunks / (group * splits)),
             packed_outputs: self.packed_outputs(Side::Inner, vector),
@@ -313,7 +317,7 @@ impl Problem<'_> {
         };
         let blocks = (outputs + threads / group - 1) / (threads / group);
         Ok(Plan {
-            class,
+            key,
             outer: self.outer.clone(),
             inner: self.inner.clone(),
             outputs,
@@ -352,12 +356,13 @@ impl Problem<'_> {
         let across = if across * along < 32 { 32 / along } else { across };
         let full_outputs = if all % vector == 0 { outputs } else { outputs - 1 };
         let loops = self.loops(Side::Outer, vector);
-        let held = if full_outputs == outputs { self.held(&loops, (elements + along - 1) / along) } else { 0 };
-        let class = ReduceClass {
-            held,
-            even: held > 0 && elements == i64::from(held) * along,
+        let chunks_in_registers =
+            if full_outputs == outputs { self.chunks_in_registers(&loops, (elements + along - 1) / along) } else { 0 };
+        let key = ReduceKey {
+            chunks_in_registers,
+            even: chunks_in_registers > 0 && elements == i64::from(chunks_in_registers) * along,
             loops,
-            walk: Walk::Columns { across: across as u32 },
+            mapping: ThreadMapping::Columns { across: across as u32 },
             threads: threads as u32,
             unroll: self.unroll(vector, elements / (along * splits)),
             packed_outputs: self.packed_outputs(Side::Outer, vector),
@@ -367,8 +372,8 @@ impl Problem<'_> {
             contract: self.order == Order::Device,
         };
         Ok(Plan {
-            class,
-            points: self.outer.last().map_or(1, |slot| slot.extent),
+            key,
+            points: self.outer.last().map_or(1, |level| level.extent),
             outer: self.outer.clone(),
             inner: self.inner.clone(),
             outputs,
@@ -380,7 +385,8 @@ impl Problem<'_> {
         })
     }
 
-    /// Chunks in flight per thread, of those it has: enough to hide the memory's latency, within the registers.
+    /// The number of chunks in flight per thread: enough to hide the memory's latency, and few enough for the
+    /// registers.
     fn unroll(&self, vector: i64, chunks: i64) -> u32 {
         let registers = (self.value_bytes() * vector / 4).max(1);
         previous_power_of_two((32 / registers).clamp(2, 8).min(chunks)) as u32
@@ -398,12 +404,12 @@ pub(in crate::te::auto) fn limited(count: i64, what: &str) -> Result<i64, TeErro
     if count <= LIMIT { Ok(count) } else { Err(refused(&format!("{count} {what} (the most is {LIMIT})"))) }
 }
 
-/// The least power of two that is not below `x`, at least 1.
+/// The smallest power of two that is at least `x`, and at least 1.
 pub(in crate::te::auto) fn power_of_two(x: i64) -> i64 {
     x.max(1).unsigned_abs().next_power_of_two() as i64
 }
 
-/// The greatest power of two that is not above `x`, at least 1.
+/// The largest power of two that is at most `x`, but at least 1.
 fn previous_power_of_two(x: i64) -> i64 {
     1 << x.max(1).ilog2()
 }

@@ -1,54 +1,54 @@
-//! The choice of a scan's kernel: whether time is cut, and how the threads of a block lie over columns and steps.
+//! Chooses the kernel of a scan: whether time is cut, and how the threads of a block are mapped to columns and steps.
 
 use super::reduce::{limited, power_of_two};
-use crate::te::auto::bind::iteration_space::{Slot, Space, Steps, points};
-use crate::te::auto::gpu::emit::frame::{Access, Loops, Side};
+use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
+use crate::te::auto::gpu::emit::context::{Access, Loops, Side};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
-use crate::te::auto::gpu::emit::scan::{ScanClass, ScanWalk};
+use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::{Read, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::error::TeError;
 use crate::te::target::cuda::expr::register_type;
 
-/// Threads that a multiprocessor runs at once with the registers that these kernels need, 80 each.
-const THREADS_PER_MULTIPROCESSOR: i64 = 768;
+/// The number of threads that an SM runs at once, given the registers of these kernels (80 each).
+const THREADS_PER_SM: i64 = 768;
 
-/// Registers of a thread for a tile's elements and maps, so that enough threads run beside each other.
+/// The registers of a thread for a tile's elements and maps. The limit lets enough threads run on an SM.
 const TILE_REGISTERS: i64 = 36;
-/// The same where elements are of 8 bytes, whose sums take more.
+/// The same for elements of 8 bytes, whose sums take more registers.
 const TILE_REGISTERS_WIDE: i64 = 28;
 
-/// Columns of a lane whose states fit into its registers.
+/// The most columns of a lane: their states must fit into its registers.
 const MOST_PER_LANE: i64 = 8;
 
-/// Columns that one kernel folds to one.
-pub(in crate::te::auto) const MOST_FOLDED: i64 = MOST_PER_LANE * 32;
+/// The most columns that one kernel reduces to one.
+pub(in crate::te::auto) const MOST_REDUCED: i64 = MOST_PER_LANE * 32;
 
 /// A kernel and its launch.
 #[derive(Clone, Debug)]
 pub(in crate::te::auto) struct ScanPlan {
-    pub(in crate::te::auto) class: ScanClass,
-    pub(in crate::te::auto) outer: Vec<Slot>,
-    pub(in crate::te::auto) inner: Vec<Slot>,
-    /// Columns, or groups of columns that are folded to one.
+    pub(in crate::te::auto) key: ScanKey,
+    pub(in crate::te::auto) outer: Vec<LoopLevel>,
+    pub(in crate::te::auto) inner: Vec<LoopLevel>,
+    /// Number of columns, or of groups of columns that are reduced to one.
     pub(in crate::te::auto) columns: i64,
-    /// Columns that are folded to one; 1 where none are.
+    /// Number of columns that are reduced to one; 1 if none are.
     pub(in crate::te::auto) reduced: i64,
     pub(in crate::te::auto) steps: i64,
-    /// Tiles of a column.
+    /// Number of tiles of a column.
     pub(in crate::te::auto) tiles: i64,
-    /// Groups of columns that a block scans together.
+    /// Number of column groups that a block scans together.
     pub(in crate::te::auto) groups: i64,
     pub(in crate::te::auto) blocks: i64,
-    /// Why time is not cut, where it isn't.
+    /// The reason why time is not cut, if it isn't.
     pub(in crate::te::auto) reason: Option<&'static str>,
 }
 
 impl ScanPlan {
-    /// Maps in the workspace, and flags.
+    /// Number of maps in the workspace, and of flags.
     pub(in crate::te::auto) fn shared_tiles(&self) -> i64 {
-        if self.class.walk == ScanWalk::Shared { self.groups * self.tiles } else { 0 }
+        if self.key.mapping == ScanMapping::Shared { self.groups * self.tiles } else { 0 }
     }
 }
 
@@ -61,32 +61,33 @@ pub(in crate::te::auto) fn choose(
     multiprocessors: u32,
 ) -> Result<ScanPlan, TeError> {
     let time = pattern.outer();
-    let folded: &[usize] = pattern.fold.as_ref().map_or(&[], |fold| &fold.axes);
-    let columns: Vec<usize> = (0..time).filter(|axis| !folded.contains(axis)).collect();
-    let mut outer = space.slots(&columns, used, true);
+    let reduced_axes: &[usize] = pattern.column_reduction.as_ref().map_or(&[], |reduction| &reduction.axes);
+    let columns: Vec<usize> = (0..time).filter(|axis| !reduced_axes.contains(axis)).collect();
+    let mut outer = space.levels(&columns, used, true);
     let columns = limited(points(&outer), "columns")?;
-    let any_order = order == Order::Device && pattern.fold.as_ref().is_some_and(|fold| fold.combination.commutative);
-    let folded = space.slots(folded, used, any_order);
-    let reduced = limited(points(&folded), "columns that become one")?;
-    outer.extend(folded);
+    let any_order = order == Order::Device
+        && pattern.column_reduction.as_ref().is_some_and(|reduction| reduction.combination.commutative);
+    let reduced_levels = space.levels(reduced_axes, used, any_order);
+    let reduced = limited(points(&reduced_levels), "columns that become one")?;
+    outer.extend(reduced_levels);
     limited(points(&outer), "columns")?;
-    let inner = vec![Slot {
+    let inner = vec![LoopLevel {
         axis: used[time].then_some(time),
         extent: space.extents[time],
         reads: space.reads.iter().map(|r| r.as_ref().map_or(0, |r| r.strides[time])).collect(),
         outputs: space.outputs.iter().map(|o| o.strides[time]).collect(),
     }];
-    let room = i64::from(multiprocessors.max(1)) * THREADS_PER_MULTIPROCESSOR;
+    let room = i64::from(multiprocessors.max(1)) * THREADS_PER_SM;
     let problem = Problem { pattern, space, outer, inner, order, room, reduced };
-    if reduced > MOST_FOLDED {
-        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {MOST_FOLDED})")));
+    if reduced > MOST_REDUCED {
+        return Err(refused(&format!("a reduction of {reduced} columns of a scan (the most is {MOST_REDUCED})")));
     }
     match (&pattern.map, order) {
         _ if problem.per_lane() > 1 => Ok(problem.in_order(columns, "more than 32 columns become one")),
         (_, Order::Exact) => Ok(problem.in_order(columns, "the order is exact")),
         (_, Order::Shape) => Ok(problem.in_order(columns, "the order is every device's")),
         (None, _) => Ok(problem.in_order(columns, "the update is not proven linear in a state of at most 4 values")),
-        // Steps are then computed once, not as maps first.
+        // Steps are then computed once, not first as maps.
         (Some(_), _) if columns * problem.group() >= problem.room && !problem.steps_are_neighbours() => {
             Ok(problem.in_order(columns, "the columns alone fill the device"))
         }
@@ -97,17 +98,17 @@ pub(in crate::te::auto) fn choose(
 struct Problem<'a> {
     pattern: &'a Recurrence,
     space: &'a Space,
-    outer: Vec<Slot>,
-    inner: Vec<Slot>,
+    outer: Vec<LoopLevel>,
+    inner: Vec<LoopLevel>,
     order: Order,
-    /// Threads that the device runs at once.
+    /// The number of threads that the device runs at once.
     room: i64,
-    /// Columns that are folded to one.
+    /// Number of columns that are reduced to one.
     reduced: i64,
 }
 
 impl Problem<'_> {
-    /// Lanes that share the columns that are folded to one.
+    /// The number of lanes that share columns that are reduced to one.
     fn group(&self) -> i64 {
         power_of_two(self.reduced).min(32)
     }
@@ -117,12 +118,12 @@ impl Problem<'_> {
     }
 
     fn in_order(&self, columns: i64, reason: &'static str) -> ScanPlan {
-        // Few columns spread over the multiprocessors.
+        // A few columns are spread over the SMs.
         let lanes = columns * self.group();
         let threads = if lanes < self.room / 4 { 32 } else { 128 };
-        let class = ScanClass {
+        let key = ScanKey {
             loops: self.loops(1, 0),
-            walk: ScanWalk::InOrder,
+            mapping: ScanMapping::InOrder,
             threads,
             across: 32,
             subtiles: 1,
@@ -135,12 +136,12 @@ impl Problem<'_> {
             contract: self.order == Order::Device,
         };
         let blocks = lanes.div_euclid(i64::from(threads)) + 1;
-        self.plan(class, columns, 0, columns, blocks, Some(reason))
+        self.plan(key, columns, 0, columns, blocks, Some(reason))
     }
 
     fn plan(
         &self,
-        class: ScanClass,
+        key: ScanKey,
         columns: i64,
         tiles: i64,
         groups: i64,
@@ -148,19 +149,19 @@ impl Problem<'_> {
         reason: Option<&'static str>,
     ) -> ScanPlan {
         let (outer, inner, steps) = (self.outer.clone(), self.inner.clone(), self.inner[0].extent);
-        ScanPlan { class, outer, inner, columns, reduced: self.reduced, steps, tiles, groups, blocks, reason }
+        ScanPlan { key, outer, inner, columns, reduced: self.reduced, steps, tiles, groups, blocks, reason }
     }
 
     fn tiled(&self, columns: i64, map_bytes: i64) -> Result<ScanPlan, TeError> {
         let steps = self.inner[0].extent;
         let along_time = self.steps_are_neighbours();
         let (vector, shift) = if along_time { self.vector() } else { (1, 0) };
-        // A tile's elements stay in registers, and for every subtile a map.
+        // A tile's elements stay in registers, with a map for every subtile.
         let elements = self.element_registers();
         let room = if elements > self.pattern.element_reads as i64 { TILE_REGISTERS_WIDE } else { TILE_REGISTERS };
         let mut subtiles = (room / (elements * vector + map_bytes / 4)).clamp(1, 16);
-        // Every multiprocessor gets a tile before tiles get large.
-        while subtiles > 4 && columns * steps < self.room / THREADS_PER_MULTIPROCESSOR * 256 * vector * subtiles {
+        // Every SM should get a tile before tiles become large.
+        while subtiles > 4 && columns * steps < self.room / THREADS_PER_SM * 256 * vector * subtiles {
             subtiles /= 2;
         }
         let lanes = (shift + steps + vector - 1) / vector;
@@ -178,20 +179,20 @@ impl Problem<'_> {
         let groups = (columns + side_by_side - 1) / side_by_side;
         let room = (self.room / (warps * 32)).max(1);
         let owned = tiles <= 1 || groups * 2 >= room;
-        let class = ScanClass {
+        let key = ScanKey {
             loops: self.loops(vector, shift),
-            walk: if owned { ScanWalk::Owned } else { ScanWalk::Shared },
+            mapping: if owned { ScanMapping::Owned } else { ScanMapping::Shared },
             threads: (warps * 32) as u32,
             across: across as u32,
             subtiles: subtiles as u32,
-            // Larger maps take what registers they need.
-            blocks_at_once: if map_bytes <= 8 { (THREADS_PER_MULTIPROCESSOR / (warps * 32)) as u32 } else { 1 },
+            // Larger maps take as many registers as they need.
+            blocks_at_once: if map_bytes <= 8 { (THREADS_PER_SM / (warps * 32)) as u32 } else { 1 },
             shift: shift as u32,
             group: self.group() as u32,
             per_lane: 1,
             exact: false,
             packed_outputs: (0..self.pattern.outputs.len())
-                .map(|o| vector > 1 && !self.pattern.outputs[o].folded && self.packs_output(o, vector, shift))
+                .map(|o| vector > 1 && !self.pattern.outputs[o].reduced && self.packs_output(o, vector, shift))
                 .collect(),
             contract: self.order == Order::Device,
         };
@@ -199,28 +200,28 @@ impl Problem<'_> {
             return Err(refused(&format!("{} tiles", groups.saturating_mul(tiles))));
         }
         let blocks = if owned { groups.min(room * 4) } else { room.min(groups * tiles) };
-        Ok(self.plan(class, columns, tiles, groups, blocks.max(1), None))
+        Ok(self.plan(key, columns, tiles, groups, blocks.max(1), None))
     }
 
-    /// Registers of the elements that a step reads.
+    /// The number of registers for the elements that a step reads.
     fn element_registers(&self) -> i64 {
         let reads = &self.pattern.reads.list[..self.pattern.element_reads];
         let wide = |read: &&Read| matches!(register_type(read.tensor.dtype()), "double" | "long long");
         (reads.len() + reads.iter().filter(wide).count()).max(1) as i64
     }
 
-    /// Whether a column's steps, not the columns, lie side by side.
+    /// Whether the steps of a column, not the columns, are neighbours in memory.
     fn steps_are_neighbours(&self) -> bool {
         let main = self.space.main_read();
-        let step = |slot: &Slot| main.map_or(slot.outputs[0], |main| slot.reads[main]).abs();
+        let step = |level: &LoopLevel| main.map_or(level.outputs[0], |main| level.reads[main]).abs();
         let time = step(&self.inner[0]);
-        // Columns that the array is the same for are no neighbours in it.
+        // If an array has the same element for two columns, these are not neighbours in it.
         let columns = self.outer.iter().map(step).filter(|step| *step != 0).min();
         columns.is_none_or(|columns| time != 0 && time < columns)
     }
 
-    /// Steps that are read at once: 16 bytes of the narrowest read that is side by side; and how many steps before the
-    /// first one memory has such a place for.
+    /// The number of steps that are read at once (16 bytes of the narrowest contiguous read), and the number of places
+    /// before the first step that the aligned address of the first read includes.
     fn vector(&self) -> (i64, i64) {
         let packed: Vec<usize> = (0..self.pattern.element_reads)
             .filter(|r| self.space.reads[*r].is_some() && self.inner[0].reads[*r] == 1)
@@ -240,12 +241,12 @@ impl Problem<'_> {
 
     fn packs(&self, read: usize, vector: i64, shift: i64) -> bool {
         let Some(steps) = &self.space.reads[read] else { return false };
-        let strides = self.outer.iter().map(|slot| slot.reads[read]);
+        let strides = self.outer.iter().map(|level| level.reads[read]);
         self.inner[0].reads[read] == 1 && is_aligned(steps, strides, vector, shift)
     }
 
     fn packs_output(&self, output: usize, vector: i64, shift: i64) -> bool {
-        let strides = self.outer.iter().map(|slot| slot.outputs[output]);
+        let strides = self.outer.iter().map(|level| level.outputs[output]);
         self.inner[0].outputs[output] == 1 && is_aligned(&self.space.outputs[output], strides, vector, shift)
     }
 
@@ -258,7 +259,7 @@ impl Problem<'_> {
             })
         });
         Loops {
-            outer: self.outer.iter().map(|slot| slot.axis).collect(),
+            outer: self.outer.iter().map(|level| level.axis).collect(),
             inner: vec![self.inner[0].axis],
             vector_side: Side::Inner,
             vector: vector as usize,
@@ -267,7 +268,8 @@ impl Problem<'_> {
     }
 }
 
-/// Whether `vector` steps of every column are aligned, of whose first `shift` lie before the column's first one.
+/// Whether `vector` steps of every column are aligned, if the first `shift` of them come before the column's first
+/// step.
 fn is_aligned(steps: &Steps, mut columns: impl Iterator<Item = i64>, vector: i64, shift: i64) -> bool {
     let size = steps.size as i64;
     let bytes = (vector * size).min(16);

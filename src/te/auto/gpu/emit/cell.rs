@@ -1,11 +1,11 @@
-//! CUDA C++ of recurrent cells: what the kernel of `device/te/cell.cuh` is instantiated with. Every stage is a struct in a
-//! namespace of its own, with parameters of its own.
+//! Writes CUDA C++ of recurrent cells: the template arguments of the kernel in `device/te/cell.cuh`. Every stage is a
+//! struct in its own namespace, with its own parameters.
 
 use std::fmt::Write as _;
 
 use epilogue_runtime::{Site, Source as Code};
 
-use super::frame::{Field, Frame, Loops, Side};
+use super::context::{Field, KernelContext, Loops, Side};
 use super::reduce::{Emitted, combination_members};
 use crate::expr::identifier::sanitize;
 use crate::te::auto::pattern::reads::read_type;
@@ -16,33 +16,33 @@ use crate::te::lang::tensor::Tensor;
 use crate::te::target::cuda::expr::{Library, register_type};
 use crate::te::text::identifier;
 
-/// All that distinguishes the kernels of one cell.
+/// Everything that the text of a cell's kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct CellClass {
-    pub(in crate::te::auto) stages: Vec<StageClass>,
+pub(in crate::te::auto) struct CellKey {
+    pub(in crate::te::auto) stages: Vec<StageKey>,
     pub(in crate::te::auto) threads: u32,
-    /// Rows of a block.
+    /// Number of rows of a block.
     pub(in crate::te::auto) rows: u32,
-    /// Whether one thread takes the elements one by one, from the initial value on.
+    /// Whether one thread combines the elements one by one, starting with the initial value.
     pub(in crate::te::auto) exact: bool,
     /// Whether multiply-adds may be contracted.
     pub(in crate::te::auto) contract: bool,
 }
 
-/// What distinguishes the kernels of one stage.
+/// Everything that the text of one stage depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct StageClass {
+pub(in crate::te::auto) struct StageKey {
     pub(in crate::te::auto) loops: Loops,
-    /// Neighbouring threads that share a column.
+    /// Number of neighbouring threads that share a column.
     pub(in crate::te::auto) group: u32,
-    /// Which reads of shared memory may be at indices that aren't there.
+    /// For each read of shared memory, whether its indices must be tested because they may be outside.
     pub(in crate::te::auto) tested: Vec<bool>,
 }
 
-/// The parameter that ends a stage's.
+/// The last parameter of a stage.
 pub(in crate::te::auto) const ELEMENTS: Field = Field::Number("elements");
 
-/// Whether a stage's kernel takes a parameter: of what is not in memory, there is no address.
+/// Whether a stage takes a parameter. What is not in global memory has no address.
 fn is_taken(stage: &Stage, field: &Field) -> bool {
     let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
     match field {
@@ -52,30 +52,30 @@ fn is_taken(stage: &Stage, field: &Field) -> bool {
     }
 }
 
-/// What is written inside functions.
+/// The indentation inside functions.
 const BODY: &str = "        ";
 
-/// Writes the kernel. Its parameters are those of the stages, each ended by [`ELEMENTS`], and after them what
-/// [`cell_parameters`] lists.
-pub(in crate::te::auto) fn emit(cell: &Cell, class: &CellClass) -> Result<Emitted, TeError> {
+/// Writes the kernel. Its parameters are those of the stages, each list ended by [`ELEMENTS`], and then those of
+/// [`cell_parameters`].
+pub(in crate::te::auto) fn emit(cell: &Cell, key: &CellKey) -> Result<Emitted, TeError> {
     let mut library = Library::new();
     let (mut fields, mut parameters, mut stages) = (Vec::new(), String::new(), String::new());
-    for (number, (stage, of_stage)) in cell.stages.iter().zip(&class.stages).enumerate() {
+    for (number, (stage, of_stage)) in cell.stages.iter().zip(&key.stages).enumerate() {
         let outputs: Vec<Tensor> = stage.pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
-        let mut frame = Frame::new(&stage.pattern.axes, &stage.pattern.reads.list, &outputs, &of_stage.loops);
-        frame.library = std::mem::replace(&mut library, Library::new());
-        let mut own = frame.fields(&stage.pattern.expressions(), &[Side::Outer]);
+        let mut context = KernelContext::new(&stage.pattern.axes, &stage.pattern.reads.list, &outputs, &of_stage.loops);
+        context.library = std::mem::replace(&mut library, Library::new());
+        let mut own = context.fields(&stage.pattern.expressions(), &[Side::Outer]);
         own.retain(|field| is_taken(stage, field));
         own.push(ELEMENTS);
-        let _ = write!(parameters, "namespace stage{number} {{\n{}}}\n\n", frame.parameters(&own));
-        let mut text = Text { frame, cell, stage, class, of_stage, number };
+        let _ = write!(parameters, "namespace stage{number} {{\n{}}}\n\n", context.parameters(&own));
+        let mut text = Text { context, cell, stage, key, of_stage, number };
         stages.push_str(&text.stage()?);
-        library = text.frame.library;
+        library = text.context.library;
         fields.extend(own);
     }
     let state = cell.state(0).name();
     let symbol = sanitize(&identifier(&format!("{state}_cell")));
-    let rings = rings(cell, class, &mut library);
+    let rings = rings(cell, key, &mut library);
     let mut code = format!(
         "// The cell of `{state}`, scheduled automatically.\n// Generated by epilogue {}; it needs no other file.\n\n",
         env!("CARGO_PKG_VERSION")
@@ -85,44 +85,44 @@ pub(in crate::te::auto) fn emit(cell: &Cell, class: &CellClass) -> Result<Emitte
     code.push_str(&parameters);
     code.push_str(&all_parameters(cell, &mut library));
     code.push_str(&stages);
-    code.push_str(&cell_struct(cell, class, &rings));
+    code.push_str(&cell_struct(cell, key, &rings));
     let _ = write!(
         code,
         "\n}}  // namespace epilogue\n\n\
          extern \"C\" __global__ void __launch_bounds__({}) {symbol}(\n    \
          const __grid_constant__ epilogue::Parameters parameters) {{\n    \
          epilogue::te::run_cell<{}>(epilogue::Cell{{parameters}});\n}}\n",
-        class.threads, class.rows
+        key.threads, key.rows
     );
     let mut source = Code::new(format!("{state}.cu"), symbol, code);
     source.sites = library.sites();
-    if !class.contract {
-        // A contracted multiply-add is rounded once, where the expression says twice.
+    if !key.contract {
+        // A contracted multiply-add is rounded once, where the expression demands two roundings.
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
 }
 
-/// A parameter of the kernel behind the stages'.
+/// A parameter of the kernel after those of the stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::te::auto) enum CellParameter {
-    /// Computed steps.
+    /// Number of computed steps.
     Steps,
-    /// Rows of all blocks.
+    /// Number of rows of all blocks.
     Rows,
-    /// Where a buffer begins.
+    /// The offset of a buffer in shared memory.
     Offset(usize),
-    /// Elements of a buffer's row.
+    /// Number of elements in a buffer's row.
     Columns(usize),
-    /// Where a buffer's state is in memory.
+    /// The address of a buffer's state in global memory.
     Given(usize),
-    /// Elements between neighbours along a dimension of it.
+    /// The stride of a dimension of this state.
     GivenStride(usize, usize),
-    /// Extent of a dimension of it.
+    /// The extent of a dimension of this state.
     GivenExtent(usize, usize),
 }
 
-/// The parameters behind the stages', in their order.
+/// The parameters after those of the stages, in order.
 pub(in crate::te::auto) fn cell_parameters(cell: &Cell) -> Vec<CellParameter> {
     let mut all = vec![CellParameter::Steps, CellParameter::Rows];
     for (number, buffer) in cell.buffers.iter().enumerate() {
@@ -159,18 +159,18 @@ fn all_parameters(cell: &Cell, library: &mut Library) -> String {
     text
 }
 
-/// Where a row of a buffer lies, of `slot`, an expression.
-fn row_of(buffer: &Buffer, class: &CellClass, slot: &str, row: &str) -> String {
+/// The address of a row of a buffer; `slot` is an expression.
+fn row_of(buffer: &Buffer, key: &CellKey, slot: &str, row: &str) -> String {
     match (buffer.slots, buffer.has_rows) {
         (1, true) => row.to_owned(),
         (1, false) => "0u".to_owned(),
-        (slots, true) => format!("({slot} % {slots}u * {}u + {row})", class.rows),
+        (slots, true) => format!("({slot} % {slots}u * {}u + {row})", key.rows),
         (slots, false) => format!("({slot} % {slots}u)"),
     }
 }
 
-/// Statements that bring the given steps of the states to shared memory.
-fn rings(cell: &Cell, class: &CellClass, library: &mut Library) -> String {
+/// Statements that copy the given steps of the states to shared memory.
+fn rings(cell: &Cell, key: &CellKey, library: &mut Library) -> String {
     let mut text = String::new();
     let rings = cell.buffers.iter().enumerate().filter(|(_, buffer)| buffer.state.is_some());
     for (b, buffer) in rings {
@@ -192,7 +192,7 @@ fn rings(cell: &Cell, class: &CellClass, library: &mut Library) -> String {
         };
         decode("row_rest", "first + row", 1..first);
         decode("column_rest", "column", first..buffer.tensor.rank());
-        let place = row_of(buffer, class, &format!("({given}u - lag)"), "row");
+        let place = row_of(buffer, key, &format!("({given}u - lag)"), "row");
         let _ = write!(
             text,
             "        for (u32 lag = 1; lag < {}u; ++lag) {{\n            \
@@ -201,14 +201,14 @@ fn rings(cell: &Cell, class: &CellClass, library: &mut Library) -> String {
              {from}                    \
              te::shared_row<{ty}>(p.offset{b}, {place} * p.columns{b})[column] = p.given{b}[from];\n                \
              }}\n            }}\n        }}\n",
-            buffer.slots, class.threads
+            buffer.slots, key.threads
         );
     }
     text
 }
 
-/// The kernel's steps.
-fn cell_struct(cell: &Cell, class: &CellClass, rings: &str) -> String {
+/// The struct with the kernel's steps.
+fn cell_struct(cell: &Cell, key: &CellKey, rings: &str) -> String {
     let mut text = format!(
         "\nstruct Cell {{\n    const Parameters& p;\n\n    \
          __device__ __forceinline__ u32 steps() const {{ return static_cast<u32>(p.steps); }}\n    \
@@ -224,7 +224,7 @@ fn cell_struct(cell: &Cell, class: &CellClass, rings: &str) -> String {
         let _ = writeln!(
             text,
             "        te::run_stage<{}, {}, {}>(stage{number}::Stage{{p.stage{number}, p}}, step, first, rows);",
-            class.threads, class.rows, class.exact
+            key.threads, key.rows, key.exact
         );
     }
     text.push_str(
@@ -233,7 +233,7 @@ fn cell_struct(cell: &Cell, class: &CellClass, rings: &str) -> String {
     text
 }
 
-/// Statements that turn a position, a variable, into the indices of some loops.
+/// Statements that turn the variable `position` into the indices of some loops.
 fn decode(position: &str, loops: &str, slots: std::ops::Range<usize>) -> String {
     let (first, mut text) = (slots.start, String::new());
     if slots.is_empty() {
@@ -253,17 +253,17 @@ fn decode(position: &str, loops: &str, slots: std::ops::Range<usize>) -> String 
     text
 }
 
-/// Declarations of which a function may need some only.
+/// Declarations that a function may leave unused.
 fn may_be_unused(declarations: &str) -> String {
     declarations.replace("const ", "[[maybe_unused]] const ")
 }
 
 struct Text<'a> {
-    frame: Frame<'a>,
+    context: KernelContext<'a>,
     cell: &'a Cell,
     stage: &'a Stage,
-    class: &'a CellClass,
-    of_stage: &'a StageClass,
+    key: &'a CellKey,
+    of_stage: &'a StageKey,
     number: usize,
 }
 
@@ -273,10 +273,10 @@ impl Text<'_> {
         let mut text = format!("\nnamespace stage{} {{\n", self.number);
         if let [pass] = pattern.passes.as_slice() {
             let sides = (pass.left.as_slice(), pass.right.as_slice());
-            let members = combination_members(&mut self.frame, &pass.types(), sides, &pass.result, &pass.identity)?;
+            let members = combination_members(&mut self.context, &pass.types(), sides, &pass.result, &pass.identity)?;
             let _ = writeln!(text, "\n// What is reduced.\nstruct Pass {{\n{members}}};");
             for (i, total) in pass.total.iter().enumerate() {
-                self.frame.call(*total, format!("total.v{i}"));
+                self.context.call(*total, format!("total.v{i}"));
             }
         } else {
             text.push_str("\nusing Pass = te::NoPass;\n");
@@ -303,7 +303,7 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// What is the same for all elements of a column.
+    /// The struct of what is the same for all elements of a column.
     fn cursor(&self) -> String {
         let count = self.of_stage.loops.outer.len();
         let outer: Vec<String> = (0..count).map(|slot| format!("outer{slot}")).collect();
@@ -321,17 +321,17 @@ impl Text<'_> {
         text
     }
 
-    /// The cursor's indices, by the names that offsets have them by, and the axes' values.
+    /// The cursor's indices, with the names that offsets use, and the values of the axes.
     fn axes(&self) -> String {
         let mut text = String::new();
         for slot in 0..self.of_stage.loops.outer.len() {
             let _ = writeln!(text, "{BODY}const index_t outer{slot} = at.outer{slot};");
         }
-        text.push_str(&self.frame.axis_values(Side::Outer, |slot| format!("outer{slot}"), "", BODY));
+        text.push_str(&self.context.axis_values(Side::Outer, |slot| format!("outer{slot}"), "", BODY));
         may_be_unused(&text)
     }
 
-    /// Declarations of reads; those of elements move along the reduced axes.
+    /// Declarations of reads. Reads of elements move along the reduced axes.
     fn reads(&mut self, places: std::ops::Range<usize>, of_elements: bool) -> Result<String, TeError> {
         let mut text = String::new();
         for place in places {
@@ -340,36 +340,36 @@ impl Text<'_> {
                 continue;
             }
             if self.of_stage.loops.access[place].is_none() {
-                text.push_str(&self.frame.general_read(place, BODY)?);
+                text.push_str(&self.context.general_read(place, BODY)?);
                 continue;
             }
-            let name = self.frame.read_name(place).to_owned();
-            let mut offset = self.frame.offset(&name, Side::Outer, Some(place));
+            let name = self.context.read_name(place).to_owned();
+            let mut offset = self.context.offset(&name, Side::Outer, Some(place));
             if of_elements {
-                let _ = write!(offset, " + {}", self.frame.offset(&name, Side::Inner, Some(place)));
+                let _ = write!(offset, " + {}", self.context.offset(&name, Side::Inner, Some(place)));
             }
             let dtype = self.stage.pattern.reads.list[place].tensor.dtype();
-            let element = self.frame.library.load(dtype, format!("p.{name}[{offset}]"));
+            let element = self.context.library.load(dtype, format!("p.{name}[{offset}]"));
             let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(text)
     }
 
-    /// The declaration of an element of shared memory.
+    /// The declaration of a read from shared memory.
     fn shared_read(&mut self, place: usize, number: usize, lag: u32) -> Result<String, TeError> {
         let (cell, read) = (self.cell, &self.stage.pattern.reads.list[place]);
         let buffer = &cell.buffers[number];
-        let name = self.frame.read_name(place).to_owned();
+        let name = self.context.read_name(place).to_owned();
         let (mut text, mut offset, mut inside) = (String::new(), Vec::new(), Vec::new());
         let is_tested = self.of_stage.tested[place];
         if is_tested && let Some(guard) = &read.guard {
-            inside.push(self.frame.value(guard)?);
+            inside.push(self.context.value(guard)?);
         }
         for d in buffer.first_column(cell.rows)..read.indices.len() {
-            let index = self.frame.index(&read.indices[d])?;
+            let index = self.context.index(&read.indices[d])?;
             let _ = writeln!(text, "{BODY}const index_t {name}_index{d} = {index};");
             if is_tested {
-                let site = self.frame.library.site(Site::Index { tensor: read.tensor.name(), dimension: d });
+                let site = self.context.library.site(Site::Index { tensor: read.tensor.name(), dimension: d });
                 inside.push(format!("te::inside({name}_index{d}, p.{name}_extent{d}, {site})"));
             }
             let is_last = d + 1 == read.indices.len();
@@ -378,10 +378,10 @@ impl Text<'_> {
         }
         let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
         let dtype = read.tensor.dtype();
-        let ty = self.frame.library.memory_type(dtype);
-        let row = row_of(buffer, self.class, &format!("(at.step + {}u)", cell.given - lag), "at.row");
+        let ty = self.context.library.memory_type(dtype);
+        let row = row_of(buffer, self.key, &format!("(at.step + {}u)", cell.given - lag), "at.row");
         let from = format!("te::shared_row<{ty}>(cell.offset{number}, {row} * cell.columns{number})[{offset}]");
-        let element = self.frame.library.load(dtype, from);
+        let element = self.context.library.load(dtype, from);
         let register = register_type(read_type(dtype));
         if is_tested && !inside.is_empty() {
             let _ = writeln!(text, "{BODY}{register} {name} = {{}};");
@@ -393,10 +393,10 @@ impl Text<'_> {
     }
 
     fn list(&mut self, all: &[Expr]) -> Result<String, TeError> {
-        Ok(all.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
+        Ok(all.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    /// An element of a column, and whether it counts.
+    /// The function that loads an element of a column and tells whether it counts.
     fn load(&mut self) -> Result<String, TeError> {
         let [pass] = self.stage.pattern.passes.as_slice() else { return Ok(String::new()) };
         let mut text = "\n    // An element of a column; returns whether it counts.\n    \
@@ -404,9 +404,9 @@ impl Text<'_> {
             .to_owned();
         text.push_str(&self.axes());
         text.push_str(&decode("position", "inner", 0..self.of_stage.loops.inner.len()));
-        text.push_str(&may_be_unused(&self.frame.axis_values(Side::Inner, |slot| format!("inner{slot}"), "", BODY)));
+        text.push_str(&may_be_unused(&self.context.axis_values(Side::Inner, |slot| format!("inner{slot}"), "", BODY)));
         text.push_str(&self.reads(pass.reads.clone(), true)?);
-        let condition = self.frame.value(&pass.condition)?;
+        let condition = self.context.value(&pass.condition)?;
         let source = self.list(&pass.source)?;
         if condition != "true" {
             let _ = writeln!(text, "{BODY}if (!({condition})) return false;");
@@ -415,7 +415,7 @@ impl Text<'_> {
         Ok(text)
     }
 
-    /// What a column starts from, and its total with that.
+    /// The function that gives the initial value of a column, and its total combined with that.
     fn start(&mut self) -> Result<String, TeError> {
         let [pass] = self.stage.pattern.passes.as_slice() else { return Ok(String::new()) };
         let start = if pass.init.is_empty() {
@@ -426,8 +426,7 @@ impl Text<'_> {
             let _ = writeln!(text, "{BODY}return {{{}}};", self.list(&pass.init)?);
             text
         };
-        let finished =
-            if pass.init.is_empty() || self.class.exact { "total" } else { "Pass::combine(begin(at), total)" };
+        let finished = if pass.init.is_empty() || self.key.exact { "total" } else { "Pass::combine(begin(at), total)" };
         Ok(format!(
             "\n    // What a column starts from, and its total with that.\n    \
              __device__ __forceinline__ Pass::Value begin(const Cursor& at) const {{\n{start}    }}\n    \
@@ -436,7 +435,7 @@ impl Text<'_> {
         ))
     }
 
-    /// Keeps and stores what is made of a column's total.
+    /// The function that keeps and stores what is computed from a column's total.
     fn store(&mut self) -> Result<String, TeError> {
         let pattern = &self.stage.pattern;
         let places = if pattern.passes.is_empty() {
@@ -457,24 +456,24 @@ impl Text<'_> {
     }
 
     fn stored(&mut self, output: usize, store: Store) -> Result<String, TeError> {
-        let (cell, class) = (self.cell, self.class);
+        let (cell, key) = (self.cell, self.key);
         let made = &self.stage.pattern.outputs[output];
         let place = |ty: &str, number: usize| {
-            let row = row_of(&cell.buffers[number], class, &format!("(at.step + {}u)", cell.given), "at.row");
+            let row = row_of(&cell.buffers[number], key, &format!("(at.step + {}u)", cell.given), "at.row");
             format!("te::shared_row<{ty}>(cell.offset{number}, {row} * cell.columns{number})[at.column]")
         };
         let mut text = String::new();
         if let Some(number) = store.held {
-            let value = self.frame.value(&made.value)?;
-            let ty = self.frame.library.memory_type(cell.buffers[number].tensor.dtype());
+            let value = self.context.value(&made.value)?;
+            let ty = self.context.library.memory_type(cell.buffers[number].tensor.dtype());
             let _ = writeln!(text, "{BODY}{} = {value};", place(ty, number));
         }
         let Some(state) = store.state else { return Ok(text) };
         let dtype = made.tensor.dtype();
-        let value = self.frame.stored(dtype, &made.value)?;
-        let ty = self.frame.library.memory_type(dtype);
-        let name = self.frame.output_name(output).to_owned();
-        let memory = format!("p.{name}[{}]", self.frame.offset(&name, Side::Outer, None));
+        let value = self.context.stored(dtype, &made.value)?;
+        let ty = self.context.library.memory_type(dtype);
+        let name = self.context.output_name(output).to_owned();
+        let memory = format!("p.{name}[{}]", self.context.offset(&name, Side::Outer, None));
         let _ = match cell.buffers.iter().position(|buffer| buffer.state == Some(state)) {
             Some(ring) => writeln!(text, "{BODY}{memory} = {} = {value};", place(ty, ring)),
             None => writeln!(text, "{BODY}{memory} = {value};"),

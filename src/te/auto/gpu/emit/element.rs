@@ -1,12 +1,12 @@
-//! CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every element
-//! and every total.
+//! Writes CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every
+//! element and every total.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::frame::{Frame, Loops, Side};
+use super::context::{KernelContext, Loops, Side};
 use crate::ElementType;
-use crate::te::auto::gpu::class::{ReduceClass, Walk, value_bytes};
+use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::auto::pattern::reads::read_type;
 use crate::te::dtype::DType;
@@ -15,11 +15,11 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::register_type;
 
-/// What is written inside the loop over a chunk's points, and inside functions.
+/// The indentation inside the loop over a chunk's points, and inside functions.
 const INNER: &str = "            ";
 const BODY: &str = "        ";
 
-/// A loop over a chunk's points; they call the totals `total`.
+/// A loop over a chunk's points. The totals are named `total` in it.
 fn each(point: &str) -> String {
     let total = if point.contains("total.") { "            const Totals& total = totals[v];\n" } else { "" };
     format!(
@@ -29,26 +29,26 @@ fn each(point: &str) -> String {
 }
 
 struct Text<'f, 'a> {
-    frame: &'f mut Frame<'a>,
+    context: &'f mut KernelContext<'a>,
     reduction: &'a Reduction,
-    class: &'f ReduceClass,
-    /// Reads that several passes have, by the place of the first; others have none.
-    held: Vec<Option<usize>>,
-    /// What passes compute of an element and outputs need again.
-    kept: Vec<Kept>,
+    key: &'f ReduceKey,
+    /// For a read that several passes have, the place of the first such read.
+    reads_in_registers: Vec<Option<usize>>,
+    /// Values that passes compute from an element and that outputs need again.
+    values_in_registers: Vec<KeptValue>,
 }
 
-/// What the kernel calls for every element.
+/// The struct of functions that the kernel calls for every element.
 pub(in crate::te::auto) fn element_struct<'a>(
-    frame: &mut Frame<'a>,
+    context: &mut KernelContext<'a>,
     reduction: &'a Reduction,
-    class: &ReduceClass,
+    key: &ReduceKey,
 ) -> Result<String, TeError> {
-    let held = held(reduction, &class.loops);
-    let kept = kept(reduction, class, &held);
-    let mut text = Text { frame, reduction, class, held, kept };
+    let reads_in_registers = reads_in_registers(reduction, &key.loops);
+    let values_in_registers = values_in_registers(reduction, key, &reads_in_registers);
+    let mut text = Text { context, reduction, key, reads_in_registers, values_in_registers };
     text.name_totals();
-    text.name_kept();
+    text.name_values();
     let passes = reduction.passes.len();
     let mut code = format!(
         "struct Element {{\n    const Parameters& p;\n    static constexpr int PASSES = {passes};\n    \
@@ -61,14 +61,14 @@ pub(in crate::te::auto) fn element_struct<'a>(
              return all.pass{number}; }}"
         );
     }
-    let split = class.split.then_some("splits");
+    let split = key.split.then_some("splits");
     for number in ["outputs", "full_outputs", "chunks", "full_chunks"].into_iter().chain(split) {
         let _ = writeln!(
             code,
             "    __device__ __forceinline__ u32 {number}() const {{ return static_cast<u32>(p.{number}); }}"
         );
     }
-    if class.split {
+    if key.split {
         code.push_str(
             "    __device__ __forceinline__ Pass<0>::Value* partials() const { return p.partials; }\n    \
              __device__ __forceinline__ u32* counters() const { return p.counters; }\n",
@@ -91,143 +91,145 @@ pub(in crate::te::auto) fn element_struct<'a>(
     Ok(code)
 }
 
-/// Of every read that is affine and that several passes have, the place of the first.
-pub(in crate::te::auto) fn held(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
-    let mut held: Vec<Option<usize>> = reduction.repeated();
+/// For every affine read that several passes have, the place of the first such read.
+pub(in crate::te::auto) fn reads_in_registers(reduction: &Reduction, loops: &Loops) -> Vec<Option<usize>> {
+    let mut in_registers: Vec<Option<usize>> = reduction.repeated();
     let list = &reduction.reads.list;
-    // What an index is made of is needed before anything is held.
+    // What an index is computed from is needed before anything stays in registers.
     let is_index =
         |read: usize| list.iter().any(|other| other.indices.iter().chain(&other.guard).any(|x| x.uses(list[read].var)));
     let can = |read: usize| loops.access[read].is_some() && !is_index(read);
-    for (read, first) in held.iter_mut().enumerate() {
+    for (read, first) in in_registers.iter_mut().enumerate() {
         *first = first.filter(|first| can(*first) && can(read));
     }
-    for first in held.clone().into_iter().flatten() {
-        held[first] = Some(first);
+    for first in in_registers.clone().into_iter().flatten() {
+        in_registers[first] = Some(first);
     }
-    held
+    in_registers
 }
 
-/// A value that a pass computes of every element, and that outputs of points need again.
-struct Kept {
+/// A value that a pass computes from every element, and that outputs of points need again.
+struct KeptValue {
     pass: usize,
-    /// Which of the pass's values.
+    /// Its number among the values of the pass.
     value: usize,
-    /// It, of the first reads of what it reads.
+    /// Its expression, with every repeated read replaced by the first one.
     expression: Expr,
     var: Var,
     name: String,
 }
 
-/// Bytes of a thread's registers that elements and values of passes may take together, in a block of so many threads.
-fn most_kept(threads: u32) -> usize {
-    // Of 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"), less what the code needs besides.
+/// Bytes of a thread's registers that elements and values of passes may take together, in a block of `threads` threads.
+fn most_in_registers(threads: u32) -> usize {
+    // A block has 65536 registers (CUDA C++ Programming Guide, "Technical Specifications"). The code needs some of
+    // them.
     ((65_536 / threads as usize).saturating_sub(32) * 4).min(192)
 }
 
-/// The values that stay in registers because computing them again would cost more: exponentials of a softmax.
-fn kept(reduction: &Reduction, class: &ReduceClass, held: &[Option<usize>]) -> Vec<Kept> {
-    let elements = class.held as usize * class.loops.vector;
-    let of_reads: usize = (0..held.len())
-        .filter(|read| held[*read] == Some(*read))
+/// The values that stay in registers because computing them again would cost more, such as the exponentials of a
+/// softmax.
+fn values_in_registers(reduction: &Reduction, key: &ReduceKey, in_registers: &[Option<usize>]) -> Vec<KeptValue> {
+    let elements = key.chunks_in_registers as usize * key.loops.vector;
+    let of_reads: usize = (0..in_registers.len())
+        .filter(|read| in_registers[*read] == Some(*read))
         .map(|read| reduction.reads.list[read].tensor.dtype().in_memory().size())
         .sum();
-    let mut room = most_kept(class.threads).saturating_sub(of_reads * elements);
-    let mut kept = Vec::new();
+    let mut room = most_in_registers(key.threads).saturating_sub(of_reads * elements);
+    let mut values = Vec::new();
     for (number, pass) in reduction.passes.iter().enumerate().filter(|(_, pass)| pass.condition.as_int() == Some(1)) {
         for (value, source) in pass.source.iter().enumerate().filter(|(_, source)| is_dear(source)) {
-            let expression = firsts(reduction, held, source);
+            let expression = firsts(reduction, in_registers, source);
             let points = reduction.outputs.iter().filter(|output| output.of_point);
             let mut again = false;
             for output in points {
-                firsts(reduction, held, &output.value).visit(&mut |x| again |= *x == expression);
+                firsts(reduction, in_registers, &output.value).visit(&mut |x| again |= *x == expression);
             }
             let bytes = elements * value_bytes(&[source.dtype()]);
             if again && (1..=room).contains(&bytes) {
                 room -= bytes;
                 let var = Var::local("kept", source.dtype());
-                kept.push(Kept { pass: number, value, expression, var, name: String::new() });
+                values.push(KeptValue { pass: number, value, expression, var, name: String::new() });
             }
         }
     }
-    kept
+    values
 }
 
-/// Whether computing it takes more instructions than a register that holds it is worth.
+/// Whether the computation takes so many instructions that a register for the result is worth it.
 fn is_dear(x: &Expr) -> bool {
     let mut dear = false;
     x.visit(&mut |x| dear |= matches!(x.kind(), Kind::Apply(..) | Kind::Call(..)));
     dear
 }
 
-/// The same expression, of the first reads of the elements that it reads.
-fn firsts(reduction: &Reduction, held: &[Option<usize>], x: &Expr) -> Expr {
+/// The same expression, with every repeated read of an element replaced by the first one.
+fn firsts(reduction: &Reduction, in_registers: &[Option<usize>], x: &Expr) -> Expr {
     let list = &reduction.reads.list;
     x.substitute(&|var| {
-        let first = list.iter().position(|read| read.var == var).and_then(|read| held[read])?;
+        let first = list.iter().position(|read| read.var == var).and_then(|read| in_registers[read])?;
         Some(list[first].var.into())
     })
 }
 
-/// An expression that takes what is kept from where it is.
-fn with_kept(x: &Expr, kept: &[Kept], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
-    if kept.is_empty() {
+/// An expression that uses the values in registers.
+fn with_values(x: &Expr, values: &[KeptValue], firsts: &dyn Fn(&Expr) -> Expr) -> Expr {
+    if values.is_empty() {
         return x.clone();
     }
     x.replaced(&mut |part| {
-        // `firsts` only calls variables otherwise: what it gives for a part has the part's size.
-        let of_its_size = |kept: &&Kept| kept.expression.unfolded() == part.unfolded();
-        let found = kept.iter().filter(of_its_size).find(|kept| kept.expression == firsts(part));
+        // `firsts` only renames variables, so its result for a part is as large as the part.
+        let of_its_size = |kept: &&KeptValue| kept.expression.unfolded() == part.unfolded();
+        let found = values.iter().filter(of_its_size).find(|kept| kept.expression == firsts(part));
         found.map(|kept| kept.var.into())
     })
 }
 
 impl Text<'_, '_> {
-    /// Totals are members of the variable `total`.
+    /// Names the totals as members of the variable `total`.
     fn name_totals(&mut self) {
         for (number, pass) in self.reduction.passes.iter().enumerate() {
             for (i, total) in pass.total.iter().enumerate() {
-                self.frame.call(*total, format!("total.pass{number}.v{i}"));
+                self.context.call(*total, format!("total.pass{number}.v{i}"));
             }
         }
     }
 
-    /// What is kept is a member of the variable `held`.
-    fn name_kept(&mut self) {
-        for kept in &mut self.kept {
-            kept.name = self.frame.fresh(&format!("of_pass{}", kept.pass));
-            self.frame.call(kept.var, format!("held.{}[v]", kept.name));
+    /// Names the values in registers as members of the variable `held`.
+    fn name_values(&mut self) {
+        for kept in &mut self.values_in_registers {
+            kept.name = self.context.fresh(&format!("of_pass{}", kept.pass));
+            self.context.call(kept.var, format!("held.{}[v]", kept.name));
         }
     }
 
-    /// What is the same for all elements of an output.
+    /// The struct of what is the same for all elements of an output.
     fn cursor(&self) -> String {
-        let (frame, class) = (&self.frame, self.class);
+        let (context, key) = (&self.context, self.key);
         let mut text = "\n    // What is the same for all elements of an output.\n    struct Cursor {\n".to_owned();
         let (mut fields, mut values) = (Vec::new(), Vec::new());
-        for (place, access) in class.loops.access.iter().enumerate() {
+        for (place, access) in key.loops.access.iter().enumerate() {
             if access.is_some() {
-                let name = frame.read_name(place);
+                let name = context.read_name(place);
                 fields.push(name.to_owned());
-                values.push(frame.offset(name, Side::Outer, Some(place)));
+                values.push(context.offset(name, Side::Outer, Some(place)));
             }
         }
         for output in 0..self.reduction.outputs.len() {
-            let name = frame.output_name(output);
+            let name = context.output_name(output);
             fields.push(name.to_owned());
-            values.push(frame.offset(name, Side::Outer, None));
+            values.push(context.offset(name, Side::Outer, None));
         }
-        for slot in 0..class.loops.outer.len() {
-            fields.push(format!("outer{slot}"));
-            values.push(format!("outer{slot}"));
+        for level in 0..key.loops.outer.len() {
+            fields.push(format!("outer{level}"));
+            values.push(format!("outer{level}"));
         }
         let _ = writeln!(text, "        index_t {};\n    }};", fields.join(", "));
         let _ = writeln!(text, "    __device__ __forceinline__ Cursor output(u32 position) const {{");
-        text.push_str(&frame.decode(Side::Outer, "position", BODY));
+        text.push_str(&context.decode(Side::Outer, "position", BODY));
         let _ = writeln!(text, "        return {{{}}};\n    }}", values.join(", "));
-        let last = class.loops.vector_loop(Side::Outer);
+        let last = key.loops.vector_loop(Side::Outer);
         let valid = last.map_or("1".to_owned(), |_| "static_cast<int>(p.points - index_t(chunk) * VECTOR)".to_owned());
-        if matches!(class.walk, Walk::Columns { .. }) {
+        if matches!(key.mapping, ThreadMapping::Columns { .. }) {
             let _ = writeln!(
                 text,
                 "    // Outputs of the last chunk that exist.\n    \
@@ -237,52 +239,53 @@ impl Text<'_, '_> {
         text
     }
 
-    /// The declaration of how many of a chunk's points exist.
+    /// The declaration of the number of a chunk's points that exist.
     fn valid_points(&self) -> String {
-        let loops = &self.class.loops;
+        let loops = &self.key.loops;
         let valid = match (loops.vector_side, loops.vector_loop(loops.vector_side)) {
             (_, None) => "1".to_owned(),
-            (Side::Inner, Some(slot)) => format!("static_cast<int>(min(p.points - inner{slot}, index_t(VECTOR)))"),
-            (Side::Outer, Some(slot)) => format!("static_cast<int>(min(p.points - at.outer{slot}, index_t(VECTOR)))"),
+            (Side::Inner, Some(level)) => format!("static_cast<int>(min(p.points - inner{level}, index_t(VECTOR)))"),
+            (Side::Outer, Some(level)) => format!("static_cast<int>(min(p.points - at.outer{level}, index_t(VECTOR)))"),
         };
         format!("        const int valid = FULL ? VECTOR : {valid};\n")
     }
 
-    /// The elements of all points of a chunk, as an expression; affine reads only.
+    /// An expression for the elements of all points of a chunk; for affine reads only.
     fn wide_read(&self, place: usize) -> String {
-        let Some(access) = self.class.loops.access[place] else { return String::new() };
-        let name = self.frame.read_name(place);
-        let offset = self.frame.offset(name, Side::Inner, Some(place));
+        let Some(access) = self.key.loops.access[place] else { return String::new() };
+        let name = self.context.read_name(place);
+        let offset = self.context.offset(name, Side::Inner, Some(place));
         format!(
             "te::read<VECTOR, te::Access::{access:?}, FULL>(\n            p.{name} + (at.{name} + {offset}), {}, valid)",
             self.step(name)
         )
     }
 
-    /// Elements between the points that are read at once.
+    /// The stride between the points that are read at once.
     fn step(&self, name: &str) -> String {
-        let loops = &self.class.loops;
+        let loops = &self.key.loops;
         match loops.vector_loop(loops.vector_side) {
-            Some(slot) => format!("p.{name}_{}{slot}", loops.vector_side.name()),
+            Some(level) => format!("p.{name}_{}{level}", loops.vector_side.name()),
             None => "0".to_owned(),
         }
     }
 
     /// The values of the axes at point `v` of a chunk.
     fn axes(&self) -> String {
-        self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), " + v", INNER)
-            + &self.frame.axis_values(Side::Inner, |slot| format!("inner{slot}"), " + v", INNER)
+        self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v", INNER)
+            + &self.context.axis_values(Side::Inner, |level| format!("inner{level}"), " + v", INNER)
     }
 
-    /// What several passes read.
+    /// The function that reads what several passes need.
     fn hold(&mut self) -> String {
-        let first: Vec<usize> = (0..self.held.len()).filter(|read| self.held[*read] == Some(*read)).collect();
+        let first: Vec<usize> =
+            (0..self.reads_in_registers.len()).filter(|read| self.reads_in_registers[*read] == Some(*read)).collect();
         let mut text = "\n    // What is needed of a chunk more than once.\n    struct Held {\n".to_owned();
         for place in &first {
-            let ty = self.frame.library.memory_type(self.reduction.reads.list[*place].tensor.dtype());
-            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {};", self.frame.read_name(*place));
+            let ty = self.context.library.memory_type(self.reduction.reads.list[*place].tensor.dtype());
+            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {};", self.context.read_name(*place));
         }
-        for kept in &self.kept {
+        for kept in &self.values_in_registers {
             let _ = writeln!(text, "        {} {}[VECTOR];", register_type(kept.var.dtype()), kept.name);
         }
         text.push_str(
@@ -290,48 +293,48 @@ impl Text<'_, '_> {
              __device__ __forceinline__ void hold(const Cursor& at, u32 position, Held& held) const {\n",
         );
         if !first.is_empty() {
-            text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+            text.push_str(&self.context.decode(Side::Inner, "position", BODY));
             text.push_str(&self.valid_points());
         }
         for place in first {
-            let _ = writeln!(text, "        held.{} = {};", self.frame.read_name(place), self.wide_read(place));
+            let _ = writeln!(text, "        held.{} = {};", self.context.read_name(place), self.wide_read(place));
         }
         text.push_str("    }\n");
         text
     }
 
-    /// Reads of all points of a chunk at once, but for those that are held.
+    /// Reads of all points of a chunk at once, except those that stay in registers.
     fn wide_reads(&self, places: Range<usize>) -> String {
         let mut text = String::new();
         for place in places {
-            if self.held[place].is_none() && self.class.loops.access[place].is_some() {
-                let name = self.frame.read_name(place);
+            if self.reads_in_registers[place].is_none() && self.key.loops.access[place].is_some() {
+                let name = self.context.read_name(place);
                 let _ = writeln!(text, "        const auto {name}_read = {};", self.wide_read(place));
             }
         }
         text
     }
 
-    /// Declarations of what point `v` of a chunk reads, of the reads that are `held` or of the others.
-    fn point_reads(&mut self, places: Range<usize>, held: bool) -> Result<String, TeError> {
+    /// Declarations of what point `v` of a chunk reads. `in_registers` selects the reads in registers, or the others.
+    fn point_reads(&mut self, places: Range<usize>, in_registers: bool) -> Result<String, TeError> {
         let mut text = String::new();
         for place in places {
-            if self.held[place].is_some() != held {
+            if self.reads_in_registers[place].is_some() != in_registers {
                 continue;
             }
-            if self.class.loops.access[place].is_none() {
-                text.push_str(&self.frame.general_read(place, INNER)?);
+            if self.key.loops.access[place].is_none() {
+                text.push_str(&self.context.general_read(place, INNER)?);
                 continue;
             }
-            let name = self.frame.read_name(place).to_owned();
+            let name = self.context.read_name(place).to_owned();
             let dtype = self.reduction.reads.list[place].tensor.dtype();
-            let from = match self.held[place] {
-                Some(first) => format!("held.{}", self.frame.read_name(first)),
+            let from = match self.reads_in_registers[place] {
+                Some(first) => format!("held.{}", self.context.read_name(first)),
                 None => format!("{name}_read"),
             };
             let element = match dtype {
                 DType::Number(ElementType::BF16) => format!("te::widened({from}, v)"),
-                _ => self.frame.library.load(dtype, format!("{from}.value[v]")),
+                _ => self.context.library.load(dtype, format!("{from}.value[v]")),
             };
             let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(read_type(dtype)));
         }
@@ -345,17 +348,17 @@ impl Text<'_, '_> {
              __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, Held& held,\n        \
              const Totals (&totals)[VECTOR], Pass<{number}>::Value (&values)[VECTOR]) const {{\n"
         );
-        text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+        text.push_str(&self.context.decode(Side::Inner, "position", BODY));
         text.push_str(&self.valid_points());
         text.push_str(&self.wide_reads(pass.reads.clone()));
         let mut point = self.axes();
         point.push_str(&self.point_reads(pass.reads.clone(), true)?);
         point.push_str(&self.point_reads(pass.reads.clone(), false)?);
-        let condition = self.frame.value(&pass.condition)?;
+        let condition = self.context.value(&pass.condition)?;
         let source = self.list(&pass.source)?;
         if condition == "true" {
             let _ = writeln!(point, "{INNER}values[v] = {{{source}}};\n{INNER}counts |= 1u << v;");
-            for kept in self.kept.iter().filter(|kept| kept.pass == number) {
+            for kept in self.values_in_registers.iter().filter(|kept| kept.pass == number) {
                 let _ = writeln!(point, "{INNER}held.{}[v] = values[v].v{};", kept.name, kept.value);
             }
         } else {
@@ -367,10 +370,10 @@ impl Text<'_, '_> {
     }
 
     fn list(&mut self, all: &[Expr]) -> Result<String, TeError> {
-        Ok(all.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
+        Ok(all.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
-    /// What a pass starts from, and its total with that.
+    /// The function that gives a pass's initial value, and its total combined with that.
     fn finish(&mut self, number: usize) -> Result<String, TeError> {
         let pass: &Pass = &self.reduction.passes[number];
         let start = if pass.init.is_empty() {
@@ -380,7 +383,7 @@ impl Text<'_, '_> {
             format!("{reads}        return {{{}}};\n", self.list(&pass.init)?)
         };
         let arguments = format!("te::Number<{number}> number, const Cursor& at, int v, const Totals& total");
-        let finished = if pass.init.is_empty() || self.class.exact {
+        let finished = if pass.init.is_empty() || self.key.exact {
             "value".to_owned()
         } else {
             format!("Pass<{number}>::combine(begin(number, at, v, total), value)")
@@ -394,7 +397,7 @@ impl Text<'_, '_> {
         ))
     }
 
-    /// Stores what is made of totals.
+    /// The function that stores the outputs that are computed from totals.
     fn store(&mut self) -> Result<String, TeError> {
         let mut text =
             "\n    __device__ __forceinline__ void store(const Cursor& at, int v, const Totals& total) const {\n"
@@ -402,48 +405,48 @@ impl Text<'_, '_> {
         text.push_str(&self.output_reads(self.reduction.total_reads..self.reduction.point_reads)?);
         let reduction = self.reduction;
         for (output, made) in reduction.outputs.iter().enumerate().filter(|(_, made)| !made.of_point) {
-            let name = self.frame.output_name(output).to_owned();
-            let value = self.frame.stored(made.tensor.dtype(), &made.value)?;
+            let name = self.context.output_name(output).to_owned();
+            let value = self.context.stored(made.tensor.dtype(), &made.value)?;
             let _ = writeln!(text, "        p.{name}[at.{name}{}] = {value};", self.output_step(&name));
         }
         text.push_str("    }\n");
         Ok(text)
     }
 
-    /// From the first output of a chunk of outputs to the one of number `v`.
+    /// The distance from the first output of a chunk of outputs to output `v`.
     fn output_step(&self, name: &str) -> String {
-        let slot = self.class.loops.vector_loop(Side::Outer);
-        slot.map_or(String::new(), |slot| format!(" + v * p.{name}_outer{slot}"))
+        let level = self.key.loops.vector_loop(Side::Outer);
+        level.map_or(String::new(), |level| format!(" + v * p.{name}_outer{level}"))
     }
 
-    /// The elements that outputs of totals and initial values read.
+    /// Reads of the elements that outputs of totals and initial values need.
     fn output_reads(&mut self, places: Range<usize>) -> Result<String, TeError> {
-        let mut text = self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), " + v", BODY);
+        let mut text = self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v", BODY);
         for place in places {
-            if self.class.loops.access[place].is_none() {
-                text.push_str(&self.frame.general_read(place, BODY)?);
+            if self.key.loops.access[place].is_none() {
+                text.push_str(&self.context.general_read(place, BODY)?);
                 continue;
             }
-            let name = self.frame.read_name(place).to_owned();
+            let name = self.context.read_name(place).to_owned();
             let dtype = self.reduction.reads.list[place].tensor.dtype();
-            let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}{}]", self.output_step(&name)));
+            let element = self.context.library.load(dtype, format!("p.{name}[at.{name}{}]", self.output_step(&name)));
             let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(text)
     }
 
-    /// The outputs' reads of a point.
+    /// The reads of points that outputs need.
     fn point_places(&self) -> Range<usize> {
         self.reduction.point_reads..self.reduction.reads.list.len()
     }
 
-    /// What is read of a point once its totals are known.
+    /// The function that reads, for a point, what is needed after its totals are known.
     fn fetch(&mut self) -> Result<String, TeError> {
-        let own: Vec<usize> = self.point_places().filter(|place| self.held[*place].is_none()).collect();
+        let own: Vec<usize> = self.point_places().filter(|place| self.reads_in_registers[*place].is_none()).collect();
         let mut text = "\n    // What is read of a point once its totals are known.\n    struct Point {\n".to_owned();
         for place in &own {
             let register = register_type(read_type(self.reduction.reads.list[*place].tensor.dtype()));
-            let _ = writeln!(text, "        {register} {};", self.frame.read_name(*place));
+            let _ = writeln!(text, "        {register} {};", self.context.read_name(*place));
         }
         text.push_str(
             "    };\n    template <bool FULL>\n    \
@@ -451,48 +454,50 @@ impl Text<'_, '_> {
              Point (&point)[VECTOR]) const {\n",
         );
         if !own.is_empty() {
-            text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+            text.push_str(&self.context.decode(Side::Inner, "position", BODY));
             text.push_str(&self.valid_points());
             text.push_str(&self.wide_reads(self.point_places()));
             let mut point = self.axes();
             point.push_str(&self.point_reads(self.point_places(), false)?);
-            let names: Vec<&str> = own.iter().map(|place| self.frame.read_name(*place)).collect();
+            let names: Vec<&str> = own.iter().map(|place| self.context.read_name(*place)).collect();
             let _ = writeln!(point, "{INNER}point[v] = {{{}}};", names.join(", "));
             text.push_str(&each(&point));
         }
         text.push_str("    }\n");
         for place in own {
-            let name = format!("point[v].{}", self.frame.read_name(place));
-            self.frame.call(self.reduction.reads.list[place].var, name);
+            let name = format!("point[v].{}", self.context.read_name(place));
+            self.context.call(self.reduction.reads.list[place].var, name);
         }
         Ok(text)
     }
 
-    /// Computes and stores the outputs of a chunk's points.
+    /// The function that computes and stores the outputs of a chunk's points.
     fn put(&mut self) -> Result<String, TeError> {
-        let (reduction, class) = (self.reduction, self.class);
+        let (reduction, key) = (self.reduction, self.key);
         let mut text = "    template <bool FULL>\n    \
              __device__ __forceinline__ void put(const Cursor& at, u32 position, const Held& held,\n        \
              const Point (&point)[VECTOR], const Totals (&totals)[VECTOR]) const {\n"
             .to_owned();
-        text.push_str(&self.frame.decode(Side::Inner, "position", BODY));
+        text.push_str(&self.context.decode(Side::Inner, "position", BODY));
         text.push_str(&self.valid_points());
         let made: Vec<usize> = (0..reduction.outputs.len()).filter(|o| reduction.outputs[*o].of_point).collect();
-        for output in made.iter().filter(|output| class.packed_outputs[**output]) {
-            let ty = self.frame.library.memory_type(reduction.outputs[*output].tensor.dtype());
-            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.frame.output_name(*output));
+        for output in made.iter().filter(|output| key.packed_outputs[**output]) {
+            let ty = self.context.library.memory_type(reduction.outputs[*output].tensor.dtype());
+            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.context.output_name(*output));
         }
         let mut stored = self.axes();
         stored.push_str(&self.point_reads(self.point_places(), true)?);
         let mut packs = String::new();
         for output in made {
-            let name = self.frame.output_name(output).to_owned();
+            let name = self.context.output_name(output).to_owned();
             let dtype = reduction.outputs[output].tensor.dtype();
-            let value = with_kept(&reduction.outputs[output].value, &self.kept, &|x| firsts(reduction, &self.held, x));
-            let value = self.frame.stored(dtype, &value)?;
-            let first = format!("at.{name} + {}", self.frame.offset(&name, Side::Inner, None));
-            if class.packed_outputs[output] {
-                let ty = self.frame.library.memory_type(dtype);
+            let value = with_values(&reduction.outputs[output].value, &self.values_in_registers, &|x| {
+                firsts(reduction, &self.reads_in_registers, x)
+            });
+            let value = self.context.stored(dtype, &value)?;
+            let first = format!("at.{name} + {}", self.context.offset(&name, Side::Inner, None));
+            if key.packed_outputs[output] {
+                let ty = self.context.library.memory_type(dtype);
                 let _ = writeln!(stored, "{INNER}{name}_pack.value[v] = {value};");
                 let _ = writeln!(stored, "{INNER}if (!FULL) p.{name}[{first} + v] = {name}_pack.value[v];");
                 let _ = writeln!(

@@ -1,42 +1,42 @@
-//! CUDA C++ of the maps that a scan's steps are composed as.
+//! Writes CUDA C++ of the linear maps that represent steps of a scan.
 
 use std::fmt::Write as _;
 
-use super::frame::Frame;
-use crate::te::auto::pattern::linear_map::{Entry, LinearMap, Slot};
+use super::context::KernelContext;
+use crate::te::auto::pattern::linear_map::{Entry, LinearMap, MapNumber};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::register_type;
 
-/// A map's members, and the functions of maps. `components` are the state's.
+/// The members of a map, and the functions on maps. `components` are those of the state.
 pub(in crate::te::auto) fn map_text(
-    frame: &mut Frame<'_>,
+    context: &mut KernelContext<'_>,
     map: &LinearMap,
     components: &[Var],
 ) -> Result<String, TeError> {
-    let slots: Vec<String> = map.slots().into_iter().map(member).collect();
+    let members: Vec<String> = map.map_numbers().into_iter().map(member).collect();
     let mut text = String::new();
-    for slot in &slots {
-        let _ = writeln!(text, "    {} {slot};", register_type(map.dtype));
+    for member in &members {
+        let _ = writeln!(text, "    {} {member};", register_type(map.dtype));
     }
     text.push_str("};\n");
-    let (first, second) = (entries(frame, map, "first"), entries(frame, map, "second"));
-    let composed = numbers(frame, map, &map.compose(&first, &second))?;
-    let unit = numbers(frame, map, &map.unit())?;
+    let (first, second) = (entries(context, map, "first"), entries(context, map, "second"));
+    let composed = numbers(context, map, &map.compose(&first, &second))?;
+    let unit = numbers(context, map, &map.unit())?;
     let shuffled = |call: &dyn Fn(String) -> String| -> String {
-        slots.iter().map(|slot| call(format!("x.{slot}"))).collect::<Vec<_>>().join(", ")
+        members.iter().map(|member| call(format!("x.{member}"))).collect::<Vec<_>>().join(", ")
     };
     let up = shuffled(&|x| format!("shuffle_up(0xffffffffu, {x}, lanes)"));
     let from = shuffled(&|x| format!("shuffle_lane(0xffffffffu, {x}, lane)"));
     let mut state = Vec::with_capacity(components.len());
     for (i, component) in components.iter().enumerate() {
         let var = Var::local("s", component.dtype());
-        frame.call(var, format!("state.s{i}"));
+        context.call(var, format!("state.s{i}"));
         state.push(Expr::from(var));
     }
-    let applied = map.apply(&entries(frame, map, "map"), &state);
-    let applied: Vec<String> = applied.iter().map(|x| frame.value(x)).collect::<Result<_, _>>()?;
+    let applied = map.apply(&entries(context, map, "map"), &state);
+    let applied: Vec<String> = applied.iter().map(|x| context.value(x)).collect::<Result<_, _>>()?;
     let _ = write!(
         text,
         "\n__device__ __forceinline__ Map unit_map() {{ return {{{unit}}}; }}\n\
@@ -51,30 +51,30 @@ pub(in crate::te::auto) fn map_text(
     Ok(text)
 }
 
-/// `m01`, what component 1 before adds to component 0 after, and `g01`, whether it does.
-fn member(slot: Slot) -> String {
-    format!("{}{}{}", if slot.gate { 'g' } else { 'm' }, slot.row, slot.column)
+/// `m01` is the coefficient of component 1 before in component 0 after; `g01` tells whether it counts.
+fn member(number: MapNumber) -> String {
+    format!("{}{}{}", if number.gate { 'g' } else { 'm' }, number.row, number.column)
 }
 
-/// Entries of a map whose members are `prefix.m01`, and so on.
-fn entries(frame: &mut Frame<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<Entry>> {
-    let mut number = |slot: Slot| {
+/// The entries of a map with members `prefix.m01`, and so on.
+fn entries(context: &mut KernelContext<'_>, map: &LinearMap, prefix: &str) -> Vec<Vec<Entry>> {
+    let mut value = |number: MapNumber| {
         let var = Var::local("m", map.dtype);
-        frame.call(var, format!("{prefix}.{}", member(slot)));
+        context.call(var, format!("{prefix}.{}", member(number)));
         Expr::from(var)
     };
-    let numbers: Vec<Expr> = map.slots().into_iter().map(&mut number).collect();
+    let numbers: Vec<Expr> = map.map_numbers().into_iter().map(&mut value).collect();
     map.entries(&numbers)
 }
 
 /// The members of a map with these entries.
 pub(in crate::te::auto) fn numbers(
-    frame: &mut Frame<'_>,
+    context: &mut KernelContext<'_>,
     map: &LinearMap,
     entries: &[Vec<Entry>],
 ) -> Result<String, TeError> {
     let numbers = map.numbers(entries);
-    Ok(numbers.iter().map(|x| frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
+    Ok(numbers.iter().map(|x| context.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
 }
 
 /// Bytes of a map.
@@ -83,5 +83,5 @@ pub(in crate::te::auto) fn map_bytes(map: &LinearMap) -> usize {
         "double" | "long long" => 8,
         _ => 4,
     };
-    (map.slots().len() * size).max(1)
+    (map.map_numbers().len() * size).max(1)
 }

@@ -1,10 +1,10 @@
-//! CUDA C++ of automatic scans: the functions that the kernels of `device/te/scan.cuh` call.
+//! Writes CUDA C++ of automatic scans: the functions that the kernels of `device/te/scan.cuh` call.
 
 use std::fmt::Write as _;
 
 use epilogue_runtime::Source;
 
-use super::frame::{Field, Frame, Loops, Side};
+use super::context::{Field, KernelContext, Loops, Side};
 use super::linear_map::{map_text, numbers};
 use super::reduce::{Emitted, combination_members};
 use crate::expr::identifier::sanitize;
@@ -16,69 +16,69 @@ use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::target::cuda::expr::register_type;
 use crate::te::text::identifier;
 
-/// How time and columns are shared.
+/// The thread mapping of a scan: how threads share time and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum ScanWalk {
-    /// A thread per column, step by step.
+pub(in crate::te::auto) enum ScanMapping {
+    /// A thread for each column, step by step.
     InOrder,
-    /// A block has some columns, and cuts time into tiles.
+    /// A block has some columns, and cuts their time into tiles.
     Owned,
-    /// Blocks share the tiles of some columns.
+    /// Several blocks share the tiles of some columns.
     Shared,
 }
 
-/// All that distinguishes the kernels of one scan.
+/// Everything that the text of a scan's kernel depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct ScanClass {
+pub(in crate::te::auto) struct ScanKey {
     pub(in crate::te::auto) loops: Loops,
-    pub(in crate::te::auto) walk: ScanWalk,
+    pub(in crate::te::auto) mapping: ScanMapping,
     pub(in crate::te::auto) threads: u32,
-    /// Columns side by side in a warp.
+    /// Number of columns side by side in a warp.
     pub(in crate::te::auto) across: u32,
-    /// Runs of steps that a lane has in a tile.
+    /// Number of runs of steps that a lane has in a tile.
     pub(in crate::te::auto) subtiles: u32,
-    /// Blocks that a multiprocessor is to run at once: the compiler spares registers so far.
+    /// Number of blocks that an SM should run at once; this limits the registers that the compiler uses.
     pub(in crate::te::auto) blocks_at_once: u32,
-    /// Steps of the first tile that lie before the first one, so that several at once are aligned.
+    /// Number of steps of the first tile that come before the first step, so that reads of several steps are aligned.
     pub(in crate::te::auto) shift: u32,
-    /// Lanes that share the columns that are folded to one; 1 where none are.
+    /// Number of lanes that share columns that are reduced to one; 1 if none are.
     pub(in crate::te::auto) group: u32,
-    /// Columns of a lane.
+    /// Number of columns of a lane.
     pub(in crate::te::auto) per_lane: u32,
-    /// Whether columns are folded one after the other.
+    /// Whether columns are combined one after another.
     pub(in crate::te::auto) exact: bool,
-    /// Which outputs are stored several steps at once.
+    /// For each output, whether several steps are stored at once.
     pub(in crate::te::auto) packed_outputs: Vec<bool>,
     /// Whether multiply-adds may be contracted.
     pub(in crate::te::auto) contract: bool,
 }
 
-/// Steps whose loads are in flight together where columns are scanned in order.
+/// The number of steps whose loads are in flight together if columns are scanned in order.
 const IN_FLIGHT: u32 = 4;
 
 struct Text<'a, 'b> {
-    frame: Frame<'a>,
+    context: KernelContext<'a>,
     pattern: &'a Recurrence,
-    class: &'b ScanClass,
+    key: &'b ScanKey,
 }
 
 /// Writes the kernel.
-pub(in crate::te::auto) fn emit(pattern: &Recurrence, class: &ScanClass) -> Result<Emitted, TeError> {
+pub(in crate::te::auto) fn emit(pattern: &Recurrence, key: &ScanKey) -> Result<Emitted, TeError> {
     let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
-    let mut frame = Frame::new(&pattern.axes, &pattern.reads.list, &outputs, &class.loops);
-    let mut fields = frame.fields(&pattern.expressions(), &[Side::Outer, Side::Inner]);
+    let mut context = KernelContext::new(&pattern.axes, &pattern.reads.list, &outputs, &key.loops);
+    let mut fields = context.fields(&pattern.expressions(), &[Side::Outer, Side::Inner]);
     fields.extend(["columns", "reduced", "steps", "tiles"].map(Field::Number));
     fields.push(Field::Workspace("maps", "Map"));
     fields.extend(["flags", "claims", "control"].map(|name| Field::Workspace(name, "u32")));
-    let parameters = frame.parameters(&fields);
-    let mut text = Text { frame, pattern, class };
+    let parameters = context.parameters(&fields);
+    let mut text = Text { context, pattern, key };
     let values = text.values()? + &text.fold_struct()?;
     let steps = text.steps()?;
 
     let title = pattern.outputs[0].tensor.name();
     let operation = pattern.outputs[0].tensor.operation();
     let called = match operation.kind() {
-        // All scans are called `scan`; their states have the user's names.
+        // All scans are named `scan`; their states have the user's names.
         OperationKind::Scan(scan) => scan.state[0].name(),
         OperationKind::Compute(_) | OperationKind::Placeholder { .. } => operation.name().to_owned(),
     };
@@ -87,32 +87,32 @@ pub(in crate::te::auto) fn emit(pattern: &Recurrence, class: &ScanClass) -> Resu
         "// The scan `{title}`, scheduled automatically.\n// Generated by epilogue {}; it needs no other file.\n\n",
         env!("CARGO_PKG_VERSION")
     );
-    code.push_str(&text.frame.library.text_with(&["te/scan.cuh"]));
+    code.push_str(&text.context.library.text_with(&["te/scan.cuh"]));
     code.push_str("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     let _ = write!(
         code,
         "constexpr int VECTOR = {};\n\nstruct Config {{\n    static constexpr int THREADS = {}, ACROSS = {}, \
          VECTOR = epilogue::VECTOR, SUBTILES = {}, SHIFT = {},\n        UNROLL = {}, GROUP = {}, PER_LANE = {};\n    \
          static constexpr bool EXACT = {};\n}};\n\n",
-        class.loops.vector,
-        class.threads,
-        class.across,
-        class.subtiles,
-        class.shift,
-        (IN_FLIGHT / class.per_lane).max(1),
-        class.group,
-        class.per_lane,
-        class.exact
+        key.loops.vector,
+        key.threads,
+        key.across,
+        key.subtiles,
+        key.shift,
+        (IN_FLIGHT / key.per_lane).max(1),
+        key.group,
+        key.per_lane,
+        key.exact
     );
     code.push_str(&values);
     code.push('\n');
     code.push_str(&parameters);
     code.push('\n');
     code.push_str(&steps);
-    let function = match class.walk {
-        ScanWalk::InOrder => "scan_in_order",
-        ScanWalk::Owned => "scan_owned",
-        ScanWalk::Shared => "scan_shared",
+    let function = match key.mapping {
+        ScanMapping::InOrder => "scan_in_order",
+        ScanMapping::Owned => "scan_owned",
+        ScanMapping::Shared => "scan_shared",
     };
     let _ = write!(
         code,
@@ -120,19 +120,19 @@ pub(in crate::te::auto) fn emit(pattern: &Recurrence, class: &ScanClass) -> Resu
          extern \"C\" __global__ void __launch_bounds__({}, {}) {symbol}(\n    \
          const __grid_constant__ epilogue::Parameters parameters) {{\n    \
          epilogue::te::{function}<epilogue::Config>(epilogue::Steps{{parameters}});\n}}\n",
-        class.threads, class.blocks_at_once
+        key.threads, key.blocks_at_once
     );
     let mut source = Source::new(format!("{title}.cu"), symbol, code);
-    source.sites = text.frame.library.sites();
-    if !class.contract {
-        // A contracted multiply-add is rounded once, where the expression says twice.
+    source.sites = text.context.library.sites();
+    if !key.contract {
+        // A contracted multiply-add is rounded once, where the expression demands two roundings.
         source = source.option("--fmad=false");
     }
     Ok(Emitted { source, fields })
 }
 
 impl Text<'_, '_> {
-    /// State, map and the elements of a step.
+    /// The structs of the state, the map and the elements of a step.
     fn values(&mut self) -> Result<String, TeError> {
         let mut text = "// A column's state.\nstruct State {\n".to_owned();
         for (i, dtype) in self.pattern.types().iter().enumerate() {
@@ -141,19 +141,19 @@ impl Text<'_, '_> {
         text.push_str("};\n\n// The elements that a step reads.\nstruct Raw {\n");
         for place in self.read_ahead() {
             let dtype = read_type(self.pattern.reads.list[place].tensor.dtype());
-            let _ = writeln!(text, "    {} {};", register_type(dtype), self.frame.read_name(place));
+            let _ = writeln!(text, "    {} {};", register_type(dtype), self.context.read_name(place));
         }
         text.push_str(
             "};\n\n// What steps do to the state: entry m01 is what component 1 before adds to component 0 after, where g01.\nstruct Map {\n",
         );
-        match self.pattern.map.as_ref().filter(|_| self.class.walk != ScanWalk::InOrder) {
-            Some(map) => text.push_str(&map_text(&mut self.frame, map, &self.pattern.components)?),
+        match self.pattern.map.as_ref().filter(|_| self.key.mapping != ScanMapping::InOrder) {
+            Some(map) => text.push_str(&map_text(&mut self.context, map, &self.pattern.components)?),
             None => text.push_str("};\n"),
         }
         Ok(text)
     }
 
-    /// What the kernel calls.
+    /// The struct of functions that the kernel calls.
     fn steps(&mut self) -> Result<String, TeError> {
         let mut text = "struct Steps {\n    const Parameters& p;\n    using State = epilogue::State;\n    \
              using Map = epilogue::Map;\n    using Raw = epilogue::Raw;\n"
@@ -161,10 +161,10 @@ impl Text<'_, '_> {
         let _ = writeln!(
             text,
             "    static constexpr bool FOLDS = {};\n    static constexpr int GIVEN = {};",
-            self.pattern.fold.is_some(),
+            self.pattern.column_reduction.is_some(),
             self.pattern.given_steps
         );
-        if self.pattern.fold.is_some() {
+        if self.pattern.column_reduction.is_some() {
             text.push_str("    using Fold = epilogue::Fold;\n");
         }
         for number in ["columns", "reduced", "steps", "tiles"] {
@@ -178,7 +178,7 @@ impl Text<'_, '_> {
         for name in ["flags", "claims", "control"] {
             let _ = writeln!(text, "    __device__ __forceinline__ u32* {name}() const {{ return p.{name}; }}");
         }
-        if self.class.walk != ScanWalk::InOrder {
+        if self.key.mapping != ScanMapping::InOrder {
             text.push_str(
                 "    static __device__ __forceinline__ Map identity() { return unit_map(); }\n    \
                  static __device__ __forceinline__ Map compose(const Map& first, const Map& second) {\n        \
@@ -197,8 +197,8 @@ impl Text<'_, '_> {
         text.push_str(&self.load()?);
         // From here on the elements are members of `raw`.
         for place in self.read_ahead() {
-            let name = format!("raw.{}", self.frame.read_name(place));
-            self.frame.call(self.pattern.reads.list[place].var, name);
+            let name = format!("raw.{}", self.context.read_name(place));
+            self.context.call(self.pattern.reads.list[place].var, name);
         }
         text.push_str(&self.step()?);
         text.push_str(&self.store()?);
@@ -207,66 +207,66 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// The reads of a step that are made before its turn, as members of `raw`.
+    /// The reads that can be made before a step's turn, as members of `raw`.
     fn read_ahead(&self) -> Vec<usize> {
         (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == When::Ahead).collect()
     }
 
-    /// When a read of a step is made. What need not be tested is read ahead always.
+    /// When a read of a step is made. A read that needs no test is always made ahead.
     fn time_of(&self, place: usize) -> When {
-        if self.class.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
+        if self.key.loops.access[place].is_some() { When::Ahead } else { self.pattern.when[place] }
     }
 
     /// The reads of a step that depend on the state before or after it.
     fn reads_of_state(&mut self, when: When, indent: &str) -> Result<String, TeError> {
         let mut text = String::new();
         for place in (0..self.pattern.element_reads).filter(|place| self.time_of(*place) == when).collect::<Vec<_>>() {
-            text.push_str(&self.frame.general_read(place, indent)?);
+            text.push_str(&self.context.general_read(place, indent)?);
         }
         Ok(text)
     }
 
-    /// What is the same for all steps of a column.
+    /// The struct of what is the same for all steps of a column.
     fn column(&self) -> String {
         let (mut fields, mut values) = (Vec::new(), Vec::new());
-        for (place, access) in self.class.loops.access.iter().enumerate() {
+        for (place, access) in self.key.loops.access.iter().enumerate() {
             if access.is_some() {
-                let name = self.frame.read_name(place);
+                let name = self.context.read_name(place);
                 fields.push(name.to_owned());
-                values.push(self.frame.offset(name, Side::Outer, Some(place)));
+                values.push(self.context.offset(name, Side::Outer, Some(place)));
             }
         }
         for output in 0..self.pattern.outputs.len() {
-            let name = self.frame.output_name(output);
+            let name = self.context.output_name(output);
             fields.push(name.to_owned());
-            values.push(self.frame.offset(name, Side::Outer, None));
+            values.push(self.context.offset(name, Side::Outer, None));
         }
-        for slot in 0..self.class.loops.outer.len() {
-            fields.push(format!("outer{slot}"));
-            values.push(format!("outer{slot}"));
+        for level in 0..self.key.loops.outer.len() {
+            fields.push(format!("outer{level}"));
+            values.push(format!("outer{level}"));
         }
         format!(
             "\n    // What is the same for all steps of a column.\n    struct Cursor {{\n        index_t {};\n    }};\n    \
              __device__ __forceinline__ Cursor column(u32 position) const {{\n{}        return {{{}}};\n    }}\n",
             fields.join(", "),
-            self.frame.decode(Side::Outer, "position", "        "),
+            self.context.decode(Side::Outer, "position", "        "),
             values.join(", ")
         )
     }
 
     fn axes(&self, with_time: bool, indent: &str) -> String {
-        let mut text = self.frame.axis_values(Side::Outer, |slot| format!("at.outer{slot}"), "", indent);
+        let mut text = self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), "", indent);
         if with_time {
-            text.push_str(&self.frame.axis_values(Side::Inner, |_| "step".to_owned(), "", indent));
+            text.push_str(&self.context.axis_values(Side::Inner, |_| "step".to_owned(), "", indent));
         }
         text
     }
 
-    /// The state before the first step, and the given steps.
+    /// The function that gives the state before the first step, and stores the given steps.
     fn begin(&mut self) -> Result<String, TeError> {
         let indent = "        ";
         let reads = self.given_reads(indent)?;
-        let begin = self.pattern.begin.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?;
+        let begin = self.pattern.begin.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?;
         let mut text = format!(
             "\n    // The state before the first step.\n    \
              __device__ __forceinline__ State begin(const Cursor& at) const {{\n{reads}{indent}return {{{}}};\n    }}\n\n    \
@@ -276,7 +276,8 @@ impl Text<'_, '_> {
         );
         let given = &self.pattern.given;
         for (step, values) in given.iter().enumerate() {
-            for (output, value) in values.iter().enumerate().filter(|(output, _)| !self.pattern.outputs[*output].folded)
+            for (output, value) in
+                values.iter().enumerate().filter(|(output, _)| !self.pattern.outputs[*output].reduced)
             {
                 let back = given.len() - step;
                 let stored = self.stored(output, value, &format!("- {back} *"))?;
@@ -287,51 +288,51 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// Stores an output some steps away from the first that is computed: `- 1 *`, or `+ step *`.
+    /// Stores an output at a distance in steps from the first computed one: `- 1 *`, or `+ step *`.
     fn stored(&mut self, output: usize, value: &Expr, steps: &str) -> Result<String, TeError> {
-        let name = self.frame.output_name(output).to_owned();
-        let value = self.frame.stored(self.pattern.outputs[output].tensor.dtype(), value)?;
+        let name = self.context.output_name(output).to_owned();
+        let value = self.context.stored(self.pattern.outputs[output].tensor.dtype(), value)?;
         Ok(format!("p.{name}[at.{name} {steps} p.{name}_inner0] = {value};"))
     }
 
-    /// What the steps that are given read.
+    /// The reads of the given steps.
     fn given_reads(&mut self, indent: &str) -> Result<String, TeError> {
         let mut reads = self.axes(false, indent);
         for place in self.pattern.element_reads..self.pattern.reads.list.len() {
-            if self.class.loops.access[place].is_none() {
-                reads.push_str(&self.frame.general_read(place, indent)?);
+            if self.key.loops.access[place].is_none() {
+                reads.push_str(&self.context.general_read(place, indent)?);
                 continue;
             }
-            let name = self.frame.read_name(place).to_owned();
+            let name = self.context.read_name(place).to_owned();
             let dtype = self.pattern.reads.list[place].tensor.dtype();
-            let element = self.frame.library.load(dtype, format!("p.{name}[at.{name}]"));
+            let element = self.context.library.load(dtype, format!("p.{name}[at.{name}]"));
             let _ = writeln!(reads, "{indent}const {} {name} = {element};", register_type(read_type(dtype)));
         }
         Ok(reads)
     }
 
-    /// How columns are combined.
+    /// The struct that combines columns.
     fn fold_struct(&mut self) -> Result<String, TeError> {
-        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
-        for (i, total) in fold.total.iter().enumerate() {
-            self.frame.call(*total, format!("total.v{i}"));
+        let Some(reduction) = &self.pattern.column_reduction else { return Ok(String::new()) };
+        for (i, total) in reduction.total.iter().enumerate() {
+            self.context.call(*total, format!("total.v{i}"));
         }
-        let all = &fold.combination;
+        let all = &reduction.combination;
         let sides = (all.left.as_slice(), all.right.as_slice());
-        let members = combination_members(&mut self.frame, &fold.types(), sides, &all.result, &all.identity)?;
+        let members = combination_members(&mut self.context, &reduction.types(), sides, &all.result, &all.identity)?;
         Ok(format!("\n// What columns are folded to.\nstruct Fold {{\n{members}}};\n"))
     }
 
-    /// What columns give at the steps that are given, and what becomes of it.
+    /// What columns contribute at given steps, and the outputs of that.
     fn fold_given(&mut self) -> Result<String, TeError> {
-        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
+        let Some(reduction) = &self.pattern.column_reduction else { return Ok(String::new()) };
         let indent = "        ";
         let reads = self.given_reads(indent)?;
         let mut text = format!(
             "\n    // What a column gives to its group at a given step, and whether it counts.\n    \
              __device__ __forceinline__ bool fold_given(int given, const Cursor& at, Fold::Value& value) const {{\n{reads}"
         );
-        for (step, (source, condition)) in fold.given.iter().enumerate() {
+        for (step, (source, condition)) in reduction.given.iter().enumerate() {
             let gives = self.gives(source, condition, "            ")?;
             let _ = writeln!(text, "{indent}if (given == {step}) {{\n{gives}{indent}}}");
         }
@@ -342,7 +343,7 @@ impl Text<'_, '_> {
         );
         let given = &self.pattern.given;
         for (step, values) in given.iter().enumerate() {
-            for (output, value) in values.iter().enumerate().filter(|(output, _)| self.pattern.outputs[*output].folded)
+            for (output, value) in values.iter().enumerate().filter(|(output, _)| self.pattern.outputs[*output].reduced)
             {
                 let back = given.len() - step;
                 let stored = self.stored(output, value, &format!("- {back} *"))?;
@@ -355,20 +356,20 @@ impl Text<'_, '_> {
 
     /// Statements that set `value` and return whether it counts.
     fn gives(&mut self, source: &[Expr], condition: &Expr, indent: &str) -> Result<String, TeError> {
-        let condition = self.frame.value(condition)?;
-        let source = source.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?.join(", ");
+        let condition = self.context.value(condition)?;
+        let source = source.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?.join(", ");
         let test =
             if condition == "true" { String::new() } else { format!("{indent}if (!({condition})) return false;\n") };
         Ok(format!("{test}{indent}value = {{{source}}};\n{indent}return true;\n"))
     }
 
-    /// What columns give at a step, and what becomes of it.
+    /// What columns contribute at a step, and the outputs of that.
     fn fold(&mut self) -> Result<String, TeError> {
-        let Some(fold) = &self.pattern.fold else { return Ok(String::new()) };
+        let Some(reduction) = &self.pattern.column_reduction else { return Ok(String::new()) };
         let indent = "        ";
         let axes = self.axes(true, indent);
         let after = self.reads_of_state(When::After, indent)?;
-        let gives = self.gives(&fold.source, &fold.condition, indent)?;
+        let gives = self.gives(&reduction.source, &reduction.condition, indent)?;
         let arguments = "const Cursor& at, index_t step, const Raw& raw";
         let mut text = format!(
             "\n    // What a column gives to its group at a step, and whether it counts.\n    \
@@ -377,7 +378,7 @@ impl Text<'_, '_> {
              __device__ __forceinline__ void store_folded({arguments}, const Fold::Value& total) const {{\n{axes}"
         );
         let pattern = self.pattern;
-        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| made.folded) {
+        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| made.reduced) {
             let stored = self.stored(output, &made.value, "+ step *")?;
             let _ = writeln!(text, "{indent}{stored}");
         }
@@ -391,9 +392,9 @@ impl Text<'_, '_> {
              __device__ __forceinline__ void load(const Cursor& at, index_t inner0, Raw (&raw)[VECTOR], te::Valid valid) const {\n"
             .to_owned();
         for place in 0..self.pattern.element_reads {
-            let Some(access) = self.class.loops.access[place] else { continue };
-            let name = self.frame.read_name(place).to_owned();
-            let offset = self.frame.offset(&name, Side::Inner, Some(place));
+            let Some(access) = self.key.loops.access[place] else { continue };
+            let name = self.context.read_name(place).to_owned();
+            let offset = self.context.offset(&name, Side::Inner, Some(place));
             let _ = writeln!(
                 text,
                 "        const auto {name}_read = te::read<VECTOR, te::Access::{access:?}, FULL>(\n            \
@@ -409,13 +410,13 @@ impl Text<'_, '_> {
         text.push_str(&axes);
         let mut names = Vec::new();
         for place in self.read_ahead() {
-            let name = self.frame.read_name(place).to_owned();
-            if self.class.loops.access[place].is_some() {
+            let name = self.context.read_name(place).to_owned();
+            if self.key.loops.access[place].is_some() {
                 let dtype = self.pattern.reads.list[place].tensor.dtype();
-                let element = self.frame.library.load(dtype, format!("{name}_read.value[v]"));
+                let element = self.context.library.load(dtype, format!("{name}_read.value[v]"));
                 let _ = writeln!(text, "{indent}const {} {name} = {element};", register_type(read_type(dtype)));
             } else {
-                text.push_str(&self.frame.general_read(place, indent)?);
+                text.push_str(&self.context.general_read(place, indent)?);
             }
             names.push(name);
         }
@@ -423,13 +424,13 @@ impl Text<'_, '_> {
         Ok(text)
     }
 
-    /// What a step does.
+    /// The function that does one step.
     fn step(&mut self) -> Result<String, TeError> {
         let axes = self.axes(true, "        ");
         let arguments = "const Cursor& at, index_t step, const Raw& raw";
         let mut text = String::new();
-        if let Some(map) = self.pattern.map.clone().filter(|_| self.class.walk != ScanWalk::InOrder) {
-            let entries = numbers(&mut self.frame, &map, &map.step())?;
+        if let Some(map) = self.pattern.map.clone().filter(|_| self.key.mapping != ScanMapping::InOrder) {
+            let entries = numbers(&mut self.context, &map, &map.step())?;
             let _ = write!(
                 text,
                 "\n    // A step as a map.\n    __device__ __forceinline__ Map map({arguments}) const {{\n{axes}        \
@@ -437,10 +438,10 @@ impl Text<'_, '_> {
             );
         }
         for (i, component) in self.pattern.components.iter().enumerate() {
-            self.frame.call(*component, format!("state.s{i}"));
+            self.context.call(*component, format!("state.s{i}"));
         }
         let before = self.reads_of_state(When::Before, "        ")?;
-        let updates = self.pattern.updates.iter().map(|x| self.frame.value(x)).collect::<Result<Vec<_>, _>>()?;
+        let updates = self.pattern.updates.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?;
         let _ = write!(
             text,
             "\n    // A step.\n    __device__ __forceinline__ State next({arguments}, const State& state) const {{\n{axes}{before}        \
@@ -456,10 +457,10 @@ impl Text<'_, '_> {
              __device__ __forceinline__ void store(const Cursor& at, index_t inner0, const State (&states)[VECTOR],\n        \
              const Raw (&raws)[VECTOR], te::Valid valid) const {\n"
             .to_owned();
-        for (output, packed) in self.class.packed_outputs.iter().enumerate() {
+        for (output, packed) in self.key.packed_outputs.iter().enumerate() {
             if *packed {
-                let ty = self.frame.library.memory_type(self.pattern.outputs[output].tensor.dtype());
-                let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.frame.output_name(output));
+                let ty = self.context.library.memory_type(self.pattern.outputs[output].tensor.dtype());
+                let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.context.output_name(output));
             }
         }
         text.push_str("#pragma unroll\n        for (int v = 0; v < VECTOR; ++v) {\n");
@@ -468,20 +469,20 @@ impl Text<'_, '_> {
         let _ = writeln!(text, "{indent}const State& after = states[v];\n{indent}const Raw& raw = raws[v];");
         text.push_str(&self.axes(true, indent));
         for (i, after) in self.pattern.after.iter().enumerate() {
-            self.frame.call(*after, format!("after.s{i}"));
+            self.context.call(*after, format!("after.s{i}"));
         }
         let after = self.reads_of_state(When::After, indent)?;
         text.push_str(&after);
         let mut packs = String::new();
         let pattern = self.pattern;
-        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| !made.folded) {
-            let name = self.frame.output_name(output).to_owned();
-            let value = self.frame.stored(made.tensor.dtype(), &made.value)?;
+        for (output, made) in pattern.outputs.iter().enumerate().filter(|(_, made)| !made.reduced) {
+            let name = self.context.output_name(output).to_owned();
+            let value = self.context.stored(made.tensor.dtype(), &made.value)?;
             let single = format!("p.{name}[at.{name} + step * p.{name}_inner0]");
-            if self.class.packed_outputs[output] {
+            if self.key.packed_outputs[output] {
                 let _ = writeln!(text, "{indent}{name}_pack.value[v] = {value};");
                 let _ = writeln!(text, "{indent}if (!FULL) {single} = {name}_pack.value[v];");
-                let ty = self.frame.library.memory_type(made.tensor.dtype());
+                let ty = self.context.library.memory_type(made.tensor.dtype());
                 let _ = writeln!(
                     packs,
                     "        if (FULL) *reinterpret_cast<Pack<{ty}, VECTOR>*>(p.{name} + (at.{name} + inner0)) = {name}_pack;"

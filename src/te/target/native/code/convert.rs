@@ -1,4 +1,4 @@
-//! Conversions between types, and the bits of narrow ones.
+//! Conversions between types, and the bit patterns of narrow ones.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
@@ -13,7 +13,8 @@ use crate::te::target::native::host;
 const F64: DType = DType::Number(ElementType::F64);
 
 impl Translator<'_, '_, '_> {
-    /// A value in another type: integers wrap, floating-point numbers are rounded, and truncated to integers, saturating.
+    /// Converts a value to another type. Integers wrap; floating-point numbers are rounded, or truncated to integers,
+    /// saturating.
     pub(super) fn converted(&mut self, value: Val, from: DType, to: DType) -> Result<Val, TeError> {
         if from == to {
             return Ok(value);
@@ -42,7 +43,7 @@ impl Translator<'_, '_, '_> {
     fn is_not_zero(&mut self, value: Val, from: DType) -> Val {
         let many = matches!(value, Val::Many(_));
         if many && matches!(scalar_type(from), types::F64 | types::I64) {
-            // Through single values: a comparison of 64-bit lanes has masks of its own width.
+            // This goes through single values, because a comparison of 64-bit lanes gives masks of that width.
             let mut lanes = Vec::new();
             for lane in 0..self.lanes.map_or(0, |lanes| lanes.count) {
                 let one = Val::One(self.lane(&value, lane, from));
@@ -92,7 +93,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// `x & bits`, of one value or of every lane.
+    /// `x & bits`, for one value or every lane.
     fn and_bits(&mut self, x: Value, bits: i64) -> Value {
         let mask = self.same(x, bits);
         self.b.ins().band(x, mask)
@@ -107,7 +108,7 @@ impl Translator<'_, '_, '_> {
 
     fn integer_to_float(&mut self, value: Val, from: DType, to: DType) -> Result<Val, TeError> {
         let DType::Number(element) = to else { return Err(unexpected("a truth value as a number")) };
-        // From wider integers a second rounding could round away; from these, f32 holds what matters.
+        // Wider integers could be rounded twice. For these, f32 is exact enough.
         let exact = scalar_type(from) == types::I32
             && (from != DType::I32 || matches!(element, ElementType::F64 | ElementType::F32 | ElementType::F16));
         if scalar_type(to) == types::F32 && exact {
@@ -141,7 +142,7 @@ impl Translator<'_, '_, '_> {
         Ok(self.clamped(whole, to))
     }
 
-    /// A 32-bit integer as the nearest of an 8-bit type.
+    /// A 32-bit integer, limited to the range of an 8-bit type.
     fn clamped(&mut self, value: Val, dtype: DType) -> Val {
         let (low, high) = match dtype {
             DType::Number(ElementType::I8) => (-128, 127),
@@ -214,7 +215,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// The bits, in 32, of values of a narrow type.
+    /// The bits of values of a narrow type, in 32 bits.
     pub(super) fn encoded(&mut self, value: Val, dtype: DType) -> Result<Val, TeError> {
         let DType::Number(element) = dtype else { return Ok(value) };
         match element {
@@ -222,7 +223,7 @@ impl Translator<'_, '_, '_> {
             ElementType::BF16 => Ok(self.each(value, Self::bf16_bits)),
             _ => {
                 let Some((encode, _)) = host::bits(element) else { return Ok(value) };
-                // What is stored is rounded already; what arithmetic gives is not.
+                // A value from memory is rounded already; a result of arithmetic is not.
                 let round = host::round(element);
                 self.in_lanes(&[(value, dtype)], DType::I32, &mut |this, x| {
                     let mut x = x[0];
@@ -236,7 +237,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// The values of the bits, in 32, of a narrow type.
+    /// The values of bits, in 32 bits, of a narrow type.
     pub(super) fn decoded(&mut self, bits: Val, dtype: DType) -> Result<Val, TeError> {
         let DType::Number(element) = dtype else { return Ok(bits) };
         match element {
@@ -264,7 +265,7 @@ impl Translator<'_, '_, '_> {
         self.cast_bits(ty, x)
     }
 
-    /// `if condition { a } else { b }` of bits, for one value or every lane.
+    /// `if condition { a } else { b }` of bit patterns, for one value or every lane.
     fn pick(&mut self, condition: Value, a: Value, b: Value) -> Value {
         if self.b.func.dfg.value_type(a).is_vector() {
             self.b.ins().bitselect(condition, a, b)
@@ -279,7 +280,8 @@ impl Translator<'_, '_, '_> {
         let magnitude = self.and_bits(bits, 0x7fff);
         let limit = self.same(bits, 0x7c00);
         let special = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, magnitude, limit);
-        // As an f32 with a half's exponent; 2^112 makes up for the difference of the biases, also of subnormal numbers.
+        // As an f32 with the half's exponent. Multiplication by 2^112 corrects the exponent's bias, for subnormal
+        // numbers too.
         let shifted = self.b.ins().ishl_imm_u(magnitude, 13);
         let shifted = self.as_floats(shifted);
         let scale = self.same(bits, i64::from(2f32.powi(112).to_bits()));
@@ -298,14 +300,15 @@ impl Translator<'_, '_, '_> {
         let sign = self.b.ins().ushr_imm_u(bits, 16);
         let sign = self.and_bits(sign, 0x8000);
         let magnitude = self.and_bits(bits, 0x7fff_ffff);
-        // Normal numbers: the exponent's bias changes by 112; half a unit, less one unless the last bit is odd, is added.
+        // Normal numbers: the exponent's bias changes by 112. Half a unit is added, minus one unless the last bit is
+        // odd.
         let last = self.b.ins().ushr_imm_u(magnitude, 13);
         let last = self.and_bits(last, 1);
         let rebias = self.same(bits, 0x0fff - (112 << 23));
         let normal = self.b.ins().iadd(magnitude, rebias);
         let normal = self.b.ins().iadd(normal, last);
         let normal = self.b.ins().ushr_imm_u(normal, 13);
-        // Subnormal ones: next to 0.5 an f32's last bit is a half's smallest step, so the addition rounds.
+        // Subnormal numbers: near 0.5, an f32's last bit is the smallest step of a half, so the addition rounds.
         let half = self.same(bits, i64::from(0.5f32.to_bits()));
         let (small, half_value) = (self.as_floats(magnitude), self.as_floats(half));
         let small = self.b.ins().fadd(small, half_value);

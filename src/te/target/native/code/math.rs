@@ -1,4 +1,4 @@
-//! Operations on values of one type.
+//! Arithmetic on values of one type.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
@@ -46,7 +46,7 @@ impl Translator<'_, '_, '_> {
             Binary::Ne => IntCC::NotEqual,
             _ => return self.integers(op, a, b, right),
         };
-        // Of truth values, the one that holds is the greater; as a lane of all ones it would be the less.
+        // Of truth values, the true one is the greater. But its lane is all ones, which compares as the smaller number.
         let ordered = !matches!(condition, IntCC::Equal | IntCC::NotEqual);
         if dtype == DType::Bool && ordered {
             let compared = self.in_lanes(&[(a, dtype), (b, dtype)], DType::Bool, &mut |this, values| {
@@ -89,7 +89,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// `floor(a / b)` or `a - b * floor(a / b)` of one value. A zero divisor is noted, and 1 taken for it.
+    /// `floor(a / b)` or `a - b * floor(a / b)` of one value. A divisor of zero is recorded, and replaced by 1.
     fn floor_division(&mut self, quotient: bool, a: Value, b: Value, right: &Expr) -> Value {
         let ty = self.b.func.dfg.value_type(a);
         if let Some(by) = right.as_int().filter(|by| *by > 0) {
@@ -102,7 +102,7 @@ impl Translator<'_, '_, '_> {
             let nothing = this.integer(0);
             (Site::Division(expression(right)), nothing, nothing)
         });
-        // Of -1, the quotient is the negation, which wraps; the processor would fault.
+        // A divisor of -1 gives the negation, which wraps; the processor's instruction would fault.
         let negates = self.b.ins().icmp_imm_s(IntCC::Equal, b, -1);
         let special = self.b.ins().bor(is_zero, negates);
         let by = self.b.ins().select(special, one, b);
@@ -137,7 +137,7 @@ impl Translator<'_, '_, '_> {
         let product = self.b.ins().imul(truncated, divisor);
         let rest = self.b.ins().isub(a, product);
         let bits = i64::from(ty.bits()) - 1;
-        // All ones where the rest is negative.
+        // All ones if the remainder is negative.
         let down = self.b.ins().sshr_imm_u(rest, bits);
         if quotient {
             self.b.ins().iadd(truncated, down)
@@ -147,7 +147,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Notes a failure where a condition holds, and goes on.
+    /// Records a failure if a condition holds, and continues.
     pub(super) fn fail_if(&mut self, condition: Value, what: impl FnOnce(&mut Self) -> (Site, Value, Value)) {
         let [bad, good] = [(); 2].map(|()| self.b.create_block());
         self.b.set_cold_block(bad);
@@ -164,7 +164,7 @@ impl Translator<'_, '_, '_> {
         self.mask(result, dtype)
     }
 
-    /// The result of comparing values of a type as a truth value: vectors of 64-bit lanes are halved.
+    /// Converts the result of a comparison to a truth value: vectors of 64-bit lanes are halved.
     fn mask(&mut self, result: Val, compared: DType) -> Val {
         match result {
             Val::Many(vectors) if matches!(scalar_type(compared), types::F64 | types::I64) => {
@@ -196,7 +196,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().bitcast(ty, flags, value)
     }
 
-    /// A negated truth value.
+    /// The negation of a truth value.
     pub(super) fn not(&mut self, a: Val) -> Val {
         match a {
             Val::One(value) => Val::One(self.b.ins().bxor_imm_u(value, 1)),
@@ -204,7 +204,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// One of two values that are both computed.
+    /// One of two values, both of which are computed.
     pub(super) fn chosen(&mut self, condition: Val, a: Val, b: Val, dtype: DType) -> Val {
         match (condition, a, b) {
             (Val::One(condition), Val::One(a), Val::One(b)) => Val::One(self.b.ins().select(condition, a, b)),
@@ -279,7 +279,7 @@ impl Translator<'_, '_, '_> {
     fn rounded_away(&mut self, x: Value) -> Value {
         let ty = self.b.func.dfg.value_type(x);
         let double = ty.lane_type() == types::F64;
-        // The largest number below one half: with 0.5 itself, what is next below it would be rounded up.
+        // The largest number below one half. With 0.5 itself, the next number below 0.5 would be rounded up.
         let half =
             if double { self.b.ins().f64const(0.5f64.next_down()) } else { self.b.ins().f32const(0.5f32.next_down()) };
         let minus_half = self.b.ins().fneg(half);
@@ -300,7 +300,7 @@ impl Translator<'_, '_, '_> {
         };
         let moved = self.b.ins().fadd(x, step);
         let rounded = self.b.ins().trunc(moved);
-        // A zero keeps its sign: it is below nothing, and +half would lose it.
+        // A zero keeps its sign: it is not below 0, and adding a half would lose it.
         let zeros = self.b.ins().fcmp(FloatCC::Equal, x, zero);
         if ty.is_vector() {
             let mask = self.cast_bits(ty, zeros);
@@ -310,7 +310,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// `1 / sqrt(x)`, rounded to f32 once, from f64.
+    /// `1 / sqrt(x)`, computed in f64 and rounded to f32 once.
     fn reciprocal_root(&mut self, x: Val, dtype: DType) -> Result<Val, TeError> {
         let f64s = DType::from(ElementType::F64);
         let wide = self.converted(x, dtype, f64s)?;
@@ -330,7 +330,7 @@ impl Translator<'_, '_, '_> {
         Val::Many(fused.collect())
     }
 
-    /// An operation that is a function of the host.
+    /// An operation that calls a function of the host.
     fn called(&mut self, op: Op, operands: &[Val], dtype: DType) -> Result<Val, TeError> {
         let address = match (op, scalar_type(dtype) == types::F64) {
             (Op::Pow, false) => host::pow_single as *const () as usize,

@@ -1,8 +1,9 @@
-//! Machine code for a program of one thread: Cranelift's intermediate form, function by function.
+//! Machine code for a program of one thread, made through Cranelift's intermediate form, function by function.
 //!
-//! The program's body is one function, and the body of each parallel loop is another, called for a range of iterations.
-//! A value is either one for all lanes of a vectorised loop or a list of 128-bit vectors; truth values, 8-bit integers and
-//! floats narrower than f32 are held in 32 bits, rounded or wrapped to their type after every operation.
+//! The program's body is one function. The body of each parallel loop is another one, which is called for a range of
+//! iterations. A value is either the same for all lanes of a vectorised loop, or a list of 128-bit vectors. Truth
+//! values, 8-bit integers and floats narrower than f32 are held in 32 bits, and rounded or wrapped to their type after
+//! every operation.
 
 mod convert;
 mod math;
@@ -36,24 +37,24 @@ use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
-/// Memory of fixed size up to this many bytes a function is on the stack.
+/// Memory of fixed size is on the stack, up to this many bytes for each function.
 const STACK_LIMIT: usize = 16 << 10;
 
-/// Compiled code, which lives as long as this does.
+/// Compiled code. The machine code is freed when this is dropped.
 pub(crate) struct Code {
     module: Mutex<Option<JITModule>>,
     entry: Entry,
     sites: Vec<Site>,
 }
 
-/// What can go wrong at a place in the code.
+/// What can fail at a place in the code.
 #[derive(Clone, Debug)]
 pub(crate) enum Site {
     /// An access of a buffer, as text.
     Access(String),
     /// A division by an expression, as text.
     Division(String),
-    /// Memory for a buffer.
+    /// An allocation for a buffer.
     Memory(String),
 }
 
@@ -62,11 +63,11 @@ impl Code {
     ///
     /// # Safety
     /// The frame holds, in this order, the addresses of the arguments' memory, their spans in elements, and the values
-    /// of the variables; the memory is valid for reads of those spans, and for writes where the program writes. Unless
-    /// the code was made with tests of every access, `accesses_stay_inside` holds for these spans and values.
+    /// of the variables. The memory must be valid for reads of those spans, and for writes where the program writes.
+    /// Unless the code tests every access, `accesses_stay_inside` must hold for these spans and values.
     pub(crate) unsafe fn run(&self, frame: &[u64]) -> Result<(), TeError> {
         let status = Status::default();
-        // SAFETY: the caller's promise; the entry is code of a module that is alive.
+        // SAFETY: the caller's promise. The entry is code of a module that is alive.
         unsafe { (self.entry)(frame.as_ptr(), 0, 1, &raw const status) }
         let Some((site, value, limit)) = status.failure() else { return Ok(()) };
         Err(match self.sites.get(site) {
@@ -85,7 +86,7 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         if let Some(module) = lock(&self.module).take() {
-            // SAFETY: the entry is called through `self` only, and not after this.
+            // SAFETY: the entry is called only through `self`, and not after this.
             unsafe { module.free_memory() }
         }
     }
@@ -97,7 +98,7 @@ impl std::fmt::Debug for Code {
     }
 }
 
-/// What code is made of: a program's body, and what its frame holds.
+/// The input of the code generator: a program's body, and the content of its frame.
 pub(crate) struct Source<'p> {
     pub(crate) body: &'p Stmt,
     pub(crate) arguments: &'p [Buffer],
@@ -110,7 +111,7 @@ pub(crate) struct Source<'p> {
 /// Compiles a program.
 pub(crate) fn generate(source: &Source<'_>) -> Result<Code, TeError> {
     let isa = target()?;
-    // A flag of x86-64; every other processor that there is code for has it.
+    // This is a flag of x86-64. All other supported processors have the feature.
     let fused = isa.isa_flags().iter().all(|flag| flag.name != "has_fma" || flag.as_bool() == Some(true));
     let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
     let mut unit = Unit {
@@ -138,7 +139,7 @@ pub(crate) fn generate(source: &Source<'_>) -> Result<Code, TeError> {
     Ok(Code { module: Mutex::new(Some(unit.module)), entry, sites: unit.sites })
 }
 
-/// The host's processor, with all that it can do.
+/// The host's processor with all its features.
 fn target() -> Result<OwnedTargetIsa, TeError> {
     static TARGET: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
     let found = TARGET.get_or_init(|| {
@@ -158,12 +159,12 @@ fn failed(error: &dyn std::fmt::Display) -> TeError {
     TeError::Target { what: format!("a program that the code generator refuses ({error})"), target: "native code" }
 }
 
-/// One slot of the array of values that a function is called with.
+/// One slot of the array of values with which a function is called.
 #[derive(Clone, Debug)]
 enum FrameSlot {
     /// The address of a buffer's memory.
     Pointer(Buffer),
-    /// How many elements it has.
+    /// The number of elements of a buffer.
     Length(Buffer),
     /// A size or a loop's counter, in 64 bits.
     Counter(Var),
@@ -171,7 +172,7 @@ enum FrameSlot {
     Value(Var),
 }
 
-/// A function that is still to be made.
+/// A function whose code is still to be generated.
 struct Pending<'p> {
     id: FuncId,
     body: &'p Stmt,
@@ -180,7 +181,7 @@ struct Pending<'p> {
     frame: Vec<FrameSlot>,
 }
 
-/// A program's code as it is made.
+/// A program's code during generation.
 struct Unit<'p> {
     module: JITModule,
     pending: Vec<Pending<'p>>,
@@ -242,14 +243,14 @@ impl<'p> Unit<'p> {
     }
 }
 
-/// A value: the same for all lanes, or vectors of 4 lanes of 32 bits or 2 of 64 each.
+/// A value: one for all lanes, or vectors of 4 lanes of 32 bits or 2 lanes of 64 bits.
 #[derive(Clone, Debug)]
 enum Val {
     One(Value),
     Many(Vec<Value>),
 }
 
-/// What a variable stands for.
+/// How a variable is held.
 #[derive(Clone, Debug)]
 enum Binding {
     /// An integer in 64 bits, whatever its type.
@@ -266,18 +267,18 @@ struct Memory {
     flags: MemFlagsData,
 }
 
-/// The vectorised loop whose body is being made.
+/// The vectorised loop whose body is being generated.
 #[derive(Clone, Copy, Debug)]
 struct Lanes {
     var: Var,
     /// The counter's value in the first lane.
     base: Value,
     count: usize,
-    /// The only lane that is computed at the moment.
+    /// The only lane that is being computed, if the lanes are computed one by one.
     single: Option<usize>,
 }
 
-/// Makes one function.
+/// Generates one function.
 struct Translator<'f, 'u, 'p> {
     b: FunctionBuilder<'f>,
     unit: &'u mut Unit<'p>,
@@ -288,12 +289,12 @@ struct Translator<'f, 'u, 'p> {
     lanes: Option<Lanes>,
     slots: HashMap<Buffer, StackSlot>,
     regions: u32,
-    /// The nodes of the current expression that have a value already.
+    /// The nodes of the current expression that already have a value.
     known: value::Known,
 }
 
 impl<'p> Translator<'_, '_, 'p> {
-    /// Takes what the function is called with out of its frame.
+    /// Loads the function's inputs from its frame.
     fn enter(&mut self, slots: &[FrameSlot], frame: Value) {
         let flags = MemFlagsData::trusted().with_readonly();
         let pointer = self.unit.module.target_config().pointer_type();
@@ -334,7 +335,8 @@ impl<'p> Translator<'_, '_, 'p> {
         self.memory.insert(buffer.clone(), Memory { pointer, len, flags });
     }
 
-    /// Stack memory for the small buffers of fixed size, zeroed once: a program writes its memory before it reads it.
+    /// Allocates stack memory for small buffers of fixed size. It is zeroed once, since a program writes memory before
+    /// it reads it.
     fn make_slots(&mut self, body: &Stmt) {
         let mut left = STACK_LIMIT;
         self.find_slots(body, &mut left);
@@ -380,7 +382,7 @@ impl<'p> Translator<'_, '_, 'p> {
         result.and_then(|_| self.b.inst_results(call).first().copied())
     }
 
-    /// Notes that something went wrong.
+    /// Records a failure.
     fn fail(&mut self, site: Site, value: Value, limit: Value) {
         let pointer = self.pointer();
         let number = i64::try_from(self.unit.sites.len()).unwrap_or(i64::MAX);
@@ -395,12 +397,12 @@ impl<'p> Translator<'_, '_, 'p> {
     }
 }
 
-/// What a program for one thread must not contain.
+/// The error for what a program for one thread must not contain.
 fn unexpected(what: &str) -> TeError {
     TeError::Target { what: what.to_owned(), target: "native code" }
 }
 
-/// An expression, for a message.
+/// An access as a message shows it.
 fn shown(buffer: &Buffer, index: &Expr) -> String {
     format!("{}[{}]", buffer.name(), crate::te::text::expression(index))
 }

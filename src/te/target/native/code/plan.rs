@@ -1,4 +1,4 @@
-//! What a loop allows: whether its iterations may be lanes, and what may stay in registers while it runs.
+//! Decides what a loop allows: whether its iterations can be lanes, and which elements can stay in registers.
 
 use super::value::lanes_per_vector;
 use crate::te::arith::{coefficient, simplify};
@@ -10,9 +10,9 @@ use crate::te::lang::var::Var;
 use crate::te::target::native::bounds::constant_difference;
 use crate::te::target::native::prepare::has_memory;
 
-/// Lanes of 32 bits at a time: as many vectors as leave registers for what is computed from them.
+/// The number of 32-bit lanes at a time: as many vectors as leave enough registers for intermediate values.
 const LANES: usize = 32;
-/// Registers that a loop may keep elements in.
+/// The number of registers in which a loop may keep elements.
 const KEPT: usize = 16;
 
 /// An index in the first lane.
@@ -20,8 +20,8 @@ pub(super) fn first_lane(index: &Expr, lane: Var) -> Expr {
     simplify(&index.substitute(&|var| (var == lane).then(|| Expr::new(var.dtype(), Kind::Int(0)))))
 }
 
-/// Where a loop may end because its body does nothing from there on, and the body without the tests that say so: tests
-/// around all of it that hold for the first iterations only.
+/// The iterations from which on a loop's body does nothing, so that the loop may end there, and the body without the
+/// tests that tell this. Such a test is around the whole body and holds only for the first iterations.
 pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
     let (mut found, mut inner) = (Vec::new(), body);
     while let Stmt::If { condition, then } = inner {
@@ -35,7 +35,8 @@ pub(super) fn limits(var: Var, body: &Stmt) -> (Vec<Expr>, &Stmt) {
     (found, inner)
 }
 
-/// Collects the counter's first value for which a condition fails, and for all after it; false if it is not of this kind.
+/// Collects the counter's first value for which a condition fails from there on. False if the condition is not of this
+/// kind.
 fn tests_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
     condition.conjuncts().into_iter().all(|test| is_below(test, var, found))
 }
@@ -53,16 +54,16 @@ fn is_below(condition: &Expr, var: Var, found: &mut Vec<Expr>) -> bool {
     }
 }
 
-/// How a vectorised loop is run.
+/// How a vectorised loop runs.
 #[derive(Debug)]
 pub(super) struct VectorPlan {
-    /// Iterations at a time.
+    /// The number of iterations at a time.
     pub(super) lanes: usize,
-    /// Distances between what is read and what is written, each of which must be 0 or at least the loop's extent.
+    /// Distances between what is read and what is written. Each must be 0 or at least the loop's extent.
     pub(super) distances: Vec<Expr>,
 }
 
-/// Whether the iterations of a loop can be lanes.
+/// Decides whether the iterations of a loop can be lanes.
 pub(super) fn vector_plan(var: Var, extent: &Expr, body: &Stmt) -> Option<VectorPlan> {
     let mut shape = Shape { var, bound: Vec::new(), widest: 4, allowed: true };
     shape.check(body);
@@ -80,9 +81,9 @@ pub(super) fn vector_plan(var: Var, extent: &Expr, body: &Stmt) -> Option<Vector
 
 struct Shape {
     var: Var,
-    /// Variables that may differ from lane to lane.
+    /// Variables that may differ between lanes.
     bound: Vec<Var>,
-    /// Bytes of the widest type that is computed with.
+    /// The size in bytes of the widest type that occurs.
     widest: usize,
     allowed: bool,
 }
@@ -117,8 +118,8 @@ impl Shape {
 
 /// The distances that must be tested before a loop's iterations may be lanes; `None` when they may not.
 ///
-/// A lane must see only what it wrote itself. So of every buffer that is written, all accesses have indices that move from
-/// lane to lane by the same step, and are either equal or too far apart to meet.
+/// A lane must only see what it wrote itself. So all accesses of a buffer that is written must move by the same step
+/// from lane to lane, and must be either equal or too far apart to overlap.
 fn distances(var: Var, extent: &Expr, body: &Stmt) -> Option<Vec<Expr>> {
     let mut accesses = Vec::new();
     gather(body, &mut accesses);
@@ -126,7 +127,7 @@ fn distances(var: Var, extent: &Expr, body: &Stmt) -> Option<Vec<Expr>> {
     for write in accesses.iter().filter(|access| access.is_store) {
         let step = coefficient(&write.index, var).filter(|step| *step != 0)?;
         for other in accesses.iter().filter(|other| other.buffer == write.buffer) {
-            // Another iteration of a loop inside, or another value of a name, may meet what another lane wrote.
+            // Another iteration of an inner loop, or another value of a name, may touch what another lane wrote.
             if other.inner.iter().any(|inner| other.index.uses(*inner)) {
                 return None;
             }
@@ -162,7 +163,7 @@ struct Access {
     buffer: Buffer,
     index: Expr,
     is_store: bool,
-    /// The counters of loops and the names between the body and the access.
+    /// The loop counters and names between the body and the access.
     inner: Vec<Var>,
 }
 
@@ -194,13 +195,13 @@ fn gather(statement: &Stmt, found: &mut Vec<Access>) {
     walk(statement, &mut Vec::new(), found);
 }
 
-/// An element, or a run of lanes, that a loop accesses again and again.
+/// An element, or a run of lanes, that a loop accesses repeatedly.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) buffer: Buffer,
-    /// The index in lane 0 of the whole loop, by which accesses of one element know each other.
+    /// The index in lane 0 of the whole loop, which tells accesses of the same element.
     pub(super) index: Expr,
-    /// The index of the first element, where the loop that keeps it begins.
+    /// The index of the first element, at the beginning of the loop that keeps it.
     pub(super) place: Expr,
     pub(super) width: usize,
     written: bool,
@@ -208,9 +209,9 @@ pub(super) struct Candidate {
     always: bool,
 }
 
-/// What a loop may keep in registers: elements that it writes, whose index it doesn't change, and that no other access in
-/// it can meet. `lanes` are those of the vectorised loop around it.
-pub(super) fn kept(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Candidate> {
+/// The elements that a loop may keep in registers: it writes them, doesn't change their index, and no other access in
+/// it can touch them. `lanes` are those of the vectorised loop around it.
+pub(super) fn in_registers(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Candidate> {
     let inside = lanes.is_some();
     let mut search = Search { bound: vec![var], lanes, inside, found: Vec::new(), refused: Vec::new() };
     search.walk(body, true);
@@ -227,7 +228,7 @@ pub(super) fn kept(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Ca
         let itself = |other: &Candidate| other.index == candidate.index && other.width == candidate.width;
         !all.iter().filter(same).filter(|other| !itself(other)).any(|other| apart(&other))
     });
-    // A buffer's elements all or none: the ones not kept would be read from memory that is not up to date.
+    // Either all accessed elements of a buffer are kept or none. Otherwise an access could read stale memory.
     let of = |list: &[Candidate], buffer: &Buffer| list.iter().filter(|c| c.buffer == *buffer).count();
     let complete = found.clone();
     found.retain(|c| of(&complete, &c.buffer) == of(&all, &c.buffer) && c.always);
@@ -249,10 +250,10 @@ pub(super) fn kept(var: Var, body: &Stmt, lanes: Option<(Var, usize)>) -> Vec<Ca
 }
 
 struct Search {
-    /// Counters and names whose value changes inside the loop.
+    /// Counters and names whose values change inside the loop.
     bound: Vec<Var>,
     lanes: Option<(Var, usize)>,
-    /// Whether the lanes are those of a loop around, which may have come to a later run of them.
+    /// Whether the lanes belong to a loop outside, which may be at a later run of lanes.
     inside: bool,
     found: Vec<Candidate>,
     refused: Vec<Buffer>,
@@ -285,7 +286,7 @@ impl Search {
     fn inner_loop(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt, always: bool) {
         let runs = extent.as_int().is_some_and(|n| n > 0);
         if kind == LoopKind::Parallel && self.lanes.is_none() {
-            // Its body is another function, which sees memory only.
+            // Its body is another function, which sees only memory.
             let mut accesses = Vec::new();
             gather(body, &mut accesses);
             self.refused.extend(accesses.into_iter().map(|access| access.buffer));
@@ -341,7 +342,7 @@ impl Search {
     }
 }
 
-/// Whether a vectorised loop is one run of lanes, with nothing before, after or tested.
+/// Whether a vectorised loop is exactly one run of lanes, with nothing before or after it, and without tests.
 pub(super) fn whole(plan: &VectorPlan, extent: &Expr) -> bool {
     plan.distances.is_empty() && extent.as_int().is_some_and(|extent| usize::try_from(extent) == Ok(plan.lanes))
 }

@@ -1,4 +1,4 @@
-//! Statements: loops, conditions, names and memory.
+//! Code for statements: loops, conditions, names and memory.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotK
 use cranelift_module::Module;
 
 use super::memory::{Promoted, fixed_bytes};
-use super::plan::{VectorPlan, kept, limits, vector_plan, whole};
+use super::plan::{VectorPlan, in_registers, limits, vector_plan, whole};
 use super::{Binding, FrameSlot, Lanes, Pending, Site, Translator, Val, unexpected};
 use crate::te::error::TeError;
 use crate::te::ir::stmt::{LoopKind, Stmt};
@@ -38,7 +38,7 @@ impl<'p> Translator<'_, '_, 'p> {
             }
             Stmt::Store { buffer, indices, value } => self.store(buffer, indices, value),
             Stmt::Allocate { buffer, body } => self.allocate(buffer, body),
-            // Taken out before code is made.
+            // Removed before code generation.
             Stmt::Note { body, .. } => self.statement(body),
             Stmt::Prefetch { .. } => Ok(()),
             Stmt::Launch { .. } | Stmt::AllReduce(_) | Stmt::Barrier => Err(unexpected("threads inside one thread")),
@@ -62,7 +62,7 @@ impl<'p> Translator<'_, '_, 'p> {
     fn for_loop(&mut self, var: Var, extent: &'p Expr, kind: LoopKind, body: &'p Stmt) -> Result<(), TeError> {
         let end = self.wide(extent)?;
         let (limits, inner) = limits(var, body);
-        // What differs from lane to lane ends no loop.
+        // A condition that differs between lanes can't end a loop.
         let limits = if limits.iter().any(|limit| self.varies(limit)) { Vec::new() } else { limits };
         let (mut whole_extent, mut body) = (Some(extent), body);
         let mut end = end;
@@ -84,12 +84,12 @@ impl<'p> Translator<'_, '_, 'p> {
         }
         let zero = self.integer(0);
         let lanes = self.lanes.map(|lanes| (lanes.var, lanes.count));
-        let candidates = kept(var, body, lanes);
+        let candidates = in_registers(var, body, lanes);
         if candidates.is_empty() {
             return self.counted(var, zero, end, &mut |this| this.statement(body));
         }
-        // What the loop accesses at every iteration may be read before the first and written after the last, if there
-        // is one.
+        // What the loop accesses in every iteration may be read before the first and written after the last iteration,
+        // if there is one.
         let runs = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, end, 0);
         self.if_then(runs, &mut |this| {
             let outside = this.promoted.len();
@@ -103,7 +103,7 @@ impl<'p> Translator<'_, '_, 'p> {
                     width: candidate.width,
                     registers,
                 };
-                // Kept by a loop around already: this one's registers would only be copies.
+                // A loop around this one keeps them already; registers here would only be copies.
                 if this.is_promoted(&promoted) {
                     continue;
                 }
@@ -163,7 +163,8 @@ impl<'p> Translator<'_, '_, 'p> {
         Ok(())
     }
 
-    /// Runs of lanes, then what is left one by one. Without an extent, the loop may end anywhere before its own.
+    /// Runs of lanes, then the remaining iterations one by one. Without an extent, the loop may end anywhere before its
+    /// own.
     fn vectorized(
         &mut self,
         var: Var,
@@ -177,7 +178,7 @@ impl<'p> Translator<'_, '_, 'p> {
         }
         let lanes = i64::try_from(plan.lanes).unwrap_or(i64::MAX);
         let length = self.integer(lanes);
-        // `end - end % lanes`, and 0 where that is negative.
+        // `end - end % lanes`, or 0 if that is negative.
         let positive = self.b.ins().smax(end, zero);
         let rest = self.b.ins().srem(positive, length);
         let mut split = self.b.ins().isub(positive, rest);
@@ -202,7 +203,7 @@ impl<'p> Translator<'_, '_, 'p> {
         result
     }
 
-    /// The body becomes a function, which the host's threads call for ranges of the counter.
+    /// Makes a function of the body, which the host's threads call for ranges of the counter.
     fn parallel(&mut self, var: Var, end: Value, body: &'p Stmt) -> Result<(), TeError> {
         let mut free = Free::default();
         free.statement(body);
@@ -259,7 +260,7 @@ impl<'p> Translator<'_, '_, 'p> {
             let exact = self.b.ins().icmp_imm_u(IntCC::Equal, overflow, 0);
             fits = self.b.ins().band(fits, exact);
         }
-        // A negative number of bytes is refused by the host.
+        // The host refuses a negative number of bytes.
         let (bytes, overflow) = {
             let size = self.integer(size);
             self.b.ins().umul_overflow(len, size)
@@ -284,7 +285,7 @@ impl<'p> Translator<'_, '_, 'p> {
 /// What a statement uses.
 #[derive(Default)]
 struct Free {
-    /// In the order of first use, so that code is always the same.
+    /// In order of first use, so that the code is always the same.
     buffers: Vec<Buffer>,
     variables: Vec<Var>,
     /// Memory that it allocates itself.

@@ -1,4 +1,4 @@
-//! Expressions as values: representations, constants, variables, and what is evaluated only if it is asked for.
+//! Code for expressions: representations, constants, variables, and lazy evaluation.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::te::lang::graph::Id;
 use crate::te::lang::number;
 use crate::te::text::expression;
 
-/// The type in which one value is held.
+/// The type that holds one value.
 pub(super) fn scalar_type(dtype: DType) -> Type {
     match dtype {
         DType::Bool => types::I8,
@@ -39,7 +39,7 @@ pub(super) fn lanes_per_vector(dtype: DType) -> usize {
     if matches!(scalar_type(dtype), types::F64 | types::I64) { 2 } else { 4 }
 }
 
-/// Whether evaluating it for nothing could fail: it reads memory, or divides by what may be zero.
+/// Whether unnecessary evaluation could fail: it reads memory, or divides by what may be zero.
 pub(super) fn is_lazy(x: &Expr) -> bool {
     let mut found = false;
     x.visit(&mut |x| {
@@ -52,7 +52,7 @@ pub(super) fn is_lazy(x: &Expr) -> bool {
     found
 }
 
-/// What the current expression's nodes are, as far as it is computed where the code is.
+/// The values of the current expression's nodes that are available at this place in the code.
 #[derive(Default)]
 pub(super) struct Known {
     values: HashMap<Id, Val>,
@@ -61,11 +61,11 @@ pub(super) struct Known {
     steps: usize,
 }
 
-/// Conditions multiply the code of what is read under them: up to this many operations of one expression.
+/// Code under conditions is repeated for each of them; this limits the operations of one expression.
 const MOST_STEPS: usize = 1 << 18;
 
 impl Known {
-    /// Other statements may have come since the last expression.
+    /// Starts a new expression: statements in between may have changed memory.
     fn start(&mut self) {
         if self.nested == 0 {
             *self = Self::default();
@@ -97,7 +97,7 @@ impl Known {
         self.values.insert(id, value);
     }
 
-    /// What was computed in a block is not known after it.
+    /// Forgets the values that were computed in a block, after its end.
     fn forget(&mut self, before: usize) {
         for id in self.order.drain(before..) {
             self.values.remove(&id);
@@ -105,11 +105,11 @@ impl Known {
     }
 }
 
-/// Computes a single value from single operands.
+/// Computes one value from single operands.
 type InOneLane<'a, T> = dyn FnMut(&mut T, &[Value]) -> Result<Value, TeError> + 'a;
 
 impl Translator<'_, '_, '_> {
-    /// The value of an expression: of a node that is used several times, where it was computed before.
+    /// The value of an expression. A node that is used several times is computed once.
     pub(super) fn value(&mut self, x: &Expr) -> Result<Val, TeError> {
         self.known.start();
         if let Some(value) = self.known.get(x) {
@@ -121,8 +121,8 @@ impl Translator<'_, '_, '_> {
         value
     }
 
-    /// What each kind takes is a function of its own: this one stands on the stack once for every level of an expression,
-    /// and is small.
+    /// Computes a node. Each kind of node has a function of its own. This function calls itself at every level of an
+    /// expression, so it must use little of the stack.
     fn computed(&mut self, x: &Expr) -> Result<Val, TeError> {
         match x.kind() {
             Kind::Int(value) => Ok(Val::One(self.integer_constant(*value, x.dtype()))),
@@ -155,7 +155,7 @@ impl Translator<'_, '_, '_> {
         operands.iter().map(|x| self.value(x)).collect()
     }
 
-    /// An expression that is the same in all lanes, or that of the lane that is computed.
+    /// An expression that is the same in all lanes, or that of the lane being computed.
     pub(super) fn scalar(&mut self, x: &Expr) -> Result<Value, TeError> {
         match self.value(x)? {
             Val::One(value) => Ok(value),
@@ -232,7 +232,7 @@ impl Translator<'_, '_, '_> {
         if scalar_type(dtype) == types::I64 { value } else { self.b.ins().ireduce(types::I32, value) }
     }
 
-    /// Lanes that count up.
+    /// Lanes with consecutive values.
     fn counted_from(&mut self, first: Value, count: usize, dtype: DType) -> Val {
         let width = lanes_per_vector(dtype);
         let ty = scalar_type(dtype);
@@ -249,7 +249,7 @@ impl Translator<'_, '_, '_> {
         Val::Many(vectors)
     }
 
-    /// A number in a type, rounded to it.
+    /// A constant of a type, rounded to it.
     pub(super) fn constant(&mut self, value: f64, dtype: DType) -> Value {
         let DType::Number(element) = dtype else { return self.integer_constant(i64::from(value != 0.0), dtype) };
         #[expect(clippy::cast_possible_truncation, reason = "rounded before, and saturated")]
@@ -260,7 +260,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// An integer in a type, wrapped to it.
+    /// An integer constant of a type, wrapped to it.
     pub(super) fn integer_constant(&mut self, value: i64, dtype: DType) -> Value {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it wraps")]
         let wrapped = match dtype {
@@ -276,7 +276,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// `a and b`, or `a or b`; `b` only if it matters.
+    /// `a and b`, or `a or b`; `b` is evaluated only if necessary.
     fn both(&mut self, and: bool, a: &Expr, b: &Expr) -> Result<Val, TeError> {
         if !is_lazy(b) {
             let (a, b) = (self.value(a)?, self.value(b)?);
@@ -323,7 +323,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// One of two values, of which only one is computed.
+    /// One of two values; only that one is computed.
     fn either(
         &mut self,
         condition: Value,
@@ -359,7 +359,7 @@ impl Translator<'_, '_, '_> {
         })
     }
 
-    /// Whether a value may differ from lane to lane.
+    /// Whether a value may differ between lanes.
     pub(super) fn varies(&self, x: &Expr) -> bool {
         let Some(lanes) = self.lanes.filter(|lanes| lanes.single.is_none()) else { return false };
         let mut found = false;
@@ -371,7 +371,7 @@ impl Translator<'_, '_, '_> {
         found
     }
 
-    /// An expression evaluated for one lane after the other.
+    /// Evaluates an expression for one lane after another.
     pub(super) fn lane_by_lane(&mut self, x: &Expr) -> Result<Val, TeError> {
         let Some(lanes) = self.lanes else { return self.value(x) };
         let mut values = Vec::with_capacity(lanes.count);
@@ -470,7 +470,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// An operation that there is for single values only, in each lane.
+    /// An operation that exists only for single values, done in each lane.
     pub(super) fn in_lanes(
         &mut self,
         operands: &[(Val, DType)],

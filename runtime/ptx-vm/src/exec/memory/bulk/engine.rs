@@ -1,4 +1,4 @@
-//! The copies that are under way, and how they take effect.
+//! Copies in flight, and their completion.
 
 use crate::exec::context::{Context, Flow};
 use crate::exec::memory::atomics::update;
@@ -12,7 +12,7 @@ use crate::options::Completion;
 use crate::race::shared_address;
 
 impl Pending {
-    /// What a lane of the running warp issues; nothing yet.
+    /// A copy that a lane of the running warp issues, still empty.
     pub(in crate::exec) fn new(context: &Context<'_>, lane: usize) -> Self {
         Self {
             owner: (context.warp.block, context.warp.index, lane),
@@ -50,7 +50,7 @@ pub(in crate::exec) fn start(context: &mut Context<'_>, lane: usize, pending: Pe
         let launch = context.launch;
         return complete(context.cluster, launch, &pending).map_err(|m| context.invalid(Some(lane), m));
     }
-    // What is combined with the bytes that are there must leave them alone.
+    // A reduction must not poison the bytes with which it combines.
     if pending.reduces.is_none() {
         for (block, offset, bytes) in &pending.writes {
             let at = *offset as usize;
@@ -61,7 +61,7 @@ pub(in crate::exec) fn start(context: &mut Context<'_>, lane: usize, pending: Pe
     Ok(())
 }
 
-/// Lets a copy take effect.
+/// Completes a copy.
 pub(in crate::exec) fn complete(
     cluster: &mut Cluster,
     launch: &LaunchState<'_>,
@@ -111,13 +111,13 @@ fn reduce_global(allocation: &Allocation, offset: u64, bytes: &[u8], reduces: Re
     for (n, operand) in bytes.chunks_exact(size as usize).enumerate() {
         let at = offset as usize + n * size as usize;
         let operand = number(operand);
-        // SAFETY: when the copy was issued its pieces were found inside the allocation; their addresses and lengths are
-        // multiples of the element's size, and an allocation starts at a multiple of any.
+        // SAFETY: when the copy was issued, its pieces were found to be inside the allocation. Their addresses and
+        // lengths are multiples of the element's size, and allocations start at a multiple of every element size.
         unsafe { update(allocation.data().add(at), size, |old| function(old, operand)) };
     }
 }
 
-/// Up to eight bytes, little-endian.
+/// A number of up to eight bytes, little-endian.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! Which bytes a bulk copy moves: a plain run, or a tensor map's box.
+//! Finds the bytes that a bulk copy moves: a contiguous run, or the box of a tensor map.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::numerics::tensor_map::{Fill, TensorMap};
 use crate::program::Instruction;
 use crate::program::forms::BulkForm;
 
-/// The bytes that a load brings, in the order of shared memory.
+/// The bytes that a load writes, in the order of shared memory.
 #[allow(clippy::too_many_arguments)]
 pub(in crate::exec) fn load_image(
     context: &mut Context<'_>,
@@ -52,7 +52,7 @@ pub(in crate::exec) fn load_image(
             ranges.push(inside.address..inside.address + u64::from(inside.bytes));
         }
         for (n, chunk) in bytes.chunks(16).enumerate() {
-            // The destination is aligned to the swizzle's period, so the box's image stays in its place.
+            // The destination is aligned to the swizzle's period, so the box's image can stay in its place.
             let plain = offset + row.shared_offset + 16 * n as u32;
             let at = (map.swizzle().apply(plain) - offset) as usize;
             image[at..at + chunk.len()].copy_from_slice(chunk);
@@ -61,7 +61,7 @@ pub(in crate::exec) fn load_image(
     Ok(image)
 }
 
-/// The pieces that a store takes, with bounds checked; bytes outside the tensor are left out.
+/// The pieces that a store writes, with bounds checked; bytes outside the tensor are left out.
 pub(in crate::exec) fn store_pieces(
     context: &mut Context<'_>,
     i: &Instruction,

@@ -1,8 +1,8 @@
 //! Bulk and tensor copies and reductions (PTX ISA §9.7.9.25.4, §9.7.9.27), `st.async` and `red.async` (§9.7.9.12,
-//! §9.7.13.8): what they read and write.
+//! §9.7.13.8).
 //!
-//! [`image`] finds the bytes of boxes, [`engine`] holds what is under way and completes it, [`groups`] counts the bulk
-//! groups, [`report`] tells the detector.
+//! This file decodes what they read and write. [`image`] finds the bytes of boxes, [`engine`] holds copies in flight
+//! and completes them, [`groups`] counts the bulk groups, and [`report`] tells the detector.
 
 pub(in crate::exec) mod engine;
 pub(crate) mod groups;
@@ -26,7 +26,7 @@ use crate::program::Instruction;
 use crate::program::forms::{BulkForm, BulkReduction, COORDINATE_ROW, Direction, MULTICAST_ROW, Operand, SIZE_ROW};
 use crate::race::shared_address;
 
-/// A bulk copy: the program's form number `imm`.
+/// A bulk copy. `imm` is its number among the program's forms.
 pub(crate) struct BulkCopy;
 
 impl Operation for BulkCopy {
@@ -60,7 +60,7 @@ impl Context<'_> {
         (0..form.coordinates).map(|n| self.lane_value(i, COORDINATE_ROW + n, lane).cast_signed()).collect()
     }
 
-    /// Reads checked global bytes.
+    /// Reads global bytes, with checks.
     fn read_global(&mut self, lane: usize, address: u64, to: &mut [u8]) -> Result<(), Flow> {
         let length = to.len() as u64;
         let Some(allocation) = self.allocation(address).filter(|a| a.size - (address - a.base) >= length) else {
@@ -74,8 +74,8 @@ impl Context<'_> {
     }
 }
 
-/// Whether a lower lane stores the same bytes to the same place. A warp whose lanes all issue one store makes it once, as
-/// ptxas' code does; loads and reductions count for every lane.
+/// Whether a lower lane stores the same bytes to the same place. If all lanes of a warp issue one store, it is done
+/// once, as in ptxas' code. Loads and reductions are done for every lane.
 fn repeats(context: &Context<'_>, i: &Instruction, form: &BulkForm, lane: usize, mask: u32) -> bool {
     if form.direction != Direction::Store || form.reduction.is_some() || mask.is_power_of_two() {
         return false;
@@ -143,7 +143,7 @@ fn issue(context: &mut Context<'_>, i: &Instruction, form: &BulkForm, lane: usiz
     start(context, lane, pending)
 }
 
-/// The bytes of a lane's registers.
+/// The bytes in a lane's registers.
 fn registers(context: &Context<'_>, i: &Instruction, form: &BulkForm, lane: usize, bytes: u32) -> Vec<u8> {
     let rows = &context.list(i.list, COORDINATE_ROW + form.coordinates)[COORDINATE_ROW..];
     let mut data = vec![];
@@ -157,7 +157,7 @@ fn registers(context: &Context<'_>, i: &Instruction, form: &BulkForm, lane: usiz
     data
 }
 
-/// How the copy combines elements, if it does.
+/// How the copy combines elements, if it is a reduction.
 fn reduces(
     context: &mut Context<'_>,
     form: &BulkForm,
@@ -175,7 +175,7 @@ fn reduces(
     }
 }
 
-/// Addresses a load's bytes to the destination block, or to every block of a multicast.
+/// Adds the destinations of a load's bytes: the destination block, or every block of a multicast.
 fn add_destinations(
     context: &mut Context<'_>,
     i: &Instruction,

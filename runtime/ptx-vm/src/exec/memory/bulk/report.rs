@@ -1,4 +1,4 @@
-//! What the detector is told of a bulk copy.
+//! Reports bulk copies to the detector.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::exec::state::bulk::Pending;
 use crate::program::forms::{BulkForm, Direction};
 use crate::race::{Bulk, BulkWrite, Footprint, Space, shared_address};
 
-/// Ranges without gaps between neighbours.
+/// Merges adjacent ranges.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|r| r.start);
     let mut result: Vec<Range<u64>> = vec![];
@@ -78,7 +78,7 @@ pub(in crate::exec) fn observe(
         })
         .collect();
     let space = if form.direction == Direction::Load { Space::Global } else { Space::Shared };
-    // Only bulk copies go through the asynchronous proxy (PTX ISA §9.7.9.25.2).
+    // Only bulk copies use the asynchronous proxy (PTX ISA §9.7.9.25.2).
     let generic = matches!(form.direction, Direction::Put { .. });
     let copy = Bulk {
         reads: Footprint { space, ranges: &reads },

@@ -1,5 +1,5 @@
-//! Tensor maps in memory: read by copies, altered by `tensormap.replace`, published by `tensormap.cp_fenceproxy`
-//! (PTX ISA §9.7.9.28, §9.7.13.15).
+//! Tensor maps in memory: copies read them, `tensormap.replace` changes them, and `tensormap.cp_fenceproxy` publishes
+//! them (PTX ISA §9.7.9.28, §9.7.13.15).
 
 use crate::error::MemorySpace;
 use crate::exec::check::observe::AccessKind;
@@ -14,10 +14,10 @@ use crate::program::Instruction;
 use crate::program::flags::{AccessFlags, GENERIC, MapFlags, SHARED};
 
 const BYTES: u32 = MAP_BYTES as u32;
-/// What a map's address must be a multiple of, where a copy reads it.
+/// The alignment of a map's address, if a copy reads it.
 const ALIGNMENT: u32 = 64;
 
-/// `tensormap.replace`: field number `list` of the map at `a + imm` becomes row `b`.
+/// `tensormap.replace`: sets field number `list` of the map at `a + imm` to row `b`.
 pub(crate) struct ReplaceField<const SPACE: u8>;
 
 impl<const SPACE: u8> Operation for ReplaceField<SPACE> {
@@ -98,8 +98,8 @@ fn write_global_map(context: &mut Context<'_>, lane: usize, address: u64, bytes:
     Ok(())
 }
 
-/// `tensormap.cp_fenceproxy`, its copy: the map at `b` (offset in `list`) in shared memory goes to `a + imm` in global
-/// memory. All lanes of the warp execute it together; lanes with the same addresses copy once.
+/// The copy of `tensormap.cp_fenceproxy`: the map at `b` (its offset is in `list`) in shared memory is copied to
+/// `a + imm` in global memory. All lanes of the warp execute it together; lanes with the same addresses copy once.
 pub(crate) struct PublishMap;
 
 impl Operation for PublishMap {
@@ -131,7 +131,7 @@ fn publish(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<(), 
         write_global_map(context, lane, to[lane], &bytes)?;
     }
     if context.is_observed() {
-        // Each lane goes on when all have executed it: what one has copied, all have.
+        // Each lane continues when all have executed it: all lanes have copied then.
         let at = context.at(mask);
         context.tell(|o| o.warp_sync(at));
     }
@@ -139,8 +139,8 @@ fn publish(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<(), 
 }
 
 impl Context<'_> {
-    /// The tensor map that a copy names: in global memory or among the parameters. The detector does not watch this read,
-    /// which is the tensor-map proxy's: it would have to know when the copy has done with the map.
+    /// The tensor map that a copy names, in global memory or among the parameters. The detector does not watch this
+    /// read by the tensor-map proxy: it would have to know when the copy no longer needs the map.
     pub(in crate::exec) fn tensor_map(&mut self, lane: usize, address: u64) -> Result<TensorMap, Flow> {
         let mut bytes = [0; MAP_BYTES];
         aligned(self, lane, address)?;

@@ -1,5 +1,5 @@
-//! The generated part that all automatic kernels share: the parameters, the way from a position to indices, and the
-//! elements read there.
+//! The context of a generated kernel, common to all automatic kernels: the parameters, the computation of indices from
+//! a position, and the reads there.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::{Library, Printer, register_type};
 use crate::te::target::cuda::names::Names;
 
-/// Which loops: those over outputs (or columns), or those over what is reduced (or time).
+/// The outer loops (over outputs or columns), or the inner loops (over reduced elements or time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Side {
     Outer,
@@ -36,29 +36,29 @@ impl Side {
     }
 }
 
-/// How an array lies along the loop of which several points are read at once.
+/// How an array is accessed along the loop that takes several points at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) enum Access {
-    /// One element for all.
+    /// One element for all points.
     One,
-    /// Side by side and aligned.
+    /// Contiguous and aligned elements.
     Packed,
-    /// Any distance apart.
+    /// Elements at any distance.
     Strided,
 }
 
-/// The shape of the loops, as far as the kernel's text depends on it.
+/// The loops, as far as the kernel's text depends on them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::te::auto) struct Loops {
-    /// The axis of every outer loop, where its value is used.
+    /// For every outer loop, its axis, if the axis' value is used.
     pub(in crate::te::auto) outer: Vec<Option<usize>>,
-    /// The same of every inner loop.
+    /// The same for every inner loop.
     pub(in crate::te::auto) inner: Vec<Option<usize>>,
     /// The side whose last loop takes several points at once.
     pub(in crate::te::auto) vector_side: Side,
-    /// How many.
+    /// The number of these points.
     pub(in crate::te::auto) vector: usize,
-    /// How every affine read lies along that loop.
+    /// How each affine read accesses memory along this loop.
     pub(in crate::te::auto) access: Vec<Option<Access>>,
 }
 
@@ -76,39 +76,39 @@ impl Loops {
     }
 }
 
-/// A parameter of the kernel: 8 bytes.
+/// A parameter of the kernel. It has 8 bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::te::auto) enum Field {
-    /// Address of an affine read's first element; or of the tensor of another read.
+    /// Address of an affine read's first element; for another read, that of its tensor.
     Read(usize),
-    /// Elements between an affine read's neighbours along a loop.
+    /// Stride of an affine read along a loop, in elements.
     ReadStep(usize, Side, usize),
-    /// Elements between neighbours along a dimension of another read's tensor.
+    /// Stride of a dimension of another read's tensor, in elements.
     Stride(usize, usize),
     /// Extent of a dimension of another read's tensor.
     Extent(usize, usize),
     /// Address of an output.
     Output(usize),
-    /// Elements between an output's neighbours along a loop.
+    /// Stride of an output along a loop, in elements.
     OutputStep(usize, Side, usize),
-    /// Number of steps of a loop, in chunks where it takes several points at once.
+    /// Number of steps of a loop; in chunks if it takes several points at once.
     Count(Side, usize),
-    /// What divides by that.
+    /// The divider for this number.
     Divider(Side, usize),
-    /// Points of the loop that takes several at once.
+    /// Number of points of the loop that takes several at once.
     Points,
     /// A size that expressions use.
     Size(Var),
     /// The least value of an axis.
     Minimum(usize),
-    /// A number of the kernel's own.
+    /// A number of the kernel itself, by its name.
     Number(&'static str),
-    /// Workspace of the kernel's own: the name and the type of its elements.
+    /// A workspace of the kernel, by its name and the type of its elements.
     Workspace(&'static str, &'static str),
 }
 
-/// All that the text of a kernel is made from.
-pub(in crate::te::auto) struct Frame<'a> {
+/// Everything that the text of a kernel is made from.
+pub(in crate::te::auto) struct KernelContext<'a> {
     pub(in crate::te::auto) axes: &'a [Axis],
     pub(in crate::te::auto) reads: &'a [Read],
     pub(in crate::te::auto) outputs: &'a [Tensor],
@@ -130,7 +130,7 @@ impl Names for Named<'_> {
     }
 }
 
-impl<'a> Frame<'a> {
+impl<'a> KernelContext<'a> {
     pub(in crate::te::auto) fn new(
         axes: &'a [Axis],
         reads: &'a [Read],
@@ -191,7 +191,7 @@ impl<'a> Frame<'a> {
         .into_iter()
         .map(str::to_owned)
         .collect();
-        let mut frame = Self {
+        let mut context = Self {
             axes,
             reads,
             outputs,
@@ -204,22 +204,22 @@ impl<'a> Frame<'a> {
             output_names: Vec::new(),
         };
         for output in outputs {
-            let name = frame.fresh(&output.name());
-            frame.output_names.push(name);
+            let name = context.fresh(&output.name());
+            context.output_names.push(name);
         }
         for read in reads {
-            let name = frame.fresh(read.var.name());
-            frame.names.insert(read.var, name.clone());
-            frame.read_names.push(name);
+            let name = context.fresh(read.var.name());
+            context.names.insert(read.var, name.clone());
+            context.read_names.push(name);
         }
         for axis in axes {
-            let name = frame.fresh(axis.name());
-            frame.names.insert(axis.var(), name);
+            let name = context.fresh(axis.name());
+            context.names.insert(axis.var(), name);
         }
-        frame
+        context
     }
 
-    /// An identifier that is used for nothing else.
+    /// An identifier that is not used yet.
     pub(in crate::te::auto) fn fresh(&mut self, name: &str) -> String {
         let base = sanitize(name);
         let free = |name: &String| !self.used.contains(name) && !is_of_a_field(name);
@@ -230,19 +230,19 @@ impl<'a> Frame<'a> {
         chosen
     }
 
-    /// Calls a variable by a C++ expression.
+    /// Lets a C++ expression stand for a variable.
     pub(in crate::te::auto) fn call(&mut self, var: Var, text: impl Into<String>) {
         self.names.insert(var, text.into());
     }
 
-    /// The text of a value, in the type that holds it.
+    /// The text of a value, in its register type.
     pub(in crate::te::auto) fn value(&mut self, x: &Expr) -> Result<String, TeError> {
         self.name_sizes(x);
         let context = Context::default();
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.value(x)
     }
 
-    /// The text of a value as it is assigned to an element in memory.
+    /// The text of a value, converted to its type in memory.
     pub(in crate::te::auto) fn stored(&mut self, dtype: DType, x: &Expr) -> Result<String, TeError> {
         let value = self.value(rounded_once(x, dtype))?;
         Ok(self.library.store(dtype, value))
@@ -255,7 +255,7 @@ impl<'a> Frame<'a> {
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.index(x)
     }
 
-    /// A size is a parameter; [`Frame::fields`] has it.
+    /// Makes every size in an expression a parameter; [`KernelContext::fields`] lists these.
     fn name_sizes(&mut self, x: &Expr) {
         for var in sizes_of(x) {
             if !self.size_names.contains_key(&var) {
@@ -266,7 +266,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The name of a read's value.
+    /// The name of the value of a read.
     pub(in crate::te::auto) fn read_name(&self, read: usize) -> &str {
         &self.read_names[read]
     }
@@ -277,7 +277,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The parameters that reads, outputs and loops need. `expressions` are all that the kernel evaluates;
-    /// `output_sides` says along which loops outputs move.
+    /// `output_sides` tells along which loops outputs move.
     pub(in crate::te::auto) fn fields(&mut self, expressions: &[&Expr], output_sides: &[Side]) -> Vec<Field> {
         let mut fields = Vec::new();
         for (place, read) in self.reads.iter().enumerate() {
@@ -285,7 +285,7 @@ impl<'a> Frame<'a> {
             if self.loops.access[place].is_some() {
                 for side in [Side::Outer, Side::Inner] {
                     let count = self.loops.of(side).len();
-                    fields.extend((0..count).map(|slot| Field::ReadStep(place, side, slot)));
+                    fields.extend((0..count).map(|level| Field::ReadStep(place, side, level)));
                 }
             } else {
                 let rank = read.indices.len();
@@ -296,12 +296,12 @@ impl<'a> Frame<'a> {
             fields.push(Field::Output(output));
             for side in output_sides {
                 let count = self.loops.of(*side).len();
-                fields.extend((0..count).map(|slot| Field::OutputStep(output, *side, slot)));
+                fields.extend((0..count).map(|level| Field::OutputStep(output, *side, level)));
             }
         }
         for side in [Side::Outer, Side::Inner] {
             let count = self.loops.of(side).len();
-            fields.extend((1..count).flat_map(|slot| [Field::Count(side, slot), Field::Divider(side, slot)]));
+            fields.extend((1..count).flat_map(|level| [Field::Count(side, level), Field::Divider(side, level)]));
         }
         fields.push(Field::Points);
         let (reads, access) = (self.reads, &self.loops.access);
@@ -320,7 +320,7 @@ impl<'a> Frame<'a> {
         fields
     }
 
-    /// The parameters' struct.
+    /// The text of the parameters' struct.
     pub(in crate::te::auto) fn parameters(&mut self, fields: &[Field]) -> String {
         let mut text = "// As the host fills it: 8 bytes each.\nstruct Parameters {\n".to_owned();
         for field in fields {
@@ -341,17 +341,17 @@ impl<'a> Frame<'a> {
         text
     }
 
-    /// A parameter's name.
+    /// The name of a parameter.
     pub(in crate::te::auto) fn field(&self, field: &Field) -> String {
         match field {
             Field::Read(read) => self.read_names[*read].clone(),
-            Field::ReadStep(read, side, slot) => format!("{}_{}{slot}", self.read_names[*read], side.name()),
+            Field::ReadStep(read, side, level) => format!("{}_{}{level}", self.read_names[*read], side.name()),
             Field::Stride(read, d) => format!("{}_stride{d}", self.read_names[*read]),
             Field::Extent(read, d) => format!("{}_extent{d}", self.read_names[*read]),
             Field::Output(output) => self.output_names[*output].clone(),
-            Field::OutputStep(output, side, slot) => format!("{}_{}{slot}", self.output_names[*output], side.name()),
-            Field::Count(side, slot) => format!("{}{slot}_count", side.name()),
-            Field::Divider(side, slot) => format!("{}{slot}_divider", side.name()),
+            Field::OutputStep(output, side, level) => format!("{}_{}{level}", self.output_names[*output], side.name()),
+            Field::Count(side, level) => format!("{}{level}_count", side.name()),
+            Field::Divider(side, level) => format!("{}{level}_divider", side.name()),
             Field::Points => "points".to_owned(),
             Field::Size(var) => self.size_names.get(var).cloned().unwrap_or_else(|| sanitize(var.name())),
             Field::Minimum(axis) => format!("first_{axis}"),
@@ -359,22 +359,22 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Statements that turn the variable `position` (a u32) into the loops' indices, `outer0`, …
+    /// Statements that turn the variable `position` (a u32) into the indices of the loops, `outer0`, …
     pub(in crate::te::auto) fn decode(&self, side: Side, position: &str, indent: &str) -> String {
         let (name, count) = (side.name(), self.loops.of(side).len());
         let mut text = String::new();
-        let vector = |slot: usize| if self.loops.vector_loop(side) == Some(slot) { " * VECTOR" } else { "" };
+        let vector = |level: usize| if self.loops.vector_loop(side) == Some(level) { " * VECTOR" } else { "" };
         if count > 1 {
             let _ = writeln!(text, "{indent}u32 {name}_rest = {position};");
         }
-        for slot in (1..count).rev() {
+        for level in (1..count).rev() {
             let _ = writeln!(
                 text,
-                "{indent}const u32 {name}{slot}_next = p.{name}{slot}_divider.quotient({name}_rest);\n\
-                 {indent}const index_t {name}{slot} = index_t({name}_rest - {name}{slot}_next * \
-                 static_cast<u32>(p.{name}{slot}_count)){};\n\
-                 {indent}{name}_rest = {name}{slot}_next;",
-                vector(slot)
+                "{indent}const u32 {name}{level}_next = p.{name}{level}_divider.quotient({name}_rest);\n\
+                 {indent}const index_t {name}{level} = index_t({name}_rest - {name}{level}_next * \
+                 static_cast<u32>(p.{name}{level}_count)){};\n\
+                 {indent}{name}_rest = {name}{level}_next;",
+                vector(level)
             );
         }
         if count > 0 {
@@ -387,10 +387,10 @@ impl<'a> Frame<'a> {
     /// The offset of a read or an output along some loops: `outer0 * p.A_outer0 + outer1`.
     pub(in crate::te::auto) fn offset(&self, name: &str, side: Side, read: Option<usize>) -> String {
         let mut terms = Vec::new();
-        for slot in 0..self.loops.of(side).len() {
+        for level in 0..self.loops.of(side).len() {
             let access = read.and_then(|read| self.loops.access[read]);
-            let index = format!("{}{slot}", side.name());
-            match (self.loops.vector_loop(side) == Some(slot), access) {
+            let index = format!("{}{level}", side.name());
+            match (self.loops.vector_loop(side) == Some(level), access) {
                 (true, Some(Access::One)) => {}
                 (true, Some(Access::Packed)) => terms.push(index),
                 _ => terms.push(format!("{index} * p.{name}_{index}")),
@@ -399,8 +399,8 @@ impl<'a> Frame<'a> {
         if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
     }
 
-    /// Declarations of the axes whose values are used, of the loops of a side. In the loop that takes several points,
-    /// `point` is added.
+    /// Declarations of the axes of one side whose values are used. In the loop that takes several points, `point` is
+    /// added.
     pub(in crate::te::auto) fn axis_values(
         &self,
         side: Side,
@@ -409,15 +409,15 @@ impl<'a> Frame<'a> {
         indent: &str,
     ) -> String {
         let mut text = String::new();
-        for (slot, axis) in self.loops.of(side).iter().enumerate() {
+        for (level, axis) in self.loops.of(side).iter().enumerate() {
             let Some(axis) = axis else { continue };
-            let more = if self.loops.vector_loop(side) == Some(slot) { point } else { "" };
+            let more = if self.loops.vector_loop(side) == Some(level) { point } else { "" };
             let ty = register_type(self.axes[*axis].var().dtype());
             let name = &self.names[&self.axes[*axis].var()];
             let _ = writeln!(
                 text,
                 "{indent}const {ty} {name} = static_cast<{ty}>({}{more} + p.first_{axis});",
-                index_of(slot)
+                index_of(level)
             );
         }
         text
@@ -450,7 +450,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a name is of the form of a parameter's or a local variable's that is made from others' names and numbers.
+/// Whether a name has the form of a parameter or local variable that is made from other names and numbers.
 fn is_of_a_field(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let numbered = ["outer", "inner", "first_", "_outer", "_inner", "_stride", "_extent", "_index"];
@@ -459,7 +459,7 @@ fn is_of_a_field(name: &str) -> bool {
         || of_others.iter().any(|end| name.ends_with(end))
 }
 
-/// A value without a last rounding to the type that it is stored in, which storing does.
+/// A value without its last conversion to the type in memory, which the store does anyway.
 fn rounded_once(x: &Expr, dtype: DType) -> &Expr {
     if let Kind::Cast(rounded) = x.kind()
         && let Kind::Cast(value) = rounded.kind()
@@ -473,7 +473,7 @@ fn rounded_once(x: &Expr, dtype: DType) -> &Expr {
     }
 }
 
-/// The sizes that an expression mentions, each once.
+/// The sizes in an expression, each once.
 pub(in crate::te::auto) fn sizes_of(x: &Expr) -> Vec<Var> {
     let mut sizes = Vec::new();
     x.visit(&mut |part| {
@@ -487,13 +487,13 @@ pub(in crate::te::auto) fn sizes_of(x: &Expr) -> Vec<Var> {
     sizes
 }
 
-/// The expressions that reads evaluate which are not affine.
+/// The expressions that non-affine reads evaluate.
 fn general(reads: &[Read], is_general: impl Fn(usize) -> bool) -> impl Iterator<Item = &Expr> {
     let chosen = reads.iter().enumerate().filter(move |(place, _)| is_general(*place));
     chosen.flat_map(|(_, read)| read.indices.iter().chain(&read.guard))
 }
 
-/// Which of `axes` the expressions use otherwise than to address affine reads.
+/// Which of `axes` have values that expressions use for more than the address of affine reads.
 pub(in crate::te::auto) fn used_axes(
     axes: &[Axis],
     reads: &[Read],
@@ -504,7 +504,7 @@ pub(in crate::te::auto) fn used_axes(
     axes.iter().map(|axis| all.iter().any(|x| x.uses(axis.var()))).collect()
 }
 
-/// Sizes and axes that expressions use as 32-bit integers are such.
+/// Checks that sizes and axes that expressions use as 32-bit integers fit in 32 bits.
 ///
 /// # Errors
 /// [`TeError::IntegerRange`].

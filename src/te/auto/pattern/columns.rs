@@ -1,4 +1,4 @@
-//! What is made of the columns of a scan together, step by step: reductions over some of the columns' axes.
+//! Column reductions: reductions over some of the columns of a scan, at every step.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fused::Reduction;
 use super::passes::{Combination, Found, Member, axes_of, inlined, parts, passes, totals_of};
 use super::reads::refused;
-use super::recurrence::{Fold, Output, Place, Recurrence, of_step, reads_backwards};
+use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, of_step, reads_backwards};
 use crate::te::arith::equal;
 use crate::te::error::TeError;
 use crate::te::lang::axis::Axis;
@@ -14,7 +14,7 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
 
-/// Where the axes of a reduction are in a scan: those of the columns by number, and whether time runs backwards.
+/// The axes of a reduction in terms of the scan: numbers of the column axes, and whether time runs backwards.
 struct Places {
     columns: Vec<usize>,
     reversed: bool,
@@ -24,13 +24,13 @@ impl Recurrence {
     /// Adds the reductions that outputs need.
     ///
     /// # Errors
-    /// [`TeError::Target`] for reductions that need each other, that begin with a value, or over other axes than the
-    /// columns'.
-    pub(in crate::te::auto) fn add_fold(
+    /// [`TeError::Target`] for reductions that need each other, that have an initial value, or that are over axes other
+    /// than the columns'.
+    pub(in crate::te::auto) fn add_column_reduction(
         &mut self,
         found: &[Found],
         operation: &Arc<Operation>,
-        places: &[Place],
+        states_components: &[StateComponents],
     ) -> Result<(), TeError> {
         let Some((compute, _)) = found.first().and_then(|found| parts(&found.operation)) else { return Ok(()) };
         let own = axes_of(&found[0].operation)?;
@@ -52,7 +52,7 @@ impl Recurrence {
             std::iter::once(now).chain(columns.iter().map(|column| Expr::from(self.axes[*column]))).collect();
         let replace = |var: Var| own.iter().position(|axis| axis.var() == var).map(|place| images[place].clone());
         let (axes, after) = (self.axes.clone(), self.after.clone());
-        let mut special = of_step(operation, places, &after, &axes);
+        let mut special = of_step(operation, states_components, &after, &axes);
         let condition = self.reads.expression(&members[0].condition.substitute(&replace), &axes, &mut special)?;
         let mut source = Vec::new();
         for member in &members {
@@ -66,7 +66,7 @@ impl Recurrence {
         }
         let total: Vec<Var> = source.iter().map(|x| Var::local("total", x.dtype())).collect();
         let kept = compute.axes.len() - 1;
-        self.fold = Some(Fold {
+        self.column_reduction = Some(ColumnReduction {
             axes: columns[kept..].to_vec(),
             kept: columns[..kept].to_vec(),
             known: totals_of(&members, &total),
@@ -81,7 +81,7 @@ impl Recurrence {
         Ok(())
     }
 
-    /// Finds the reductions' axes in the scan, from how they read it.
+    /// Finds the reductions' axes in the scan, from the way they read it.
     fn places(&self, members: &[Member<'_>], own: &[Axis], operation: &Arc<Operation>) -> Result<Places, TeError> {
         let name = members[0].operation.name();
         let refuse = || refused(&format!("{name}, whose axes are not time and the columns of the scan that it reads,"));
@@ -117,20 +117,22 @@ impl Recurrence {
         if columns.len() == self.outer() { Ok(Places { columns, reversed }) } else { Err(refuse()) }
     }
 
-    /// Adds an output that is a reduction of columns, or is computed from some element by element.
-    pub(in crate::te::auto) fn add_folded(&mut self, output: &Tensor) -> Result<(), TeError> {
-        let Some(fold) = &self.fold else { return Err(refused(&format!("{}, which folds nothing,", output.name()))) };
-        let reversed = fold.reversed;
-        let axes: Vec<usize> = std::iter::once(self.outer()).chain(fold.kept.iter().copied()).collect();
-        if let Some((_, total)) = fold.known.iter().find(|(known, _)| Arc::ptr_eq(known, output.operation())) {
+    /// Adds an output that is a reduction of columns, or is computed element by element from such reductions.
+    pub(in crate::te::auto) fn add_reduced(&mut self, output: &Tensor) -> Result<(), TeError> {
+        let Some(reduction) = &self.column_reduction else {
+            return Err(refused(&format!("{}, which folds nothing,", output.name())));
+        };
+        let reversed = reduction.reversed;
+        let axes: Vec<usize> = std::iter::once(self.outer()).chain(reduction.kept.iter().copied()).collect();
+        if let Some((_, total)) = reduction.known.iter().find(|(known, _)| Arc::ptr_eq(known, output.operation())) {
             let value = total[output.value()].into();
-            self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, folded: true });
+            self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, reduced: true });
             return Ok(());
         }
         let compute = output.operation().as_compute().filter(|compute| !compute.is_reduction());
         let compute =
             compute.ok_or_else(|| refused(&format!("{}, which is not computed element by element,", output.name())))?;
-        let shape = fold.known[0].0.as_compute().map(|compute| compute.axes.clone()).unwrap_or_default();
+        let shape = reduction.known[0].0.as_compute().map(|compute| compute.axes.clone()).unwrap_or_default();
         let extents = |axis: &Axis| axis.domain().map(|domain| domain.extent.clone());
         let same = compute.axes.len() == shape.len()
             && compute.axes.iter().zip(&shape).all(|(a, b)| match (extents(a), extents(b)) {
@@ -138,9 +140,9 @@ impl Recurrence {
                 _ => false,
             });
         if !same {
-            return Err(refused(&format!("{}, whose shape is not {}'s,", output.name(), fold.known[0].0.name())));
+            return Err(refused(&format!("{}, whose shape is not {}'s,", output.name(), reduction.known[0].0.name())));
         }
-        let (known, indices) = (fold.known.clone(), fold.indices.clone());
+        let (known, indices) = (reduction.known.clone(), reduction.indices.clone());
         let replace = |var: Var| {
             let place = compute.axes.iter().position(|axis| axis.var() == var);
             place.map(|place| indices[place].clone())
@@ -156,19 +158,19 @@ impl Recurrence {
             })
         };
         let value = self.reads.expression(&body, &self.axes.clone(), &mut special)?;
-        self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, folded: true });
+        self.outputs.push(Output { tensor: output.clone(), value, axes, reversed, reduced: true });
         Ok(())
     }
 
-    /// The folded outputs where there are no columns to fold, and which of the parameters that takes.
+    /// The outputs of reduced columns, for the case that there are no columns, and which parameters they take.
     pub(in crate::te::auto) fn over_nothing(&self) -> Result<Option<(Reduction, Vec<usize>)>, TeError> {
-        let Some(fold) = &self.fold else { return Ok(None) };
+        let Some(reduction) = &self.column_reduction else { return Ok(None) };
         let mut made = Vec::new();
-        for output in self.outputs.iter().filter(|output| output.folded) {
+        for output in self.outputs.iter().filter(|output| output.reduced) {
             let compute = output.tensor.operation().as_compute();
             let Some(compute) = compute else { continue };
             let at: Vec<Expr> = compute.axes.iter().map(|axis| Expr::from(*axis)).collect();
-            let body = nothing(&inlined(&output.tensor.at(at)), fold).cast(output.tensor.dtype());
+            let body = nothing(&inlined(&output.tensor.at(at)), reduction).cast(output.tensor.dtype());
             let kind = Compute { axes: compute.axes.clone(), reduce_axes: Vec::new(), body: vec![body] };
             let own = Tensor::new(Operation::new(output.tensor.name(), OperationKind::Compute(kind)), 0);
             made.push((own, output.tensor.clone()));
@@ -185,13 +187,13 @@ impl Recurrence {
     }
 }
 
-/// An expression in which what is folded is what a fold of nothing gives.
-fn nothing(x: &Expr, fold: &Fold) -> Expr {
+/// An expression in which every column reduction is replaced by its result over no columns.
+fn nothing(x: &Expr, reduction: &ColumnReduction) -> Expr {
     x.replaced(&mut |x| {
         let Kind::Read(tensor, _) = x.kind() else { return None };
-        let (_, total) = fold.known.iter().find(|(operation, _)| Arc::ptr_eq(operation, tensor.operation()))?;
-        let place = fold.total.iter().position(|var| *var == total[tensor.value()])?;
-        Some(fold.combination.identity[place].clone())
+        let (_, total) = reduction.known.iter().find(|(operation, _)| Arc::ptr_eq(operation, tensor.operation()))?;
+        let place = reduction.total.iter().position(|var| *var == total[tensor.value()])?;
+        Some(reduction.combination.identity[place].clone())
     })
 }
 
@@ -201,6 +203,6 @@ fn time_extent(compute: &Compute) -> Result<Expr, TeError> {
 }
 
 /// Whether an output is computed from reductions.
-pub(in crate::te::auto) fn is_folded(output: &Tensor) -> bool {
+pub(in crate::te::auto) fn is_reduced(output: &Tensor) -> bool {
     !super::passes::reductions(from_ref(output)).is_empty()
 }

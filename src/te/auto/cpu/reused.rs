@@ -1,5 +1,5 @@
-//! What a reduction computes of every point and its outputs would compute again, such as the exponentials of a softmax, is
-//! kept from the one to the other, for as many outputs as are done together.
+//! Keeps values of points that both a reduction and its outputs need, such as the exponentials of a softmax, so that
+//! they are not computed again. It does this for as many outputs as are computed together.
 
 use super::registers::Registers;
 use crate::te::auto::cpu::program::{Class, Register};
@@ -7,26 +7,26 @@ use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
 
-/// Bytes of values that are kept at once: they stay in a near cache.
+/// The most bytes of values that are kept at once; they stay in a near cache.
 const KEPT: i64 = 128 << 10;
 
-/// A value of a point that its outputs are computed from.
-pub(super) struct Again {
-    /// Which of the values that are reduced.
+/// A value of each point that a reduction computes and that its outputs need again.
+pub(super) struct ReusedValue {
+    /// Its number among the values that are reduced.
     pub(super) source: usize,
-    /// What the outputs call it.
+    /// The variable that stands for it in the outputs.
     pub(super) var: Var,
-    /// The outputs of points, by their numbers, as computed from it.
+    /// The outputs of points, by their numbers, in terms of it.
     pub(super) values: Vec<(usize, Expr)>,
-    /// What these still read.
+    /// The reads that these outputs still need.
     pub(super) reads: Vec<usize>,
 }
 
-impl Again {
-    /// The first value that is worth it, if there is one.
+impl ReusedValue {
+    /// The first value that is worth keeping, if there is one.
     pub(super) fn of(reduction: &Reduction, pass: &Pass) -> Option<Self> {
         let list = &reduction.reads.list;
-        // The same elements are called otherwise where outputs read them.
+        // Outputs use other variables for the same elements.
         let same = |var: Var| {
             let read = list[reduction.point_reads..].iter().find(|read| read.var == var && read.guard.is_none())?;
             let first = list[pass.reads.clone()]
@@ -56,7 +56,7 @@ impl Again {
         if !found {
             return None;
         }
-        // What else they read is what they read before, or what the reduction does.
+        // Reads of the reduction are replaced by the outputs' own reads of the same elements.
         let mut reads = Vec::new();
         for (_, output) in &mut values {
             let back = |var: Var| {
@@ -81,20 +81,20 @@ impl Again {
     }
 }
 
-/// Where a value is kept: the register that has it where points are reduced, and the one that outputs are computed from.
+/// Where a value is kept: the register that has it during the reduction, and the one from which outputs are computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keeping {
+pub(super) struct ReuseRegisters {
     pub(super) from: Register,
     pub(super) to: Register,
 }
 
-impl Keeping {
-    /// Whether as many values of `rows` outputs of so many elements stay near.
+impl ReuseRegisters {
+    /// Whether the values of `rows` outputs of `count` elements each stay in a near cache.
     pub(super) const fn is_near(rows: i64, count: i64) -> bool {
         rows > 1 && rows.saturating_mul(count) * size_of::<f32>() as i64 <= KEPT
     }
 
-    /// Keeps the elements from `first` on, `filled` of each of some rows of `lanes` lanes.
+    /// Keeps elements from `first` on: `filled` elements for each of some rows of `lanes` lanes.
     pub(super) fn put(
         self,
         registers: &mut Registers,
@@ -111,7 +111,7 @@ impl Keeping {
         }
     }
 
-    /// Gives the first lanes the elements of a row from `first` on.
+    /// Loads the elements of a row from `first` on into the first lanes.
     pub(super) fn take(self, registers: &mut Registers, row: usize, count: usize, first: usize, lanes: usize) {
         let Registers { f32s, kept, .. } = registers;
         f32s[self.to.number][..lanes].copy_from_slice(&kept[row * count + first..][..lanes]);

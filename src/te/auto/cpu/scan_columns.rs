@@ -1,5 +1,5 @@
-//! What is made of a scan's columns together, on the CPU: strips of columns, folded step by step in the order that a
-//! GPU's lanes do it.
+//! Reductions over a scan's columns on the CPU: strips of columns, combined at each step in the same order as by a
+//! GPU's lanes.
 
 use super::program::{Class, Program, Register, Step};
 use super::registers::Registers;
@@ -7,29 +7,29 @@ use super::vm::by_class;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::gpu::choose::scan::ScanPlan;
 use crate::te::auto::order::Order;
-use crate::te::auto::pattern::recurrence::{Fold, Recurrence};
+use crate::te::auto::pattern::recurrence::{ColumnReduction, Recurrence};
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 
-/// Steps, and the outputs that they give.
+/// Steps, and the outputs that they compute.
 pub(in crate::te::auto) type Results = (Vec<Step>, Vec<(usize, Register)>);
 
-/// The values of the outputs that are, or are not, made of what columns are folded to: all of a step, or of a given one.
+/// The values of the outputs that are, or are not, made of reduced columns: of a computed step, or of a given one.
 pub(in crate::te::auto) fn results(
     program: &mut Program,
     pattern: &Recurrence,
     values: &[Expr],
-    folded: bool,
+    reduced: bool,
     sizes: &Sizes,
 ) -> Result<Results, TeError> {
     let mut made = Vec::new();
-    for (place, value) in values.iter().enumerate().filter(|(place, _)| pattern.outputs[*place].folded == folded) {
+    for (place, value) in values.iter().enumerate().filter(|(place, _)| pattern.outputs[*place].reduced == reduced) {
         made.push((place, program.value(value, sizes)?));
     }
     Ok((program.take_steps(), made))
 }
 
-/// What every column gives, and whether it counts.
+/// What every column contributes, and whether it counts.
 struct Given {
     steps: Vec<Step>,
     values: Vec<Register>,
@@ -37,9 +37,9 @@ struct Given {
     outputs: Results,
 }
 
-/// A fold, compiled for one run.
-pub(in crate::te::auto) struct Folding {
-    /// Columns that become one.
+/// A reduction over columns, compiled for one run.
+pub(in crate::te::auto) struct CompiledReduction {
+    /// The number of columns that become one.
     pub(in crate::te::auto) reduced: usize,
     lanes: usize,
     per_lane: usize,
@@ -51,28 +51,28 @@ pub(in crate::te::auto) struct Folding {
     counts: Register,
     merge: (Vec<Step>, Vec<Register>),
     identity: (Vec<Step>, Vec<Register>),
-    /// What waits for its right neighbour: for every level of the tree.
+    /// For every level of the tree, the values that wait for their right neighbour.
     waiting: Vec<Vec<Register>>,
-    /// The total, in the lanes of the first columns of each.
+    /// The total, in the lane of the first column of each group.
     total: Vec<Register>,
 }
 
-impl Folding {
-    /// `program` calls the state after a step as outputs do.
+impl CompiledReduction {
+    /// In `program`, the state after a step has the same variables as in outputs.
     pub(in crate::te::auto) fn new(
         program: &mut Program,
         pattern: &Recurrence,
-        fold: &Fold,
+        reduction: &ColumnReduction,
         plan: &ScanPlan,
         order: Order,
         sizes: &Sizes,
     ) -> Result<Self, TeError> {
-        let classes: Vec<Class> = fold.types().into_iter().map(Class::of).collect();
+        let classes: Vec<Class> = reduction.types().into_iter().map(Class::of).collect();
         let fresh =
             |program: &mut Program| classes.iter().map(|class| program.register(*class)).collect::<Vec<Register>>();
         let (left, right, total) = (fresh(program), fresh(program), fresh(program));
         for (vars, registers) in
-            [(&fold.combination.left, &left), (&fold.combination.right, &right), (&fold.total, &total)]
+            [(&reduction.combination.left, &left), (&reduction.combination.right, &right), (&reduction.total, &total)]
         {
             vars.iter().zip(registers).for_each(|(var, register)| program.bind(*var, *register));
         }
@@ -81,16 +81,16 @@ impl Folding {
             let values = program.apart(&values);
             Ok((program.take_steps(), values))
         };
-        let merge = all(program, &fold.combination.result)?;
-        let identity = all(program, &fold.combination.identity)?;
+        let merge = all(program, &reduction.combination.result)?;
+        let identity = all(program, &reduction.combination.identity)?;
         let values: Vec<Expr> = pattern.outputs.iter().map(|output| output.value.clone()).collect();
-        let step = Given::new(program, pattern, (&fold.source, &fold.condition), &values, sizes)?;
-        let lanes = plan.class.group as usize;
+        let step = Given::new(program, pattern, (&reduction.source, &reduction.condition), &values, sizes)?;
+        let lanes = plan.key.group as usize;
         let levels = lanes.ilog2() as usize;
         Ok(Self {
             reduced: usize::try_from(plan.reduced).unwrap_or(1),
             lanes,
-            per_lane: plan.class.per_lane as usize,
+            per_lane: plan.key.per_lane as usize,
             exact: order == Order::Exact,
             step,
             given: Vec::new(),
@@ -104,22 +104,22 @@ impl Folding {
         })
     }
 
-    /// Adds the given steps, once `program` has what they read.
+    /// Adds the given steps, after `program` has got what they read.
     pub(in crate::te::auto) fn add_given(
         &mut self,
         program: &mut Program,
         pattern: &Recurrence,
-        fold: &Fold,
+        reduction: &ColumnReduction,
         sizes: &Sizes,
     ) -> Result<(), TeError> {
-        for ((source, condition), outputs) in fold.given.iter().zip(&pattern.given) {
+        for ((source, condition), outputs) in reduction.given.iter().zip(&pattern.given) {
             self.given.push(Given::new(program, pattern, (source, condition), outputs, sizes)?);
         }
         Ok(())
     }
 
-    /// Folds `count` columns, whole groups of them, after a step, or at a given one; gives the outputs' registers, whose
-    /// lanes are those of every group's first column.
+    /// Reduces `count` columns, in whole groups, after a step or at a given one. Gives the registers of the outputs,
+    /// whose values are in the lane of every group's first column.
     pub(in crate::te::auto) fn run(
         &self,
         registers: &mut Registers,
@@ -153,7 +153,7 @@ impl Folding {
         Ok(())
     }
 
-    /// Combines every group's total with what its column of a number gives, where that counts.
+    /// Combines every group's total with its column of a number, if this counts.
     fn add(&self, registers: &mut Registers, from: &Given, column: usize, groups: usize) -> Result<(), TeError> {
         for (to, value) in self.right.iter().zip(&from.values).chain([(&self.counts, &from.condition)]) {
             by_class!(to.class, T => {
@@ -170,7 +170,7 @@ impl Folding {
         Ok(())
     }
 
-    /// What the lanes from `first` on, `count` of them, have, in `left`.
+    /// Leaves in `left` what the `count` lanes from `first` on contribute.
     fn tree(
         &self,
         registers: &mut Registers,

@@ -1,5 +1,5 @@
-//! What the sizes of a run must fulfil: the promise of a split without predication, that an extent is a multiple, which is
-//! kept at lowering or in every run; and that scans have their first steps.
+//! Preconditions on the sizes of a run. A split without predication needs an extent that is a multiple; this is checked
+//! when the schedule is lowered, or in every run. And a scan must have its first steps.
 
 use super::bounds::Plan;
 use crate::te::arith::simplify;
@@ -11,16 +11,16 @@ use crate::te::lang::var::Var;
 use crate::te::schedule::Schedule;
 use crate::te::text::expression;
 
-/// What the sizes of a run must fulfil.
+/// The preconditions on the sizes of a run.
 ///
 /// # Errors
-/// [`TeError::SplitRemainder`] for a promise that no sizes keep, or that depends on loops around the stage.
+/// [`TeError::SplitRemainder`] for a condition that no sizes fulfil, or that depends on loops around the stage.
 pub(crate) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requirement>, TeError> {
     let mut all: Vec<Requirement> = Vec::new();
     for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
         all.extend(stage.operation().as_scan().and_then(has_its_first_steps));
         let Some(nest) = nest else { continue };
-        for (axis, extent, condition) in nest.promises() {
+        for (axis, extent, condition) in nest.preconditions() {
             let broken = TeError::SplitRemainder {
                 stage: stage.operation().name().to_owned(),
                 axis: axis.name().to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requi
     Ok(all)
 }
 
-/// A scan has the steps that its init gives. Runs that make nothing at all don't ask for it.
+/// A scan must have at least the steps that its init gives. A run without any output elements doesn't need this.
 fn has_its_first_steps(scan: &Scan) -> Option<Requirement> {
     let (init, state) = (scan.init.first()?, scan.state.first()?);
     let (steps, total) = (init.shape().swap_remove(0), state.shape().swap_remove(0));

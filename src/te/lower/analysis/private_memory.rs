@@ -1,4 +1,5 @@
-//! Memory of a thread or of a block whose elements several of them would compute: no reader would find all of them.
+//! Checks private memory: if several threads (or blocks) compute the elements, each has only its own ones, and no
+//! reader would find them all.
 
 use super::bounds::{Plan, threads_around};
 use crate::te::error::TeError;
@@ -7,8 +8,8 @@ use crate::te::lang::buffer::Scope;
 use crate::te::lang::thread::Thread;
 use crate::te::schedule::Schedule;
 
-/// Whether threads that differ in an index have each their own of the memory of a scope. Virtual threads are one thread.
-fn is_own(scope: Scope, thread: Thread) -> bool {
+/// Whether threads that differ in an index have separate memory of a scope. Virtual threads belong to one thread.
+fn is_private(scope: Scope, thread: Thread) -> bool {
     match thread {
         Thread::Thread(_) => scope == Scope::Local,
         Thread::Block(_) => scope != Scope::Global,
@@ -17,9 +18,10 @@ fn is_own(scope: Scope, thread: Thread) -> bool {
 }
 
 /// # Errors
-/// [`TeError::AcrossThreads`] for a stage of which each thread or block would have only what it computed itself. What
-/// threads reduce to one value, each of them gets; but not those of another launch, or with parts of their own.
-pub(crate) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), TeError> {
+/// [`TeError::AcrossThreads`] for a stage in private memory whose elements are computed by several threads or blocks. A
+/// reduction over threads to one value is allowed, because each of them gets the result; but not for readers in another
+/// launch, and not if the loop also runs over data.
+pub(crate) fn check_private_memory(schedule: &Schedule, plan: &Plan) -> Result<(), TeError> {
     for (stage, buffers) in schedule.stages.iter().zip(&plan.buffers) {
         let Some(buffer) = buffers.first() else { continue };
         let scope = buffer.scope();
@@ -28,10 +30,10 @@ pub(crate) fn check_own_memory(schedule: &Schedule, plan: &Plan) -> Result<(), T
             let total = leaf.kind() == AxisKind::Reduce && !stage.spans_data(*leaf);
             let around = threads_around(schedule, stage);
             let in_launch = around.iter().any(|thread| *thread != Thread::Virtual);
-            if !is_own(scope, thread) || total && in_launch && !around.contains(&thread) {
+            if !is_private(scope, thread) || total && in_launch && !around.contains(&thread) {
                 continue;
             }
-            // What a launch of its own computes, another one reads.
+            // What one launch computes here, another launch reads.
             let others_read = matches!(thread, Thread::Block(_)) || total && !in_launch;
             return Err(TeError::AcrossThreads {
                 tensor: buffer.name().to_owned(),

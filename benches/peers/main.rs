@@ -1,0 +1,127 @@
+//! The CPU device beside what people use instead: ndarray and plain loops in Rust, and numpy, jax (XLA), onnxruntime and
+//! torch in Python, those of them that are installed (`cargo xtask peers` installs them).
+//!
+//! `cargo bench --bench peers -- [words]` measures the rows whose names hold all of the words. Contestants take turns;
+//! the time of each is the median over its turns; each first shows that its result is the others'. It runs on as many
+//! threads as it may: `taskset -c 0 cargo bench …` is one thread. What is printed is a table in Markdown: times, and how
+//! long this library takes beside the quickest of the others (below 1 it is quicker).
+
+#![allow(clippy::print_stdout, reason = "it prints its results")]
+
+mod contestant;
+#[path = "../ndarray_rows.rs"]
+mod ndarray_rows;
+mod ours;
+mod python;
+mod rust;
+mod work;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use contestant::Contestant;
+use epilogue::Device;
+use python::Worker;
+use work::Work;
+
+/// How long the contestants of a row take turns, and how many turns each has at least.
+const LONG: Duration = Duration::from_secs(2);
+const TURNS: usize = 9;
+/// How long one turn is, at least.
+const TURN: f64 = 2e-3;
+
+const PYTHON: [&str; 4] = ["numpy", "jax", "onnxruntime", "torch"];
+
+fn first_line(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
+}
+
+/// What ran where.
+fn heading(threads: usize, workers: &[Worker]) -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let of = |key: &str| cpus.lines().find_map(|line| Some(line.strip_prefix(key)?.split_once(": ")?.1.to_owned()));
+    let flags = of("flags").unwrap_or_default();
+    let has = |flag: &str| flags.split(' ').any(|word| word == flag);
+    let vectors = ["avx2", "avx512f", "avx512_bf16", "avx512_vnni"].into_iter().filter(|flag| has(flag));
+    let commit = first_line(Command::new("git").args(["describe", "--always", "--dirty"])).unwrap_or_default();
+    let versions: Vec<String> = workers.iter().map(Worker::described).collect();
+    format!(
+        "{} ({}), threads: {threads}, commit {commit}; {}",
+        of("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        vectors.collect::<Vec<_>>().join(", "),
+        versions.join(", "),
+    )
+}
+
+/// The median seconds of a call of each.
+fn take_turns(contestants: &mut [Contestant<'_>]) -> Vec<f64> {
+    let counts: Vec<usize> = contestants
+        .iter_mut()
+        .map(|contestant| {
+            // The first calls also warm up.
+            let once = (0..3).map(|_| (contestant.run)(1)).fold(f64::INFINITY, f64::min);
+            ((TURN / once).ceil() as usize).clamp(1, 100_000)
+        })
+        .collect();
+    let mut times = vec![Vec::new(); contestants.len()];
+    let start = Instant::now();
+    while start.elapsed() < LONG || times[0].len() < TURNS {
+        for ((contestant, count), times) in contestants.iter_mut().zip(&counts).zip(&mut times) {
+            times.push((contestant.run)(*count) / *count as f64);
+        }
+    }
+    times.into_iter().map(median).collect()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Whether somebody's result is another than the first one's.
+fn check(work: Work, contestants: &[Contestant<'_>]) -> Result<(), String> {
+    let Some((ours, others)) = contestants.split_first() else { return Ok(()) };
+    for other in others {
+        let far = |(a, b): (&f32, &f32)| (a - b).abs() > work.tolerance() * a.abs().max(1.0);
+        if other.sample.len() != ours.sample.len() || ours.sample.iter().zip(&other.sample).any(far) {
+            return Err(format!("{work}: {:?} here, {:?} by {}", ours.sample, other.sample, other.name));
+        }
+    }
+    Ok(())
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.2} µs", s * 1e6),
+        s => format!("{:.3} ms", s * 1e3),
+    }
+}
+
+fn main() -> ours::Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let threads = std::thread::available_parallelism()?.get();
+    let workers: Vec<Worker> = PYTHON.iter().filter_map(|name| Worker::start(name, threads)).collect();
+    println!("{}\n", heading(threads, &workers));
+    let device = Device::cpu();
+    let names: Vec<&str> = ["epilogue", "ndarray", "loop"].into_iter().chain(workers.iter().map(|w| w.name)).collect();
+    println!("| work | {} | ratio to the best |", names.join(" | "));
+    println!("|---|{}--:|", "--:|".repeat(names.len()));
+    for work in Work::all() {
+        if !words.iter().all(|word| work.to_string().contains(word.as_str())) {
+            continue;
+        }
+        let mut contestants = vec![ours::contestant(&device, work)?];
+        contestants.extend(rust::contestants(work));
+        contestants.extend(workers.iter().filter_map(|worker| worker.contestant(work).ok()));
+        check(work, &contestants)?;
+        let times = take_turns(&mut contestants);
+        let by_name: BTreeMap<&str, f64> = contestants.iter().map(|c| c.name).zip(times.iter().copied()).collect();
+        let best = times[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        let cells: Vec<String> =
+            names.iter().map(|name| by_name.get(name).map_or_else(String::new, |t| time(*t))).collect();
+        println!("| {work} | {} | {:.2} |", cells.join(" | "), times[0] / best);
+    }
+    Ok(())
+}

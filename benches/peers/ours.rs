@@ -1,0 +1,155 @@
+//! This library's side.
+
+use epilogue::prelude::*;
+use epilogue::te::{self, Tensor};
+use epilogue::{Argument, Device, DeviceTensor, Element};
+use half::{bf16, f16};
+
+use crate::contestant::{Contestant, sample, values};
+use crate::work::{After, Type, Weights, Work};
+
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Computes into a tensor.
+type Run = Box<dyn FnMut(&mut DeviceTensor) -> Outcome<()>>;
+
+#[epilogue]
+fn plain(accum: Accum) -> Tensor {
+    let d = accum;
+    d
+}
+
+#[epilogue]
+fn bias_gelu_residual(accum: Accum, bias: RowVector, residual: Tensor) -> Tensor {
+    let d = gelu_tanh(accum + bias) + residual;
+    d
+}
+
+#[epilogue]
+fn row_sums(accum: Accum) -> (Tensor, ColumnVector) {
+    let d = accum;
+    let sums = reduction_op(d, Row, Add);
+    (d, sums)
+}
+
+/// A number of some type as f32, and back.
+trait Number: Element {
+    fn of(x: f32) -> Self;
+    fn number(self) -> f32;
+}
+
+macro_rules! number {
+    ($($t:ty: $of:expr, $number:expr;)*) => { $(
+        impl Number for $t {
+            fn of(x: f32) -> Self { $of(x) }
+            fn number(self) -> f32 { $number(self) }
+        }
+    )* };
+}
+number! {
+    f32: |x| x, |x| x;
+    f16: f16::from_f32, f16::to_f32;
+    bf16: bf16::from_f32, bf16::to_f32;
+    i32: |x| x as i32, |x| x as f32;
+}
+
+fn tensor<T: Number>(device: &Device, values: &[f32], shape: [usize; 2]) -> Outcome<DeviceTensor> {
+    Ok(device.tensor(&values.iter().map(|x| T::of(*x)).collect::<Vec<T>>(), shape)?)
+}
+
+pub(crate) fn contestant(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
+    match work {
+        Work::Product { element: Type::F32, .. } => product::<f32>(device, work),
+        Work::Product { element: Type::F16, .. } => product::<f16>(device, work),
+        Work::Product { element: Type::Bf16, .. } => product::<bf16>(device, work),
+        _ => expression(device, work),
+    }
+}
+
+fn product<T: Number>(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
+    let Work::Product { shape: [m, n, k], weights, after, .. } = work else { unreachable!("it is a product") };
+    let a = tensor::<T>(device, &values(m * k, 0.01), [m, k])?;
+    let b = match weights {
+        Weights::Kn => tensor::<T>(device, &values(k * n, 0.01), [k, n])?,
+        Weights::Nk => tensor::<T>(device, &values(k * n, 0.01), [n, k])?.transpose()?,
+    };
+    let bias = tensor::<T>(device, &values(n, 0.02), [1, n])?.reshape([n])?;
+    let residual = tensor::<T>(device, &values(m * n, 0.02), [m, n])?;
+    let mut d = device.zeros::<T>([m, n])?;
+    let mut sums = device.zeros::<T>([m])?;
+    let mut run: Run = match after {
+        After::Nothing => {
+            let gemm = Gemm::plan::<Plain>(device, &a, &b)?;
+            Box::new(move |d| Ok(gemm.run(&a, &b, Plain { d })?))
+        }
+        After::BiasGeluResidual => {
+            let gemm = Gemm::plan::<BiasGeluResidual>(device, &a, &b)?;
+            Box::new(move |d| Ok(gemm.run(&a, &b, BiasGeluResidual { bias: &bias, residual: &residual, d })?))
+        }
+        After::RowSums => {
+            let gemm = Gemm::plan::<RowSums>(device, &a, &b)?;
+            Box::new(move |d| Ok(gemm.run(&a, &b, RowSums { d, sums: &mut sums })?))
+        }
+    };
+    run(&mut d)?;
+    let sample = sample(&d.to_vec::<T>()?, Number::number);
+    Ok(Contestant::here("epilogue", sample, move || run(&mut d).expect("it ran before")))
+}
+
+fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
+    let x = te::placeholder([te::var("n"), te::var("m")], "x");
+    let (output, [n, m]) = match work {
+        Work::ArgMax { shape } => (te::ops::argmax(&x, [1])?, shape),
+        Work::Softmax { shape, axis } => (te::ops::softmax(&x, axis)?, shape),
+        Work::LayerNorm { shape } => (te::ops::layer_norm(&x, [1], None, None, 1e-5)?, shape),
+        Work::Cumsum { shape, axis } => (te::ops::cumsum(&x, axis)?, shape),
+        Work::Recurrence { shape } => {
+            let [n, m] = shape.map(|extent| te::Expr::int(extent as i64));
+            let (a, x) = (te::placeholder([n.clone(), m.clone()], "a"), te::placeholder([n, m], "x"));
+            return recurrence(device, &a, &x, shape);
+        }
+        Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
+        Work::Product { .. } => unreachable!("it is no product"),
+    };
+    let kept: Vec<usize> = match work {
+        Work::ArgMax { .. } | Work::Sum { axis: 1, .. } => vec![n],
+        Work::Sum { .. } => vec![m],
+        _ => vec![n, m],
+    };
+    let given = tensor::<f32>(device, &values(n * m, 0.02), [n, m])?;
+    match work {
+        Work::ArgMax { .. } => run::<i32>(device, &output, vec![(x, given)], kept),
+        _ => run::<f32>(device, &output, vec![(x, given)], kept),
+    }
+}
+
+fn recurrence(device: &Device, a: &Tensor, x: &Tensor, [n, m]: [usize; 2]) -> Outcome<Contestant<'static>> {
+    let output = te::ops::linear_recurrence(a, x)?;
+    let factors: Vec<f32> = values(n * m, 0.02).iter().map(|x| x.abs() * 0.9).collect();
+    let inputs = vec![
+        (a.clone(), tensor::<f32>(device, &factors, [n, m])?),
+        (x.clone(), tensor::<f32>(device, &values(n * m, 0.02), [n, m])?),
+    ];
+    run::<f32>(device, &output, inputs, vec![n, m])
+}
+
+fn run<T: Number>(
+    device: &Device,
+    output: &Tensor,
+    inputs: Vec<(Tensor, DeviceTensor)>,
+    shape: Vec<usize>,
+) -> Outcome<Contestant<'static>> {
+    let kernel = te::auto::build(&[output])?.build(device)?;
+    let mut result = device.zeros::<T>(shape)?;
+    let call = {
+        let output = output.clone();
+        move |result: &mut DeviceTensor| -> Outcome<()> {
+            let mut arguments: Vec<(&Tensor, Argument<'_>)> = inputs.iter().map(|(t, x)| (t, x.into())).collect();
+            arguments.push((&output, result.into()));
+            Ok(kernel.run_bound(&arguments)?)
+        }
+    };
+    call(&mut result)?;
+    let sample = sample(&result.to_vec::<T>()?, Number::number);
+    Ok(Contestant::here("epilogue", sample, move || call(&mut result).expect("it ran before")))
+}

@@ -1,0 +1,176 @@
+//! What the contestants do.
+
+use std::fmt;
+
+/// The type of a product's operands and result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// How the second operand lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weights {
+    /// `[K, N]`.
+    Kn,
+    /// `[N, K]`, as the weights of linear layers do.
+    Nk,
+}
+
+/// What comes after a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    Nothing,
+    /// `gelu(product + bias) + residual`, GELU by `tanh`.
+    BiasGeluResidual,
+    /// The product and the sum of each of its rows.
+    RowSums,
+}
+
+/// One row of the table. Matrices are `[rows, columns]`, of f32.
+#[derive(Clone, Copy)]
+pub(crate) enum Work {
+    Product {
+        shape: [usize; 3],
+        element: Type,
+        weights: Weights,
+        after: After,
+    },
+    ArgMax {
+        shape: [usize; 2],
+    },
+    Softmax {
+        shape: [usize; 2],
+        axis: usize,
+    },
+    LayerNorm {
+        shape: [usize; 2],
+    },
+    Cumsum {
+        shape: [usize; 2],
+        axis: usize,
+    },
+    /// `y[t] = a[t] * y[t - 1] + x[t]` down the columns.
+    Recurrence {
+        shape: [usize; 2],
+    },
+    Sum {
+        shape: [usize; 2],
+        axis: usize,
+    },
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let along = |axis: &usize| ["down", "along"][*axis];
+        match self {
+            Self::Product { shape: [m, n, k], element, weights, after } => {
+                let element = match element {
+                    Type::F32 => "f32",
+                    Type::F16 => "f16",
+                    Type::Bf16 => "bf16",
+                };
+                write!(f, "{element} {m}×{n}×{k}")?;
+                if *weights == Weights::Nk {
+                    f.write_str(", weights [N, K]")?;
+                }
+                f.write_str(match after {
+                    After::Nothing => "",
+                    After::BiasGeluResidual => ", bias + GELU + residual",
+                    After::RowSums => ", sums of rows",
+                })
+            }
+            Self::ArgMax { shape: [n, m] } => write!(f, "argmax along rows, {n}×{m}"),
+            Self::Softmax { shape: [n, m], axis } => write!(f, "softmax {} {n}×{m}", along(axis)),
+            Self::LayerNorm { shape: [n, m] } => write!(f, "layer norm {n}×{m}"),
+            Self::Cumsum { shape: [n, m], axis } => write!(f, "cumsum {} {n}×{m}", along(axis)),
+            Self::Recurrence { shape: [n, m] } => write!(f, "linear recurrence down {n}×{m}"),
+            Self::Sum { shape: [n, m], axis } => write!(f, "sum {} {n}×{m}", along(axis)),
+        }
+    }
+}
+
+impl Work {
+    /// The words that a Python worker is told.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Product { shape: [m, n, k], element, weights, after } => {
+                let element = match element {
+                    Type::F32 => "f32",
+                    Type::F16 => "f16",
+                    Type::Bf16 => "bf16",
+                };
+                let weights = match weights {
+                    Weights::Kn => "kn",
+                    Weights::Nk => "nk",
+                };
+                let after = match after {
+                    After::Nothing => "plain",
+                    After::BiasGeluResidual => "fused",
+                    After::RowSums => "row_sums",
+                };
+                format!("product {m} {n} {k} {element} {weights} {after}")
+            }
+            Self::ArgMax { shape: [n, m] } => format!("argmax {n} {m}"),
+            Self::Softmax { shape: [n, m], axis } => format!("softmax {n} {m} {axis}"),
+            Self::LayerNorm { shape: [n, m] } => format!("layer_norm {n} {m}"),
+            Self::Cumsum { shape: [n, m], axis } => format!("cumsum {n} {m} {axis}"),
+            Self::Recurrence { shape: [n, m] } => format!("recurrence {n} {m}"),
+            Self::Sum { shape: [n, m], axis } => format!("sum {n} {m} {axis}"),
+        }
+    }
+
+    /// How far an element may be from another contestant's, relative to 1 or to its size.
+    pub(crate) fn tolerance(&self) -> f32 {
+        match self {
+            Self::Product { element: Type::F16 | Type::Bf16, .. } => 0.05,
+            _ => 2e-3,
+        }
+    }
+
+    /// All rows, in order.
+    pub(crate) fn all() -> Vec<Self> {
+        let product = |shape, element, weights, after| Self::Product { shape, element, weights, after };
+        let mut all = Vec::new();
+        for n in [256, 512, 1024, 2048] {
+            for after in [After::Nothing, After::BiasGeluResidual, After::RowSums] {
+                all.push(product([n, n, n], Type::F32, Weights::Kn, after));
+            }
+        }
+        for m in [1, 8, 32] {
+            all.push(product([m, 3072, 768], Type::F32, Weights::Nk, After::Nothing));
+        }
+        all.push(product([1, 3072, 768], Type::F32, Weights::Kn, After::Nothing));
+        for after in [After::Nothing, After::BiasGeluResidual] {
+            all.push(product([640, 384, 1536], Type::F32, Weights::Nk, after));
+        }
+        for n in [256, 512, 1024] {
+            all.push(product([n, n, n], Type::Bf16, Weights::Kn, After::Nothing));
+        }
+        for m in [1, 8, 32] {
+            all.push(product([m, 3072, 768], Type::Bf16, Weights::Nk, After::Nothing));
+        }
+        all.push(product([1, 3072, 768], Type::F16, Weights::Nk, After::Nothing));
+        all.extend([
+            Self::ArgMax { shape: [4096, 1024] },
+            Self::Softmax { shape: [4096, 1024], axis: 1 },
+            Self::Softmax { shape: [16_384, 384], axis: 1 },
+            Self::Softmax { shape: [4096, 1024], axis: 0 },
+            Self::Softmax { shape: [8, 64], axis: 1 },
+            Self::LayerNorm { shape: [4096, 1024] },
+            Self::LayerNorm { shape: [16_384, 384] },
+            Self::Cumsum { shape: [4096, 1024], axis: 0 },
+            Self::Cumsum { shape: [4096, 1024], axis: 1 },
+            Self::Cumsum { shape: [1, 1 << 22], axis: 1 },
+            Self::Recurrence { shape: [4096, 1024] },
+            Self::Sum { shape: [1, 64], axis: 1 },
+            Self::Sum { shape: [4096, 4096], axis: 0 },
+            Self::Sum { shape: [4096, 4096], axis: 1 },
+            Self::Sum { shape: [10_000_000, 3], axis: 0 },
+            Self::Sum { shape: [10_000_000, 3], axis: 1 },
+        ]);
+        all
+    }
+}

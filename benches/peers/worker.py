@@ -1,0 +1,305 @@
+"""Runs one library's side of the bench `peers`: reads commands from standard input, writes a line for each.
+
+`prepare WORK…` makes inputs and compiles; the answer is `ready` and three elements of the result, or `no REASON`.
+`run N` calls it N times; the answer is the seconds of all calls together.
+"""
+
+import os
+import sys
+import time
+
+THREADS = int(os.environ["PEER_THREADS"])
+LIBRARY = sys.argv[1]
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = str(THREADS)
+
+import numpy as np
+
+
+def values(count, scale):
+    """The inputs of every contestant: see `value` in ours.rs."""
+    return (((np.arange(count, dtype=np.int64) * 37) % 101 - 50) * scale).astype(np.float32)
+
+
+def product_inputs(m, n, k, weights):
+    a = values(m * k, 0.01).reshape(m, k)
+    b = values(k * n, 0.01)
+    b = b.reshape(k, n) if weights == "kn" else b.reshape(n, k).T
+    return a, b, values(n, 0.02), values(m * n, 0.02).reshape(m, n)
+
+
+class Refused(Exception):
+    pass
+
+
+class Numpy:
+    version = np.__version__
+
+    def product(self, m, n, k, element, weights, epilogue):
+        if element != "f32":
+            raise Refused("no products of 16-bit numbers")
+        a, b, bias, residual = product_inputs(m, n, k, weights)
+        if epilogue == "plain":
+            return lambda: a @ b
+        if epilogue == "row_sums":
+            def with_sums():
+                d = a @ b
+                return d, d.sum(axis=1)
+            return with_sums
+
+        def fused():
+            x = a @ b
+            x += bias
+            y = np.tanh(0.7978845608 * (x + 0.044715 * x * x * x))
+            return 0.5 * x * (1 + y) + residual
+        return fused
+
+    def argmax(self, x):
+        return lambda: x.argmax(axis=1)
+
+    def softmax(self, x, axis):
+        def run():
+            y = x - x.max(axis=axis, keepdims=True)
+            np.exp(y, out=y)
+            y /= y.sum(axis=axis, keepdims=True)
+            return y
+        return run
+
+    def layer_norm(self, x):
+        def run():
+            y = x - x.mean(axis=1, keepdims=True)
+            y /= np.sqrt((y * y).mean(axis=1, keepdims=True) + 1e-5)
+            return y
+        return run
+
+    def cumsum(self, x, axis):
+        return lambda: np.cumsum(x, axis=axis)
+
+    def recurrence(self, a, x):
+        raise Refused("no recurrence")
+
+    def sum(self, x, axis):
+        return lambda: x.sum(axis=axis)
+
+
+class Torch:
+    def __init__(self):
+        import torch
+        self.torch = torch
+        self.version = torch.__version__
+        torch.set_num_threads(THREADS)
+        torch.set_grad_enabled(False)
+
+    def tensor(self, x):
+        return self.torch.from_numpy(np.array(x)) if x.flags["C_CONTIGUOUS"] else self.torch.from_numpy(np.array(x.T)).T
+
+    def product(self, m, n, k, element, weights, epilogue):
+        torch = self.torch
+        dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[element]
+        a, b, bias, residual = (self.tensor(x).to(dtype) for x in product_inputs(m, n, k, weights))
+        if epilogue == "plain":
+            return lambda: a @ b
+        if epilogue == "row_sums":
+            def with_sums():
+                d = a @ b
+                return d, d.sum(dim=1)
+            return with_sums
+        gelu = torch.nn.functional.gelu
+        return lambda: gelu(torch.addmm(bias, a, b), approximate="tanh") + residual
+
+    def argmax(self, x):
+        x = self.tensor(x)
+        return lambda: x.argmax(dim=1)
+
+    def softmax(self, x, axis):
+        x = self.tensor(x)
+        return lambda: self.torch.softmax(x, dim=axis)
+
+    def layer_norm(self, x):
+        x = self.tensor(x)
+        return lambda: self.torch.nn.functional.layer_norm(x, x.shape[1:])
+
+    def cumsum(self, x, axis):
+        x = self.tensor(x)
+        return lambda: self.torch.cumsum(x, dim=axis)
+
+    def recurrence(self, a, x):
+        raise Refused("no recurrence")
+
+    def sum(self, x, axis):
+        x = self.tensor(x)
+        return lambda: x.sum(dim=axis)
+
+
+class Jax:
+    def __init__(self):
+        import jax
+        import jax.numpy as jnp
+        self.jax, self.jnp = jax, jnp
+        self.version = jax.__version__
+
+    def compiled(self, f, *arguments):
+        arguments = [self.jnp.asarray(x) for x in arguments]
+        compiled = self.jax.jit(f).lower(*arguments).compile()
+        return lambda: self.jax.block_until_ready(compiled(*arguments))
+
+    def product(self, m, n, k, element, weights, epilogue):
+        jnp = self.jnp
+        dtype = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}[element]
+        a, b, bias, residual = product_inputs(m, n, k, weights)
+        given = b.T if weights == "nk" else b
+
+        def product(a, b):
+            return a @ (b.T if weights == "nk" else b)
+
+        def run(a, b, bias, residual):
+            d = product(a, b)
+            if epilogue == "plain":
+                return d
+            if epilogue == "row_sums":
+                return d, d.sum(axis=1)
+            return self.jax.nn.gelu(d + bias, approximate=True) + residual
+        return self.compiled(run, *(np.ascontiguousarray(x).astype(dtype) for x in (a, given, bias, residual)))
+
+    def argmax(self, x):
+        return self.compiled(lambda x: self.jnp.argmax(x, axis=1), x)
+
+    def softmax(self, x, axis):
+        return self.compiled(lambda x: self.jax.nn.softmax(x, axis=axis), x)
+
+    def layer_norm(self, x):
+        def run(x):
+            y = x - x.mean(axis=1, keepdims=True)
+            return y * self.jax.lax.rsqrt((y * y).mean(axis=1, keepdims=True) + 1e-5)
+        return self.compiled(run, x)
+
+    def cumsum(self, x, axis):
+        return self.compiled(lambda x: self.jnp.cumsum(x, axis=axis), x)
+
+    def recurrence(self, a, x):
+        def step(state, now):
+            state = now[0] * state + now[1]
+            return state, state
+        return self.compiled(lambda a, x: self.jax.lax.scan(step, self.jnp.zeros_like(x[0]), (a, x))[1], a, x)
+
+    def sum(self, x, axis):
+        return self.compiled(lambda x: x.sum(axis=axis), x)
+
+
+class Onnxruntime:
+    def __init__(self):
+        import onnx
+        import onnxruntime
+        self.onnx, self.runtime = onnx, onnxruntime
+        self.version = onnxruntime.__version__
+
+    def session(self, nodes, inputs, constants=()):
+        helper, numpy_helper = self.onnx.helper, self.onnx.numpy_helper
+        kind = {np.dtype(np.float32): self.onnx.TensorProto.FLOAT}
+        graph = helper.make_graph(
+            nodes, "work",
+            [helper.make_tensor_value_info(n, kind[x.dtype], x.shape) for n, x in inputs.items()],
+            [self.onnx.ValueInfoProto(name=name) for name in nodes[-1].output],
+            [numpy_helper.from_array(np.ascontiguousarray(x), n) for n, x in constants],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        options.log_severity_level = 3
+        session = self.runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        feed = {n: np.ascontiguousarray(x) for n, x in inputs.items()}
+        return lambda: session.run(None, feed)
+
+    def product(self, m, n, k, element, weights, epilogue):
+        if element != "f32":
+            raise Refused("only f32 here")
+        node = self.onnx.helper.make_node
+        a, b, bias, residual = product_inputs(m, n, k, weights)
+        nodes = [node("Gemm", ["a", "b"] if epilogue != "fused" else ["a", "b", "bias"], ["p"],
+                      transB=int(weights == "nk"))]
+        constants = [("b", b.T if weights == "nk" else b)]
+        inputs = {"a": a}
+        if epilogue == "row_sums":
+            # The last node's outputs are the results.
+            raise Refused("one output only here")
+        if epilogue == "fused":
+            constants.append(("bias", bias))
+            inputs["residual"] = residual
+            nodes += [node("Gelu", ["p"], ["g"], approximate="tanh"), node("Add", ["g", "residual"], ["d"])]
+        return self.session(nodes, inputs, constants)
+
+    def one(self, x, operation, constants=(), **attributes):
+        names = ["x"] + [n for n, _ in constants]
+        return self.session([self.onnx.helper.make_node(operation, names, ["y"], **attributes)], {"x": x}, constants)
+
+    def argmax(self, x):
+        return self.one(x, "ArgMax", axis=1, keepdims=0)
+
+    def softmax(self, x, axis):
+        return self.one(x, "Softmax", axis=axis)
+
+    def layer_norm(self, x):
+        return self.one(x, "LayerNormalization", [("w", np.ones(x.shape[1], np.float32))], axis=1)
+
+    def cumsum(self, x, axis):
+        return self.one(x, "CumSum", [("axis", np.array(axis, np.int64))])
+
+    def recurrence(self, a, x):
+        raise Refused("no recurrence")
+
+    def sum(self, x, axis):
+        return self.one(x, "ReduceSum", [("axes", np.array([axis], np.int64))], keepdims=0)
+
+
+def matrix(rows, columns):
+    return values(rows * columns, 0.02).reshape(rows, columns)
+
+
+def prepare(library, words):
+    kind, *rest = words
+    if kind == "product":
+        m, n, k = map(int, rest[:3])
+        return library.product(m, n, k, *rest[3:])
+    rows, columns, *axis = map(int, rest)
+    if kind == "recurrence":
+        return library.recurrence(np.abs(matrix(rows, columns)) * 0.9, matrix(rows, columns))
+    return getattr(library, kind)(matrix(rows, columns), *axis)
+
+
+def sample(result):
+    """The first, middle and last element of what a call gives (of its first tensor)."""
+    first = result[0] if isinstance(result, (tuple, list)) else result
+    if hasattr(first, "detach"):
+        first = first.float().numpy()
+    flat = np.asarray(first).astype(np.float32).reshape(-1)
+    return [float(flat[i]) for i in (0, len(flat) // 2, len(flat) - 1)]
+
+
+def main():
+    library = {"numpy": Numpy, "torch": Torch, "jax": Jax, "onnxruntime": Onnxruntime}[LIBRARY]()
+    # What libraries print themselves must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    print("hello", library.version, file=answers, flush=True)
+    call = None
+    for line in sys.stdin:
+        command, *words = line.split()
+        if command == "prepare":
+            try:
+                call = prepare(library, words)
+                answer = "ready " + " ".join(map(repr, sample(call())))
+            except Refused as refused:
+                answer = f"no {refused}"
+            except Exception as error:
+                answer = "no " + str(error).replace("\n", " ")[:200]
+        else:
+            count = int(words[0])
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            answer = repr(time.perf_counter() - start)
+        print(answer, file=answers, flush=True)
+
+
+main()

@@ -1,0 +1,91 @@
+//! A bundle in the making, and the devices that fill it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::error::BundleError;
+use super::file;
+use super::recorder::{Recorder, Recording};
+use crate::arch::Arch;
+use crate::device::Device;
+use crate::error::Result;
+use crate::source::Output;
+use crate::trust;
+
+/// A bundle in the making. Cloning gives another handle; targets may be used on several threads.
+#[derive(Clone, Default)]
+pub struct Builder(Recording);
+
+impl Builder {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A device that stands for a GPU of this architecture. It compiles machine code for it, which this builder keeps,
+    /// and does nothing else: its tensors have shapes and no memory, and launches end as soon as they are checked.
+    ///
+    /// Where a choice depends on the very GPU, as on its number of multiprocessors, it is made for the one that is
+    /// typical of the architecture: an A100, A10, L40S, H200 (`sm_90`, `sm_90a`), B200 (`sm_100a`) or RTX PRO 6000
+    /// (`sm_120a`). A device with a bundle chooses among what the bundle has.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture.
+    pub fn target(&self, arch: Arch) -> Result<Device> {
+        Device::of_recorder(arch, Recorder { form: Output::Cubin, into: self.0.clone() })
+    }
+
+    /// The same for [`Device::emulated`], which runs PTX.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
+    pub fn emulated_target(&self, arch: Arch) -> Result<Device> {
+        Device::of_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
+    }
+
+    /// How many kernels there are so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.kernels().len()
+    }
+
+    /// Whether there is none so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bundle. The same kernels give the same bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let kernels = self.0.kernels();
+        file::write(
+            &self.0.made_by(),
+            kernels.iter().map(|(id, (name, content))| (id, name.as_str(), content.as_slice())),
+        )
+    }
+
+    /// Writes the bundle to a file, whole or not at all.
+    ///
+    /// # Errors
+    /// [`BundleError::File`].
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), BundleError> {
+        let path = path.as_ref();
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let written =
+            trust::write_new(Path::new(&temporary), &self.to_bytes()).and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            BundleError::File { path: path.to_owned(), reason: error.to_string() }
+        })
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Builder({} kernels)", self.len())
+    }
+}

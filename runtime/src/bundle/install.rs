@@ -1,0 +1,20 @@
+//! A bundle given to a device.
+
+use super::error::BundleError;
+use super::opened::Bundle;
+use crate::device::Device;
+
+impl Bundle {
+    /// Gives the bundle to a device, beside those that it has: from now on the device takes its kernels from bundles, and
+    /// compiles nothing. On a GPU this is so for every handle of that GPU in the process. Kernels that are there stay.
+    ///
+    /// # Errors
+    /// [`BundleError::NotForDevice`] where the bundle has no kernel that the device could run.
+    pub fn install(&self, device: &Device) -> Result<(), BundleError> {
+        if !device.kernel_form().is_some_and(|(arch, form)| self.serves(arch, form)) {
+            return Err(BundleError::NotForDevice { device: device.to_string(), holds: self.all_targets() });
+        }
+        device.add_bundle(self.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! What has been compiled on a bundle's targets.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::declarations::declarations;
+use super::identity::{KernelId, text_of};
+use crate::arch::Arch;
+use crate::nvrtc::Made;
+use crate::source::{Compiled, Output, Source};
+use crate::stored;
+
+/// Names and contents of kernels.
+type Kernels = BTreeMap<KernelId, (String, Vec<u8>)>;
+
+/// This library, as bundles name it.
+pub(super) fn version() -> &'static str {
+    concat!("epilogue ", env!("CARGO_PKG_VERSION"))
+}
+
+/// What has been compiled so far. Cloning gives another handle.
+#[derive(Clone, Default)]
+pub(super) struct Recording(Arc<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    kernels: Mutex<Kernels>,
+    compiler: OnceLock<String>,
+}
+
+impl Recording {
+    pub(super) fn kernels(&self) -> MutexGuard<'_, Kernels> {
+        self.0.kernels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who made it: this library, and the compiler.
+    pub(super) fn made_by(&self) -> String {
+        match self.0.compiler.get() {
+            Some(compiler) => format!("{}, {compiler}", version()),
+            None => version().to_owned(),
+        }
+    }
+}
+
+/// What a target does with what it compiles.
+pub(crate) struct Recorder {
+    pub(crate) form: Output,
+    pub(super) into: Recording,
+}
+
+impl Recorder {
+    /// Keeps a kernel. `compiler` is the version of NVRTC that compiled it.
+    pub(crate) fn keep(&self, source: &Source, arch: Arch, compiled: &Compiled, compiler: (u32, u32)) {
+        let ptx = match self.form {
+            // Beside machine code the PTX is used for nothing else, and is several times as long.
+            Output::Cubin => declarations(&compiled.ptx),
+            Output::Ptx => compiled.ptx.clone(),
+        };
+        let made = Made { cubin: compiled.cubin.clone(), ptx, log: compiled.log.text.clone() };
+        let id = KernelId { text: text_of(source), form: self.form, arch };
+        self.into.0.compiler.get_or_init(|| format!("NVRTC {}.{}", compiler.0, compiler.1));
+        self.into.kernels().insert(id, (source.entry.clone(), stored::encode(&made)));
+    }
+}

@@ -1,0 +1,141 @@
+//! DLPack's structures as they lie in memory (its header `dlpack.h`, version 1), with the header's names.
+
+use std::ffi::c_void;
+
+use crate::element::ElementType;
+
+/// The version of a [`DLManagedTensorVersioned`]: of another `major`, only the fields before `dl_tensor` are as here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DLPackVersion {
+    /// Changes with the layout.
+    pub major: u32,
+    /// Changes with new constants.
+    pub minor: u32,
+}
+
+impl DLPackVersion {
+    /// What this library writes, and any `minor` of which it reads.
+    pub const OURS: Self = Self { major: 1, minor: 0 };
+}
+
+/// Where a tensor's memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DLDevice {
+    /// A number of the header's `DLDeviceType`.
+    pub device_type: i32,
+    /// Which device of that type.
+    pub device_id: i32,
+}
+
+impl DLDevice {
+    /// `kDLCPU`.
+    pub const CPU: i32 = 1;
+    /// `kDLCUDA`.
+    pub const CUDA: i32 = 2;
+}
+
+/// The type of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DLDataType {
+    /// A number of the header's `DLDataTypeCode`.
+    pub code: u8,
+    /// Bits of one lane.
+    pub bits: u8,
+    /// 1, but for vector types.
+    pub lanes: u16,
+}
+
+impl DLDataType {
+    pub(super) const fn of(element: ElementType) -> Self {
+        let (code, bits) = match element {
+            ElementType::F64 => (2, 64),
+            ElementType::F32 => (2, 32),
+            ElementType::F16 => (2, 16),
+            ElementType::BF16 => (4, 16),
+            ElementType::F8E4M3 => (10, 8),
+            ElementType::F8E5M2 => (12, 8),
+            ElementType::I64 => (0, 64),
+            ElementType::I32 => (0, 32),
+            ElementType::I8 => (0, 8),
+            ElementType::U8 => (1, 8),
+            ElementType::Bool => (6, 8),
+        };
+        Self { code, bits, lanes: 1 }
+    }
+
+    pub(super) fn element(self) -> Option<ElementType> {
+        ElementType::ALL.into_iter().find(|&element| Self::of(element) == self)
+    }
+
+    /// The type, for a person.
+    pub(super) fn describe(self) -> String {
+        let name = match self.code {
+            0 => "int",
+            1 => "uint",
+            2 => "float",
+            3 => "opaque handle",
+            4 => "bfloat",
+            5 => "complex",
+            6 => "bool",
+            code => return format!("DLPack's type code {code} of {} bits, {} lanes", self.bits, self.lanes),
+        };
+        let lanes = if self.lanes == 1 { String::new() } else { format!(" x {} lanes", self.lanes) };
+        format!("DLPack's {name}{}{lanes}", self.bits)
+    }
+}
+
+/// A view of memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DLTensor {
+    /// The memory; may be null where there is no element.
+    pub data: *mut c_void,
+    /// Where it is.
+    pub device: DLDevice,
+    /// Number of axes.
+    pub ndim: i32,
+    /// The type of the elements.
+    pub dtype: DLDataType,
+    /// `ndim` extents.
+    pub shape: *mut i64,
+    /// `ndim` strides, in elements; null for row-major order without gaps.
+    pub strides: *mut i64,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+}
+
+/// A tensor and how to release it, before version 1.
+#[derive(Debug)]
+#[repr(C)]
+pub struct DLManagedTensor {
+    /// The tensor.
+    pub dl_tensor: DLTensor,
+    /// Its maker's.
+    pub manager_ctx: *mut c_void,
+    /// To be called once, with this structure, which it frees as well; null if there is nothing to free.
+    pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
+}
+
+/// A tensor and how to release it, from version 1 on.
+#[derive(Debug)]
+#[repr(C)]
+pub struct DLManagedTensorVersioned {
+    /// The version of the structure.
+    pub version: DLPackVersion,
+    /// Its maker's.
+    pub manager_ctx: *mut c_void,
+    /// To be called once, with this structure, which it frees as well; null if there is nothing to free.
+    pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
+    /// Bits: [`READ_ONLY`](Self::READ_ONLY), and others that this library doesn't use.
+    pub flags: u64,
+    /// The tensor.
+    pub dl_tensor: DLTensor,
+}
+
+impl DLManagedTensorVersioned {
+    /// The memory must not be written.
+    pub const READ_ONLY: u64 = 1;
+}

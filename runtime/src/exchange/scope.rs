@@ -1,0 +1,243 @@
+//! Memory of the caller's, borrowed until the end of a scope.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::buffer::{Buffer, Memory};
+use crate::create::check_length;
+use crate::device::{Backend, Device};
+use crate::element::{Element, ElementType, PlainElement};
+use crate::error::{LayoutError, Result};
+use crate::host_memory::{HostMemory, Rights};
+use crate::layout::Layout;
+use crate::tensor::DeviceTensor;
+
+/// Where tensors in borrowed memory are made: see [`Device::scope`].
+pub struct Scope<'env> {
+    device: Device,
+    lent: Mutex<Vec<Arc<Buffer>>>,
+    /// Exactly `'env`: with a shorter one in its place, memory of the closure's own could be borrowed.
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl Device {
+    /// Calls `work` with a scope, in which tensors can lie in the caller's memory, without a copy: inputs are read where they
+    /// are, and outputs written there.
+    ///
+    /// ```
+    /// use epilogue_runtime::{Device, Error};
+    ///
+    /// let input = vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    /// let mut output = vec![0.0f32; 6];
+    /// Device::cpu().scope(|scope| {
+    ///     let x = scope.borrow(&input, [2, 3])?; // tensors as any
+    ///     let mut y = scope.borrow_mut(&mut output, [3, 2])?;
+    ///     y.copy_from_tensor(&x.transpose()?)
+    /// })?;
+    /// assert_eq!(output, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// The compiler checks that the memory outlives the call, and that nobody else uses what is borrowed for writing:
+    ///
+    /// ```compile_fail,E0597
+    /// # use epilogue_runtime::Device;
+    /// Device::cpu().scope(|scope| {
+    ///     let inside = vec![1.0f32];
+    ///     scope.borrow(&inside, [1]).map(drop) // `inside` does not live long enough
+    /// });
+    /// ```
+    ///
+    /// Clones and views of the tensors may leave the scope, but hold nothing then: using one is
+    /// [`ExchangeError::Ended`](crate::ExchangeError::Ended). At its end, also by a panic, the scope waits for work of other
+    /// threads that uses the memory. (It would wait for ever for a [`HostAccess`](crate::HostAccess) of such a tensor that is
+    /// kept or forgotten.)
+    ///
+    /// Only the CPU works in this computer's memory: on other devices, `borrow` and its kind are refused.
+    pub fn scope<'env, R>(&self, work: impl FnOnce(&Scope<'env>) -> R) -> R {
+        // Dropped here, whatever `work` does: it sees a reference only.
+        let scope = Scope { device: self.clone(), lent: Mutex::default(), env: PhantomData };
+        work(&scope)
+    }
+}
+
+impl<'env> Scope<'env> {
+    /// The device whose scope it is.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A tensor for reading whose elements are `values`, in row-major order.
+    ///
+    /// # Errors
+    /// [`LayoutError::DataLength`] when `shape` needs another number of values; [`Error::Unsupported`](crate::Error) on
+    /// another device than the CPU. Writing to the tensor is [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly).
+    pub fn borrow<T: Element>(&self, values: &'env [T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        check_length(shape.as_ref(), values.len())?;
+        self.read(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
+    }
+
+    /// A tensor for reading and writing whose elements are `values`, in row-major order.
+    ///
+    /// # Errors
+    /// As of [`borrow`](Self::borrow).
+    pub fn borrow_mut<T: PlainElement>(
+        &self,
+        values: &'env mut [T],
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {
+        check_length(shape.as_ref(), values.len())?;
+        self.write(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
+    }
+
+    /// A tensor for reading with strides of the caller's, in elements, from the first of `values` on.
+    ///
+    /// # Errors
+    /// As of [`borrow`](Self::borrow), but [`LayoutError::TooShort`] when the view reaches beyond `values`;
+    /// [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
+    pub fn borrow_strided<T: Element>(
+        &self,
+        values: &'env [T],
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+    ) -> Result<DeviceTensor> {
+        self.read(values, T::TYPE, strided::<T>(values.len(), shape.as_ref(), strides.as_ref())?)
+    }
+
+    /// As [`borrow_strided`](Self::borrow_strided), for reading and writing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn borrow_strided_mut<T: PlainElement>(
+        &self,
+        values: &'env mut [T],
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+    ) -> Result<DeviceTensor> {
+        let layout = strided::<T>(values.len(), shape.as_ref(), strides.as_ref())?;
+        self.write(values, T::TYPE, layout)
+    }
+
+    /// A tensor for reading of the elements whose bytes are given, in row-major order and this machine's byte order: of a
+    /// mapped file, say.
+    ///
+    /// # Errors
+    /// As of [`borrow`](Self::borrow); [`LayoutError::Misaligned`] when the first byte's address is not a multiple of an
+    /// element's size.
+    pub fn borrow_bytes(
+        &self,
+        element: ElementType,
+        bytes: &'env [u8],
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {
+        let layout = of_bytes(bytes.len(), element, shape.as_ref())?;
+        self.read(bytes, element, layout)
+    }
+
+    /// As [`borrow_bytes`](Self::borrow_bytes), for reading and writing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn borrow_bytes_mut(
+        &self,
+        element: ElementType,
+        bytes: &'env mut [u8],
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {
+        let layout = of_bytes(bytes.len(), element, shape.as_ref())?;
+        self.write(bytes, element, layout)
+    }
+
+    fn read<T>(&self, memory: &'env [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
+        let bytes = size_of_val(memory);
+        // SAFETY: the slice is shared for 'env, holds elements or bytes, and is at least as long as the layout.
+        unsafe { self.lend(NonNull::from(memory).cast(), bytes, element, layout, Rights { write: false, gaps: true }) }
+    }
+
+    fn write<T>(&self, memory: &'env mut [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
+        let bytes = size_of_val(memory);
+        // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the layout.
+        unsafe { self.lend(NonNull::from(memory).cast(), bytes, element, layout, Rights { write: true, gaps: true }) }
+    }
+
+    /// A tensor in memory that is given back when the scope is dropped.
+    ///
+    /// # Safety
+    /// For 'env the memory holds values of the element type, as far as the layout reaches and, with `gaps`, in between, and
+    /// nobody writes them; where they are to be written, nobody else reads them either.
+    pub(super) unsafe fn lend(
+        &self,
+        pointer: NonNull<u8>,
+        bytes: usize,
+        element: ElementType,
+        layout: Layout,
+        rights: Rights,
+    ) -> Result<DeviceTensor> {
+        require_host(&self.device)?;
+        check_alignment(pointer, element)?;
+        // SAFETY: 'env outlives this scope (nobody can have a `Scope<'env>` otherwise: it is invariant, and made in
+        // `Device::scope`, whose caller names 'env), and dropping the scope ends the memory.
+        let memory = unsafe { HostMemory::of_scope(pointer, bytes, rights) };
+        let buffer = Arc::new(Buffer::new(self.device.clone(), bytes, Memory::Host(memory)));
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&buffer));
+        Ok(DeviceTensor::new(buffer, element, layout))
+    }
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        for buffer in self.lent.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            if let Memory::Host(memory) = buffer.memory() {
+                memory.end();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scope(on {})", self.device)
+    }
+}
+
+/// An error unless the device works in this computer's memory.
+pub(super) fn require_host(device: &Device) -> Result<()> {
+    match device.backend() {
+        Backend::Host => Ok(()),
+        Backend::Cuda { .. } | Backend::Emulated(_) | Backend::Target(_) => Err(device.unsupported(
+            "work in this computer's memory",
+            "copy the values there with `Device::tensor`, and back with `to_vec`",
+        )),
+    }
+}
+
+pub(super) fn check_alignment(pointer: NonNull<u8>, element: ElementType) -> Result<(), LayoutError> {
+    let (address, alignment) = (pointer.as_ptr() as u64, element.size());
+    if address.is_multiple_of(alignment as u64) {
+        return Ok(());
+    }
+    Err(LayoutError::Misaligned { address, alignment, element })
+}
+
+/// The layout of elements that fill so many bytes.
+pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> Result<Layout, LayoutError> {
+    let layout = Layout::packed(shape, element.size())?;
+    if bytes != layout.len() * element.size() {
+        let given = bytes / element.size();
+        return Err(LayoutError::DataLength { shape: shape.to_vec(), needed: layout.len(), given });
+    }
+    Ok(layout)
+}
+
+/// A layout with the caller's strides that fits so many elements.
+fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<Layout, LayoutError> {
+    let layout = Layout::strided(shape, strides, size_of::<T>())?;
+    let needed = layout.span();
+    if needed > given {
+        return Err(LayoutError::TooShort { shape: shape.to_vec(), strides: strides.to_vec(), needed, given });
+    }
+    Ok(layout)
+}

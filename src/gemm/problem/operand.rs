@@ -1,0 +1,211 @@
+//! What is multiplied: tensors, and how their elements are found in them.
+
+use epilogue_runtime::DeviceTensor;
+use smallvec::{SmallVec, smallvec};
+
+use super::error::Error;
+use super::layout::{Major, OperandLayout, OperandView};
+use crate::evt::MAX_ACCUMULATORS;
+
+/// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
+///
+/// Made of a tensor, so that `&a` is one wherever a product takes an `impl Into<Left>`.
+#[derive(Clone, Copy, Debug)]
+pub struct Left<'a> {
+    tensor: &'a DeviceTensor,
+}
+
+/// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
+///
+/// Made of a tensor, or of an array or a slice of them, so that `&b` is one wherever a product takes an `impl Into<Right>`,
+/// and so is `[&gate, &up]`:
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// /// The first half of a gated feed-forward block: silu(x·W_gate) · (x·W_up), W_gate and W_up beside each other.
+/// #[epilogue]
+/// fn swiglu(gate: Accum, up: Accum) -> Tensor {
+///     let d = silu(gate) * up;
+///     d
+/// }
+///
+/// let device = Device::cpu();
+/// let x = device.full::<f32>([2, 4], 1.0)?;
+/// let packed = device.full::<f32>([4, 6], 0.25)?; // [W_gate | W_up]
+/// let (gate, up) = (packed.slice(1, 0..3)?, packed.slice(1, 3..6)?);
+/// let gemm = Gemm::plan::<Swiglu>(&device, &x, [&gate, &up])?;
+/// let mut d = device.zeros::<f32>([2, 3])?;
+/// gemm.run(&x, [&gate, &up], Swiglu { d: &mut d })?;
+/// assert!(d.to_vec::<f32>()?.iter().all(|y| (y - 0.731_058_6).abs() < 1e-6));
+///
+/// let one = gemm.run(&x, &gate, Swiglu { d: &mut d }).unwrap_err();
+/// assert_eq!(
+///     one.to_string(),
+///     "1 B for the 2 accumulators of `swiglu`: give one for each of gate, up, in this order, as in `[&gate, &up]`"
+/// );
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// All have one element type, one K, one N and the same neighbours (along K or along N); their strides may differ, and any
+/// of them may be shared by all batches.
+#[derive(Clone, Debug)]
+pub struct Right<'a> {
+    tensors: SmallVec<[&'a DeviceTensor; 2]>,
+}
+
+impl<'a> From<&'a DeviceTensor> for Left<'a> {
+    fn from(tensor: &'a DeviceTensor) -> Self {
+        Self { tensor }
+    }
+}
+
+impl<'a> From<&&'a DeviceTensor> for Left<'a> {
+    fn from(tensor: &&'a DeviceTensor) -> Self {
+        Self { tensor }
+    }
+}
+
+impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
+    fn from(tensor: &'a mut DeviceTensor) -> Self {
+        Self { tensor }
+    }
+}
+
+impl<'a> From<&'a DeviceTensor> for Right<'a> {
+    fn from(tensor: &'a DeviceTensor) -> Self {
+        Self { tensors: smallvec![tensor] }
+    }
+}
+
+impl<'a> From<&&'a DeviceTensor> for Right<'a> {
+    fn from(tensor: &&'a DeviceTensor) -> Self {
+        Self { tensors: smallvec![*tensor] }
+    }
+}
+
+impl<'a> From<&'a mut DeviceTensor> for Right<'a> {
+    fn from(tensor: &'a mut DeviceTensor) -> Self {
+        Self { tensors: smallvec![&*tensor] }
+    }
+}
+
+impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {
+    fn from(tensors: &[&'a DeviceTensor]) -> Self {
+        Self { tensors: tensors.iter().copied().collect() }
+    }
+}
+
+impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {
+    fn from(tensors: [&'a DeviceTensor; COUNT]) -> Self {
+        Self { tensors: tensors.into_iter().collect() }
+    }
+}
+
+impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {
+    fn from(tensors: &[&'a DeviceTensor; COUNT]) -> Self {
+        Self::from(&tensors[..])
+    }
+}
+
+impl<'a> Left<'a> {
+    /// The tensor.
+    #[must_use]
+    pub const fn tensor(&self) -> &'a DeviceTensor {
+        self.tensor
+    }
+
+    /// The matrix as kernels see it.
+    pub(crate) fn view(&self) -> OperandView {
+        OperandView::of_a(self.tensor)
+    }
+}
+
+impl<'a> Right<'a> {
+    /// The tensors, one for each accumulator.
+    #[must_use]
+    pub fn tensors(&self) -> &[&'a DeviceTensor] {
+        &self.tensors
+    }
+
+    /// The first tensor.
+    ///
+    /// # Errors
+    /// [`Error::NoRight`].
+    pub(crate) fn first(&self) -> Result<&'a DeviceTensor, Error> {
+        self.tensors.first().copied().ok_or(Error::NoRight)
+    }
+
+    /// Whether there is one for each accumulator.
+    ///
+    /// # Errors
+    /// [`Error::RightCount`].
+    pub(crate) fn check_count(&self, epilogue: &'static str, accumulators: &[&'static str]) -> Result<(), Error> {
+        let given = self.tensors.len();
+        if given == accumulators.len() {
+            return Ok(());
+        }
+        Err(Error::RightCount { epilogue, given, names: accumulators.to_vec() })
+    }
+
+    /// The matrices as kernels see them.
+    pub(crate) fn views(&self) -> Views {
+        self.tensors.iter().map(|tensor| OperandView::of_b(tensor)).collect()
+    }
+
+    /// Whether each of them can take the first one's place: type, K, N and neighbours.
+    ///
+    /// # Errors
+    /// [`Error::RightElements`], [`Error::RightShapes`], [`Error::RightMajors`].
+    pub(crate) fn check_alike(&self) -> Result<(), Error> {
+        let first = self.first()?;
+        let matrix = |tensor: &DeviceTensor| tensor.shape()[tensor.rank().saturating_sub(2)..].to_vec();
+        for (i, tensor) in self.tensors.iter().enumerate().skip(1) {
+            let place = i + 1;
+            if tensor.element_type() != first.element_type() {
+                let (given, needed) = (tensor.element_type(), first.element_type());
+                return Err(Error::RightElements { place, given, needed });
+            }
+            if matrix(tensor) != matrix(first) {
+                let (given, needed) = (tensor.shape().to_vec(), first.shape().to_vec());
+                return Err(Error::RightShapes { place, given, needed });
+            }
+        }
+        if self.tensors.iter().any(|tensor| !(2..=3).contains(&tensor.rank())) {
+            return Ok(()); // `Problem::of` has words for it
+        }
+        let mut majors: Option<(usize, Major)> = None;
+        for (i, view) in self.views().iter().enumerate() {
+            match (view.only_major(), majors) {
+                (Some(major), Some((of, other))) if major != other => {
+                    let (given, needed) = (axis(major), axis(other));
+                    return Err(Error::RightMajors { place: i + 1, given, of: of + 1, needed });
+                }
+                (Some(major), None) => majors = Some((i, major)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The axis of B whose neighbours are adjacent.
+const fn axis(major: Major) -> &'static str {
+    match major {
+        Major::K => "K",
+        Major::Mn => "N",
+    }
+}
+
+/// Several matrices as kernels see them.
+pub(crate) type Views = SmallVec<[OperandView; MAX_ACCUMULATORS]>;
+
+/// The widest copies that all of some operands allow.
+pub(crate) fn common_layout(views: &[OperandView]) -> OperandLayout {
+    let of = |major| {
+        let copy_bytes = views.iter().map(|view| view.copy_bytes(major)).min().unwrap_or(1);
+        OperandLayout { major, copy_bytes }
+    };
+    let (k_major, mn_major) = (of(Major::K), of(Major::Mn));
+    if mn_major.copy_bytes > k_major.copy_bytes { mn_major } else { k_major }
+}
