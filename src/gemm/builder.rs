@@ -421,6 +421,7 @@ impl<E> Builder<E> {
             multiprocessors: self.multiprocessors,
             bundles: self.device.bundles().len(),
             tree: self.tree.clone(),
+            literals: Question::literals(&self.tree),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::problem::{Arithmetic, OperandLayout, Problem};
 use super::run::plan::Plan;
 use super::run::variant::KeptVariant;
 use crate::ElementType;
-use crate::evt::{Tree, ValidTree};
+use crate::evt::{Node, NodeData, Tree, ValidTree};
 use crate::sync::lock;
 
 /// The most plans that a device keeps; those that were asked for last.
@@ -35,6 +35,19 @@ pub(super) struct Question {
     /// How many bundles the device had.
     pub(super) bundles: usize,
     pub(super) tree: Tree,
+    /// The bits of the tree's numbers: as numbers, a zero and its negative are equal.
+    pub(super) literals: Vec<u64>,
+}
+
+impl Question {
+    /// The bits of a tree's numbers, in order.
+    pub(super) fn literals(tree: &Tree) -> Vec<u64> {
+        let literal = |node: &NodeData| match node.node {
+            Node::Literal(x) => Some(x.to_bits()),
+            _ => None,
+        };
+        tree.nodes().iter().filter_map(literal).collect()
+    }
 }
 
 /// What was found.
@@ -139,6 +152,22 @@ mod tests {
         }
         kept.clear();
         assert!(kept.plan(&device, &question).is_none());
+    }
+
+    /// An epilogue that multiplies by -0.0 is not the one that multiplies by 0.0.
+    #[test]
+    fn zeros_of_both_signs_are_two_questions() {
+        let question = |zero: f64| {
+            let mut tree = TreeBuilder::new("signed", "remembered.rs");
+            let accum = tree.accum("accum");
+            let zero = tree.literal(zero);
+            let product = tree.apply(crate::expr::Op::Mul, &[accum, zero]);
+            tree.output("d", product, ShapeClass::Tensor, None);
+            let builder = Builder::<()>::new(&Device::cpu(), tree.finish());
+            builder.elements(ElementType::F32, ElementType::F32).problem(8, 8, 8).question()
+        };
+        assert_eq!(question(0.0), question(0.0));
+        assert_ne!(question(0.0), question(-0.0));
     }
 
     /// What was asked for last stays, and no more than so many.

@@ -127,7 +127,7 @@ impl Sm90Key {
         if self.swapped { (rows / self.accumulators, columns) } else { (rows, columns / self.accumulators) }
     }
 
-    /// Whether the tile can be shared among the accumulators; see [`Tile::holds`].
+    /// Whether the tile can be shared among the accumulators; see `Tile::holds`.
     #[must_use]
     pub const fn holds_accumulators(&self) -> bool {
         self.tile.holds(self.accumulators, self.swapped, self.b)
