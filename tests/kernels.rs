@@ -259,22 +259,25 @@ fn any_name_may_be_used() {
         "parameters",
         "sm80",
     ];
+    // Several names in a kernel, because each kernel takes the compiler a second.
     let wrong: Vec<String> = names
-        .par_iter()
-        .filter_map(|name| {
-            let mut b = TreeBuilder::new(name, "names.rs");
-            let accum = b.accum("accum");
-            let vector = b.parameter(name, ParameterClass::RowVector, None);
+        .par_chunks(6)
+        .filter_map(|names| {
+            let mut b = TreeBuilder::new(names[0], "names.rs");
+            let mut value = b.accum("accum");
             let scalar = b.parameter("bias_", ParameterClass::Scalar, None);
-            let scaled = b.apply(Op::Mul, &[scalar, vector]);
-            let sum = b.apply(Op::Add, &[accum, scaled]);
-            let result = b.call(ops::tanh::function(), &[sum]);
-            b.name(result, name);
-            b.output("d", result, ShapeClass::Tensor, None);
+            for name in names {
+                let vector = b.parameter(name, ParameterClass::RowVector, None);
+                let scaled = b.apply(Op::Mul, &[scalar, vector]);
+                let sum = b.apply(Op::Add, &[value, scaled]);
+                value = b.call(ops::tanh::function(), &[sum]);
+                b.name(value, name);
+            }
+            b.output("d", value, ShapeClass::Tensor, None);
             let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
             let source = source(&valid(&b.finish(), key.instruction), &key);
             let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);
-            compiled.err().map(|error| format!("{name}: {error}"))
+            compiled.err().map(|error| format!("{names:?}: {error}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
