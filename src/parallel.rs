@@ -30,7 +30,7 @@ pub(crate) fn threads() -> usize {
 /// In a pool of one thread it stays on that thread: whoever runs the library in such a pool wants no others.
 pub(crate) fn run<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let Some(pool) = pool() else { return work() };
-    if pool.current_thread_index().is_some() {
+    if is_inside(pool) {
         return work();
     }
     match rayon::current_thread_index() {
@@ -46,8 +46,38 @@ pub(crate) fn run<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     }
 }
 
+/// Runs the same work on up to so many threads at once, until all have returned. One of them is the caller's, so that work
+/// begins while the others wake up. The caller may hold locks, and `work` must not take them.
+pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
+    let Some(pool) = pool().filter(|_| threads > 1) else { return work() };
+    let all = || {
+        pool.in_place_scope(|scope| {
+            (1..threads).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
+    };
+    match rayon::current_thread_index() {
+        Some(_) if is_inside(pool) => all(),
+        None => all(),
+        // As in [`run`].
+        Some(_) if rayon::current_num_threads() == 1 => work(),
+        Some(_) => std::thread::scope(|scope| {
+            let outcome = scope.spawn(all).join();
+            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }),
+    }
+}
+
+/// Whether the caller is one of the pool's threads.
+fn is_inside(pool: &ThreadPool) -> bool {
+    pool.current_thread_index().is_some()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::{Barrier, Mutex};
+
     use rayon::prelude::*;
 
     use super::*;
@@ -67,5 +97,26 @@ mod tests {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
         let panicked = pool.install(|| std::panic::catch_unwind(|| run(|| panic!("as it was said"))));
         assert_eq!(panicked.expect_err("it panics").downcast_ref(), Some(&"as it was said"));
+    }
+
+    #[test]
+    fn the_caller_is_one_of_those_who_work_together() {
+        let seen = Mutex::new(HashSet::new());
+        let count = threads().min(3);
+        // Nobody passes before all are there.
+        let barrier = Barrier::new(count);
+        together(count, || {
+            barrier.wait();
+            seen.lock().expect("no panic").insert(std::thread::current().id());
+        });
+        let seen = seen.into_inner().expect("no panic");
+        assert!(seen.len() == count && seen.contains(&std::thread::current().id()));
+    }
+
+    #[test]
+    fn threads_of_another_pool_wait_without_working_together() {
+        let foreign = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
+        let work = || assert!(rayon::current_thread_index().is_none() || pool().is_some_and(is_inside));
+        foreign.install(|| together(2, work));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 
 use crate::ElementType;
-use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
+use crate::simd::convert::{GROUP, Widen as _, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
 use crate::simd::{Float, Vectorised, dispatch};
 
 /// A tensor's memory: its first element, its type, and the distances between elements.
@@ -38,6 +38,17 @@ impl View {
 trait Stored<T>: Copy {
     fn widen(self) -> T;
     fn narrow(x: T) -> Self;
+
+    /// Widens neighbours, of which `to` has as many.
+    ///
+    /// # Safety
+    /// `FMA` is what [`Vectorised::run`] was given by [`dispatch`].
+    #[inline(always)]
+    unsafe fn widen_all<const FMA: bool>(from: &[Self], to: &mut [T]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from.widen();
+        }
+    }
 }
 
 macro_rules! floats {
@@ -58,7 +69,6 @@ floats! {
     f64, f64: |x| x, |x| x;
     bf16, f32: bf16_to_f32, bf16_from_f32;
     bf16, f64: bf16::to_f64, |x| bf16_from_f32(to_odd(x));
-    f16, f32: f16_to_f32, f16_from_f32;
     f16, f64: |x| f64::from(f16_to_f32(x)), |x| f16_from_f32(to_odd(x));
     E4M3, f32: |x: E4M3| E4M3_VALUES[usize::from(x.0)], |x| E4M3(fp8(f64::from(x), -6, 3, 0x7e, 0x7f));
     E4M3, f64: |x: E4M3| f64::from(E4M3_VALUES[usize::from(x.0)]), |x| E4M3(fp8(x, -6, 3, 0x7e, 0x7f));
@@ -74,6 +84,30 @@ floats! {
     u8, f64: f64::from, |x: f64| x.round_ties_even() as u8;
     Truth, f32: |x: Truth| f32::from(u8::from(x.0 != 0)), |x: f32| Truth(u8::from(x != 0.0));
     Truth, f64: |x: Truth| f64::from(u8::from(x.0 != 0)), |x: f64| Truth(u8::from(x != 0.0));
+}
+
+impl Stored<f32> for f16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f16_to_f32(self)
+    }
+
+    #[inline(always)]
+    fn narrow(x: f32) -> Self {
+        f16_from_f32(x)
+    }
+
+    #[inline(always)]
+    unsafe fn widen_all<const FMA: bool>(from: &[Self], to: &mut [f32]) {
+        let ((from, last), (to, rest)) = (from.as_chunks::<GROUP>(), to.as_chunks_mut::<GROUP>());
+        for (to, from) in to.iter_mut().zip(from) {
+            // SAFETY: the caller's promise.
+            *to = unsafe { Self::widen_group::<FMA>(from) };
+        }
+        for (to, from) in rest.iter_mut().zip(last) {
+            *to = f16_to_f32(*from);
+        }
+    }
 }
 
 /// A truth value's byte: read, any but 0 is true, which a register holds as 1.
@@ -191,9 +225,8 @@ impl<S: Stored<T>, T: Float> Vectorised for Load<'_, S, T> {
         if self.stride == 1 {
             // SAFETY: `load` was promised that as many elements as `to` has can be read.
             let from = unsafe { std::slice::from_raw_parts(self.from, self.to.len()) };
-            for (to, from) in self.to.iter_mut().zip(from) {
-                *to = from.widen();
-            }
+            // SAFETY: `FMA` is what this function was given.
+            unsafe { S::widen_all::<FMA>(from, self.to) };
         } else {
             for (i, to) in self.to.iter_mut().enumerate() {
                 // SAFETY: as above, `stride` apart.

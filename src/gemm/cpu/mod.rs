@@ -1,8 +1,9 @@
 //! The CPU device's product and fused epilogue.
 //!
 //! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, of
-//! few rows, by [`kernel`], into memory that stays in its second-level cache, then runs the epilogue over it as a strip program: operation by
-//! operation over strips of a few hundred elements in the first-level cache, with vector code chosen for this CPU.
+//! few rows, by [`kernel`], into memory that stays in its second-level cache, then runs the epilogue over it as a strip
+//! program: operation by operation over strips of a few hundred elements in the first-level cache, with vector code chosen
+//! for this CPU.
 //! Nothing of the accumulator ever reaches main memory.
 //!
 //! Results don't depend on the number of threads: tiles depend on the extents alone, reductions combine in tile order.
@@ -27,7 +28,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use epilogue_runtime::{Device, DeviceTensor, HostAccess};
-use rayon::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
@@ -208,11 +208,7 @@ impl Run<'_> {
             lock(&finished).append(&mut partials);
         };
         let workers = if self.extents.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
-        if workers > 1 {
-            parallel::run(|| (0..workers).into_par_iter().with_max_len(1).for_each(|_| work()));
-        } else {
-            work();
-        }
+        parallel::together(workers, work);
         let mut finished = std::mem::take(&mut *lock(&finished));
         finished.sort_unstable_by_key(|&(index, _)| index);
         for (i, reduction) in program.reductions.iter().enumerate() {

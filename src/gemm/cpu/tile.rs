@@ -49,11 +49,11 @@ const SHAPES: [TileShape; 5] = [
 const PLENTY: usize = 16;
 
 impl TileShape {
-    /// The tile for so many products of one A. It depends on the extents alone, never on the number of threads, so that results don't
-    /// either.
+    /// The tile for so many products of one A. It depends on the extents alone, never on the number of threads, so that
+    /// results don't either.
     pub(crate) fn choose(extents: Extents, accumulators: usize) -> Self {
         // A single row is as fast as B is read, and long pieces of its rows are read faster.
-        if extents.m == 1 && extents.n >= 8 * STRIP {
+        if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
         }
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
