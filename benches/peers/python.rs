@@ -1,4 +1,4 @@
-//! Python's libraries, each in a process of its own that stays for the whole bench (`worker.py`).
+//! Python's libraries, each in a process that lives for the whole bench (`worker.py`).
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ fn python() -> PathBuf {
 }
 
 impl Worker {
-    /// Starts a library's process; none where the library is not installed.
+    /// Starts a library's process; `None` if the library is not installed.
     pub(crate) fn start(name: &'static str, threads: usize) -> Option<Self> {
         let mut child = Command::new(python())
             .args([WORKER, name])
@@ -64,7 +64,7 @@ impl Worker {
         self.answer()
     }
 
-    /// The library's part in a work; why it has none.
+    /// The library as a contestant for a work, or why it is not one.
     pub(crate) fn contestant(&self, work: Work) -> Result<Contestant<'_>, String> {
         let answer = self.ask(&format!("prepare {}", work.words())).ok_or("it has ended")?;
         let Some(sample) = answer.strip_prefix("ready ") else {
