@@ -103,8 +103,7 @@
 //! | [`guide`] | from a first product to kernels that one measures, page by page, with a cookbook |
 //! | [`prelude`] | what a program imports |
 //! | [`language`] | the epilogue language: parameters, types, operators, reductions |
-//! | [`ops`] | its operations, which are also functions for numbers and tensor expressions;
-//! [`#[elementwise]`](crate::prelude::elementwise) makes more |
+//! | [`ops`] | its operations, which are also functions for numbers and tensor expressions; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |

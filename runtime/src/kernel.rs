@@ -267,8 +267,8 @@ pub struct KeptKernel {
 }
 
 impl Kernel {
-    /// The kernel without a handle of its device; `None` for a kernel that reports failures, since each handle of such
-    /// a kernel reports its own.
+    /// The kernel without a handle of its device; `None` for a kernel that reports failures, which are recorded for
+    /// this kernel alone.
     #[must_use]
     pub fn kept(&self) -> Option<KeptKernel> {
         let Inner { device, loaded, reports } = &*self.0;

@@ -1,8 +1,7 @@
 //! Random valid trees and element values for property tests, from a sequence of choices.
 //!
 //! It takes a sequence rather than a generator of random numbers, so that any property-testing library can make and
-//! shrink it: shorter sequences and smaller numbers give simpler trees. After the end of the sequence every choice is
-//! 0.
+//! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
 use super::{Axis, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use crate::ElementType;

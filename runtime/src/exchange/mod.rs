@@ -10,8 +10,8 @@
 //! - **share** (`owned`): an `Arc`, of which the tensor keeps a clone.
 //!
 //! # Why a scope
-//! Tensors can be cloned and viewed freely, and each clone or view keeps the memory alive. An output is a `&mut
-//! DeviceTensor`, whose holder may swap the tensor for another. So a guard around a tensor can't keep it from leaving,
+//! Tensors can be cloned and viewed freely, and each clone or view keeps the memory alive. An output is a
+//! `&mut DeviceTensor`, whose holder may swap the tensor for another. So a guard around a tensor can't keep it in,
 //! and a guard may never be dropped (`mem::forget`). A lifetime on the type itself would appear in every signature and
 //! struct of every user, most of whom borrow nothing. What is left is the way of `std::thread::scope`:
 //! [`Device::scope`](crate::Device::scope) calls a closure, and the compiler checks that the memory outlives the call.
