@@ -92,8 +92,8 @@ const CROWDED_ELEMENTS: usize = 96;
 
 /// Whether a kernel for sm_80 and later spills registers with any epilogue. It does if it copies too many elements one
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
-/// with parallel split-K of integers, with stream-K of 8-bit operands or of operands that are contiguous along M and
-/// N, and with deep blocks of K if an operand is not contiguous along K, if it rounds operands, or if K is split. As seen
+/// with parallel split-K of integers, with stream-K of 8-bit operands or of operands that are contiguous along M and N,
+/// and with deep blocks of K if an operand is not contiguous along K, if it rounds operands, or if K is split. As seen
 /// in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
