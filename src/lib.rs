@@ -1,4 +1,4 @@
-//! Write what happens to the result of a matrix product as an ordinary Rust function; it runs inside the product's kernel.
+//! Write what happens to the result of a matrix product as an ordinary Rust function: it runs inside the GEMM kernel.
 //!
 //! An *epilogue* is what a program does with the result of a matrix product (a GEMM): add a bias, apply an activation,
 //! add a residual, sum every row. As a kernel of its own, each such step reads the whole M × N result from memory, and
@@ -37,10 +37,10 @@
 //!
 //! # For whom
 //!
-//! - You write inference or training code in Rust, with steps of your own after its matrix products, and don't want to write
-//! - You want to see and check what runs: the generated CUDA C++ has your names in it, an f64 reference gives the
-//!   bounds of every element, and an emulated GPU finds data races without a GPU.
-//!   which bounds every element must lie, and an emulated GPU finds data races without a GPU.
+//! - You write inference or training code in Rust, with your own steps after its matrix products, and don't want to write
+//!   CUDA for them.
+//! - You want to see and check what runs: the generated CUDA C++ has your names in it, an f64 reference gives the bounds
+//!   of every element, and an emulated GPU finds data races without a GPU.
 //! - You need the reductions and scans around products too, such as softmax, norms and cumulative sums: that is [`te`].
 //!
 //! It is not a framework: it has slopes of activations (`gelu_grad`), but no automatic differentiation, and it loads no

@@ -142,14 +142,14 @@ macro_rules! float8 {
 }
 
 float8!(
-    /// An 8-bit float with 4 bits of exponent and 3 of mantissa (E4M3 of the OCP's "8-bit Floating Point Specification"):
-    /// up to 448, one NaN of each sign, no infinities.
+    /// An 8-bit float with 4 bits of exponent and 3 of mantissa (E4M3 of the OCP's "8-bit Floating Point
+    /// Specification"): up to 448, one NaN of each sign, no infinities.
     f8e4m3, 3, -6, 0x7e, |magnitude| (magnitude == 0x7f).then_some(f64::NAN)
 );
 
 float8!(
-    /// An 8-bit float with 5 bits of exponent and 2 of mantissa (E5M2 of the OCP's "8-bit Floating Point Specification"),
-    /// the upper half of an f16: up to 57344, with infinities and NaNs.
+    /// An 8-bit float with 5 bits of exponent and 2 of mantissa (E5M2 of the OCP's "8-bit Floating Point
+    /// Specification"), the upper half of an f16: up to 57344, with infinities and NaNs.
     f8e5m2, 2, -14, 0x7b, |magnitude| match magnitude {
         0x7c => Some(f64::INFINITY),
         0x7d.. => Some(f64::NAN),

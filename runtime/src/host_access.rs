@@ -41,8 +41,9 @@ impl<'a> HostAccess<'a> {
     /// both is locked for writing.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one of
-    /// `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that is over.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one
+    /// of `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that
+    /// is over.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
         let mut wanted: SmallVec<[(&'a HostMemory, bool); FEW]> = SmallVec::new();
         for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {

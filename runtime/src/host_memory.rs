@@ -71,8 +71,9 @@ unsafe fn free_vec<T>(pointer: NonNull<u8>, length: usize, capacity: usize) {
     drop(unsafe { Vec::from_raw_parts(pointer.as_ptr().cast::<T>(), length, capacity) });
 }
 
-// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it), and what
-// owns it may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives its use.
+// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it), and
+// what owns it may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives its
+// use.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
@@ -168,7 +169,8 @@ impl HostMemory {
         }
         // What is left owns nothing.
         let Owner::Vec(taken) = std::mem::replace(&mut self.owner, Owner::Scope) else { return None };
-        // SAFETY: a `Vec<T>` (every element type is of one Rust type) was taken apart into these, and nobody else has them.
+        // SAFETY: a `Vec<T>` (every element type is of one Rust type) was taken apart into these, and nobody else has
+        // them.
         Some(unsafe { Vec::from_raw_parts(self.pointer.as_ptr().cast::<T>(), taken.length, taken.capacity) })
     }
 
@@ -237,8 +239,8 @@ fn ask_for_large_pages(pointer: NonNull<u8>, bytes: usize) {
     let start = (pointer.as_ptr() as usize).next_multiple_of(LARGE);
     let end = (pointer.as_ptr() as usize + bytes) / LARGE * LARGE;
     if start < end {
-        // SAFETY: these whole pages are part of the allocation, and the advice changes nothing that a program can see. It
-        // may be refused, and then the pages are as usual.
+        // SAFETY: these whole pages are part of the allocation, and the advice changes nothing that a program can see.
+        // It may be refused, and then the pages are as usual.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }

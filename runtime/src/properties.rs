@@ -26,7 +26,8 @@ pub struct Properties {
     pub memory_bytes: u64,
     /// Peak clock, in kHz.
     pub clock_khz: u32,
-    /// The newest CUDA that the driver knows, as 1000 times the major and 10 times the minor version; 0 without a driver.
+    /// The newest CUDA that the driver knows, as 1000 times the major and 10 times the minor version; 0 without a
+    /// driver.
     pub driver_version: u32,
 }
 

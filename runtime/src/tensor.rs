@@ -300,8 +300,8 @@ impl DeviceTensor {
         }
         if let Memory::Host(memory) = self.buffer.memory() {
             let _lock = memory.write_lock()?;
-            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies between
-            // them may be somebody else's.)
+            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies
+            // between them may be somebody else's.)
             unsafe { self.scattering().copy(bytes.as_ptr(), memory.pointer().add(start)) };
             return Ok(());
         }

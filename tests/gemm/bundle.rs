@@ -110,8 +110,8 @@ fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 
 const BUNDLE: &str = "EPILOGUE_TEST_BUNDLE";
 
-/// A process that finds no NVRTC and no cache runs products and tensor expressions from a bundle, with the bits that they
-/// have where they are compiled; what the bundle was not made for, it refuses.
+/// A process that finds no NVRTC and no cache runs products and tensor expressions from a bundle, with the bits that
+/// they have where they are compiled; what the bundle was not made for, it refuses.
 #[test]
 fn a_process_without_a_compiler_runs_from_a_bundle() {
     const NAME: &str = "bundle::a_process_without_a_compiler_runs_from_a_bundle";
@@ -210,8 +210,8 @@ fn missing(result: Result<Gemm<here::BiasRelu>, Error>) -> String {
     }
 }
 
-/// Without a wish, a plan takes the best kernel that the bundle has, and says so; a wish that it doesn't have is refused by
-/// name. So are other types.
+/// Without a wish, a plan takes the best kernel that the bundle has, and says so; a wish that it doesn't have is
+/// refused by name. So are other types.
 #[test]
 fn a_plan_chooses_among_what_the_bundle_has() {
     if testing::compiler("a_plan_chooses_among_what_the_bundle_has").is_none() {
@@ -253,8 +253,8 @@ fn tile_of(choice: &epilogue::gemm::Choice) -> &Tile {
     }
 }
 
-/// Planning on a target compiles the copies of operands, too, that the plan's runs begin with; and classes of shapes that
-/// were not prepared are refused.
+/// Planning on a target compiles the copies of operands, too, that the plan's runs begin with; and classes of shapes
+/// that were not prepared are refused.
 #[test]
 fn what_runs_begin_with_is_in_the_bundle() {
     if testing::compiler("what_runs_begin_with_is_in_the_bundle").is_none() {

@@ -55,8 +55,8 @@ fn run_swiglu(device: &Device, [m, n, k]: [usize; 3], gate: &DeviceTensor, up: &
     Ok(())
 }
 
-/// Weights as they lie in checkpoints: apart, stacked, beside each other, column by column in turn; one with numbers that
-/// are none.
+/// Weights as they lie in checkpoints: apart, stacked, beside each other, column by column in turn; one with numbers
+/// that are none.
 fn weights_in_every_form(device: &Device) -> Result<(), Error> {
     for [m, n, k] in [[5, 24, 40], [70, 40, 72], [1, 7, 9]] {
         let apart = [matrix(device, [k, n], 3, false)?, matrix(device, [k, n], 4, true)?];
@@ -93,8 +93,8 @@ impl Knobs {
     }
 }
 
-/// Accumulators of one B have the bits of the product alone, in whatever place they are, and so has one that is alone alive.
-/// (But where stream-K cuts the tiles, which are others: there they have each other's.)
+/// Accumulators of one B have the bits of the product alone, in whatever place they are, and so has one that is alone
+/// alive. (But where stream-K cuts the tiles, which are others: there they have each other's.)
 fn the_same_b_gives_the_same_bits(device: &Device, [m, n, k]: [usize; 3], knobs: Knobs) -> Result<(), Error> {
     let value = |i: usize| (i as f32 * 0.618_034).fract() - 0.5;
     let rough = |shape: [usize; 2]| {

@@ -1,5 +1,5 @@
-//! Integers and truth values in kernels: what reaches a lane by every way there is, on tiles of both orientations and with
-//! every split of K. The random trees of the other tests have them too.
+//! Integers and truth values in kernels: what reaches a lane by every way there is, on tiles of both orientations and
+//! with every split of K. The random trees of the other tests have them too.
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Tree, ValueType, Width};

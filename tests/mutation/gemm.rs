@@ -199,7 +199,8 @@ fn tile(instruction: Instruction) -> Tile {
     *tiles.iter().rfind(wide).unwrap_or(&tiles[tiles.len() - 1])
 }
 
-/// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its columns.
+/// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its
+/// columns.
 fn tree(linear: bool, reduces: bool) -> Tree {
     let mut b = TreeBuilder::new("mutated", file!());
     let accum = b.accum("accum");

@@ -1,4 +1,5 @@
-//! Several reductions in one kernel, and maps without any: on an emulated GPU with the race detector on, and on the CPU.
+//! Several reductions in one kernel, and maps without any: on an emulated GPU with the race detector on, and on the
+//! CPU.
 
 use epilogue::te::auto::{Automatic, Order};
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};

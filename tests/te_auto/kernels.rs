@@ -8,8 +8,8 @@ use half::{bf16, f16};
 
 use crate::sass::Sass;
 
-/// Instructions that a Hopper GPU issues in the time in which its memory brings 16 bytes: 132 multiprocessors of 4 warps'
-/// instructions a cycle at 1.7 GHz, for 4.8 TB/s (H200 data sheet).
+/// Instructions that a Hopper GPU issues in the time in which its memory brings 16 bytes: 132 multiprocessors of 4
+/// warps' instructions a cycle at 1.7 GHz, for 4.8 TB/s (H200 data sheet).
 const ISSUED: usize = 95;
 
 /// Runs on zeros, because the choice needs sizes; then checks the machine code of what ran.

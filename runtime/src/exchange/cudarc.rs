@@ -35,8 +35,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a device that is not a GPU; [`Error::Device`] for a stream of another GPU, or of a context
-    /// that is not the GPU's primary one.
+    /// [`Error::Unsupported`] for a device that is not a GPU; [`Error::Device`] for a stream of another GPU, or of a
+    /// context that is not the GPU's primary one.
     pub fn of_cudarc(device: &Device, stream: &Arc<CudaStream>) -> Result<Self> {
         let on = cuda::CudaStream::of_cudarc(gpu(device)?, stream);
         let on = on.ok_or_else(|| foreign(device, "the stream", stream))?;

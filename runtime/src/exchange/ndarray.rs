@@ -101,8 +101,8 @@ impl DeviceTensor {
         self.check_element::<T>()?;
         let access = HostAccess::lock(&[self], &[])?;
         let pointer = access.read_pointer(0).unwrap_or(std::ptr::null()).cast::<T>();
-        // SAFETY: the view's elements lie in its memory, which is locked as long as the closure can hold the array; strides
-        // are not negative, and extents and reach fit memory, as of every layout.
+        // SAFETY: the view's elements lie in its memory, which is locked as long as the closure can hold the array;
+        // strides are not negative, and extents and reach fit memory, as of every layout.
         Ok(visit(unsafe { ArrayViewD::from_shape_ptr(shape(self), pointer) }))
     }
 

@@ -73,8 +73,8 @@ impl Device {
             })?;
             let data = view.data();
             let layout = of_bytes(data.len(), element, view.shape())?;
-            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it is for
-            // as long as the `Arc` is kept; every pattern of bits is an element.
+            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it
+            // is for as long as the `Arc` is kept; every pattern of bits is an element.
             let tensor =
                 unsafe { share(self, Arc::clone(file), NonNull::from(data).cast(), data.len(), element, layout) }?;
             tensors.insert(name.to_owned(), tensor);

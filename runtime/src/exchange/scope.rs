@@ -159,7 +159,8 @@ impl<'env> Scope<'env> {
 
     fn write<T>(&self, memory: &'env mut [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
         let bytes = size_of_val(memory);
-        // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the layout.
+        // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the
+        // layout.
         unsafe { self.lend(NonNull::from(memory).cast(), bytes, element, layout, Rights { write: true, gaps: true }) }
     }
 

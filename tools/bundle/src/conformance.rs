@@ -1,5 +1,5 @@
-//! Every PTX instruction that ptx-vm executes, on this GPU: micro-kernels whose results are compared with ptx-vm's oracles
-//! bit for bit (or within a bound, for approximate functions), and kept in `conformance.jsonl`.
+//! Every PTX instruction that ptx-vm executes, on this GPU: micro-kernels whose results are compared with ptx-vm's
+//! oracles bit for bit (or within a bound, for approximate functions), and kept in `conformance.jsonl`.
 #![allow(unsafe_code, reason = "modules are loaded and launched through the driver itself")]
 
 use std::ffi::c_void;

@@ -38,7 +38,8 @@ impl On {
 /// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all peers.
+    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all
+    /// peers.
     pub(crate) tier: u8,
     /// The folder for results.
     pub(crate) out: PathBuf,

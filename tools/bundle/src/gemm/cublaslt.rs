@@ -249,8 +249,8 @@ impl<'l> Product<'l> {
         // The bits of an f32 or an i32.
         let (one, zero) = (if self.integers { 1_u32 } else { 1.0_f32.to_bits() }, 0_u32);
         let at = |tensor: &DeviceTensor| tensor.device_address() as *mut c_void;
-        // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which the
-        // timer waits for.
+        // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which
+        // the timer waits for.
         unsafe {
             result::matmul(
                 self.library.handle,

@@ -1,5 +1,5 @@
-//! The epilogue as people write it without fusion: one kernel that reads the product and writes the result, 16 bytes at a
-//! time.
+//! The epilogue as people write it without fusion: one kernel that reads the product and writes the result, 16 bytes at
+//! a time.
 
 use epilogue::{Device, ElementType};
 use epilogue_runtime::{Kernel as Compiled, KernelArgument, Launch, Source};

@@ -1,4 +1,5 @@
-//! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in f64.
+//! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in
+//! f64.
 
 use epilogue::evt::reference;
 use epilogue::te::{self, Tensor, auto, ops};
