@@ -49,14 +49,11 @@ fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
     epilogue::gemm::source(tree, &KernelKey::Sm80(*key)).expect("every kernel of sm_80 is emitted")
 }
 
-/// Accesses of local memory, outside the loop of products, in kernels that are known to lack one register: a word that
-/// is stored and loaded once per tile.
+/// Accesses of local memory, outside the loop of products: one kernel is known to lack one register, a word that is stored
+/// and loaded once per tile.
 fn kept(report: &str) -> usize {
-    let known = [
-        "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2",
-        "row_reduction wgmma tf32: 128x128 ping-pong, 6 stages, groups of 8 along M",
-    ];
-    if known.iter().any(|kernel| report.contains(kernel)) { 2 } else { 0 }
+    let known = "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2";
+    if report.contains(known) { 2 } else { 0 }
 }
 
 /// Kernels of two accumulators are in the set, with every instruction, register and copy that is checked.
@@ -262,22 +259,25 @@ fn any_name_may_be_used() {
         "parameters",
         "sm80",
     ];
+    // Several names in a kernel, because each kernel takes the compiler a second.
     let wrong: Vec<String> = names
-        .par_iter()
-        .filter_map(|name| {
-            let mut b = TreeBuilder::new(name, "names.rs");
-            let accum = b.accum("accum");
-            let vector = b.parameter(name, ParameterClass::RowVector, None);
+        .par_chunks(6)
+        .filter_map(|names| {
+            let mut b = TreeBuilder::new(names[0], "names.rs");
+            let mut value = b.accum("accum");
             let scalar = b.parameter("bias_", ParameterClass::Scalar, None);
-            let scaled = b.apply(Op::Mul, &[scalar, vector]);
-            let sum = b.apply(Op::Add, &[accum, scaled]);
-            let result = b.call(ops::tanh::function(), &[sum]);
-            b.name(result, name);
-            b.output("d", result, ShapeClass::Tensor, None);
+            for name in names {
+                let vector = b.parameter(name, ParameterClass::RowVector, None);
+                let scaled = b.apply(Op::Mul, &[scalar, vector]);
+                let sum = b.apply(Op::Add, &[value, scaled]);
+                value = b.call(ops::tanh::function(), &[sum]);
+                b.name(value, name);
+            }
+            b.output("d", value, ShapeClass::Tensor, None);
             let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
             let source = source(&valid(&b.finish(), key.instruction), &key);
             let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);
-            compiled.err().map(|error| format!("{name}: {error}"))
+            compiled.err().map(|error| format!("{names:?}: {error}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

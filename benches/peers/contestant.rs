@@ -5,7 +5,7 @@ use std::time::Instant;
 /// An implementation of a work.
 pub(crate) struct Contestant<'a> {
     pub(crate) name: &'static str,
-    /// Runs it the given number of times, and gives the seconds of all runs together.
+    /// Runs it once, to warm up, then the given number of times, and gives the seconds of these runs together.
     pub(crate) run: Box<dyn FnMut(usize) -> f64 + 'a>,
     /// The first, middle and last element of the result.
     pub(crate) sample: Vec<f32>,
@@ -15,6 +15,7 @@ impl<'a> Contestant<'a> {
     /// A contestant in this process.
     pub(crate) fn here(name: &'static str, sample: Vec<f32>, mut call: impl FnMut() + 'a) -> Self {
         let run = move |count| {
+            call();
             let start = Instant::now();
             (0..count).for_each(|_| call());
             start.elapsed().as_secs_f64()
