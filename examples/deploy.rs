@@ -1,8 +1,8 @@
-//! Kernels compiled ahead of time: one program makes the file, another runs from it, with no compiler.
+//! Kernels compiled ahead of time: one program makes the file, another runs from it without a compiler.
 //!
 //! `cargo run --release -p epilogue-examples --features emulated,te --bin deploy -- make kernels.bundle`, then
 //! `EPILOGUE_NVRTC=none EPILOGUE_CACHE=off cargo run … --bin deploy -- run kernels.bundle`, which shows that nothing is
-//! compiled. Without a word it does both, one after the other.
+//! compiled. Without arguments it does both, one after the other.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -19,7 +19,7 @@ fn layer(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
 
 const N: usize = 64;
 const K: usize = 32;
-/// Requests have as many rows as they please; kernels are chosen for these.
+/// Requests may have any number of rows; kernels are chosen for these numbers.
 const ROWS: [usize; 2] = [1, 48];
 
 fn plan(device: &Device, rows: usize) -> Result<Gemm<Layer>, epilogue::Error> {
@@ -41,7 +41,7 @@ impl Softmax {
     }
 }
 
-/// Compiles all that the service runs, for GPUs that need not be here, and for an emulated one.
+/// Compiles everything that the service runs, for GPUs that need not be here, and for an emulated one.
 fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     let builder = Builder::new();
     for target in [builder.target(Arch::SM_80)?, builder.target(Arch::SM_90A)?, builder.emulated_target(Arch::SM_80)?] {
@@ -61,7 +61,7 @@ fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
 fn run(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     let bundle = Bundle::open(path)?;
     println!("{bundle:?}");
-    // A service asks for `Device::cuda(0)`.
+    // A real service uses `Device::cuda(0)`.
     let device = Device::emulated(Arch::SM_80)?;
     bundle.install(&device)?;
 
@@ -76,7 +76,7 @@ fn run(path: &str) -> Result<(), Box<dyn std::error::Error>> {
         let sum: f32 = p.to_vec::<f32>()?[..N].iter().sum();
         println!("{rows} rows: {}; the first row's probabilities sum to {sum:.6}", gemm.choice());
     }
-    // What the bundle was not made for is refused by name.
+    // Something that the bundle doesn't have is refused by name.
     let other = Gemm::builder::<Layer>(&device).elements(ElementType::BF16, ElementType::BF16).problem(1, N, K).plan();
     match other {
         Err(error) => println!("bf16: {error}"),

@@ -1,22 +1,22 @@
-//! The threads that the library computes on: a pool of its own.
+//! The library's own pool of threads for computations.
 //!
-//! Whoever waits for work in a pool is given other jobs of that pool meanwhile. If a product held its tensors' locks while
-//! it waited in a pool that users have jobs in too, one of those jobs could be put on top of it and wait for the same
-//! locks, forever. So the library's work runs in a pool that nobody else reaches, whose jobs take no locks; and who waits
-//! for it waits without taking jobs.
+//! A thread that waits for work in a pool meanwhile runs other jobs of that pool. Suppose that a product waited, with
+//! its tensors locked, in a pool that also runs users' jobs: one of them could run on the same thread and wait for the
+//! same locks, forever. So the library's work runs in its own pool, whose jobs take no locks; and a thread that waits
+//! for it runs no jobs.
 
 use std::sync::OnceLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// The pool; `None` where the system gives no threads, and then the caller does the work.
+/// The pool; `None` if the system gives no threads: then the caller does the work.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let build = || ThreadPoolBuilder::new().thread_name(|i| format!("epilogue-{i}")).build().ok();
     POOL.get_or_init(build).as_ref()
 }
 
-/// Threads that work may be shared among: those of the pool that the caller runs in, or of the library's.
+/// The number of threads that can share work: those of the pool that the caller runs in, or of the library's.
 pub(crate) fn threads() -> usize {
     match rayon::current_thread_index() {
         Some(_) => rayon::current_num_threads(),
@@ -24,21 +24,22 @@ pub(crate) fn threads() -> usize {
     }
 }
 
-/// Runs work that hands parts of itself to other threads: its parallel iterators run on the library's threads. The caller
-/// may hold locks, and must not take any inside.
+/// Runs work that uses several threads: its parallel iterators run on the library's threads. The caller may hold locks;
+/// the work must not take any.
 ///
-/// In a pool of one thread it stays on that thread: whoever runs the library in such a pool wants no others.
+/// In a pool of one thread the work stays on that thread, since whoever runs the library in such a pool wants no
+/// others.
 pub(crate) fn run<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let Some(pool) = pool() else { return work() };
     if is_inside(pool) {
         return work();
     }
     match rayon::current_thread_index() {
-        // Outside of any pool, waiting is only waiting.
+        // Outside of any pool, a waiting thread runs no jobs.
         None => pool.install(work),
-        // There is nobody to wait for.
+        // There are no other threads to wait for.
         Some(_) if rayon::current_num_threads() == 1 => work(),
-        // A pool's thread would take that pool's jobs while it waits; a thread of no pool waits in its place.
+        // A thread of a pool would run jobs of that pool while it waits, so a separate thread waits for it.
         Some(_) => std::thread::scope(|scope| {
             let outcome = scope.spawn(|| pool.install(work)).join();
             outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

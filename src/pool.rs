@@ -9,8 +9,8 @@ use crate::sync::lock;
 /// Streams that memory is kept for: a service may make a stream for every request.
 const STREAMS: usize = 8;
 
-/// Memory by stream: runs on one stream follow each other, so that they can share it; others wait for nobody. Of the
-/// streams used last only; what is dropped is freed after its last use.
+/// Memory by stream. Runs on one stream follow each other, so they can share it; runs on different streams need not
+/// wait for each other. Only the streams used last have any; what is dropped is freed after its last use.
 #[derive(Debug)]
 pub(crate) struct Pool<T>(Mutex<Vec<(usize, T)>>);
 
@@ -21,8 +21,8 @@ impl<T> Default for Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// Takes what was put back for a stream, if it suffices. Until it is put back it is the caller's alone: another run
-    /// on the stream makes its own meanwhile.
+    /// Takes the memory that was kept for a stream, if it suffices. Until it is put back, only the caller has it:
+    /// another run on the stream makes new memory meanwhile.
     pub(crate) fn take(&self, stream: &Stream, suffices: impl FnOnce(&T) -> bool) -> Option<T> {
         if stream.is_dry() {
             return None;
@@ -30,14 +30,14 @@ impl<T> Pool<T> {
         let (mut kept, stream) = (lock(&self.0), key(stream));
         let place = kept.iter().position(|(of, _)| *of == stream)?;
         let (_, memory) = kept.remove(place);
-        // What doesn't suffice is freed without the lock.
+        // Memory that doesn't suffice is freed after the lock is released.
         drop(kept);
         Some(memory).filter(suffices)
     }
 
-    /// Keeps memory for the next run on a stream. All launches that use it have been given to the stream.
+    /// Keeps memory for the next run on a stream. All launches that use it must have been submitted to the stream.
     pub(crate) fn put(&self, stream: &Stream, memory: T) {
-        // Of a dry stream's there may be none: what runs can't use it.
+        // The memory for a dry stream may not exist, so no real run can use it.
         if stream.is_dry() {
             return;
         }

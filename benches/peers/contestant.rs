@@ -1,18 +1,18 @@
-//! Those who take turns.
+//! The contestants that take turns.
 
 use std::time::Instant;
 
-/// Somebody who can do a work.
+/// An implementation of a work.
 pub(crate) struct Contestant<'a> {
     pub(crate) name: &'static str,
-    /// Does it once, to warm up, then so many times, and gives the seconds of these.
+    /// Runs it once, to warm up, then the given number of times, and gives the seconds of these runs together.
     pub(crate) run: Box<dyn FnMut(usize) -> f64 + 'a>,
     /// The first, middle and last element of the result.
     pub(crate) sample: Vec<f32>,
 }
 
 impl<'a> Contestant<'a> {
-    /// One in this process.
+    /// A contestant in this process.
     pub(crate) fn here(name: &'static str, sample: Vec<f32>, mut call: impl FnMut() + 'a) -> Self {
         let run = move |count| {
             call();
@@ -24,7 +24,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The elements that contestants compare.
+/// The elements by which contestants' results are compared.
 pub(crate) fn sample<T: Copy>(values: &[T], number: impl Fn(T) -> f32) -> Vec<f32> {
     [0, values.len() / 2, values.len() - 1].map(|i| number(values[i])).into()
 }

@@ -1,5 +1,5 @@
-//! Python's libraries, each in a process of its own that stays for the whole bench (`worker.py`). A process is stopped
-//! while it is not its turn: libraries' threads wait for work by spinning, and would take the cores from whose turn it is.
+//! Python's libraries, each in a process that lives for the whole bench (`worker.py`). A process is stopped while it is
+//! not its turn: the libraries' threads spin while they wait for work, and would take cores from the others.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -28,7 +28,7 @@ fn python() -> PathBuf {
 }
 
 impl Worker {
-    /// Starts a library's process; none where the library is not installed.
+    /// Starts a library's process; `None` if the library is not installed.
     pub(crate) fn start(name: &'static str, threads: usize) -> Option<Self> {
         let mut child = Command::new(python())
             .args([WORKER, name])
@@ -81,7 +81,7 @@ impl Worker {
         answer
     }
 
-    /// The library's part in a work; why it has none.
+    /// The library as a contestant for a work, or why it is not one.
     pub(crate) fn contestant(&self, work: Work) -> Result<Contestant<'_>, String> {
         let answer = self.ask(&format!("prepare {}", work.words())).ok_or("it has ended")?;
         let Some(sample) = answer.strip_prefix("ready ") else {

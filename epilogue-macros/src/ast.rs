@@ -1,32 +1,32 @@
-//! The epilogue language's syntax tree: what is left of Rust once everything else has been refused.
+//! The syntax tree of the epilogue language: the part of Rust that is not refused.
 //!
-//! Every node keeps the user's own tokens, so that whatever is expanded from it carries the user's spans.
+//! Every node keeps the user's own tokens, so that what is expanded from it has the user's spans.
 
 use proc_macro2::{Ident, Span};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, BinOp, ExprPath, Lit, LitInt, Path, Token, Type, Visibility, token};
 
-/// What the user wrote outside the parameters and the body.
+/// What the user wrote around the parameters and the body.
 pub(crate) struct Header {
     /// Documentation, conditions and lint levels.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) name: Ident,
-    /// Whether it takes `self`: it stands in an `impl`, where no other item may stand.
+    /// Whether it takes `self`: then it is in an `impl`, which can't have other items.
     pub(crate) receiver: bool,
 }
 
 /// A function under `#[epilogue]`, or the closure given to `epilogue!`.
 pub(crate) struct Epilogue {
-    /// The accumulators, at least one; none after a mistake.
+    /// The accumulators: at least one, except after a mistake.
     pub(crate) accums: Vec<Binding>,
-    /// The words `Accum`, where they are written.
+    /// The words `Accum`, as far as they are written.
     pub(crate) accum_classes: Vec<Ident>,
-    /// All parameters but the accumulators.
+    /// The parameters that are not accumulators.
     pub(crate) parameters: Vec<Parameter>,
     /// The declared results; `None` in the closure form, and after a mistake.
     pub(crate) returns: Option<Vec<Return>>,
-    /// The statements; the block has no value of its own.
+    /// The statements; the block itself has no value.
     pub(crate) body: Block,
     /// The returned names.
     pub(crate) results: Vec<Returned>,
@@ -77,7 +77,7 @@ pub(crate) enum ClassKind {
     ColumnPartials,
 }
 
-/// One declared result; `class` is `None` after a mistake.
+/// One declared result; its `class` is `None` after a mistake.
 pub(crate) struct Return {
     pub(crate) class: Option<Class>,
     pub(crate) span: Span,
@@ -93,7 +93,7 @@ pub(crate) struct Block {
 pub(crate) enum Statement {
     Let(Box<Let>),
     Assign(Box<Assign>),
-    /// A mistake that was reported; the names it may have introduced.
+    /// A mistake that was reported, with the names that it may have introduced.
     Invalid(Vec<Ident>),
 }
 
@@ -166,14 +166,15 @@ pub(crate) enum Connective {
 }
 
 pub(crate) enum Expr {
-    /// A path that is not called: a [`Local`](Self::Local) or a [`Constant`](Self::Constant), the check says which.
+    /// A path that is not called. The check decides whether it is a [`Local`](Self::Local) or a
+    /// [`Constant`](Self::Constant).
     Path(Box<ExprPath>),
     /// A parameter or a `let`.
     Local(Ident),
-    /// A constant, by its place in the list that the check returns.
+    /// A constant, by its index in the list that the check returns.
     Constant(usize, Span),
     Literal(Lit, f64),
-    /// An integer literal, which is a number only where it is compared with an integer tensor.
+    /// An integer literal, which is a number only if it is compared with an integer tensor.
     Integer(LitInt, f64),
     /// An integer literal beside an integer.
     IntegerLiteral(LitInt, i64),
@@ -183,7 +184,7 @@ pub(crate) enum Expr {
     ToInteger(Ident, token::Paren, Box<Expr>),
     /// `real(integer)`
     ToReal(Ident, token::Paren, Box<Expr>),
-    /// `max` or `min` of two integers, and that word.
+    /// `max` or `min` of two integers, and the word that was used.
     Extreme(Ident, Box<(Expr, Expr)>),
     /// `!condition`
     Not(Token![!], Box<Expr>),
@@ -193,7 +194,7 @@ pub(crate) enum Expr {
     Binary(Box<Expr>, Operator, BinOp, Box<Expr>),
     /// `path::f(a, b)`
     Call(Box<Path>, token::Paren, Punctuated<Expr, Token![,]>),
-    /// `x.f(a)`, which means `f(x, a)` with the library's own `f`.
+    /// `x.f(a)`, which means `f(x, a)` with the library's function `f`.
     Method(Box<Expr>, Ident, token::Paren, Punctuated<Expr, Token![,]>),
     /// `x.cast::<T>()`
     Cast(Box<Expr>, Ident, Box<Type>),
@@ -201,7 +202,7 @@ pub(crate) enum Expr {
     If(Box<If>),
     Block(Block),
     Paren(token::Paren, Box<Expr>),
-    /// What stands in a mistake that was reported: its own mistakes are reported beside that one.
+    /// The operands of a mistake that was reported; mistakes inside them are reported, too.
     Refused(Vec<Expr>),
     /// A mistake that was reported.
     Invalid,
@@ -217,12 +218,12 @@ pub(crate) struct If {
     pub(crate) otherwise: Box<Expr>,
 }
 
-/// `reduction_op(input, axis, op, length)`; a part is `None` after a mistake in it.
+/// `reduction_op(input, axis, op, length)`; a part with a mistake is `None`.
 pub(crate) struct Reduction {
     /// The word `reduction_op`.
     pub(crate) word: Ident,
     pub(crate) input: Box<Expr>,
-    /// The axis, the word for it, and whether the batch is reduced too.
+    /// The axis, its word, and whether the batch is reduced, too.
     pub(crate) axis: Option<(Axis, Ident, bool)>,
     /// The operation, one of [`REDUCE_OPS`].
     pub(crate) op: Option<Ident>,
@@ -230,7 +231,7 @@ pub(crate) struct Reduction {
     pub(crate) partial: bool,
 }
 
-/// What a reduction runs along.
+/// The axis of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Axis {
     Row,
@@ -241,7 +242,7 @@ pub(crate) enum Axis {
 /// The operations of a reduction.
 pub(crate) const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
 
-/// The words for what every element knows: its place, and how many there are.
+/// The words for an element's position and for the extents.
 pub(crate) const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];
 
 /// The words that convert between integers and numbers.
@@ -275,7 +276,7 @@ impl ClassKind {
         Self::ColumnPartials,
     ];
 
-    /// The word users write.
+    /// The word that users write.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Accum => "Accum",

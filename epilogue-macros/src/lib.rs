@@ -5,9 +5,9 @@
 //!             └──────────┴── every mistake, each at its own token (report)
 //! ```
 //!
-//! This crate knows syntax. It must never know CUDA, and holds no table of functions: what a function is, how many
-//! arguments it takes and of what type, rustc says, because the user's body is expanded a second time as Rust (the
-//! twin). It knows the operations' names, for messages about names that nothing has (`operations`).
+//! This crate knows syntax. It must never know CUDA, and has no table of functions: rustc says what a function is, how
+//! many arguments it takes and of what types, because the user's body is expanded a second time as Rust (the twin). It
+//! has a list of the operations' names, for messages about unknown names (`operations`).
 
 mod ast;
 mod check;
@@ -26,8 +26,8 @@ use syn::{Expr, ExprClosure, ExprLit, ItemFn, Lit, LitStr, MetaNameValue, Token}
 
 use report::Errors;
 
-/// Makes a function into an epilogue: a struct with one field for every parameter but the accumulators and for every
-/// returned name.
+/// Turns a function into an epilogue: a struct with one field for every parameter except the accumulators, and for
+/// every returned name.
 ///
 /// `#[epilogue(name = X)]` names the struct; otherwise `row_reduction` becomes `RowReduction`.
 #[proc_macro_attribute]
@@ -41,9 +41,9 @@ pub fn epilogue_closure(input: proc_macro::TokenStream) -> proc_macro::TokenStre
     expand_closure(input.into()).into()
 }
 
-/// Makes a function of floats into an operation of the epilogue language.
+/// Turns a function of floats into an operation of the epilogue language.
 ///
-/// `#[elementwise(cuda = "…")]` adds a hand-written CUDA C++ body, which uses the parameters by name and returns.
+/// `#[elementwise(cuda = "…")]` adds a hand-written CUDA C++ body, which uses the parameters by name and must `return`.
 #[proc_macro_attribute]
 pub fn elementwise(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_elementwise(arguments.into(), item.into()).into()

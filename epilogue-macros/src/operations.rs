@@ -1,7 +1,7 @@
-//! The names of the library's operations, and what to write in place of those that it has not.
+//! The names of the library's operations, and what to write instead of those that don't exist.
 //!
-//! For messages only: which function a name means, how many arguments it takes and of what type, rustc says. A test
-//! holds the list against `epilogue::ops`.
+//! This is only for messages: rustc says which function a name means, how many arguments it takes and of what types. A
+//! test compares the list with `epilogue::ops`.
 
 use proc_macro2::Ident;
 
@@ -55,7 +55,7 @@ pub(crate) const OPERATIONS: [&str; 43] = [
     "tanh_grad",
 ];
 
-/// Words of other libraries, and how what they mean is written here.
+/// Names from other libraries, and how to write the same here.
 const ELSEWHERE: [(&[&str], &str); 11] = [
     (&["maximum", "fmax", "fmaxf"], "the larger of two values is `max(x, y)`"),
     (&["minimum", "fmin", "fminf"], "the smaller of two values is `min(x, y)`"),
@@ -86,7 +86,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     OPERATIONS.contains(&name)
 }
 
-/// Refuses a method that is no operation; methods are the library's own, so the list is enough.
+/// Refuses a method that is not an operation. All methods are the library's, so the list is enough.
 pub(crate) fn method(name: &Ident, errors: &mut Errors) {
     let written = name.to_string();
     if !is_known(&written) {
@@ -96,7 +96,7 @@ pub(crate) fn method(name: &Ident, errors: &mut Errors) {
     }
 }
 
-/// Refuses the call of a name where nothing can give it a meaning; otherwise rustc has the word.
+/// Refuses the call of a name that nothing in the file can give a meaning; otherwise rustc decides.
 pub(crate) fn call(name: &Ident, files: &mut Files, errors: &mut Errors) {
     let Some(file) = files.of(name) else { return };
     let written = name.to_string();
@@ -105,7 +105,7 @@ pub(crate) fn call(name: &Ident, files: &mut Files, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with the call of a name in a file.
+/// The message for the call of a name in a file, if there is one.
 pub(crate) fn refusal(written: &str, file: &File) -> Option<String> {
     match file.sight(written, is_known(written)) {
         Sight::Open => None,
@@ -127,7 +127,7 @@ fn elsewhere(written: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(words, _)| words.contains(&written)).map(|(_, advice)| format!("; {advice}"))
 }
 
-/// The name that was meant, or all there are.
+/// The name that was probably meant, or all names.
 fn nearest(written: &str, own: &[String], otherwise: &str) -> String {
     match similar(written, OPERATIONS.into_iter().chain(own.iter().map(String::as_str))) {
         Some(name) => format!("; did you mean `{name}`?"),
@@ -159,7 +159,7 @@ mod tests {
             .filter(|line| !line.is_empty() && !line.starts_with("//"))
             .map(|line| line.split('(').next().expect("a name").to_owned());
         let others = File::read(include_str!("../../src/ops/activation.rs")).expect("tokens").operations;
-        // `select` takes a truth value, and so it stands by itself.
+        // `select` takes a truth value, so it is not in these lists.
         let mut names: Vec<String> = primitives.chain(others).chain(["select".to_owned()]).collect();
         names.sort();
         names

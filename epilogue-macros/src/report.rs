@@ -14,39 +14,39 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// A mistake at a place.
+    /// Adds a mistake at a place.
     pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.found.push(Error::new(span, message));
     }
 
-    /// A mistake that is these tokens.
+    /// Adds a mistake that consists of these tokens.
     pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.found.push(Error::new_spanned(tokens, message));
     }
 
-    /// A mistake that syn found.
+    /// Adds a mistake that syn found.
     pub(crate) fn push(&mut self, error: Error) {
         self.found.push(error);
     }
 
-    /// Takes over syn's verdict on something that must not be there.
+    /// Adds syn's error for something that must not be there, if there is one.
     pub(crate) fn check(&mut self, result: syn::Result<()>) {
         if let Err(error) = result {
             self.found.push(error);
         }
     }
 
-    /// How many were found.
+    /// The number of mistakes.
     pub(crate) fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no mistakes.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Names that a mistake would have introduced: their absence is not reported too.
+    /// Notes names that a mistake would have introduced, so that their absence is not reported, too.
     pub(crate) fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
         self.excused.extend(names.into_iter().map(|name| name.to_string()));
     }
@@ -78,7 +78,7 @@ pub(crate) fn alternatives(names: &[&str]) -> String {
     }
 }
 
-/// The known name that a misspelt one most resembles, if one does.
+/// The known name that is most similar to a misspelt one, if any is similar.
 pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
     let (distance, best) = known
@@ -88,7 +88,8 @@ pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str
     (distance <= written.chars().count() / 3).then_some(best)
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours between two words (optimal string alignment).
+/// The number of insertions, deletions, substitutions and swaps of neighbours between two words (optimal string
+/// alignment).
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];

@@ -1,14 +1,14 @@
-//! What the file in which a function is called says of the function's name.
+//! What the file with a call says about the name of the called function.
 //!
-//! Which function a name means, rustc says: it knows imports, modules and blocks, and a macro knows none of them. But
-//! of a name that means nothing, rustc can only say that there is no crate of that name, where users need to hear which
-//! operations there are, and that a function of their own stands under `#[elementwise]`. Rust has no way to give a name
-//! a meaning only where it has no other: `#[diagnostic::on_unimplemented]` needs a name that has one, and an import
-//! next to the call hides what the user's own blocks and modules have.
+//! rustc decides which function a name means: it knows imports, modules and blocks, which a macro doesn't. But for a
+//! name without any meaning, rustc can only say that there is no crate of that name, while users need to know which
+//! operations there are, and that a function of their own needs `#[elementwise]`. Rust has no way to give a name a
+//! meaning only if it has no other: `#[diagnostic::on_unimplemented]` needs a name that has one, and an import next to
+//! the call hides the names of the user's own blocks and modules.
 //!
-//! So the macro looks at the tokens of the file. Where nothing in it can give the name a meaning, the message is the
-//! macro's; in doubt rustc has the word. Doubtful are an import of the name, a glob import from outside the file, and a
-//! macro that is given the name. No meaning ever depends on this, only who refuses.
+//! So the macro reads the tokens of the file. If nothing in it can give the name a meaning, the message is the macro's.
+//! In doubtful cases rustc decides: if there is an import of the name, a glob import from outside the file, or a macro
+//! that is given the name. The meaning of a program never depends on this, only who refuses it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,40 +17,41 @@ use std::str::FromStr;
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::{ItemUse, UseTree};
 
-/// What a file says of a name that is called.
+/// What a file says about a name that is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sight {
-    /// Nothing in it can give the name a meaning.
+    /// Nothing in the file can give the name a meaning.
     Nothing,
-    /// It is an ordinary function's there, and nothing else's.
+    /// The name can only be an ordinary function's.
     Function,
-    /// It may be an operation's.
+    /// The name may be an operation's.
     Open,
 }
 
-/// The file, as far as it concerns names of functions.
+/// What the file says about names of functions.
 #[derive(Debug)]
 pub(crate) struct File {
     /// The functions under `#[elementwise]`.
     pub(crate) operations: Vec<String>,
-    /// The functions without attributes that could make something else of them.
+    /// The functions without attributes that could change what they are.
     functions: Vec<String>,
-    /// Names that imports, other attributes or macros may give a meaning.
+    /// Names that may get a meaning from imports, other attributes or macros.
     mentioned: Vec<String>,
     /// Whether the library's operations are imported by a glob.
     library: bool,
     /// The modules whose bodies are in the file.
     modules: Vec<String>,
-    /// The other paths imported by a glob, from their first part inside the file on; `None` where that is outside.
+    /// The other paths that are imported by a glob, from their first part inside the file on; `None` if that is
+    /// outside.
     globs: Vec<Option<Vec<String>>>,
 }
 
-/// The files in which a body's tokens stand, each read once.
+/// The files that a body's tokens are from, each read once.
 #[derive(Default)]
 pub(crate) struct Files(HashMap<PathBuf, Option<File>>);
 
 impl Files {
-    /// The file in which a token stands; `None` where there is none, as in an editor's preview.
+    /// The file that a token is from; `None` if there is none, as in an editor's preview.
     pub(crate) fn of(&mut self, token: &Ident) -> Option<&File> {
         let path = token.span().local_file()?;
         let read = |path: &PathBuf| File::read(&std::fs::read_to_string(path).ok()?);
@@ -72,7 +73,7 @@ impl File {
         Some(file)
     }
 
-    /// What it says of a name; `library`: whether the library has an operation of that name.
+    /// What the file says about a name. `library` says whether the library has an operation of that name.
     pub(crate) fn sight(&self, name: &str, library: bool) -> Sight {
         let has = |names: &[String]| names.iter().any(|known| known == name);
         let inside = |glob: &Option<Vec<String>>| {
@@ -88,7 +89,7 @@ impl File {
         }
     }
 
-    /// Items and statements; `depth` counts the modules around them that are in the file.
+    /// Reads items and statements; `depth` counts the modules around them in the file.
     fn items(&mut self, trees: &[TokenTree], depth: usize) {
         let mut i = 0;
         while i < trees.len() {
@@ -141,8 +142,8 @@ impl File {
         list.push(name.to_string());
     }
 
-    /// A macro may give a meaning to what it gets, but for what is called there; `expanded`: the tokens are a
-    /// `macro_rules!` macro's own, so that what is called in them is called somewhere else.
+    /// Notes the names in a macro's input, which may get a meaning there. Names that are only called are left out,
+    /// unless `expanded`: then the tokens are the body of a `macro_rules!` macro, and the call is made elsewhere.
     fn mention(&mut self, body: &Group, expanded: bool) {
         let trees = trees(body.stream());
         for (i, tree) in trees.iter().enumerate() {
@@ -201,7 +202,7 @@ fn is_group(tree: Option<&TokenTree>, delimiter: Delimiter) -> bool {
     matches!(tree, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
-/// The attributes of the function whose `fn` comes next, behind its visibility and the words before it.
+/// The attributes of the function whose `fn` comes next, which are before its visibility and other words.
 fn attributes(before: &[TokenTree]) -> Vec<TokenStream> {
     let mut attributes = Vec::new();
     let mut i = before.len();
@@ -229,7 +230,7 @@ fn names(attribute: &TokenStream) -> impl Iterator<Item = String> {
     })
 }
 
-/// The attributes that leave a function what it is.
+/// Whether an attribute leaves a function what it is.
 fn is_plain(attribute: &str) -> bool {
     ["doc", "allow", "expect", "warn", "deny", "inline", "must_use", "deprecated", "cfg", "test"].contains(&attribute)
 }

@@ -1,4 +1,4 @@
-//! Streams, which order work on a device, and events, which mark points in them.
+//! Streams, which order work on a device, and events, which mark points in streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
 use crate::status::Seen;
 
-/// An order of work on a device: what is put on one stream is done in turn, what is on different ones may overlap.
+/// Orders work on a device: work on one stream runs in sequence, work on different streams may overlap.
 ///
 /// ```
 /// use epilogue_runtime::Device;
@@ -27,16 +27,15 @@ use crate::status::Seen;
 ///
 /// Cloning gives another handle of the same stream.
 ///
-/// On the CPU and on emulated devices work is finished when the call that asks for it returns, so every stream is
-/// always idle.
+/// On the CPU and on emulated devices, work is done when the call returns, so every stream is always idle.
 ///
-/// Launches on different streams are ordered where they use one tensor and one of them writes it; nothing else is, so
-/// that the rest can overlap.
+/// Launches on different streams are ordered if they use the same tensor and at least one of them writes it; all others
+/// can overlap.
 #[derive(Clone)]
 pub struct Stream {
     device: Device,
     kind: StreamKind,
-    /// What failures of kernels it has reported.
+    /// The failures of kernels that it has reported.
     seen: Arc<Seen>,
 }
 
@@ -49,7 +48,7 @@ pub(crate) enum StreamKind {
 }
 
 impl Device {
-    /// The stream that uploads, fills and readbacks are ordered on.
+    /// The stream on which uploads, fills and readbacks are ordered.
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         let kind = match self.backend() {
@@ -63,7 +62,7 @@ impl Device {
     /// Another stream.
     ///
     /// # Errors
-    /// What the driver fails with.
+    /// The driver's errors.
     pub fn new_stream(&self) -> Result<Stream> {
         let kind = match self.backend() {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
@@ -73,8 +72,8 @@ impl Device {
         Ok(Stream::new(self.clone(), kind, Arc::new(self.status().seen())))
     }
 
-    /// A stream on which nothing runs: launches are checked, their kernels are compiled, and that is all. What is put on
-    /// it may be given [tensors without memory](Self::without_memory). So a program compiles ahead what it will run.
+    /// A stream on which nothing runs: launches are checked, and their kernels are compiled. Work on it may use
+    /// [tensors without memory](Self::without_memory). With it, a program compiles in advance what it will run.
     #[must_use]
     pub fn dry_stream(&self) -> Stream {
         Stream::new(self.clone(), StreamKind::Dry, Arc::new(self.status().seen()))
@@ -90,8 +89,8 @@ impl Stream {
         Self::new(device.clone(), StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()))
     }
 
-    /// Somebody else's stream: PyTorch's `cuda_stream`, null for the legacy default stream. (For cudarc's
-    /// there is [`of_cudarc`](Self::of_cudarc).)
+    /// Someone else's stream: PyTorch's `cuda_stream`, or null for the legacy default stream. (For cudarc's there is
+    /// [`of_cudarc`](Self::of_cudarc).)
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a device that is not a GPU.
@@ -122,8 +121,8 @@ impl Stream {
         &self.device
     }
 
-    /// The driver's handle, for other libraries; `None` where streams are not the driver's. It is valid while this
-    /// value lives.
+    /// The driver's handle, for other libraries; `None` if the device has no such streams. It is valid while this value
+    /// lives.
     #[must_use]
     pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
         match &self.kind {
@@ -138,7 +137,7 @@ impl Stream {
         matches!(self.kind, StreamKind::Dry)
     }
 
-    /// Waits until all work put on the stream is done.
+    /// Waits until all work on the stream is done.
     ///
     /// # Errors
     /// A fault of that work; [`Error::Data`] for data that a kernel of the device could not use since the last call.
@@ -152,7 +151,7 @@ impl Stream {
     /// Marks this point of the stream.
     ///
     /// # Errors
-    /// What the driver fails with.
+    /// The driver's errors.
     pub fn record(&self) -> Result<Event> {
         let kind = match &self.kind {
             StreamKind::Cuda(stream) => EventKind::Cuda(Arc::new(stream.record(true)?)),
@@ -161,7 +160,7 @@ impl Stream {
         Ok(Event { device: self.device.clone(), kind })
     }
 
-    /// Lets later work of this stream start only after `event`.
+    /// Makes later work of this stream start only after `event`.
     ///
     /// # Errors
     /// [`Error::Device`] for an event of another device.
@@ -194,7 +193,7 @@ enum EventKind {
 }
 
 impl Event {
-    /// Waits until the work before it is done.
+    /// Waits until the work before the event is done.
     ///
     /// # Errors
     /// A fault of that work.

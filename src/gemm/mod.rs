@@ -5,13 +5,13 @@
 //! | plan a product for tensors, and run it | [`Gemm`] |
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
-//! | know what a device takes | [`supports`] |
-//! | hold results against the f64 reference | [`Gemm::reference`] |
-//! | choose a kernel by measuring | [`Gemm::autotune`] |
+//! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
+//! | know what a device supports | [`supports`] |
+//! | compare results with the f64 reference | [`Gemm::reference`] |
 //! | see which kernel was chosen, and why | [`Gemm::choice`], [`Choice`] |
 //! | see why something is refused | [`Error`] |
 //!
-//! The rest is the cost model's and the kernels' own, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
+//! The rest belongs to the cost model and the kernels, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
 
 mod autotune;
 mod builder;

@@ -95,8 +95,8 @@ mod on_the_cpu {
     }
 }
 
-/// The emitted kernels, compiled to PTX and executed by ptx-vm: with every way of completing asynchronous copies, since
-/// a kernel that waits too little is right when they are done at once.
+/// The emitted kernels, compiled to PTX and executed by ptx-vm, with every way of completing asynchronous copies: a
+/// kernel that waits too little is right if they complete at once.
 mod emulated {
     use epilogue_runtime::Arch;
     use epilogue_runtime::ptx_vm::{Arithmetic as Sums, Completion, Detector, Generation, Options};
@@ -142,7 +142,7 @@ mod emulated {
         emulated("emulated::tf32", ElementType::F32, Arithmetic::Tf32, options);
     }
 
-    /// f32 operands rounded to bf16, on sm_80 and on sm_90a, which has no kernels of its own for them.
+    /// f32 operands rounded to bf16, on sm_80 and on sm_90a, whose own family has no such kernels.
     #[test]
     fn fast_bf16() {
         let options = Options::default().completion(Completion::Random).arithmetic(Sums::Exact(Generation::Ampere));
@@ -164,8 +164,8 @@ mod emulated {
         emulated("emulated::f64", ElementType::F64, Arithmetic::Exact, options);
     }
 
-    /// Operands of 8 bits, of one type and of two, on kernels for sm_80: compiled for it, where FP8 is converted by integer
-    /// operations, and for sm_90a, where there are instructions for that.
+    /// 8-bit operands, of one type and of two, on kernels for sm_80: compiled for it, where FP8 is converted by integer
+    /// operations, and for sm_90a, which has instructions for the conversion.
     #[test]
     fn of_8_bits() {
         use ElementType::{F8E4M3, F8E5M2, I8, U8};
@@ -204,7 +204,7 @@ mod emulated {
         on_arch("emulated::on_sm_90a", Arch::SM_90A, ElementType::F16, Arithmetic::Exact, options, &amount);
     }
 
-    /// The kernels for sm_90a: every tile, cluster, order, split and layout of the family.
+    /// The kernels for sm_90a: every tile, cluster, raster, split and layout of the family.
     fn hopper(test: &str, element: ElementType, arithmetic: Arithmetic, options: Options, amount: &Amount) {
         if testing::compiler(test).is_none() {
             return;
@@ -255,7 +255,8 @@ mod emulated {
         }
     }
 
-    /// Operands out of tensor copies' reach: rows that begin anywhere, any major, any strides, of every size of element.
+    /// Operands that tensor copies can't reach: rows that begin anywhere, any major, any strides, with every size of
+    /// element.
     #[test]
     fn wgmma_of_copies() {
         if testing::compiler("emulated::wgmma_of_copies").is_none() {

@@ -1,4 +1,4 @@
-//! Statements and expressions: which names exist, and how far each value extends.
+//! Checks statements and expressions: which names exist, and the extent of each value.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::parse;
 use crate::report::{Errors, similar};
 use crate::sight::Files;
 
-/// What a body belongs to.
+/// The kind of function that a body belongs to.
 pub(crate) enum Mode {
     Epilogue,
     Closure,
@@ -78,7 +78,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A block in the scope that is open already.
+    /// Checks a block in the current scope.
     pub(crate) fn block_in_place(&mut self, block: &mut Block) -> Kind {
         self.statements(&mut block.statements);
         match &mut block.value {
@@ -107,7 +107,7 @@ impl<'a> Body<'a> {
         );
     }
 
-    /// A type after a `let`'s name.
+    /// Checks the type after a `let`'s name.
     fn annotation(&mut self, ty: &Type) -> Option<Class> {
         match self.mode {
             Mode::Elementwise(_) => {
@@ -240,7 +240,7 @@ impl<'a> Body<'a> {
             }
             Expr::Connected(left, connective, token, right) => {
                 let left = self.expression(left);
-                // Rust leaves the right one out where the left one decides, so nothing outside changes in it.
+                // Rust skips the right operand if the left one decides, so nothing outside may change in it.
                 self.scopes.enter(true);
                 let right = self.expression(right);
                 self.scopes.leave();
@@ -335,7 +335,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Refuses to call what is no function.
+    /// Refuses to call something that is not a function.
     fn callee(&mut self, name: &Ident) {
         match self.variable(name).map(|variable| variable.kind) {
             Some(Kind::Unknown) => {}
@@ -351,7 +351,7 @@ impl<'a> Body<'a> {
         Kind::Unknown
     }
 
-    /// Whether an expression is a tensor of integers, as it was given or rounded to.
+    /// Whether an expression is a tensor of integers: a parameter, or a value cast to an integer type.
     fn has_integers(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Path(path) => path
@@ -366,7 +366,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Refuses a comparison where a number is needed.
+    /// Refuses a truth value where a number is needed.
     fn number(&mut self, kind: Kind, place: Span) -> Kind {
         if let Kind::Truth(_) = kind {
             self.errors.at(place, NO_NUMBER);
@@ -389,7 +389,7 @@ impl<'a> Body<'a> {
             }
             kind = Some(kind.map_or(argument, |kind| kind.join(argument)));
         }
-        // A function of nothing is a constant; a function of a comparison is a number.
+        // A function without arguments is a constant; a function of a comparison is a number.
         let kind = kind.unwrap_or(Kind::Number(Shape::Scalar));
         kind.join(kind)
     }
@@ -447,7 +447,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// What is said of a variable that is given a value of another type; Rust would say so too.
+/// The message for a variable that is assigned a value of another type; Rust would refuse it, too.
 fn another_type(name: &str, before: Kind, value: Kind) -> Option<String> {
     let (before, value) = (before.noun()?, value.noun()?);
     (before != value).then(|| {
@@ -468,10 +468,10 @@ pub(crate) fn is_integer(element: &Type) -> bool {
     path.path.segments.last().is_some_and(|last| ["i8", "u8", "i32", "i64"].iter().any(|name| last.ident == name))
 }
 
-/// An integer literal, which is compared with integers, as the number that it is.
+/// Replaces an integer literal that is compared with integers by the same number.
 fn integer_as_number(expr: &mut Expr) {
     match expr {
-        // One that every f64 holds.
+        // Every f64 holds integers with this many digits.
         Expr::Integer(integer, value) if integer.base10_digits().len() < 16 => {
             let number = LitFloat::new(&format!("{}.0", integer.base10_digits()), integer.span());
             *expr = Expr::Literal(Lit::Float(number), *value);

@@ -1,4 +1,4 @@
-//! Integers and truth values among the numbers: what may stand beside what.
+//! Integers and truth values among the numbers: which operands may be combined.
 
 use proc_macro2::{Ident, Span};
 use syn::BinOp;
@@ -9,11 +9,11 @@ use super::scope::{Holds, Kind, Origin, Shape};
 use super::words::{NO_NUMBER, as_real, described, mixed, strip};
 use crate::ast::{Block, Expr, Operator};
 
-/// A value with what is known of it.
+/// An operand, and what is known about it.
 type Side<'e> = (&'e Expr, Kind);
 
 impl Body<'_> {
-    /// What an operation or a comparison gives.
+    /// The result of an operation or a comparison.
     pub(super) fn arithmetic(&mut self, left: Side<'_>, operator: Operator, token: &BinOp, right: Side<'_>) -> Kind {
         let shape = left.1.join(right.1).shape();
         let (Some(shape), false) = (shape, left.1 == Kind::Unknown || right.1 == Kind::Unknown) else {
@@ -50,7 +50,7 @@ impl Body<'_> {
         if integers { Kind::Integer(shape) } else { Kind::Number(shape) }
     }
 
-    /// What an `if` gives.
+    /// The result of an `if`.
     pub(super) fn chosen(&mut self, condition: Kind, then: Kind, otherwise: Kind, place: Span) -> Kind {
         let joined = condition.join(then).join(otherwise).shape();
         match (then.noun(), otherwise.noun(), joined) {
@@ -160,7 +160,7 @@ impl Body<'_> {
         kind
     }
 
-    /// `max(x, y)`, `x.max(y)` and `min` where an operand is an integer.
+    /// `max(x, y)`, `x.max(y)` and `min` with an integer operand.
     pub(super) fn extreme<P: Default>(
         &mut self,
         word: Option<&Ident>,
@@ -174,7 +174,7 @@ impl Body<'_> {
         }
         let mut operands: Vec<&mut Expr> = receiver.into_iter().chain(arguments.iter_mut()).collect();
         operands.iter_mut().for_each(|operand| self.integer_literals(operand));
-        // Two of a kind, or the call is refused as any other's is.
+        // If only one operand is an integer, the call is refused like any other.
         if !operands.iter().all(|x| self.is_integer(x)) {
             return None;
         }
@@ -182,7 +182,7 @@ impl Body<'_> {
         Some(Expr::Extreme(word, Box::new((taken.next()?, taken.next()?))))
     }
 
-    /// Whether an expression is an integer, as far as its words tell before it is checked.
+    /// Whether an expression is an integer, as far as its text shows before it is checked.
     pub(super) fn is_integer(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Position(..) | Expr::ToInteger(..) | Expr::IntegerLiteral(..) | Expr::Extreme(..) => true,
@@ -212,7 +212,7 @@ impl Body<'_> {
         self.variable(name).is_some_and(|variable| matches!(variable.kind, Kind::Integer(_)))
     }
 
-    /// Makes the integer literals of a value that stands beside an integer integers.
+    /// Turns the number literals of a value into integers, if it is combined with an integer.
     pub(super) fn integer_literals(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Integer(literal, _) => match literal.base10_parse::<i64>() {

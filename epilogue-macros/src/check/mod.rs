@@ -1,4 +1,4 @@
-//! Names, shape classes and results: what can be checked without knowing any type or function.
+//! Names, shape classes and results: what can be checked without knowing types or functions.
 
 mod body;
 mod integers;
@@ -16,17 +16,17 @@ use crate::report::Errors;
 use body::Body;
 use scope::{Holds, Kind, Origin, Shape, Variable};
 
-/// What the check found out about a body.
+/// What the check finds out about a body.
 pub(crate) struct Checked {
-    /// The constants that [`Expr::Constant`](crate::ast::Expr::Constant) counts.
+    /// The constants that [`Expr::Constant`](crate::ast::Expr::Constant) numbers.
     pub(crate) constants: Vec<ExprPath>,
-    /// The returned values, those with mistakes left out.
+    /// The returned values, without those with mistakes.
     pub(crate) outputs: Vec<Output>,
     /// For every parameter, whether the body assigns to it.
     pub(crate) assigned: Vec<bool>,
-    /// For every parameter, whether its values are truth values.
+    /// For every parameter, whether its elements are truth values.
     pub(crate) truths: Vec<bool>,
-    /// For every parameter, the element type in force: its own, or that of the result which overwrites it.
+    /// For every parameter, its element type, or that of the result that overwrites it.
     pub(crate) elements: Vec<Option<Type>>,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct Output {
     pub(crate) element: Option<Type>,
     /// The `TensorMut` parameter that it overwrites.
     pub(crate) parameter: Option<usize>,
-    /// Its value's type in Rust.
+    /// The Rust type of its value.
     pub(crate) ty: Primitive,
 }
 
-/// The type that a value has in Rust.
+/// The Rust type of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Primitive {
     F32,

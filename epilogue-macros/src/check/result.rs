@@ -1,4 +1,4 @@
-//! What is returned, against what was declared.
+//! Compares what is returned with what was declared.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,7 @@ fn count(returns: &[Return], epilogue: &Epilogue, body: &mut Body<'_>) {
     }
 }
 
-/// Checks one returned name; `declared` is `None` where no class was declared, `Some(None)` after a mistake.
+/// Checks one returned name; `declared` is `None` if no class was declared, `Some(None)` after a mistake.
 fn output(
     name: &Ident,
     declared: Option<Option<&Class>>,
@@ -156,7 +156,7 @@ fn text(ty: &Type) -> String {
     ty.to_token_stream().to_string().replace(' ', "")
 }
 
-/// Compares the type of a value with the element type it is stored in, if that is written by a name that is known.
+/// Compares the type of a value with the element type in which it is stored, if that type's name is known.
 fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'_>) -> Option<()> {
     let Some(Type::Path(path)) = element else { return Some(()) };
     let written = path.path.segments.last()?.ident.to_string();
@@ -180,7 +180,7 @@ fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'
     None
 }
 
-/// Compares the class of a value with the declared one; the class the output has.
+/// Compares the class of a value with the declared one; gives the class of the output.
 fn agree(
     name: &Ident,
     kind: Kind,
@@ -190,7 +190,7 @@ fn agree(
 ) -> Option<ClassKind> {
     let actual = kind.class();
     let declared = match declared {
-        // The closure form, or fewer declared results than returned ones (which is reported once).
+        // The closure form, or fewer declared than returned results (which is reported once).
         None => return if form == Form::Closure { actual } else { None },
         Some(None) => return None,
         Some(Some(declared)) => declared.kind,
@@ -221,7 +221,7 @@ fn agree(
 
 /// Refuses a `TensorMut` that is not returned.
 fn untouched(epilogue: &Epilogue, returned: &HashSet<String>, body: &mut Body<'_>) {
-    // What a mistaken result stands for is unknown.
+    // It is not known which name a wrong result stands for.
     if epilogue.results.is_empty() || epilogue.results.iter().any(|result| result.0.is_none()) {
         return;
     }

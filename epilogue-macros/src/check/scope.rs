@@ -1,10 +1,10 @@
-//! Lexical scopes, as Rust has them.
+//! Lexical scopes, as in Rust.
 
 use std::collections::HashMap;
 
 use crate::ast::{Axis, Class, ClassKind};
 
-/// How a value extends over the product.
+/// The extent of a value in the product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     Scalar,
@@ -14,7 +14,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The extent of a parameter of a class; `None` for what is no parameter.
+    /// The extent of a parameter of this class; `None` if parameters can't have the class.
     pub(crate) fn of(class: ClassKind) -> Option<Self> {
         match class {
             ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => Some(Self::Tensor),
@@ -34,21 +34,21 @@ impl Shape {
     }
 }
 
-/// What is known of a value.
+/// What is known about a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Number(Shape),
     Integer(Shape),
     /// The result of a comparison, or an element of type bool.
     Truth(Shape),
-    /// The result of a reduction: along what, and whether it is one partial per tile.
+    /// The result of a reduction: its axis, and whether it is one partial per tile.
     Reduced(Axis, bool),
-    /// After a mistake: nothing more is said about it.
+    /// After a mistake: nothing more is reported about it.
     Unknown,
 }
 
 impl Kind {
-    /// The number computed from two values; mistakes spread silently.
+    /// The number that is computed from two values; after a mistake it is unknown.
     pub(crate) fn join(self, other: Self) -> Self {
         match (self.shape(), other.shape()) {
             (Some(a), Some(b)) => Self::Number(a.join(b)),
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// What a message calls it.
+    /// Its name in messages.
     pub(crate) fn noun(self) -> Option<&'static str> {
         match self {
             Self::Number(_) => Some("a number"),
@@ -100,16 +100,16 @@ pub(crate) enum Origin {
     Let,
 }
 
-/// What a variable's elements are in memory.
+/// The type of a variable's elements in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Holds {
-    /// It is computed, or was given by the host.
+    /// It is computed, or given by the host.
     Nothing,
-    /// A parameter's that has no element type written: A's.
+    /// A parameter without a written element type: that of A.
     Unwritten,
     Integers,
     Truths,
-    /// Others, by the name that is written.
+    /// Another type, by its written name.
     Others(String),
 }
 
@@ -134,10 +134,10 @@ struct Level {
 /// The scopes around a place, innermost last.
 pub(crate) struct Scopes(Vec<Level>);
 
-/// How an assignment reaches its variable.
+/// The result of looking up the variable of an assignment.
 pub(crate) enum Reach<'a> {
     Variable(&'a mut Variable),
-    /// The variable is outside the `if` in whose branch the assignment stands.
+    /// The variable is outside the `if` with the branch that has the assignment.
     OutsideBranch,
     Unknown,
 }

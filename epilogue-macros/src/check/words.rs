@@ -1,10 +1,10 @@
-//! How messages speak of values.
+//! The words for values in messages.
 
 use quote::ToTokens;
 
 use crate::ast::Expr;
 
-/// What is said of a truth value where a number is needed.
+/// The message for a truth value where a number is needed.
 pub(super) const NO_NUMBER: &str = "a truth value is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`";
 
 /// A value without its parentheses.
@@ -15,7 +15,7 @@ pub(super) fn strip(expr: &Expr) -> &Expr {
     }
 }
 
-/// A value's own words, where they are short.
+/// The text of a value, if it is short.
 fn words(expr: &Expr) -> Option<String> {
     match strip(expr) {
         Expr::Local(name) => Some(name.to_string()),
@@ -27,12 +27,12 @@ fn words(expr: &Expr) -> Option<String> {
     }
 }
 
-/// How a message speaks of a value.
+/// The name of a value in a message.
 pub(super) fn described(expr: &Expr) -> String {
     words(expr).map_or_else(|| "this".to_owned(), |words| format!("`{words}`"))
 }
 
-/// What to write in place of an integer.
+/// What to write instead of an integer.
 pub(super) fn as_real(expr: &Expr) -> String {
     words(expr).map_or_else(|| "write `real(…)` of it".to_owned(), |words| format!("write `real({words})`"))
 }

@@ -1,4 +1,4 @@
-//! The body as calls of a builder: `TreeBuilder` for epilogues, `FunctionBuilder` for elementwise functions.
+//! Expands the body to calls of a builder: `TreeBuilder` for epilogues, `FunctionBuilder` for elementwise functions.
 
 use std::collections::HashMap;
 
@@ -15,21 +15,21 @@ pub(super) struct Emitter {
     calls: TokenStream,
     builder: Ident,
     next: usize,
-    /// Which node each name stands for, innermost scope last.
+    /// The node of each name, innermost scope last.
     scopes: Vec<HashMap<String, Ident>>,
     /// Whether the builder keeps source positions.
     sites: bool,
-    /// The functions called, as paths.
+    /// The functions that are called, as paths.
     callees: Vec<TokenStream>,
 }
 
-/// A node, and whether this expression made it (an alias keeps the name it has).
+/// A node, and whether this expression created it (an alias keeps the name that it has).
 struct Emitted {
     node: Ident,
     fresh: bool,
 }
 
-/// What an `if` asks: comparisons, by their nodes, and how they are combined.
+/// A condition: comparisons, by their nodes, and how they are combined.
 enum Condition {
     Comparison(Ident),
     Not(Box<Condition>),
@@ -53,7 +53,7 @@ impl Emitter {
         &self.builder
     }
 
-    /// The functions that the body calls, each as often as it does.
+    /// The functions that the body calls, one entry for each call.
     pub(super) fn callees(&self) -> Vec<TokenStream> {
         self.callees.clone()
     }
@@ -63,7 +63,7 @@ impl Emitter {
         self.calls
     }
 
-    /// One call that makes a node, written at a place in the user's source.
+    /// Adds a call that creates a node, with its place in the user's source.
     pub(super) fn node(&mut self, span: Span, call: &TokenStream) -> Ident {
         let node = format_ident!("v{}", self.next, span = Span::mixed_site());
         self.next += 1;
@@ -72,13 +72,13 @@ impl Emitter {
         node
     }
 
-    /// One call that makes no node.
+    /// Adds a call that creates no node.
     pub(super) fn call(&mut self, span: Span, call: &TokenStream) {
         let (builder, site) = (&self.builder, self.site(span));
         self.calls.extend(quote!(#builder #site . #call;));
     }
 
-    /// Positions count from 1, as rustc's messages do.
+    /// Lines and columns count from 1, as in rustc's messages.
     fn site(&self, span: Span) -> Option<TokenStream> {
         let start = span.start();
         let (line, column) = (Literal::usize_unsuffixed(start.line), Literal::usize_unsuffixed(start.column + 1));
@@ -91,7 +91,7 @@ impl Emitter {
         }
     }
 
-    /// The node a name stands for; `None` after a mistake, which was reported.
+    /// The node of a name; `None` after a mistake, which was reported.
     pub(super) fn lookup(&self, name: &Ident) -> Option<Ident> {
         let name = name.to_string();
         self.scopes.iter().rev().find_map(|scope| scope.get(&name)).cloned()
@@ -130,7 +130,7 @@ impl Emitter {
         }
     }
 
-    /// A block's statements and value in a scope of their own.
+    /// Emits a block's statements and value in a new scope.
     fn block(&mut self, block: &Block) -> Option<Emitted> {
         self.scopes.push(HashMap::new());
         let value = self.statements(&block.statements).and_then(|()| self.expression(block.value.as_deref()?));
@@ -150,7 +150,7 @@ impl Emitter {
             Expr::Paren(_, inner) => return self.expression(inner),
             Expr::Block(inner) => return self.block(inner),
             Expr::Path(_) | Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => return None,
-            // Trees combine truth values; functions have comparisons and choices alone.
+            // Trees can combine truth values; functions have only comparisons and selects.
             Expr::Not(not, x) if self.sites => {
                 let x = self.expression(x)?.node;
                 (not.span, quote!(logic(::epilogue::expr::Logic::Not, &[#x])))
@@ -236,7 +236,7 @@ impl Emitter {
     /// The comparisons of a condition, in the order of evaluation.
     fn condition(&mut self, expr: &Expr) -> Option<Condition> {
         Some(match expr {
-            // A tree takes a truth value as it is.
+            // A tree takes any truth value as a condition.
             truth if self.sites => Condition::Comparison(self.expression(truth)?.node),
             Expr::Paren(_, inner) => self.condition(inner)?,
             Expr::Not(_, x) => Condition::Not(Box::new(self.condition(x)?)),
@@ -248,8 +248,8 @@ impl Emitter {
         })
     }
 
-    /// A choice between two values. Functions have comparisons and no truth values, so `&&`, `||` and `!` are in which of
-    /// the two values each comparison gives.
+    /// A choice between two values. Functions have comparisons but no truth values, so for `&&`, `||` and `!`, each
+    /// comparison selects one of the two values.
     fn choose(&mut self, span: Span, condition: &Condition, then: &Ident, otherwise: &Ident) -> Ident {
         match condition {
             Condition::Comparison(comparison) => {
@@ -267,7 +267,7 @@ impl Emitter {
         }
     }
 
-    /// A condition that is no `if`'s, as one comparison: what it chooses of 1 and 0, compared with 0.
+    /// A condition outside an `if`, as one comparison: it selects 1 or 0, which is compared with 0.
     fn truth(&mut self, expr: &Expr) -> Option<Emitted> {
         let span = match expr {
             Expr::Not(not, _) => not.span,
@@ -308,7 +308,7 @@ pub(super) fn optional_element_type(element: Option<&Type>) -> TokenStream {
     }
 }
 
-/// A literal in full precision; one with the suffix `f32` has the precision of an f32.
+/// A literal in full precision; with the suffix `f32`, in the precision of an f32.
 fn number(literal: &Lit, value: f64) -> TokenStream {
     let is_f32 = match literal {
         Lit::Float(float) => float.suffix() == "f32",
@@ -326,7 +326,7 @@ fn number(literal: &Lit, value: f64) -> TokenStream {
 }
 
 fn reduction(reduction: &Reduction) -> Option<TokenStream> {
-    // The user's own words, so that an editor leads from them to their documentation.
+    // Has the user's own words, so that an editor can lead from them to their documentation.
     let (_, axis, batch) = reduction.axis.as_ref()?;
     let op = reduction.op.as_ref()?;
     let form = local(if reduction.partial { "Partial" } else { "Complete" });

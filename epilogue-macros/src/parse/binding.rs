@@ -1,4 +1,4 @@
-//! Names that are introduced: of parameters and of `let`.
+//! Names that parameters and `let` introduce.
 
 use proc_macro2::Ident;
 use syn::{Pat, PatIdent};
@@ -40,7 +40,7 @@ pub(crate) fn binding(ident: &PatIdent, errors: &mut Errors) -> Option<Binding> 
     Some(Binding { mutability: ident.mutability, name: ident.ident.clone() })
 }
 
-/// The names a pattern would introduce, so that their uses are not reported too.
+/// The names that a pattern would introduce, so that their uses are not reported, too.
 pub(crate) fn introduced(pat: &Pat) -> Vec<Ident> {
     identifiers(pat)
 }

@@ -59,7 +59,7 @@ pub(crate) fn epilogue(block: &syn::Block, errors: &mut Errors) -> (Block, Vec<R
     (Block { brace: block.brace_token, statements, value: None }, results)
 }
 
-/// Whether an expression at the end of a body is certainly meant as a statement.
+/// Whether an expression at the end of a body is surely meant as a statement.
 fn is_statement(expr: &Expr) -> bool {
     match expr {
         Expr::While(_) | Expr::ForLoop(_) | Expr::Loop(_) | Expr::Assign(_) => true,
@@ -124,7 +124,7 @@ fn statements(block: &[Stmt], errors: &mut Errors) -> Vec<Statement> {
     statements
 }
 
-/// The body that stands in for one that could not be read.
+/// The body that replaces one that could not be read.
 pub(crate) fn empty(span: Span) -> Block {
     Block { brace: token::Brace(span), statements: Vec::new(), value: None }
 }
@@ -181,7 +181,7 @@ fn local_statement(local: &Local, errors: &mut Errors) -> Statement {
     }
 }
 
-/// An expression before the end of a block: only an assignment has an effect.
+/// An expression that is not the last of a block: only assignments have an effect.
 fn expression_statement(expr: &Expr, errors: &mut Errors) -> Statement {
     let statement = match expr {
         Expr::Assign(assign) => {
@@ -221,7 +221,7 @@ fn expression_statement(expr: &Expr, errors: &mut Errors) -> Statement {
     statement.unwrap_or(Statement::Invalid(Vec::new()))
 }
 
-/// An `if` whose value goes nowhere: what stands inside is at fault first, then the `if` itself.
+/// An `if` whose value is not used: mistakes inside it are reported first, then the `if` itself.
 pub(crate) fn statement_if(branch: &ExprIf, errors: &mut Errors) {
     let before = errors.len();
     let _ = expression(&branch.cond, errors);

@@ -5,7 +5,7 @@ use syn::{GenericArgument, PathArguments, Type};
 use crate::ast::{Class, ClassKind};
 use crate::report::{Errors, alternatives, similar};
 
-/// Reads a class that must be one of `allowed`; `role` says what of: "a parameter", "a result".
+/// Reads a class that must be one of `allowed`; `role` says whose: "a parameter", "a result".
 pub(crate) fn class(ty: &Type, allowed: &[ClassKind], role: &str, errors: &mut Errors) -> Option<Class> {
     let names: Vec<&str> = allowed.iter().map(|kind| kind.name()).collect();
     let segment = match ty {

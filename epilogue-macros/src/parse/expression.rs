@@ -11,7 +11,7 @@ use super::reduction::reduction;
 use crate::ast::{Connective, Expr as Value, INTEGER, If, Operator, POSITIONS, REAL, REDUCTION_OP};
 use crate::report::Errors;
 
-/// Reads an expression; reports what the language does not have.
+/// Reads an expression, and reports what the language doesn't have.
 pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
     for attribute in attributes(expr) {
         errors.on(attribute, "an attribute has no meaning on an expression: remove it");
@@ -56,7 +56,7 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
             }
         }
         Expr::Paren(paren) => Value::Paren(paren.paren_token, Box::new(expression(&paren.expr, errors))),
-        // What a `macro_rules!` macro put here is one operand, whatever operators are in it.
+        // Something that a `macro_rules!` macro inserted is one operand, whatever operators it has.
         Expr::Group(group) => match expression(&group.expr, errors) {
             value @ (Value::Binary(..) | Value::Connected(..) | Value::Not(..) | Value::Negate(..) | Value::If(_)) => {
                 Value::Paren(syn::token::Paren(Span::mixed_site()), Box::new(value))
@@ -81,7 +81,7 @@ fn refuse(span: Span, message: &str, errors: &mut Errors) -> Value {
     Value::Invalid
 }
 
-/// Everything Rust has and the language has not.
+/// Everything that Rust has and the language doesn't.
 fn refused(expr: &Expr, errors: &mut Errors) -> Value {
     const LOOP: &str = "an epilogue has no loops: every element is computed once, by the same operations";
     if let Expr::Let(it) = expr {
@@ -253,7 +253,7 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     }
 }
 
-/// The words that give integers, and `real`, which takes one.
+/// The words that give integers, and `real`, which takes an integer.
 fn of_integers(word: &syn::Ident, call: &ExprCall, errors: &mut Errors) -> Option<Value> {
     let written = word.to_string();
     let position = POSITIONS.contains(&written.as_str());
@@ -332,7 +332,7 @@ fn branch(branch: &ExprIf, errors: &mut Errors) -> Value {
     }))
 }
 
-/// Without the invisible brackets that a `macro_rules!` macro leaves around its arguments.
+/// The expression without the invisible brackets that a `macro_rules!` macro leaves around its arguments.
 fn ungroup(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => ungroup(&group.expr),

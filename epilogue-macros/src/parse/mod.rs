@@ -1,7 +1,7 @@
-//! From Rust's syntax to the language's; everything else is refused at its own token.
+//! Reads Rust's syntax as the language's; everything else is refused at its own token.
 //!
-//! `body`, `expression` and `reduction` call each other as the grammar does: a block is statements of expressions, and an
-//! expression may be an `if` with blocks or a reduction of an expression.
+//! `body`, `expression` and `reduction` call each other, as in the grammar: a block is statements of expressions, and
+//! an expression may be an `if` with blocks or a reduction of an expression.
 
 mod binding;
 mod body;

@@ -1,4 +1,4 @@
-//! Functions and closures: what stands around the body.
+//! Functions and closures: everything around the body.
 
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
@@ -10,7 +10,7 @@ use super::class::class;
 use crate::ast::{Binding, ClassKind, Elementwise, Epilogue, Header, Parameter, Return};
 use crate::report::Errors;
 
-/// Which of the two attributes a function stands under.
+/// The attribute of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Epilogue,
@@ -39,7 +39,7 @@ pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue)
                 "an epilogue's first parameter is the accumulator: write `accum: Accum`",
             );
         }
-        // Then the first parameter is an ordinary one.
+        // Then the first parameter counts as an ordinary one.
         Some(first) if leading == 0 => {
             errors.excuse([Ident::new("accum", Span::call_site())]);
             errors.at(first.ty.span(), "an epilogue's first parameter is the accumulator: put `accum: Accum` in front");
@@ -105,7 +105,7 @@ pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
         },
         Some(other) => errors.on(other, "the first parameter is the accumulator's name: `accum`"),
     }
-    // Only the first may do without its class.
+    // Only the first accumulator may omit its class.
     if !accums.is_empty() {
         let more = item.inputs.iter().skip(1).map_while(|input| match input {
             Pat::Type(typed) if is_accum(&typed.ty) => Some(typed),
@@ -224,7 +224,7 @@ fn header(item: &ItemFn, kind: Kind, errors: &mut Errors) -> Header {
     }
 }
 
-/// The name of an attribute that would be lost, if it is one.
+/// The name of an attribute that the expansion would lose, if it is one.
 fn unknown_attribute(attribute: &Attribute, kind: Kind) -> Option<String> {
     const COMMON: [&str; 9] = ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated"];
     let path = attribute.path();
@@ -261,7 +261,7 @@ fn accumulator(typed: &PatType, errors: &mut Errors) -> Binding {
         .unwrap_or_else(|| Binding { mutability: None, name: Ident::new("accum", Span::mixed_site()) })
 }
 
-/// Refuses the first of the accumulators that are too many, at its class.
+/// Refuses the first accumulator beyond the limit, at its class.
 fn refuse_many(mut spans: impl Iterator<Item = Span>, errors: &mut Errors) {
     if let Some(span) = spans.nth(MAX_ACCUMULATORS) {
         errors.at(
@@ -275,7 +275,7 @@ fn is_accum(ty: &Type) -> bool {
     accum_word(ty).is_some()
 }
 
-/// The word `Accum` of a type, if that is what it is.
+/// The word `Accum` of a type, if that is the type.
 fn accum_word(ty: &Type) -> Option<Ident> {
     match unparenthesised(ty) {
         Type::Path(path) => path.path.segments.last().map(|last| last.ident.clone()).filter(|word| word == "Accum"),

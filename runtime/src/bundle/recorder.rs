@@ -1,4 +1,4 @@
-//! What has been compiled on a bundle's targets.
+//! Keeps what has been compiled on a bundle's targets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,10 +10,10 @@ use crate::nvrtc::Made;
 use crate::source::{Compiled, Output, Source};
 use crate::stored;
 
-/// Names and contents of kernels.
+/// The names and contents of kernels.
 type Kernels = BTreeMap<KernelId, (String, Vec<u8>)>;
 
-/// This library, as bundles name it.
+/// This library's name and version in bundles.
 pub(super) fn version() -> &'static str {
     concat!("epilogue ", env!("CARGO_PKG_VERSION"))
 }
@@ -42,7 +42,7 @@ impl Recording {
     }
 }
 
-/// What a target does with what it compiles.
+/// The destination of a target's compiled kernels.
 pub(crate) struct Recorder {
     pub(crate) form: Output,
     pub(super) into: Recording,
@@ -52,7 +52,8 @@ impl Recorder {
     /// Keeps a kernel. `compiler` is the version of NVRTC that compiled it.
     pub(crate) fn keep(&self, source: &Source, arch: Arch, compiled: &Compiled, compiler: (u32, u32)) {
         let ptx = match self.form {
-            // Beside machine code the PTX is used for nothing else, and is several times as long.
+            // With machine code, only the declarations of the PTX are needed, and the whole PTX is several times as
+            // long.
             Output::Cubin => declarations(&compiled.ptx),
             Output::Ptx => compiled.ptx.clone(),
         };

@@ -1,4 +1,4 @@
-//! The driver's library: whether it is there, has what this crate calls, and what its errors mean.
+//! The driver's library: whether it exists and has the functions that this crate calls, and what its errors mean.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char};
@@ -9,7 +9,7 @@ use libloading::Library;
 
 use crate::error::{Absent, Error, Result};
 
-/// The names under which cudarc's loader finds the driver, in its order: the probe must see the same library.
+/// The names under which cudarc's loader looks for the driver, in its order: the probe must find the same library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
@@ -61,12 +61,12 @@ type ElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
 
 /// The initialised driver.
 pub(crate) struct Driver {
-    /// Loaded by hand: cudarc's 13.x bindings know only `cuEventElapsedTime_v2`, which drivers before 12.8 lack, and
-    /// its 12.x bindings only this one, which every driver has.
+    /// Loaded here, because cudarc's 13.x bindings have only `cuEventElapsedTime_v2`, which drivers before 12.8 lack,
+    /// and its 12.x bindings have only this one, which every driver has.
     pub(super) elapsed_time: ElapsedTime,
 }
 
-/// What the loader says; the error itself only says that it failed.
+/// The loader's message; the error itself only says that it failed.
 fn cause(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -95,7 +95,7 @@ impl Driver {
         // SAFETY: the type is the function's declaration in cuda.h.
         let elapsed_time =
             *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| absent(e.to_string()))?;
-        // The function's address must stay valid.
+        // The function's address must stay valid, so the library is never unloaded.
         std::mem::forget(library);
         // SAFETY: the symbol exists, and 0 is the only flag.
         match unsafe { sys::cuInit(0) } {
@@ -106,7 +106,7 @@ impl Driver {
     }
 }
 
-/// The driver's answer as a value. The driver must be loaded.
+/// The driver's status as a result. The driver must be loaded.
 pub(crate) fn check(call: &'static str, status: CUresult) -> Result<()> {
     if status == CUresult::CUDA_SUCCESS {
         return Ok(());
@@ -126,7 +126,7 @@ pub(crate) fn check(call: &'static str, status: CUresult) -> Result<()> {
     Err(Error::Driver { call, code: status as u32, name, message })
 }
 
-/// Calls a function of the driver and checks its answer. To be used in an `unsafe` block.
+/// Calls a function of the driver and checks its status. It must be used in an `unsafe` block.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {
         $crate::cuda::driver::check(stringify!($function), cudarc::driver::sys::$function($($argument),*))

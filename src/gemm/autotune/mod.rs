@@ -1,4 +1,5 @@
-//! Choosing by measurement: the candidates that the model ranks best, timed on the device with their epilogue.
+//! Chooses a kernel by measurement: the candidates that the model ranks best are timed on the device, with their
+//! epilogue.
 
 mod race;
 mod store;
@@ -19,16 +20,17 @@ use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
-    /// Measures the candidates that the model ranks best, the whole fused kernel each, on these very operands and
-    /// arguments, and gives the plan of the fastest. The winner is noted beside the compiled kernels, so that later plans
-    /// for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
+    /// Measures the candidates that the model ranks best, each as the whole fused kernel, on these operands and
+    /// arguments, and gives the plan of the fastest. The winner is stored beside the compiled kernels, so that later
+    /// plans for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
     ///
-    /// The outputs hold what one [`run`](Self::run) leaves, tensors that are updated in place among them. Measuring takes
-    /// some tens of milliseconds for every candidate beside its compilation; nothing else should use the GPU meanwhile.
-    /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
+    /// Afterwards the outputs hold the result of one [`run`](Self::run), including tensors that are updated in place.
+    /// Measuring takes some tens of milliseconds per candidate, plus its compilation; nothing else should use the GPU
+    /// meanwhile. On the CPU, and if the kernel was asked for, there is only one candidate: then this is
+    /// [`run`](Self::run).
     ///
     /// # Errors
-    /// [`Error::NoClock`] on an emulated device and a bundle's target; what [`run`](Self::run) fails with.
+    /// [`Error::NoClock`] on an emulated device and on a bundle's target; the errors of [`run`](Self::run).
     pub fn autotune<'a, 'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -41,10 +43,10 @@ impl<E> Gemm<E> {
         self.autotune_arguments(a, b, &mut arguments.arguments())
     }
 
-    /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that were built, not written.
+    /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that are built at run time.
     ///
     /// # Errors
-    /// As [`autotune`](Self::autotune).
+    /// Those of [`autotune`](Self::autotune).
     pub fn autotune_arguments<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -83,9 +85,9 @@ impl<E> Gemm<E> {
             race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
         let subject = subject(&plan.device, &plan.tree, &plan.problem, plan.settings);
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
-            // The store only saves time; a plan that is not found is chosen by the model.
+            // The store only saves time: without an entry, the model chooses.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
-            // What was planned before was chosen without it.
+            // Plans made before were chosen without this measurement.
             plan.device.kept::<Remembered>().clear();
         }
         let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
@@ -100,7 +102,7 @@ impl<E> Gemm<E> {
     }
 }
 
-/// What the tensors that are updated in place hold.
+/// The contents of the tensors that are updated in place.
 fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
     let parameters = plan.tree.parameters().iter().zip(arguments).enumerate();
     parameters
@@ -112,16 +114,16 @@ fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usiz
         .collect()
 }
 
-/// Overwrites four times as much memory as the L2 holds, on the default stream: so every measurement begins with the same
-/// cache, and while it lasts the runs to be measured queue up, so that their launches' cost doesn't count.
+/// Overwrites about four times as much memory as the L2 holds, on the default stream. So every measurement begins with
+/// the same cache; and meanwhile the runs to be measured queue up, so the cost of their launches is not measured.
 fn clear_cache(device: &Device) {
     let properties = device.properties();
     let bytes = (4 * properties.l2_bytes).max(64 << 20).min(properties.memory_bytes / 16);
-    // Without so much memory the measurement is less good, not wrong.
+    // If there is not enough memory, the measurement is less precise, but not wrong.
     let _ = device.zeros_of(ElementType::U8, [usize::try_from(bytes).unwrap_or(0)]);
 }
 
-/// Microseconds of one run, over `runs` of them.
+/// Microseconds of one run, averaged over `runs` of them.
 fn time<E>(
     gemm: &Gemm<E>,
     stream: &Stream,

@@ -1,5 +1,5 @@
-//! Rows of elements in memory, and the arithmetic type: loads widen, stores round to nearest even and saturate where
-//! the element type has no infinity to go to.
+//! Rows of elements in memory, converted from and to the arithmetic type: loads widen; stores round to nearest even,
+//! and saturate if the element type has no infinity.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,14 @@ use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen as _, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
 use crate::simd::{Float, Vectorised, dispatch};
 
-/// A tensor's memory: its first element, its type, and the distances between elements.
+/// A tensor's memory: its first element, its type, and its strides.
 ///
-/// Whoever makes one promises that every element that the extents of the product reach is inside a live allocation.
+/// Whoever creates a view promises that every element within the extents of the product is inside a live allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) pointer: *mut u8,
     pub(crate) element: ElementType,
-    /// Distances in elements: between batches, then along the two axes of what is viewed.
+    /// Strides in elements: of the batch, then of the two axes.
     pub(crate) strides: [isize; 3],
 }
 
@@ -34,7 +34,7 @@ impl View {
     }
 }
 
-/// A type of elements in memory as the arithmetic type sees it.
+/// A type of elements in memory, with conversions from and to the arithmetic type.
 trait Stored<T>: Copy {
     fn widen(self) -> T;
     fn narrow(x: T) -> Self;
@@ -110,7 +110,7 @@ impl Stored<f32> for f16 {
     }
 }
 
-/// A truth value's byte: read, any but 0 is true, which a register holds as 1.
+/// A truth value's byte. Any byte but 0 is read as true, which is 1 in registers.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Truth(u8);
@@ -140,14 +140,14 @@ static E4M3_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| {
 static E5M2_VALUES: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|code| f16::from_bits((code as u16) << 8).to_f32()));
 
-/// The 8-bit float nearest to `x`, ties to even, at most `largest` in magnitude. Below `2^least` it is subnormal; it
-/// has `mantissa` bits after the leading one.
+/// The 8-bit float nearest to `x`, ties to even, at most `largest` in magnitude. It has `mantissa` bits after the
+/// leading one, and is subnormal below `2^least`.
 #[inline(always)]
 fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
     let bits = x.to_bits();
-    // Anything above 2^64 is far past the largest.
+    // Anything above 2^64 is far above the largest value.
     let exponent = (((bits >> 52) & 0x7ff) as i64 - 1023).clamp(least, 64);
-    // The distance of neighbours is 2^(exponent - mantissa); the code counts them from 0.
+    // Neighbours differ by 2^(exponent - mantissa); the code counts them from 0.
     let scale = f64::from_bits(((mantissa - exponent + 1023) as u64) << 52);
     let steps = (x.abs() * scale).round_ties_even().min(1e9);
     let magnitude = ((steps as i64) + ((exponent - least) << mantissa)).min(i64::from(largest)) as u8;
@@ -155,10 +155,10 @@ fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
     magnitude | ((bits >> 56) as u8 & 0x80)
 }
 
-// Makes sure that the macro below has an arm for every element type, which it must match with a wildcard.
+// The macro below has a wildcard arm, so this makes sure that it has an arm for every element type.
 const _: () = assert!(ElementType::ALL.len() == 11, "a new element type needs an arm in `with_stored`");
 
-/// Calls `$call` with `$stored` the Rust type of `$element`.
+/// Evaluates `$call` with `$stored` as the Rust type of `$element`.
 macro_rules! with_stored {
     ($element:expr, $stored:ident => $call:expr) => {
         match $element {
@@ -281,19 +281,19 @@ impl<S: Stored<T>, T: Float> Vectorised for Round<'_, S, T> {
 
 /// An arithmetic type that every element type can be loaded into and stored from.
 pub(crate) trait Arithmetic: Float {
-    /// Reads `to.len()` elements that lie `stride` apart.
+    /// Reads `to.len()` elements at the given stride.
     ///
     /// # Safety
     /// They must be readable, aligned, and written by no thread meanwhile.
     unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [Self]);
 
-    /// Writes elements `stride` apart.
+    /// Writes elements at the given stride.
     ///
     /// # Safety
     /// They must be writable, aligned, and used by no other thread meanwhile.
     unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize);
 
-    /// The nearest number to an integer, ties to even.
+    /// The number nearest to an integer, ties to even.
     fn from_integer(x: i64) -> Self;
 
     /// Rounds to an element type and back.
@@ -342,7 +342,7 @@ mod tests {
         x[0]
     }
 
-    /// The codes of an 8-bit float with their values, finite and not negative, in order.
+    /// The non-negative finite values of an 8-bit float, in order of their codes.
     fn ladder(element: ElementType) -> Vec<f64> {
         (0..128u64).map(|code| loaded::<f64>(element, code)).take_while(|x| x.is_finite()).collect()
     }
@@ -381,7 +381,7 @@ mod tests {
             assert!(got == want.to_bits() || (x.is_nan() && bf16::from_bits(got).is_nan()), "{x:e}");
             let (got, want) = (stored(ElementType::F16, x) as u16, f16::from_f32(x));
             assert!(got == want.to_bits() || (x.is_nan() && f16::from_bits(got).is_nan()), "{x:e}");
-            // Just off the middle between two halves: rounding to f32 first would make a tie of it.
+            // Close to the middle between two neighbours: rounding to f32 first would make it a tie.
             let x = f64::from(x);
             for x in [x * (1.0 + 1e-15), x * (1.0 - 1e-15), x] {
                 let near = f16::from_f64(x);

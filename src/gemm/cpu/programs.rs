@@ -13,13 +13,14 @@ use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
 
-/// The program of the last run, which the next one takes if its host scalars are the same: they are constants in it.
+/// The program of the last run. The next run reuses it if its host scalars are the same, since they are constants in
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     last: Mutex<Option<Arc<Compiled>>>,
 }
 
-/// A program with the host scalars that it was compiled for.
+/// A program, with the host scalars that it was compiled for.
 #[derive(Debug)]
 pub(super) struct Compiled {
     scalars: Vec<f64>,
@@ -33,7 +34,7 @@ pub(super) enum Typed {
     F64(Prepared<f64>),
 }
 
-/// A program with the memory of threads that have run it.
+/// A program, with the memory of threads that have run it.
 #[derive(Debug)]
 pub(super) struct Prepared<T> {
     pub(super) program: Program<T>,
@@ -60,7 +61,7 @@ impl<T: Arithmetic> Prepared<T> {
         idle.unwrap_or_else(new)
     }
 
-    /// Keeps a worker for later runs, of no more than run at once.
+    /// Keeps a worker for later runs; at most as many as run at once.
     pub(super) fn keep(&self, worker: Worker<T>) {
         let mut idle = lock(&self.idle);
         if idle.len() < parallel::threads() {

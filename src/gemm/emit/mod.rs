@@ -1,7 +1,7 @@
-//! Emission: from a valid tree and the choice of a kernel to CUDA C++ that stands alone.
+//! Emission: from a valid tree and the key of a kernel to complete CUDA C++.
 //!
-//! Generated are the configuration, the arguments' struct, the function of one element, the visitor and the kernel's
-//! entry; everything else is the headers of `src/device/`, inlined. Nothing here chooses anything.
+//! The configuration, the arguments' struct, the function of one element, the visitor and the kernel's entry are
+//! generated; everything else is the headers of `src/device/`, inlined. Nothing here makes choices.
 
 pub(crate) mod arguments;
 mod element;
@@ -22,7 +22,7 @@ use crate::evt::ValidTree;
 /// Writes a kernel.
 ///
 /// # Errors
-/// [`Error::NoKernel`] where its family has no such kernel.
+/// [`Error::NoKernel`] if its family has no such kernel.
 pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> {
     let symbol = symbol(tree, key);
     match key {
@@ -39,10 +39,10 @@ pub(crate) fn emit(tree: &ValidTree, key: &KernelKey) -> Result<Emitted, Error> 
     }
 }
 
-/// The CUDA C++ of a kernel, without any device.
+/// The CUDA C++ of a kernel, written without a device.
 ///
 /// # Errors
-/// [`Error::NoKernel`] where the family has no such kernel.
+/// [`Error::NoKernel`] if its family has no such kernel.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
     Ok(emit(tree, key)?.source)
 }

@@ -1,15 +1,16 @@
-//! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
+//! A kernel's single parameter: a C++ struct, and the bytes that fill it, from one description.
 //!
-//! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or
-//! made of such, except host scalars of f32, which come last; so the offsets computed here are C++'s: there is no
-//! padding, which the emitted `static_assert` on the size and those of `views.cuh` make sure of.
+//! It begins with what is the same for every kernel of a family (`sm80::Common`, or tensor maps and `sm90::Common`),
+//! followed by `Arguments`, which belong to the epilogue. Every field of these is made of 8-byte values, except host
+//! scalars of f32, which come last. So there is no padding, and the offsets computed here are those of C++; the emitted
+//! `static_assert` on the size and those of `views.cuh` check it.
 
 use std::fmt::Write as _;
 
 use crate::ElementType;
 use crate::expr::cuda::element_name;
 
-/// Bytes of parameters that every architecture has (CUDA C++ Programming Guide, "Function Parameters").
+/// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
 
 /// Type of a field.
@@ -57,7 +58,7 @@ impl FieldType {
     }
 }
 
-/// A field and where it is.
+/// A field and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Its name in the struct.
@@ -66,7 +67,7 @@ pub(crate) struct Field {
     pub(crate) ty: FieldType,
     /// Byte offset.
     pub(crate) offset: usize,
-    /// What it is, for the reader of the kernel.
+    /// What it is, as a comment in the kernel.
     comment: String,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct ParameterLayout {
 }
 
 impl ParameterLayout {
-    /// Lays the fields out: those of 8-byte alignment in the order given, then the 4-byte ones.
+    /// Lays out the fields: first those of 8-byte alignment in the given order, then those of 4 bytes.
     pub(crate) fn new(name: &'static str, fields: impl IntoIterator<Item = (String, FieldType, String)>) -> Self {
         let (wide, narrow): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, ty, _)| ty.alignment() == 8);
         let mut layout = Self { name, ..Self::default() };
@@ -97,12 +98,12 @@ impl ParameterLayout {
         self.size
     }
 
-    /// The field of a name.
+    /// The field with a name.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The struct in C++, with assertions that the compiler lays it out the same.
+    /// The struct in C++, with assertions that the compiler uses the same layout.
     pub(crate) fn cuda(&self) -> String {
         let name = self.name;
         let mut text = format!("struct {name} {{\n");
@@ -118,7 +119,7 @@ impl ParameterLayout {
     }
 }
 
-/// The bytes of a [`ParameterLayout`], being filled.
+/// The bytes of a [`ParameterLayout`] while they are filled.
 #[derive(Debug)]
 pub(crate) struct ParameterBytes {
     bytes: Vec<u8>,

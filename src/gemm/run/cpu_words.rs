@@ -1,10 +1,10 @@
-//! What the CPU device does for a plan, in words: it has no kernel whose text could be shown.
+//! Describes what the CPU device computes for a plan, since it has no kernel whose text could be shown.
 
 use std::fmt::Write as _;
 
 use crate::evt::ValidTree;
 
-/// Comment lines, as they would stand at the head of a kernel: what runs, over tiles of which extents, and the tree.
+/// Comment lines as at the head of a kernel: what runs, over tiles of which extents, and the tree.
 pub(crate) fn cpu_words(tree: &ValidTree, (rows, columns): (usize, usize)) -> String {
     let mut words = format!(
         "// The epilogue `{}` ({}) on the CPU: no CUDA C++ runs here, and there is no kernel.\n// The library's threads \

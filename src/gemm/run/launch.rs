@@ -1,4 +1,4 @@
-//! From a run's arguments to a launch: the grid, the kernel's parameter, the workspace.
+//! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
@@ -17,20 +17,20 @@ use crate::evt::ValidTree;
 use crate::pool::Pool;
 use crate::{Argument, ElementType};
 
-/// One run of a kernel, checked.
+/// One run of a kernel, with checked arguments.
 pub(crate) struct Run<'a> {
     pub(crate) tree: &'a ValidTree,
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Of the live accumulators.
+    /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
 impl Run<'_> {
-    /// Launches. The workspace is kept for the next run on the stream; a failed launch drops it, since its counters may not
-    /// be 0.
+    /// Launches the kernel. The workspace is kept for the next run on the stream; after a failed launch it is dropped,
+    /// since its counters may not be 0.
     pub(crate) fn launch(&self, workspaces: &Pool<Workspace>, stream: &Stream) -> Result<(), Error> {
         let grid = Grid::of(&self.problem, self.variant)?;
         if self.problem.batch == 0 {
@@ -60,7 +60,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The kernel's parameter: what every kernel of its family takes, then the emitted `Arguments`.
+    /// The kernel's parameter: what every kernel of its family takes, followed by the emitted `Arguments`.
     fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
         let (mut bytes, at) = match &self.variant.key {
             KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace)?,
@@ -70,7 +70,7 @@ impl Run<'_> {
         Ok(bytes.into_bytes())
     }
 
-    /// Room for `common` bytes and the arguments, in a structure of the given alignment.
+    /// The bytes for `common` bytes and the arguments, in a structure of the given alignment.
     fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
         let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
@@ -79,7 +79,7 @@ impl Run<'_> {
         Ok(ParameterBytes::new(size))
     }
 
-    /// `sm80::Common`; `sm80/gemm.cuh` says what is where.
+    /// `sm80::Common`; `sm80/gemm.cuh` describes its fields.
     fn sm80_common(
         &self,
         key: &Sm80Key,
@@ -100,7 +100,7 @@ impl Run<'_> {
         Ok((bytes, common_bytes(self.b.len())))
     }
 
-    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` says what is where.
+    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
     fn sm90_common(
         &self,
         key: &Sm90Key,
@@ -126,7 +126,7 @@ impl Run<'_> {
         Ok((bytes, at))
     }
 
-    /// `Problem`: below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
+    /// `Problem`. `Problem::check_extents` keeps extents below 2^31, `Grid::of` the numbers of tiles.
     fn extents(&self, grid: &Grid) -> [i32; 8] {
         let Problem { m, n, k, batch, .. } = self.problem;
         // A tree without an accumulator, or an empty product, multiplies nothing.
@@ -135,7 +135,7 @@ impl Run<'_> {
         extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
     }
 
-    /// Blocks of K of a whole tile, of so many of K each; at least one.
+    /// The number of blocks of K in a whole tile, each `tile_k` deep; at least one.
     fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
@@ -199,7 +199,7 @@ impl Run<'_> {
         let size = tensor.element_type().size();
         let width = match &self.variant.key {
             KernelKey::Sm80(key) => (key.vector * size).min(16),
-            // Fragments have two neighbouring columns.
+            // A fragment has pairs of neighbouring columns.
             KernelKey::Sm90(_) => 2 * size,
         };
         let [batch, row, column] = strides(tensor, 2);
@@ -212,8 +212,8 @@ impl Run<'_> {
     }
 }
 
-/// Strides of the batch, rows and columns of an argument of `rank` axes, the batch axis aside. Without a batch axis, or
-/// with one of one element, all batches share it.
+/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
+/// it if it has no batch axis, or one of one element.
 fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     let given = tensor.strides();
     let front = given.len().saturating_sub(rank);

@@ -26,29 +26,29 @@ use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, Operan
 use crate::pool::Pool;
 use crate::variants::Variants;
 
-/// What a plan knows.
+/// A plan, without the type of its epilogue.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) device: Device,
     pub(crate) tree: ValidTree,
-    /// What it was planned for; a run's own extents may differ.
+    /// The product that it was planned for; a run may have other extents.
     pub(crate) problem: Problem,
-    /// What it was told beside that.
+    /// Explicit settings from the builder.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
     pub(crate) variants: Variants<KernelKey, Variant>,
-    /// The variant that was planned; `None` on the CPU.
+    /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
-    /// What runs on the CPU.
+    /// The programs that run on the CPU.
     cpu_programs: cpu::Programs,
-    /// The same in words, where somebody has asked for them.
+    /// A description of them, once it was asked for.
     cpu_words: OnceLock<String>,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
     workspaces: Pool<Workspace>,
-    /// What copies operands that the kernel can't load as they lie.
+    /// Copies operands that the kernel can't load as they are.
     repacker: Repacker,
-    /// The copies' kernels.
+    /// The kernels of these copies.
     copy_kernels: CopyKernels,
 }
 
@@ -60,7 +60,7 @@ impl Plan {
         Self::new(device.clone(), tree.clone(), *problem, *settings, choice, *multiprocessors)
     }
 
-    /// A plan with its kernel compiled.
+    /// Makes a plan and compiles its kernel.
     pub(crate) fn new(
         device: Device,
         tree: ValidTree,
@@ -81,7 +81,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan whose kernel is compiled.
+    /// A plan whose kernel has been compiled.
     pub(crate) fn of_variant(
         device: Device,
         tree: ValidTree,
@@ -114,7 +114,7 @@ impl Plan {
         }
     }
 
-    /// Compiles the copies that runs with operands as planned for begin with: with a bundle all must be there.
+    /// Compiles the copies that come before a run with operands as planned. With a bundle, it must have all of them.
     fn prepare_copies(&self) -> Result<(), Error> {
         let Chosen::Gpu(gpu) = &self.choice.kind else { return Ok(()) };
         let KernelKey::Sm90(key) = &gpu.chosen.key else { return Ok(()) };
@@ -123,14 +123,14 @@ impl Plan {
         }
         let Problem { m, n, k, .. } = self.problem;
         let (types, (a, b)) = (self.tree.types(), self.settings.layouts);
-        // All B have one layout, and one kernel copies them.
+        // All B have one layout, so one kernel copies them.
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
             if loads(key.instruction, layout, major) {
                 continue;
             }
-            // Which way the copy reads follows from what is contiguous.
+            // The kernel of a copy depends on which axis is contiguous.
             let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
             let tensor = if along_k {
                 self.device.without_memory(element, shape)?
@@ -142,7 +142,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The text of the planned kernel; on the CPU, which has none, what runs in words.
+    /// The text of the planned kernel; on the CPU, a description of what runs.
     pub(crate) fn source(&self) -> &str {
         match (&self.planned, &self.choice.kind) {
             (Some(variant), _) => &variant.emitted.source.code,
@@ -167,7 +167,7 @@ impl Plan {
         let tile = self.choice.tile();
         check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
         match &self.choice.kind {
-            // There is nothing to compile.
+            // On the CPU there is nothing to compile.
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
@@ -199,7 +199,7 @@ impl Plan {
         let first = b.first()?;
         let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
         let (device, tree) = (&self.device, &self.tree);
-        // The B of an accumulator that nothing reads is not the kernel's.
+        // The kernel doesn't take the B of an accumulator that nothing reads.
         let live = tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
         let mut b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
         if b.is_empty() {
@@ -221,12 +221,12 @@ impl Plan {
         }
         let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments };
         run.launch(&self.workspaces, stream)?;
-        // Only now: another run on this stream may write it, after this one.
+        // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
         Ok(())
     }
 
-    /// The kernel for these operands and arguments, compiled if they are the first of their layouts.
+    /// The kernel for these operands and arguments, compiled if it is the first for their layouts.
     fn variant(
         &self,
         gpu: &ChosenKernel,
@@ -235,7 +235,7 @@ impl Plan {
         b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        // Where nothing is multiplied, nothing is read, and any kernel will do.
+        // Without products nothing is read, so any kernel works.
         let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), common_layout(b)) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
@@ -256,8 +256,8 @@ impl Plan {
         self.variants.get_or_make(&wanted.key, compile)
     }
 
-    /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, or takes copies of
-    /// them in less time than the other family takes; else of the other.
+    /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if
+    /// copying the operands is predicted to take less time than a kernel of the other family.
     fn wanted(
         &self,
         gpu: &ChosenKernel,
@@ -281,7 +281,7 @@ impl Plan {
         }
     }
 
-    /// The chosen kernel if it is for sm_90a, and what must be copied for it.
+    /// The chosen kernel if it is for sm_90a, and the copies that it needs.
     fn on_sm90(
         &self,
         gpu: &ChosenKernel,
@@ -298,7 +298,7 @@ impl Plan {
         Some((wanted, repacking))
     }
 
-    /// The best kernel for sm_80 and up, and its predicted time.
+    /// The best kernel for sm_80 and later, and its predicted time.
     fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
         let same_tile = self.tree.outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
@@ -311,13 +311,13 @@ impl Plan {
     }
 }
 
-/// A kernel to be found or compiled.
+/// A kernel that is wanted, compiled or not.
 #[derive(Clone, Copy)]
 struct Wanted {
     key: KernelKey,
     split_k: SplitK,
 }
 
-/// Multiply-adds below which a kernel that copies more narrowly than it could costs less than a compilation: some
-/// microseconds against some hundred milliseconds.
+/// With fewer multiply-adds than this, a kernel with narrower copies than possible costs less than a compilation: some
+/// microseconds instead of some hundred milliseconds.
 const WORTH_COMPILING: u128 = 1 << 24;

@@ -1,4 +1,4 @@
-//! From a run's tensors to the tensor maps that its kernel takes.
+//! Makes the tensor maps of a kernel from a run's tensors.
 
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
@@ -28,8 +28,8 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
     direct
 }
 
-/// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: rows are contiguous and begin at
-/// multiples of 16 bytes.
+/// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: its rows must be contiguous and
+/// begin at multiples of 16 bytes.
 fn reaches(tensor: &DeviceTensor) -> bool {
     let size = tensor.element_type().size();
     let (shape, strides) = (tensor.shape(), tensor.strides());
@@ -44,13 +44,13 @@ fn reaches(tensor: &DeviceTensor) -> bool {
         && (0..last).all(aligned)
 }
 
-/// Whether a batch index changes what an argument of `rank` axes beside the batch's is.
+/// Whether an argument, which has `rank` axes without the batch axis, differs from batch to batch.
 pub(crate) fn is_batched(tensor: &DeviceTensor, rank: usize) -> bool {
     tensor.rank() > rank && tensor.shape()[0] > 1
 }
 
-/// A matrix as tensor copies see it: innermost extent first; two strides in bytes, of which one along an axis of one
-/// element may be anything that is allowed.
+/// A matrix as tensor copies see it: innermost extent first, with two strides in bytes. The stride of an axis with one
+/// element may be any allowed value.
 struct Matrix<'a> {
     tensor: &'a DeviceTensor,
     extents: [usize; 3],
@@ -80,18 +80,18 @@ impl Matrix<'_> {
     }
 }
 
-/// A run's tensors.
+/// The tensors of a run.
 pub(crate) struct Tensors<'a> {
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Of the live accumulators.
+    /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
 impl Tensors<'_> {
-    /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros where the product has no element: the kernel
-    /// copies nothing then.
+    /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros if the product has no elements: then the kernel
+    /// copies nothing.
     pub(crate) fn maps(&self, key: &Sm90Key, traffic: &Traffic) -> Result<Vec<u8>, Error> {
         let maps = traffic.maps();
         let mut bytes = vec![0; maps.len() * TensorMap::BYTES];
@@ -100,7 +100,7 @@ impl Tensors<'_> {
         }
         for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
             let map = match map {
-                // Without K there is nothing to load, nor perhaps any memory.
+                // Without K there is nothing to load, and perhaps no memory.
                 MapOf::A | MapOf::B(_) if self.problem.k == 0 => continue,
                 MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped)?,
                 MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped)?,
@@ -111,7 +111,7 @@ impl Tensors<'_> {
         Ok(bytes)
     }
 
-    /// `first` is of the instruction's operands.
+    /// `first`: whether it is the instruction's first operand.
     fn operand(
         &self,
         key: &Sm90Key,
@@ -136,7 +136,7 @@ impl Tensors<'_> {
         let tensor = match &self.arguments[argument] {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
-            Argument::Scalar(_) => self.a, // a matrix by `Traffic::of`
+            Argument::Scalar(_) => self.a, // never: `Traffic::of` lists only matrices
         };
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let last = shape.len() - 1;
@@ -149,8 +149,8 @@ impl Tensors<'_> {
     }
 }
 
-/// The variant of a kernel for other layouts and other arguments out of tensor copies' reach: everything that the model
-/// decided stays. `None` where tensor copies can't load the operands so, or shared memory has no room for them.
+/// The variant of a kernel for other layouts and other arguments without tensor copies; everything that the model chose
+/// stays. `None` if tensor copies can't load the operands, or shared memory has no room.
 pub(crate) fn variant(
     tree: &ValidTree,
     key: &Sm90Key,

@@ -35,21 +35,22 @@ impl On {
     }
 }
 
-/// What was asked for.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all peers.
+    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all
+    /// peers.
     pub(crate) tier: u8,
-    /// Where results go.
+    /// The folder for results.
     pub(crate) out: PathBuf,
     pub(crate) on: On,
-    /// No step begins that would end after this.
+    /// No step begins that would end later than this.
     pub(crate) budget: Duration,
     /// Only steps whose name contains this.
     pub(crate) only: Option<String>,
-    /// What random cases are drawn from; another number at every run where there is none.
+    /// The seed of random cases; a new one at every run if there is none.
     pub(crate) seed: Option<u64>,
-    /// Nothing is run: steps and their times are printed.
+    /// Only prints the steps and their times.
     pub(crate) list: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One plan run many times: the workspace's counters are left as they were found, and the bits never change.
+//! One plan run many times: the workspace's counters end as they began, and the bits never change.
 
 use epilogue::ElementType;
 use epilogue::gemm::SplitK;
@@ -23,7 +23,7 @@ const SPLITS: [(&str, SplitK); 6] = [
     ("parallel-8", SplitK::Parallel(8)),
 ];
 const RUNS: usize = 200;
-/// Each of many runs.
+/// The number of cases; each is run many times.
 #[cfg(test)]
 pub(crate) const CASES: usize = SHAPES.len() * SPLITS.len();
 
@@ -39,7 +39,7 @@ pub(crate) fn steps(on: On) -> Vec<Step> {
     splits.iter().map(step).collect()
 }
 
-/// With an epilogue that reduces rows, so that tiles wait for each other beside split-K's.
+/// With an epilogue that reduces rows, so that tiles wait for each other not only for split-K.
 fn relaunch(machine: &Machine, split_k: SplitK) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     let named = epilogues::of(ElementType::BF16).into_iter().find(|named| named.name == "bias_gelu_residual_sums");
