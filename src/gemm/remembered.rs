@@ -98,12 +98,12 @@ impl Remembered {
         let (tree, choice) = (tree.clone(), choice.clone());
         let answer = Arc::new(Answer { tree, problem: *problem, settings: *settings, choice, variant });
         let mut kept = lock(&self.0);
-        kept.retain(|(asked, _)| *asked != question);
+        let same = kept.iter().position(|(asked, _)| *asked == question).and_then(|at| kept.remove(at));
         let oldest = if kept.len() >= MOST { kept.pop_front() } else { None };
         kept.push_back((question, answer));
         // Drops them after the lock is released, because this may unload a kernel.
         drop(kept);
-        drop(oldest);
+        drop((same, oldest));
     }
 
     /// Forgets all plans: something that choices depend on has changed.

@@ -56,17 +56,21 @@ impl<T: Arithmetic> Prepared<T> {
 
     /// A worker for tiles of at most this shape.
     pub(super) fn worker(&self, shape: TileShape) -> Worker<T> {
-        let idle = lock(&self.idle).pop().filter(|worker| worker.shape == shape);
+        let idle = {
+            let mut idle = lock(&self.idle);
+            idle.iter().rposition(|worker| worker.shape == shape).map(|at| idle.remove(at))
+        };
         let new = || Worker { shape, frame: Frame::new(&self.program, shape), panels: Panels::default() };
         idle.unwrap_or_else(new)
     }
 
-    /// Keeps a worker for later runs; at most as many as run at once.
+    /// Keeps a worker for later runs; at most as many as run at once, those that were used last.
     pub(super) fn keep(&self, worker: Worker<T>) {
         let mut idle = lock(&self.idle);
-        if idle.len() < parallel::threads() {
-            idle.push(worker);
+        if idle.len() >= parallel::threads() {
+            idle.remove(0);
         }
+        idle.push(worker);
     }
 }
 

@@ -286,7 +286,8 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
         SplitK::None | SplitK::Stream => 0.0,
         // A turn is to read, add, write and hand over. On average half of the wait for the blocks before is overlapped.
         SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
-        SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + HANDED_OVER,
+        // Each block writes its part, and the last of a tile's n reads all n: one for each block, on average.
+        SplitK::Parallel(_) => 2.0 * exchange + HANDED_OVER,
     };
     let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { 2000.0 } else { 0.0 };
     let once = (staging + operations + reductions).max(memory) + complete;
