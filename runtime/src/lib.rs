@@ -29,6 +29,7 @@
 //! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder with one; then no other place is searched |
 //! | `EPILOGUE_TOOLS` | a folder with NVIDIA's tools, as `cargo xtask tools` makes it; in this workspace Cargo sets it to `.tools` |
 //! | `EPILOGUE_CACHE` | the folder of compiled kernels, or `off` |
+//! | `EPILOGUE_CASES` | property tests try this many times as many random cases |
 //! | `EPILOGUE_REQUIRE_NVRTC` | tests fail if NVRTC is missing, instead of saying that they were skipped |
 
 mod arch;

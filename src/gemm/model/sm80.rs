@@ -4,7 +4,7 @@
 //! decides how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
 //! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
-use super::candidate::{Bound, Candidate};
+use super::candidate::{Bound, Candidate, STREAMED_WAVES};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
 use crate::evt;
@@ -218,9 +218,6 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
     }
     all
 }
-
-/// With more waves than this, the loss in a partial wave is small.
-const STREAMED_WAVES: u128 = 8;
 
 /// The way stream-K would cut the tiles.
 fn stream(workload: &Workload<'_>, tile: Tile, at_once: usize) -> Option<Stream> {

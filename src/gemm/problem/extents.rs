@@ -21,10 +21,7 @@ pub struct Problem {
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
-pub const MAX_EXTENT: usize = i32::MAX as usize - 1023;
-
-// Integers of epilogues are bounded by this.
-const _: () = assert!(MAX_EXTENT <= crate::evt::MOST);
+pub const MAX_EXTENT: usize = crate::evt::MOST;
 
 impl Problem {
     /// A product without a batch axis.

@@ -1,7 +1,7 @@
 //! The kernels for sm_90a that could compute a product: tiles with their stages, clusters, raster and splits of K, as
 //! far as shared memory, operands and a request allow. `cost` says how long each takes.
 
-use super::super::candidate::Candidate;
+use super::super::candidate::{Candidate, STREAMED_WAVES};
 use super::super::machine::Machine;
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
@@ -197,9 +197,6 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
     }
     all
 }
-
-/// With more waves than this, the loss in a partial wave is small.
-const STREAMED_WAVES: u128 = 8;
 
 #[cfg(test)]
 mod tests {
