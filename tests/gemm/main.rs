@@ -103,7 +103,7 @@ mod emulated {
 
     use super::*;
 
-    const AMOUNT: Amount = Amount { kernels: 18, cases: 60, largest: 97 };
+    const AMOUNT: Amount = Amount { kernels: 12, cases: 40, largest: 97 };
 
     fn emulated(test: &str, element: ElementType, arithmetic: Arithmetic, options: Options) {
         on_arch(test, Arch::SM_80, element, arithmetic, options, &AMOUNT);
@@ -215,14 +215,14 @@ mod emulated {
 
     #[test]
     fn wgmma_f16() {
-        let amount = Amount { kernels: 12, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 9, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Random).seed(11);
         hopper("emulated::wgmma_f16", ElementType::F16, Arithmetic::Exact, options, &amount);
     }
 
     #[test]
     fn wgmma_bf16() {
-        let amount = Amount { kernels: 12, cases: 12, largest: 130 };
+        let amount = Amount { kernels: 9, cases: 12, largest: 130 };
         let options = Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Hopper));
         hopper("emulated::wgmma_bf16", ElementType::BF16, Arithmetic::Exact, options, &amount);
     }
@@ -280,7 +280,7 @@ mod emulated {
 
     #[test]
     fn wgmma_without_races() {
-        let amount = Amount { kernels: 12, cases: 3, largest: 97 };
+        let amount = Amount { kernels: 8, cases: 3, largest: 97 };
         let options = Options::default().detector(Detector::On);
         hopper("emulated::wgmma_without_races", ElementType::F16, Arithmetic::Exact, options, &amount);
     }
