@@ -6,8 +6,8 @@ use syn::Attribute;
 
 use super::tree::{Emitter, optional_element_type};
 use super::{local, plain, twin};
-use crate::ast::{Binding, ClassKind, Epilogue};
-use crate::check::Checked;
+use epilogue_syntax::ast::{Binding, ClassKind, Epilogue};
+use epilogue_syntax::check::Checked;
 
 /// A field of the struct, or a setter of the closure form.
 pub(super) struct Field {

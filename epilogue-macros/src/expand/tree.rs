@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Lit, Type};
 
 use super::{constant, local, plain, upper_camel_case};
-use crate::ast::{AssignOperator, Block, Connective, Expr, Reduction, Statement};
+use epilogue_syntax::ast::{AssignOperator, Block, Connective, Expr, Reduction, Statement};
 
 /// Writes the builder's calls in the order of evaluation.
 pub(super) struct Emitter {

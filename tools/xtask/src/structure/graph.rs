@@ -8,8 +8,9 @@ use super::sources::{Names, Source};
 use crate::workspace::Failure;
 
 /// The workspace's crates: the name in paths, and where the sources lie.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("epilogue", "src"),
+    ("epilogue_syntax", "epilogue-macros/syntax/src"),
     ("epilogue_macros", "epilogue-macros/src"),
     ("epilogue_runtime", "runtime/src"),
     ("ptx_vm", "runtime/ptx-vm/src"),

@@ -50,6 +50,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/cuda/tensor_map.rs",
     "runtime/src/tensor_map",
     "runtime/src/lib.rs",
+    "epilogue-macros/syntax/src",
     "epilogue-macros/src",
     "src/expr",
     "src/simd",
@@ -128,9 +129,9 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "epilogue-macros/src/parse/body.rs",
-            "epilogue-macros/src/parse/expression.rs",
-            "epilogue-macros/src/parse/reduction.rs",
+            "epilogue-macros/syntax/src/parse/body.rs",
+            "epilogue-macros/syntax/src/parse/expression.rs",
+            "epilogue-macros/syntax/src/parse/reduction.rs",
         ],
         "the grammar's recursion: blocks are made of expressions, which may be blocks or reductions of expressions",
     ),

@@ -8,56 +8,56 @@ use syn::Error;
 
 /// The mistakes found so far, each at its own token.
 #[derive(Default)]
-pub(crate) struct Errors {
+pub struct Errors {
     found: Vec<Error>,
     excused: HashSet<String>,
 }
 
 impl Errors {
     /// A mistake at a place.
-    pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
+    pub fn at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.found.push(Error::new(span, message));
     }
 
     /// A mistake that is these tokens.
-    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+    pub fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.found.push(Error::new_spanned(tokens, message));
     }
 
     /// A mistake that syn found.
-    pub(crate) fn push(&mut self, error: Error) {
+    pub fn push(&mut self, error: Error) {
         self.found.push(error);
     }
 
     /// Takes over syn's verdict on something that must not be there.
-    pub(crate) fn check(&mut self, result: syn::Result<()>) {
+    pub fn check(&mut self, result: syn::Result<()>) {
         if let Err(error) = result {
             self.found.push(error);
         }
     }
 
     /// How many were found.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.found.len()
     }
 
     /// Whether nothing was found.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// Names that a mistake would have introduced: their absence is not reported too.
-    pub(crate) fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
+    pub fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
         self.excused.extend(names.into_iter().map(|name| name.to_string()));
     }
 
     /// Whether a name is missing because of a mistake that was reported.
-    pub(crate) fn is_excused(&self, name: &str) -> bool {
+    pub fn is_excused(&self, name: &str) -> bool {
         self.excused.contains(name)
     }
 
     /// One `compile_error!` for each mistake, in the order of the source; empty when there was none.
-    pub(crate) fn into_tokens(mut self) -> TokenStream {
+    pub fn into_tokens(mut self) -> TokenStream {
         self.found.sort_by_key(|error| {
             let start = error.span().start();
             (start.line, start.column)
@@ -67,7 +67,7 @@ impl Errors {
 }
 
 /// `` `a`, `b` or `c` ``
-pub(crate) fn alternatives(names: &[&str]) -> String {
+pub fn alternatives(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => format!("`{one}`"),
@@ -79,7 +79,7 @@ pub(crate) fn alternatives(names: &[&str]) -> String {
 }
 
 /// The known name that a misspelt one most resembles, if one does.
-pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
     let (distance, best) = known
         .into_iter()

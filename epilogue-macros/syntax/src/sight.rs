@@ -19,7 +19,7 @@ use syn::{ItemUse, UseTree};
 
 /// What a file says of a name that is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// Nothing in it can give the name a meaning.
     Nothing,
     /// It is an ordinary function's there, and nothing else's.
@@ -30,9 +30,9 @@ pub(crate) enum Sight {
 
 /// The file, as far as it concerns names of functions.
 #[derive(Debug)]
-pub(crate) struct File {
+pub struct File {
     /// The functions under `#[elementwise]`.
-    pub(crate) operations: Vec<String>,
+    pub operations: Vec<String>,
     /// The functions without attributes that could make something else of them.
     functions: Vec<String>,
     /// Names that imports, other attributes or macros may give a meaning.
@@ -47,19 +47,33 @@ pub(crate) struct File {
 
 /// The files in which a body's tokens stand, each read once.
 #[derive(Default)]
-pub(crate) struct Files(HashMap<PathBuf, Option<File>>);
+pub struct Files {
+    read: HashMap<PathBuf, Option<File>>,
+    given: Option<File>,
+}
 
 impl Files {
+    /// All tokens stand in this one, whatever their spans say.
+    #[must_use]
+    pub fn given(file: File) -> Self {
+        Self { given: Some(file), ..Self::default() }
+    }
+
     /// The file in which a token stands; `None` where there is none, as in an editor's preview.
     pub(crate) fn of(&mut self, token: &Ident) -> Option<&File> {
+        if self.given.is_some() {
+            return self.given.as_ref();
+        }
         let path = token.span().local_file()?;
         let read = |path: &PathBuf| File::read(&std::fs::read_to_string(path).ok()?);
-        self.0.entry(path).or_insert_with_key(read).as_ref()
+        self.read.entry(path).or_insert_with_key(read).as_ref()
     }
 }
 
 impl File {
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    /// What its text says; `None` where that is no tokens of Rust.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
         let mut file = Self {
             operations: Vec::new(),
             functions: Vec::new(),
@@ -73,7 +87,8 @@ impl File {
     }
 
     /// What it says of a name; `library`: whether the library has an operation of that name.
-    pub(crate) fn sight(&self, name: &str, library: bool) -> Sight {
+    #[must_use]
+    pub fn sight(&self, name: &str, library: bool) -> Sight {
         let has = |names: &[String]| names.iter().any(|known| known == name);
         let inside = |glob: &Option<Vec<String>>| {
             glob.as_ref().is_some_and(|path| path.iter().all(|part| self.modules.contains(part)))
@@ -249,7 +264,7 @@ mod tests {
     fn what_can_give_a_name_a_meaning_leaves_it_to_rustc() {
         for text in [
             "#[elementwise] fn mish(x: f32) -> f32 { x }",
-            "#[elementwise(cuda = \"return x;\")] #[must_use] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "#[elementwise(cuda = \"return x;\")] #[must_use] pub fn mish(x: f32) -> f32 { x }",
             "#[cfg_attr(all(), elementwise)] fn mish(x: f32) -> f32 { x }",
             "#[renamed_attribute] fn mish(x: f32) -> f32 { x }",
             "mod mine { #[elementwise] fn mish(x: f32) -> f32 { x } }",
@@ -286,7 +301,7 @@ mod tests {
         }
         for text in [
             "fn mish(x: f32) -> f32 { x }",
-            "/// Documented.\n#[inline] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "/// Documented.\n#[inline] pub fn mish(x: f32) -> f32 { x }",
             "#[epilogue] fn f(accum: Accum) -> Tensor { accum } const fn mish(x: f32) -> f32 { x }",
         ] {
             sees(text, Sight::Function);
