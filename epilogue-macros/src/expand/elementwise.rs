@@ -8,17 +8,21 @@ use super::tree::Emitter;
 use super::{local, plain, twin};
 use epilogue_syntax::ElementwiseFunction;
 use epilogue_syntax::ast::{Elementwise, Header};
+use epilogue_syntax::walk;
 
 /// The expansion of a function without mistakes.
 pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
     let ElementwiseFunction { item, header, function, constants, cuda } = function;
     let mut emitter = Emitter::new(false);
-    for parameter in &function.parameters {
-        let text = plain(&parameter.name);
-        let node = emitter.node(parameter.name.span(), &quote!(parameter(#text)));
-        emitter.bind(&parameter.name, node);
-    }
-    let Some(root) = emitter.body(&function.body) else {
+    let parameters: Vec<(&Ident, Ident)> = function
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let text = plain(&parameter.name);
+            (&parameter.name, emitter.node(parameter.name.span(), &quote!(parameter(#text))))
+        })
+        .collect();
+    let Some(root) = walk::elementwise(parameters, &function.body, &mut emitter) else {
         // Only a mistake leaves a body without a tree, and mistakes have been reported.
         return fallback(item, header);
     };

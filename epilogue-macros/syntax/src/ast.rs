@@ -1,6 +1,7 @@
 //! The epilogue language's syntax tree: what is left of Rust once everything else has been refused.
 //!
 //! Every node keeps the user's own tokens, so that whatever is expanded from it carries the user's spans.
+#![allow(missing_docs, reason = "most parts of a node are what their names say")]
 
 use proc_macro2::{Ident, Span};
 use syn::punctuated::Punctuated;
@@ -90,6 +91,7 @@ pub struct Block {
     pub value: Option<Box<Expr>>,
 }
 
+/// A statement.
 pub enum Statement {
     Let(Box<Let>),
     Assign(Box<Assign>),
@@ -116,6 +118,7 @@ pub struct Assign {
     pub semi_token: Token![;],
 }
 
+/// What assigns.
 pub enum AssignOperator {
     Plain(Token![=]),
     Compound(Operator, BinOp),
@@ -165,6 +168,7 @@ pub enum Connective {
     Or,
 }
 
+/// A value.
 pub enum Expr {
     /// A path that is not called: a [`Local`](Self::Local) or a [`Constant`](Self::Constant), the check says which.
     Path(Box<ExprPath>),
@@ -252,8 +256,10 @@ pub const REAL: &str = "real";
 pub const REDUCTION_OP: &str = "reduction_op";
 
 impl ClassKind {
+    /// Those of parameters.
     pub const PARAMETERS: [Self; 6] =
         [Self::Tensor, Self::TensorMut, Self::RowVector, Self::ColumnVector, Self::Scalar, Self::DeviceScalar];
+    /// Those of results.
     pub const RESULTS: [Self; 7] = [
         Self::Tensor,
         Self::TensorMut,
@@ -263,6 +269,7 @@ impl ClassKind {
         Self::RowPartials,
         Self::ColumnPartials,
     ];
+    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Accum,
         Self::Tensor,

@@ -19,6 +19,7 @@ pub mod operations;
 mod parse;
 pub mod report;
 pub mod sight;
+pub mod walk;
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{ExprClosure, ExprPath, ItemFn, LitStr};

@@ -57,12 +57,19 @@ impl Errors {
     }
 
     /// One `compile_error!` for each mistake, in the order of the source; empty when there was none.
-    pub fn into_tokens(mut self) -> TokenStream {
+    #[must_use]
+    pub fn into_tokens(self) -> TokenStream {
+        self.into_found().iter().map(Error::to_compile_error).collect()
+    }
+
+    /// The mistakes, in the order of the source.
+    #[must_use]
+    pub fn into_found(mut self) -> Vec<Error> {
         self.found.sort_by_key(|error| {
             let start = error.span().start();
             (start.line, start.column)
         });
-        self.found.iter().map(Error::to_compile_error).collect()
+        self.found
     }
 }
 

@@ -33,8 +33,11 @@ pub struct Checked {
 
 /// A returned value.
 pub struct Output {
+    /// Its name.
     pub name: Ident,
+    /// Its class.
     pub class: ClassKind,
+    /// The element type that is written.
     pub element: Option<Type>,
     /// The `TensorMut` parameter that it overwrites.
     pub parameter: Option<usize>,
@@ -45,15 +48,20 @@ pub struct Output {
 /// The type that a value has in Rust.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Primitive {
+    /// A number.
     F32,
+    /// An integer.
     I64,
+    /// A truth value.
     Bool,
 }
 
 /// Whether the results' classes are declared or follow from the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// Declared, as in a function.
     Function,
+    /// Following, as in a closure.
     Closure,
 }
 

@@ -14,8 +14,7 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 
 pub(crate) use class::class;
-pub(crate) use signature::refuse_repeated;
-pub use signature::{closure, elementwise, function};
+pub(crate) use signature::{closure, elementwise, function, refuse_repeated};
 
 /// Every identifier in a piece of syntax.
 fn identifiers(tokens: &impl ToTokens) -> Vec<Ident> {

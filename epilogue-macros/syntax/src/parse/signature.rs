@@ -27,7 +27,7 @@ impl Kind {
 }
 
 /// A function under `#[epilogue]`.
-pub fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
+pub(crate) fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
     let header = header(item, Kind::Epilogue, errors);
     let typed: Vec<&PatType> = item.sig.inputs.iter().filter_map(typed).collect();
     let leading = typed.iter().take_while(|typed| is_accum(&typed.ty)).count();
@@ -66,7 +66,7 @@ pub fn function(item: &ItemFn, errors: &mut Errors) -> (Header, Epilogue) {
 }
 
 /// The closure given to `epilogue!`.
-pub fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
+pub(crate) fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
     for attribute in &item.attrs {
         errors.on(attribute, "an attribute has no meaning here");
     }
@@ -139,7 +139,7 @@ pub fn closure(item: &ExprClosure, errors: &mut Errors) -> Epilogue {
 }
 
 /// A function under `#[elementwise]`.
-pub fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elementwise) {
+pub(crate) fn elementwise(item: &ItemFn, errors: &mut Errors) -> (Header, Elementwise) {
     let header = header(item, Kind::Elementwise, errors);
     let mut parameters = Vec::new();
     for input in &item.sig.inputs {
