@@ -10,6 +10,7 @@
 //! | choose a kernel by measuring | [`Gemm::autotune`] |
 //! | see which kernel was chosen, and why | [`Gemm::choice`], [`Choice`] |
 //! | see why something is refused | [`Error`] |
+//! | launch a kernel from another program | [`launch`] |
 //!
 //! The rest is the cost model's and the kernels' own, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
 
@@ -19,6 +20,7 @@ mod bundled;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
+pub mod launch;
 mod model;
 mod planned;
 mod problem;
