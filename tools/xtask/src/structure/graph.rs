@@ -8,7 +8,7 @@ use super::sources::{Names, Source};
 use crate::workspace::Failure;
 
 /// The workspace's crates: the name in paths, and where the sources lie.
-const CRATES: [(&str, &str); 8] = [
+const CRATES: [(&str, &str); 9] = [
     ("epilogue", "src"),
     ("epilogue_syntax", "epilogue-macros/syntax/src"),
     ("epilogue_macros", "epilogue-macros/src"),
@@ -16,6 +16,7 @@ const CRATES: [(&str, &str); 8] = [
     ("ptx_vm", "runtime/ptx-vm/src"),
     ("ptx_vm_conformance", "runtime/ptx-vm/conformance/src"),
     ("bundle", "tools/bundle/src"),
+    ("epilogue_command", "tools/command/src"),
     ("xtask", "tools/xtask/src"),
 ];
 

@@ -88,6 +88,8 @@ const LAYERS: &[&str] = &[
     "src",
     "runtime/ptx-vm/conformance/src",
     "tools/bundle/src",
+    "tools/command/src/source",
+    "tools/command/src",
     "tools/xtask/src",
 ];
 
