@@ -10,6 +10,7 @@
 //! | compare results with the f64 reference | [`Gemm::reference`] |
 //! | see which kernel was chosen, and why | [`Gemm::choice`], [`Choice`] |
 //! | see why something is refused | [`Error`] |
+//! | launch a kernel from another program | [`launch`] |
 //!
 //! The rest belongs to the cost model and the kernels, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
 
@@ -19,6 +20,7 @@ mod bundled;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
+pub mod launch;
 mod model;
 mod planned;
 mod problem;

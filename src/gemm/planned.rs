@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel, Source, Stream};
 
+use super::kernel::launch::LaunchDescription;
 use super::model::Choice;
 use super::problem::{Error, Left, Problem, Right};
 use super::run::by_name::by_name;
@@ -167,6 +168,47 @@ impl<E> Gemm<E> {
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         self.plan.run(stream, a.into(), &b.into(), arguments)
+    }
+
+    /// The launch that [`run_arguments`](Self::run_arguments) would do, as data, for a program that does it by itself:
+    /// everything but addresses and the values of host scalars. Tensors give their shapes and strides, and need no memory
+    /// ([`Device::without_memory`]); memory that takes their place must be as aligned as theirs, to 16 bytes at least.
+    ///
+    /// ```
+    /// use epilogue::bundle::Builder;
+    /// use epilogue::gemm::launch::Memory;
+    /// use epilogue::prelude::*;
+    /// use epilogue::{Argument, DeviceTensor};
+    ///
+    /// #[epilogue]
+    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+    ///     let d = alpha * accum;
+    ///     d
+    /// }
+    ///
+    /// # if epilogue::runtime::Compiler::find().is_err() { return Ok(()) }
+    /// let device = Builder::new().target(Arch::SM_80)?; // an A100 that need not be here
+    /// let [a, b] = [[64, 32], [32, 128]].map(|shape| device.without_memory(ElementType::F16, shape));
+    /// let (a, b, mut d) = (a?, b?, device.without_memory(ElementType::F16, [64, 128])?);
+    /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+    /// let arguments = gemm.bind([("alpha", Argument::Scalar(0.0)), ("d", (&mut d).into())])?;
+    /// let launch = gemm.describe_launch(&a, &b, &arguments)?;
+    ///
+    /// let bytes = launch.parameter(|of| if of == Memory::A { 0x1000 } else { 0x2000 }, |_| 0.5, |_| Err("no maps"))?;
+    /// assert_eq!(bytes.len(), launch.parameter_bytes);
+    /// assert_eq!(bytes[..8], 0x1000_u64.to_le_bytes());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoLaunch`] on the CPU, and where an operand would be copied first; what [`run_on`](Self::run_on) fails with.
+    pub fn describe_launch<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {
+        self.plan.describe_launch(a.into(), &b.into(), arguments)
     }
 
     pub(super) fn inner(&self) -> &Plan {

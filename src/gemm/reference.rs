@@ -35,13 +35,27 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {
-        let (a, b, arguments) = (a.into(), b.into(), arguments.arguments());
+        self.reference_arguments(a, b, &arguments.arguments())
+    }
+
+    /// [`reference`](Self::reference) with the arguments as a list, for epilogues that were built, not written;
+    /// [`bind`](Self::bind) makes the list of arguments by name.
+    ///
+    /// # Errors
+    /// Whatever [`run_arguments`](Self::run_arguments) refuses.
+    pub fn reference_arguments<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Reference, Error> {
+        let (a, b) = (a.into(), b.into());
         let plan = self.inner();
         let tree = &plan.tree;
         check::operands(&plan.device, tree, a, &b)?;
         let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();
-        check::arguments(&plan.device, tree, &problem, tile, (a, &b), &arguments)?;
+        check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;

@@ -3,6 +3,7 @@
 mod bundle;
 mod case;
 mod concurrent;
+mod described;
 mod gated;
 mod hopper;
 mod integers;

@@ -9,8 +9,8 @@ use syn::Lifetime;
 
 use super::structure::{Field, fallback_fields, fields, tree_body};
 use super::{epilogue, local, upper_camel_case};
-use crate::ast::Epilogue;
-use crate::check::Checked;
+use epilogue_syntax::ast::Epilogue;
+use epilogue_syntax::check::Checked;
 
 /// The expansion; after mistakes, a value with the same setters.
 pub(crate) fn expand(epilogue: &Epilogue, checked: &Checked, mistakes: &TokenStream) -> TokenStream {

@@ -2,34 +2,34 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, ItemFn, LitStr};
+use syn::{Attribute, ItemFn};
 
 use super::tree::Emitter;
 use super::{local, plain, twin};
-use crate::ast::{Elementwise, Header};
+use epilogue_syntax::ElementwiseFunction;
+use epilogue_syntax::ast::{Elementwise, Header};
+use epilogue_syntax::walk;
 
 /// The expansion of a function without mistakes.
-pub(crate) fn expand(
-    item: &ItemFn,
-    header: &Header,
-    function: &Elementwise,
-    constants: &[syn::ExprPath],
-    cuda: Option<&LitStr>,
-) -> TokenStream {
+pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
+    let ElementwiseFunction { item, header, function, constants, cuda } = function;
     let mut emitter = Emitter::new(false);
-    for parameter in &function.parameters {
-        let text = plain(&parameter.name);
-        let node = emitter.node(parameter.name.span(), &quote!(parameter(#text)));
-        emitter.bind(&parameter.name, node);
-    }
-    let Some(root) = emitter.body(&function.body) else {
+    let parameters: Vec<(&Ident, Ident)> = function
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let text = plain(&parameter.name);
+            (&parameter.name, emitter.node(parameter.name.span(), &quote!(parameter(#text))))
+        })
+        .collect();
+    let Some(root) = walk::elementwise(parameters, &function.body, &mut emitter) else {
         // A body has no tree only after a mistake, which has been reported.
         return fallback(item, header);
     };
     let (builder, constants) = (emitter.builder().clone(), twin::constants(constants));
     let depth = depth(&emitter.callees());
     let (calls, name) = (emitter.into_calls(), plain(&header.name));
-    let cuda = cuda.map(|body| quote!(.with_cuda(#body)));
+    let cuda = cuda.as_ref().map(|body| quote!(.with_cuda(#body)));
     let tree = quote! {
         #constants
         static FUNCTION: ::std::sync::LazyLock<::epilogue::expr::Function> = ::std::sync::LazyLock::new(|| {

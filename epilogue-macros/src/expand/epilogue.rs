@@ -16,18 +16,13 @@ use syn::{Attribute, Lifetime};
 
 use super::structure::{Access, Field, fallback_fields, fields, tree_body};
 use super::{local, plain, upper_camel_case};
-use crate::ast::{Epilogue, Header};
-use crate::check::Checked;
+use epilogue_syntax::EpilogueFunction;
+use epilogue_syntax::ast::Header;
 
 /// The expansion; after mistakes, items with the same names, so that no other errors follow from them.
-pub(crate) fn expand(
-    header: &Header,
-    name: Option<&Ident>,
-    epilogue: &Epilogue,
-    checked: &Checked,
-    mistaken: bool,
-) -> TokenStream {
-    let name = name.cloned().unwrap_or_else(|| upper_camel_case(&header.name));
+pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream {
+    let EpilogueFunction { header, name, epilogue, checked } = function;
+    let name = name.clone().unwrap_or_else(|| upper_camel_case(&header.name));
     let attributes = Attributes::new(&header.attributes);
     let tree = (!mistaken).then(|| tree_body(&header.name, &attributes.twin, epilogue, checked)).flatten();
     let (fields, tree) = match tree {

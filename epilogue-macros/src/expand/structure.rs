@@ -4,10 +4,11 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::Attribute;
 
-use super::tree::{Emitter, optional_element_type};
+use super::tree::Emitter;
 use super::{local, plain, twin};
-use crate::ast::{Binding, ClassKind, Epilogue};
-use crate::check::Checked;
+use epilogue_syntax::ast::{ClassKind, Epilogue};
+use epilogue_syntax::check::Checked;
+use epilogue_syntax::walk;
 
 /// A field of the struct, or a setter of the closure form.
 pub(super) struct Field {
@@ -131,34 +132,7 @@ pub(super) fn tree_body(
     let twin = twin::function(name, twin_attributes, epilogue, checked);
     let classes = classes(epilogue);
     let mut emitter = Emitter::new(true);
-    // A mistake in the accumulators has been reported.
-    epilogue.accums.first()?;
-    for Binding { name, .. } in &epilogue.accums {
-        let text = plain(name);
-        let node = emitter.node(name.span(), &quote!(accum(#text)));
-        emitter.bind(name, node);
-    }
-    for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
-        let (name, class) = (&parameter.binding.name, local(parameter.class.as_ref()?.kind.name()));
-        let (text, element) = (plain(name), optional_element_type(element.as_ref()));
-        let call = quote!(parameter(#text, ::epilogue::evt::ParameterClass::#class, #element));
-        let node = emitter.node(name.span(), &call);
-        emitter.bind(name, node);
-    }
-    emitter.statements(&epilogue.body.statements)?;
-    for output in &checked.outputs {
-        let (text, node) = (plain(&output.name), emitter.lookup(&output.name)?);
-        let class = local(match output.class {
-            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => "Tensor",
-            ClassKind::RowVector | ClassKind::ColumnPartials => "RowVector",
-            ClassKind::ColumnVector | ClassKind::RowPartials => "ColumnVector",
-            ClassKind::Scalar | ClassKind::DeviceScalar => "Scalar",
-        });
-        let element = output.element.as_ref().or_else(|| checked.elements.get(output.parameter?)?.as_ref());
-        let element = optional_element_type(element);
-        let call = quote!(output(#text, #node, ::epilogue::evt::ShapeClass::#class, #element));
-        emitter.call(output.name.span(), &call);
-    }
+    walk::epilogue(epilogue, checked, &mut emitter)?;
     let (builder, name) = (emitter.builder().clone(), plain(name));
     let calls = emitter.into_calls();
     Some(quote! {

@@ -12,8 +12,8 @@ use syn::punctuated::Punctuated;
 use syn::token::Comma;
 
 use super::constant;
-use crate::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
-use crate::check::{Checked, Primitive};
+use epilogue_syntax::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
+use epilogue_syntax::check::{Checked, Primitive};
 
 /// The hidden function with the epilogue's body.
 pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilogue, checked: &Checked) -> TokenStream {

@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;
 use crate::expr::cuda::element_name;
 
@@ -123,11 +124,75 @@ impl ParameterLayout {
 #[derive(Debug)]
 pub(crate) struct ParameterBytes {
     bytes: Vec<u8>,
+    /// What they are, where somebody wants to know.
+    fields: Option<Vec<ParameterField>>,
 }
 
 impl ParameterBytes {
     pub(crate) fn new(size: usize) -> Self {
-        Self { bytes: vec![0; size] }
+        Self { bytes: vec![0; size], fields: None }
+    }
+
+    /// Bytes that are described as they are filled.
+    pub(crate) fn described(size: usize) -> Self {
+        Self { fields: Some(Vec::new()), ..Self::new(size) }
+    }
+
+    fn note(&mut self, offset: usize, bytes: usize, value: FieldValue, name: impl FnOnce() -> String) {
+        if let Some(fields) = &mut self.fields {
+            fields.push(ParameterField { name: name(), offset, bytes, value });
+        }
+    }
+
+    /// Writes 64-bit values one after another from `offset` on, each under the name that `name` gives for its place.
+    pub(crate) fn put_named_words(&mut self, offset: usize, words: &[u64], name: impl Fn(usize) -> String) {
+        self.put_words(offset, words);
+        for (i, word) in words.iter().enumerate() {
+            self.note(offset + 8 * i, 8, FieldValue::Integer(*word), || name(i));
+        }
+    }
+
+    /// Writes 32-bit values one after another from `offset` on, each under its name.
+    pub(crate) fn put_named_ints(&mut self, offset: usize, ints: &[i32], name: impl Fn(usize) -> String) {
+        self.put_ints(offset, ints);
+        for (i, int) in ints.iter().enumerate() {
+            // As 32 bits, whatever the sign.
+            let value = FieldValue::Integer(u64::from(int.cast_unsigned()));
+            self.note(offset + 4 * i, 4, value, || name(i));
+        }
+    }
+
+    /// Writes an address: so many bytes behind the beginning of some memory.
+    pub(crate) fn put_address(
+        &mut self,
+        offset: usize,
+        (of, base): (Memory, u64),
+        plus: u64,
+        name: impl FnOnce() -> String,
+    ) {
+        self.put_words(offset, &[base.wrapping_add(plus)]);
+        self.note(offset, 8, FieldValue::Address(of, plus), name);
+    }
+
+    /// Writes a host scalar, the argument of an index.
+    pub(crate) fn put_scalar(&mut self, offset: usize, bytes: &[u8], argument: usize, name: impl FnOnce() -> String) {
+        self.put_bytes(offset, bytes);
+        self.note(offset, bytes.len(), FieldValue::Scalar(argument), name);
+    }
+
+    /// Writes tensor maps one after another.
+    pub(crate) fn put_maps(&mut self, offset: usize, maps: &[u8]) {
+        self.put_bytes(offset, maps);
+        for i in 0..maps.len() / 128 {
+            self.note(offset + 128 * i, 128, FieldValue::Map(i), || format!("maps.{i}"));
+        }
+    }
+
+    /// What was filled, in the order of the bytes; nothing where it is not described.
+    pub(crate) fn into_fields(self) -> Vec<ParameterField> {
+        let mut fields = self.fields.unwrap_or_default();
+        fields.sort_by_key(|field| field.offset);
+        fields
     }
 
     /// Writes 64-bit values one after another from `offset` on.
@@ -147,6 +212,11 @@ impl ParameterBytes {
     /// Writes raw bytes.
     pub(crate) fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {

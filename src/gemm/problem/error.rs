@@ -260,6 +260,14 @@ pub enum Error {
         /// Why there is none.
         reason: &'static str,
     },
+    /// There is no one launch that could be described.
+    #[error("a plan for {device} has no launch to describe: {reason}")]
+    NoLaunch {
+        /// The device.
+        device: String,
+        /// Why there is none.
+        reason: &'static str,
+    },
     /// No tile has room for the epilogue.
     #[error("no tile fits: {reason}")]
     NoTile {

@@ -2,7 +2,8 @@
 
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
-use super::workspace::{Grid, Places, Workspace};
+use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key, common_bytes};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -41,7 +42,7 @@ impl Run<'_> {
             Some(ready) => ready,
             None => Workspace::new(stream, &places)?,
         };
-        let bytes = self.parameter(&grid, &places, &ready)?;
+        let bytes = self.parameter(&grid, &places, ready.addresses(), ParameterBytes::new)?.into_bytes();
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
         for tensor in [&ready.counters, &ready.scratch] {
@@ -54,29 +55,82 @@ impl Run<'_> {
             Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
             Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
         }));
-        let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
-        self.variant.kernel.launch(&shape, &arguments, stream)?;
+        self.variant.kernel.launch(&self.shape(&grid), &arguments, stream)?;
         workspaces.put(stream, ready);
         Ok(())
     }
 
+    fn shape(&self, grid: &Grid) -> Launch {
+        Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape }
+    }
+
+    /// The launch as data, and nothing is launched.
+    pub(crate) fn describe(&self) -> Result<LaunchDescription, Error> {
+        let grid = Grid::of(&self.problem, self.variant)?;
+        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
+        let nowhere = WorkspaceAddresses { counters: 0, scratch: 0 };
+        let (alignment, maps) = match &self.variant.key {
+            KernelKey::Sm80(_) => (SM80_ALIGNMENT, Vec::new()),
+            KernelKey::Sm90(key) => {
+                (sm90::PARAMETER_ALIGNMENT, self.tensors().described(key, &Traffic::of(self.tree, key.direct)))
+            }
+        };
+        let bytes = self.parameter(&grid, &places, nowhere, ParameterBytes::described)?;
+        Ok(LaunchDescription {
+            entry: self.variant.emitted.source.entry.clone(),
+            launch: self.shape(&grid),
+            parameter_bytes: bytes.len(),
+            fields: bytes.into_fields(),
+            parameter_alignment: alignment,
+            maps,
+            counter_bytes: 4 * places.counter_count,
+            scratch_bytes: places.scratch_bytes,
+        })
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let Self { tree, problem, a, b, arguments, .. } = *self;
+        Tensors { tree, problem, a, b, arguments }
+    }
+
     /// The kernel's parameter: what every kernel of its family takes, followed by the emitted `Arguments`.
-    fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
+    fn parameter(
+        &self,
+        grid: &Grid,
+        places: &Places,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
+    ) -> Result<ParameterBytes, Error> {
         let (mut bytes, at) = match &self.variant.key {
-            KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace)?,
-            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
+            KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace, room)?,
+            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace, room)?,
         };
         self.put_arguments(&mut bytes, at, places, workspace);
-        Ok(bytes.into_bytes())
+        Ok(bytes)
     }
 
     /// The bytes for `common` bytes and the arguments, in a structure of the given alignment.
-    fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
+    fn room(
+        &self,
+        common: usize,
+        alignment: usize,
+        room: impl Fn(usize) -> ParameterBytes,
+    ) -> Result<ParameterBytes, Error> {
         let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
         }
-        Ok(ParameterBytes::new(size))
+        Ok(room(size))
+    }
+
+    /// A and the kernel's B: whose memory, its name, and how it lies.
+    fn operands(&self) -> impl Iterator<Item = (Memory, OperandView)> {
+        let of_b = |(i, b)| (self.memory_of_b(i), OperandView::of_b(b));
+        std::iter::once((Memory::A, OperandView::of_a(self.a))).chain(self.b.iter().enumerate().map(of_b))
+    }
+
+    fn memory_of_b(&self, i: usize) -> Memory {
+        Memory::B(self.tree.live_accumulators().nth(i).unwrap_or(0))
     }
 
     /// `sm80::Common`; `sm80/gemm.cuh` describes its fields.
@@ -85,18 +139,23 @@ impl Run<'_> {
         key: &Sm80Key,
         grid: &Grid,
         places: &Places,
-        workspace: &Workspace,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<(ParameterBytes, usize), Error> {
-        let mut bytes = self.room(common_bytes(self.b.len()), 8)?;
-        let operands = std::iter::once(OperandView::of_a(self.a)).chain(self.b.iter().map(OperandView::of_b));
-        for (i, view) in operands.enumerate() {
-            bytes.put_words(OPERAND_BYTES * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
+        let mut bytes = self.room(common_bytes(self.b.len()), SM80_ALIGNMENT, room)?;
+        for (i, (of, view)) in self.operands().enumerate() {
+            let (at, name) = (OPERAND_BYTES * i, || operand_name(of));
+            bytes.put_address(at, (of, view.address), 0, || name() + ".pointer");
+            bytes.put_named_words(at + 8, &[view.outer as u64, view.k as u64, view.batch as u64], |i| {
+                format!("{}.{}", name(), ["outer_stride", "k_stride", "batch_stride"][i])
+            });
         }
         let at = OPERAND_BYTES * (1 + self.b.len());
-        bytes.put_ints(at, &self.extents(grid));
+        bytes.put_named_ints(at, &self.extents(grid), extent_name);
         let line = Line::numbers(grid.streamed, self.blocks_of_k(grid, key.tile.k), grid.blocks as usize);
-        bytes.put_ints(at + 32, &line.map(|number| i32::try_from(number).unwrap_or(i32::MAX)));
-        bytes.put_words(at + 48, &workspace.sums(places));
+        let line = line.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+        bytes.put_named_ints(at + 32, &line, |i| format!("line.{}", LINE[i]));
+        put_sums(&mut bytes, at + 48, places, workspace);
         Ok((bytes, common_bytes(self.b.len())))
     }
 
@@ -106,23 +165,25 @@ impl Run<'_> {
         key: &Sm90Key,
         grid: &Grid,
         places: &Places,
-        workspace: &Workspace,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<(ParameterBytes, usize), Error> {
         let traffic = Traffic::of(self.tree, key.direct);
-        let Self { problem, a, b, arguments, .. } = *self;
-        let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
+        let Self { problem, a, b, .. } = *self;
+        let maps = self.tensors().maps(key, &traffic)?;
         let at = maps.len() + sm90::COMMON_BYTES;
-        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
-        bytes.put_bytes(0, &maps);
-        bytes.put_ints(maps.len(), &self.extents(grid));
+        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT, room)?;
+        bytes.put_maps(0, &maps);
+        bytes.put_named_ints(maps.len(), &self.extents(grid), extent_name);
         let bit_of_b = |(i, b): (usize, &DeviceTensor)| i32::from(is_batched(b, 2)) << i;
         let batched = [i32::from(is_batched(a, 2)), b.iter().enumerate().map(bit_of_b).sum()];
-        bytes.put_ints(maps.len() + 32, &batched);
+        bytes.put_named_ints(maps.len() + 32, &batched, |i| ["a_is_batched", "b_are_batched"][i].to_owned());
         let blocks_of_k = self.blocks_of_k(grid, key.instruction.tile_k());
         let units = Units::of(key, &problem, grid.splits);
         let clusters = grid.blocks as usize / key.cluster.blocks();
-        bytes.put_ints(maps.len() + 40, &units.deal(grid.streamed, blocks_of_k, clusters));
-        bytes.put_words(maps.len() + 112, &workspace.sums(places));
+        let deal = units.deal(grid.streamed, blocks_of_k, clusters);
+        bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
+        put_sums(&mut bytes, maps.len() + 112, places, workspace);
         Ok((bytes, at))
     }
 
@@ -140,57 +201,65 @@ impl Run<'_> {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
 
-    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: &Workspace) {
+    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: WorkspaceAddresses) {
         let arguments = &self.variant.emitted.arguments;
-        let (scratch, counters) = (workspace.scratch.device_address(), workspace.counters.device_address());
-        for (field, argument) in arguments.fields.iter().zip(self.arguments) {
-            for name in [&field.input, &field.output].into_iter().flatten() {
-                self.put(bytes, at, name, argument);
+        for (i, (field, argument)) in arguments.fields.iter().zip(self.arguments).enumerate() {
+            for (name, suffix) in [(&field.input, ""), (&field.output, if field.input.is_some() { ".out" } else { "" })]
+            {
+                if let Some(name) = name {
+                    self.put(bytes, at, name, (i, argument), suffix);
+                }
             }
         }
-        let named =
-            arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
-        let counted =
-            arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
-        for (name, address) in named.chain(counted) {
+        let scratch = (Memory::Scratch, workspace.scratch);
+        let partials = arguments.partials.iter().zip(&places.partials).map(|((_, name), p)| (name, scratch, *p));
+        let counters = (Memory::Counters, workspace.counters);
+        let counted = arguments.counters.iter().zip(&places.counters).map(|((_, name), c)| (name, counters, *c));
+        for (name, memory, place) in partials.chain(counted) {
             if let Some(field) = arguments.layout.field(name) {
-                bytes.put_words(at + field.offset, &[address]);
+                bytes.put_address(at + field.offset, memory, place as u64, || format!("workspace.{name}"));
             }
         }
     }
 
-    fn put(&self, bytes: &mut ParameterBytes, at: usize, name: &str, argument: &Argument<'_>) {
+    /// One argument, by its index; `suffix` tells what is written of it from what is read.
+    fn put(
+        &self,
+        bytes: &mut ParameterBytes,
+        at: usize,
+        name: &str,
+        (i, argument): (usize, &Argument<'_>),
+        suffix: &str,
+    ) {
         let Some(field) = self.variant.emitted.arguments.layout.field(name) else { return };
         let offset = at + field.offset;
+        let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
         let tensor = match argument {
             Argument::Scalar(value) => {
                 match field.ty {
-                    FieldType::Host(ElementType::F64) => bytes.put_bytes(offset, &value.to_le_bytes()),
+                    FieldType::Host(ElementType::F64) => bytes.put_scalar(offset, &value.to_le_bytes(), i, name),
                     #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => bytes.put_bytes(offset, &(*value as f32).to_le_bytes()),
+                    _ => bytes.put_scalar(offset, &(*value as f32).to_le_bytes(), i, name),
                 }
                 return;
             }
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
-        let address = tensor.device_address();
-        match field.ty {
+        let ([batch, row, column], parts): (_, &[&str]) = match field.ty {
             FieldType::Tensor(_) => {
-                let [batch, row, column] = strides(tensor, 2);
-                let vectorised = self.is_vectorised(tensor);
-                bytes.put_words(offset, &[address, batch, row, column, u64::from(vectorised)]);
+                (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
             }
-            FieldType::Vector(_) => {
-                let [batch, _, stride] = strides(tensor, 1);
-                bytes.put_words(offset, &[address, batch, stride]);
-            }
-            FieldType::Scalar(_) => {
-                let [batch, ..] = strides(tensor, 0);
-                bytes.put_words(offset, &[address, batch]);
-            }
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => {}
-        }
+            FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
+            FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
+            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => return,
+        };
+        let words = match field.ty {
+            FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
+            _ => [batch, column, 0, 0],
+        };
+        bytes.put_address(offset, (Memory::Argument(i), tensor.device_address()), 0, || name() + ".pointer");
+        bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
     }
 
     /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
@@ -210,6 +279,35 @@ impl Run<'_> {
             && aligned(row, extents[0])
             && aligned(batch, self.problem.batch)
     }
+}
+
+/// Alignment of the parameter of a kernel for sm_80 and up.
+const SM80_ALIGNMENT: usize = 8;
+
+/// The numbers of `sm80::Line`.
+const LINE: [&str; 4] = ["streamed", "blocks_of_k", "share", "longer"];
+
+/// The numbers of `Problem`.
+fn extent_name(i: usize) -> String {
+    let name = ["m", "n", "k", "batch", "tiles_m", "tiles_n", "splits", "k_per_split"][i];
+    format!("problem.{name}")
+}
+
+fn operand_name(of: Memory) -> String {
+    match of {
+        // Most epilogues have one accumulator.
+        Memory::B(0) => "b".to_owned(),
+        Memory::B(i) => format!("b{i}"),
+        _ => "a".to_owned(),
+    }
+}
+
+/// Where the sums of split-K and their counters are.
+fn put_sums(bytes: &mut ParameterBytes, offset: usize, places: &Places, workspace: WorkspaceAddresses) {
+    let WorkspaceAddresses { counters, scratch } = workspace;
+    let name = |what: &str| format!("workspace.split_k_{what}");
+    bytes.put_address(offset, (Memory::Scratch, scratch), places.split_k_sums as u64, || name("sums"));
+    bytes.put_address(offset + 8, (Memory::Counters, counters), 0, || name("counters"));
 }
 
 /// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share

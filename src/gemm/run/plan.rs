@@ -14,7 +14,9 @@ use super::{check, tensor_maps};
 use crate::Argument;
 use crate::evt::{MAX_ACCUMULATORS, ValidOutput, ValidTree};
 use crate::gemm::cpu;
+use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::sm80::Sm80Key;
+use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
 use crate::gemm::kernel::{KernelKey, Settings, SplitK};
@@ -187,6 +189,54 @@ impl Plan {
         }
     }
 
+    /// The launch that [`run`](Self::run) does, as data.
+    pub(crate) fn describe_launch(
+        &self,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {
+        let Chosen::Gpu(gpu) = &self.choice.kind else {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "it runs no kernels; plan for a GPU, an emulated one, or a target of `bundle::Builder`",
+            });
+        };
+        check::operands(&self.device, &self.tree, a, b)?;
+        let problem = Problem::of(a, b.clone())?;
+        check::arguments(&self.device, &self.tree, &problem, self.choice.tile(), (a, b), arguments)?;
+        if problem.batch == 0 {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "a product of no batches launches none",
+            });
+        }
+        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
+        let b = self.live(b)?;
+        if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
+            let operands = std::iter::once((Operand::A, key.a, a.tensor()));
+            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
+            for (operand, major, tensor) in operands.chain(all_b) {
+                if !loads_as_it_lies(key, operand, major, tensor) {
+                    let reason = "another kernel copies an operand first; choose a candidate whose `repacking` is none";
+                    return Err(Error::NoLaunch { device: self.device.to_string(), reason });
+                }
+            }
+        }
+        Run { tree: &self.tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments }.describe()
+    }
+
+    /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
+    fn live(&self, b: &Right<'_>) -> Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, Error> {
+        let first = b.first()?;
+        let live = self.tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
+        let mut live: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
+        if live.is_empty() {
+            live.push(first.clone());
+        }
+        Ok(live)
+    }
+
     fn run_kernel(
         &self,
         stream: &Stream,
@@ -196,22 +246,15 @@ impl Plan {
         b: &Right<'_>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let first = b.first()?;
         let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
         let (device, tree) = (&self.device, &self.tree);
-        // The kernel doesn't take the B of an accumulator that nothing reads.
-        let live = tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
-        let mut b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
-        if b.is_empty() {
-            b.push(first.clone());
-        }
+        let mut b = self.live(b)?;
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in std::iter::once((Operand::A, key.a, &mut a)).chain(all_b) {
-                let copy_bytes = operand.view(tensor).copy_bytes(major);
-                if !loads(key.instruction, OperandLayout { major, copy_bytes }, major) {
+                if !loads_as_it_lies(key, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
                     *tensor = copied;
@@ -309,6 +352,12 @@ impl Plan {
         let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
         Some((Wanted { key: KernelKey::Sm80(key), split_k: *split_k }, microseconds))
     }
+}
+
+/// Whether a kernel loads an operand that lies so, without a copy of it.
+fn loads_as_it_lies(key: &Sm90Key, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
+    let copy_bytes = operand.view(tensor).copy_bytes(major);
+    loads(key.instruction, OperandLayout { major, copy_bytes }, major)
 }
 
 /// A kernel that is wanted, compiled or not.

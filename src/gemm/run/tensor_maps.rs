@@ -3,6 +3,7 @@
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 use crate::evt::{ShapeClass, ValidTree};
+use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
@@ -57,8 +58,25 @@ struct Matrix<'a> {
     strides: [isize; 2],
 }
 
-impl Matrix<'_> {
-    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Result<TensorMap, Error> {
+/// What a tensor map is made of.
+struct Map<'a> {
+    tensor: &'a DeviceTensor,
+    extents: [u64; 3],
+    strides: [u64; 2],
+    box_extents: [u32; 3],
+    swizzle: Swizzle,
+}
+
+impl Map<'_> {
+    fn encode(&self) -> Result<TensorMap, Error> {
+        let Self { tensor, extents, strides, box_extents, swizzle } = self;
+        let l2_promotion = L2Promotion::Bytes256;
+        Ok(TensorMap::new(&TiledMap { tensor, extents, strides, box_extents, swizzle: *swizzle, l2_promotion })?)
+    }
+}
+
+impl<'a> Matrix<'a> {
+    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Map<'a> {
         let size = self.tensor.element_type().size();
         let extents = self.extents.map(|extent| extent.max(1) as u64);
         let mut strides = [0; 2];
@@ -67,21 +85,13 @@ impl Matrix<'_> {
             *stride = if walked { self.strides[i].unsigned_abs() as u64 * size as u64 } else { 16 };
         }
         let box_extents = [box_extents[0] as u32, box_extents[1] as u32, 1];
-        let l2_promotion = L2Promotion::Bytes256;
-        let map = TiledMap {
-            tensor: self.tensor,
-            extents: &extents,
-            strides: &strides,
-            box_extents: &box_extents,
-            swizzle,
-            l2_promotion,
-        };
-        Ok(TensorMap::new(&map)?)
+        Map { tensor: self.tensor, extents, strides, box_extents, swizzle }
     }
 }
 
 /// The tensors of a run.
 pub(crate) struct Tensors<'a> {
+    pub(crate) tree: &'a ValidTree,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
     /// Those of the live accumulators.
@@ -99,26 +109,39 @@ impl Tensors<'_> {
             return Ok(bytes);
         }
         for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
-            let map = match map {
-                // Without K there is nothing to load, and perhaps no memory.
-                MapOf::A | MapOf::B(_) if self.problem.k == 0 => continue,
-                MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped)?,
-                MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped)?,
-                MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument)?,
-            };
-            to.copy_from_slice(map.as_bytes());
+            // Without K there is nothing to load, nor perhaps any memory.
+            if !matches!(map, MapOf::A | MapOf::B(_)) || self.problem.k > 0 {
+                to.copy_from_slice(self.map(key, map).encode()?.as_bytes());
+            }
         }
         Ok(bytes)
     }
 
+    /// What the maps are made of, for who encodes them. (Of a product without elements or without K, its kernel uses none,
+    /// and [`maps`](Self::maps) encodes none; these can be encoded all the same.)
+    pub(crate) fn described(&self, key: &Sm90Key, traffic: &Traffic) -> Vec<MapDescription> {
+        let described = |map| {
+            let of = match map {
+                MapOf::A => Memory::A,
+                MapOf::B(i) => Memory::B(self.tree.live_accumulators().nth(i).unwrap_or(0)),
+                MapOf::Input(argument) | MapOf::Output(argument) => Memory::Argument(argument),
+            };
+            let Map { tensor, extents, strides, box_extents, swizzle } = self.map(key, map);
+            MapDescription { of, element: tensor.element_type(), extents, strides, box_extents, swizzle }
+        };
+        traffic.maps().into_iter().map(described).collect()
+    }
+
+    fn map(&self, key: &Sm90Key, map: MapOf) -> Map<'_> {
+        match map {
+            MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped),
+            MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped),
+            MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument),
+        }
+    }
+
     /// `first`: whether it is the instruction's first operand.
-    fn operand(
-        &self,
-        key: &Sm90Key,
-        tensor: &DeviceTensor,
-        view: OperandView,
-        first: bool,
-    ) -> Result<TensorMap, Error> {
+    fn operand<'t>(&self, key: &Sm90Key, tensor: &'t DeviceTensor, view: OperandView, first: bool) -> Map<'t> {
         let (first_major, second_major) = key.mma_majors();
         let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
@@ -132,7 +155,7 @@ impl Tensors<'_> {
         Matrix { tensor, extents, strides }.map(box_extents, Swizzle::Bytes128)
     }
 
-    fn argument(&self, key: &Sm90Key, argument: usize) -> Result<TensorMap, Error> {
+    fn argument(&self, key: &Sm90Key, argument: usize) -> Map<'_> {
         let tensor = match &self.arguments[argument] {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,

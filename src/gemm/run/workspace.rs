@@ -23,6 +23,13 @@ pub(crate) struct Workspace {
     pub(crate) scratch: DeviceTensor,
 }
 
+/// Where the workspace lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkspaceAddresses {
+    pub(crate) counters: u64,
+    pub(crate) scratch: u64,
+}
+
 /// Extents as the kernel counts them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
@@ -140,9 +147,8 @@ impl Workspace {
         })
     }
 
-    /// The addresses of split-K's sums and counters.
-    pub(crate) fn sums(&self, places: &Places) -> [u64; 2] {
-        [self.scratch.device_address() + places.split_k_sums as u64, self.counters.device_address()]
+    pub(crate) fn addresses(&self) -> WorkspaceAddresses {
+        WorkspaceAddresses { counters: self.counters.device_address(), scratch: self.scratch.device_address() }
     }
 
     pub(crate) fn suffices(&self, places: &Places) -> bool {

@@ -125,7 +125,7 @@ mod tests {
             results.add(step, serde_json::json!({"kind": "end", "ok": ok})).expect("written");
         }
         let results = Results::open(&folder, "abc", "gpu").expect("results");
-        let options = Options::parse(&["--only".into(), "/gemm/f".into()]).expect("options");
+        let options = Options::of("--only /gemm/f").expect("options");
         let parts = due(&options, &results);
         let names = names(&parts);
         assert!(

@@ -62,7 +62,7 @@ mod tests {
     /// A call must end within 8 minutes.
     #[test]
     fn tier_1_fits_into_one_call() {
-        let options = Options::parse(&[]).expect("options");
+        let options = Options::of("").expect("options");
         assert!(options.tier == 1 && options.on == On::Cuda && options.budget <= Duration::from_secs(465));
         let text = list(&options).expect("steps");
         let last = text.lines().last().unwrap_or_default();

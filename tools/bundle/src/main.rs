@@ -38,6 +38,8 @@ mod worker;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
 use crate::options::Options;
 
 /// Why a step, or the whole run, failed: for a person to read.
@@ -46,17 +48,13 @@ type Outcome<T> = Result<T, Failure>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        println!("{}", options::USAGE);
-        return ExitCode::SUCCESS;
-    }
     let done = match words.first().map(String::as_str) {
         // The sanitizer step runs this under compute-sanitizer.
         Some("family") => correctness::one_of_family(&words[1..]).map(|()| true),
         Some("work") => worker::serve(&words[1..]).map(|()| true),
         // `cargo xtask gpu-bundle` runs this, so that the GPU machine need not compile.
         Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
-        _ => Options::parse(&words).and_then(|options| run::run(&options)),
+        _ => run::run(&Options::parse()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

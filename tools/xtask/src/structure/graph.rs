@@ -8,13 +8,15 @@ use super::sources::{Names, Source};
 use crate::workspace::Failure;
 
 /// The workspace's crates: the name in paths, and the folder of the sources.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 9] = [
     ("epilogue", "src"),
+    ("epilogue_syntax", "epilogue-macros/syntax/src"),
     ("epilogue_macros", "epilogue-macros/src"),
     ("epilogue_runtime", "runtime/src"),
     ("ptx_vm", "runtime/ptx-vm/src"),
     ("ptx_vm_conformance", "runtime/ptx-vm/conformance/src"),
     ("bundle", "tools/bundle/src"),
+    ("epilogue_command", "tools/command/src"),
     ("xtask", "tools/xtask/src"),
 ];
 

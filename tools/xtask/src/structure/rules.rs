@@ -50,6 +50,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/cuda/tensor_map.rs",
     "runtime/src/tensor_map",
     "runtime/src/lib.rs",
+    "epilogue-macros/syntax/src",
     "epilogue-macros/src",
     "src/expr",
     "src/simd",
@@ -87,6 +88,8 @@ const LAYERS: &[&str] = &[
     "src",
     "runtime/ptx-vm/conformance/src",
     "tools/bundle/src",
+    "tools/command/src/source",
+    "tools/command/src",
     "tools/xtask/src",
 ];
 
@@ -128,9 +131,9 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "epilogue-macros/src/parse/body.rs",
-            "epilogue-macros/src/parse/expression.rs",
-            "epilogue-macros/src/parse/reduction.rs",
+            "epilogue-macros/syntax/src/parse/body.rs",
+            "epilogue-macros/syntax/src/parse/expression.rs",
+            "epilogue-macros/syntax/src/parse/reduction.rs",
         ],
         "the grammar's recursion: blocks are made of expressions, which may be blocks or reductions of expressions",
     ),

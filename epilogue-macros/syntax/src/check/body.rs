@@ -36,15 +36,8 @@ pub(crate) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    pub(crate) fn new(mode: Mode, errors: &'a mut Errors) -> Self {
-        Self {
-            errors,
-            constants: Vec::new(),
-            assigned: HashSet::new(),
-            scopes: Scopes::new(),
-            files: Files::default(),
-            mode,
-        }
+    pub(crate) fn new(mode: Mode, files: Files, errors: &'a mut Errors) -> Self {
+        Self { errors, constants: Vec::new(), assigned: HashSet::new(), scopes: Scopes::new(), files, mode }
     }
 
     pub(crate) fn declare(&mut self, name: &Ident, variable: Variable) {

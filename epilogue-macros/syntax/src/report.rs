@@ -8,66 +8,73 @@ use syn::Error;
 
 /// The mistakes found so far, each at its own token.
 #[derive(Default)]
-pub(crate) struct Errors {
+pub struct Errors {
     found: Vec<Error>,
     excused: HashSet<String>,
 }
 
 impl Errors {
     /// Adds a mistake at a place.
-    pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
+    pub fn at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.found.push(Error::new(span, message));
     }
 
     /// Adds a mistake that consists of these tokens.
-    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+    pub fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.found.push(Error::new_spanned(tokens, message));
     }
 
     /// Adds a mistake that syn found.
-    pub(crate) fn push(&mut self, error: Error) {
+    pub fn push(&mut self, error: Error) {
         self.found.push(error);
     }
 
     /// Adds syn's error for something that must not be there, if there is one.
-    pub(crate) fn check(&mut self, result: syn::Result<()>) {
+    pub fn check(&mut self, result: syn::Result<()>) {
         if let Err(error) = result {
             self.found.push(error);
         }
     }
 
     /// The number of mistakes.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.found.len()
     }
 
     /// Whether there are no mistakes.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// Notes names that a mistake would have introduced, so that their absence is not reported, too.
-    pub(crate) fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
+    pub fn excuse(&mut self, names: impl IntoIterator<Item = Ident>) {
         self.excused.extend(names.into_iter().map(|name| name.to_string()));
     }
 
     /// Whether a name is missing because of a mistake that was reported.
-    pub(crate) fn is_excused(&self, name: &str) -> bool {
+    pub fn is_excused(&self, name: &str) -> bool {
         self.excused.contains(name)
     }
 
     /// One `compile_error!` for each mistake, in the order of the source; empty when there was none.
-    pub(crate) fn into_tokens(mut self) -> TokenStream {
+    #[must_use]
+    pub fn into_tokens(self) -> TokenStream {
+        self.into_found().iter().map(Error::to_compile_error).collect()
+    }
+
+    /// The mistakes, in the order of the source.
+    #[must_use]
+    pub fn into_found(mut self) -> Vec<Error> {
         self.found.sort_by_key(|error| {
             let start = error.span().start();
             (start.line, start.column)
         });
-        self.found.iter().map(Error::to_compile_error).collect()
+        self.found
     }
 }
 
 /// `` `a`, `b` or `c` ``
-pub(crate) fn alternatives(names: &[&str]) -> String {
+pub fn alternatives(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => format!("`{one}`"),
@@ -79,7 +86,7 @@ pub(crate) fn alternatives(names: &[&str]) -> String {
 }
 
 /// The known name that is most similar to a misspelt one, if any is similar.
-pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written_lower = written.to_lowercase();
     let (distance, best) = known
         .into_iter()

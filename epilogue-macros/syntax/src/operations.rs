@@ -9,7 +9,7 @@ use crate::report::{Errors, similar};
 use crate::sight::{File, Files, Sight};
 
 /// Every operation of `epilogue::ops`.
-pub(crate) const OPERATIONS: [&str; 43] = [
+pub const OPERATIONS: [&str; 43] = [
     "abs",
     "abs_grad",
     "ceil",
@@ -82,7 +82,9 @@ const ELSEWHERE: [(&[&str], &str); 11] = [
     (&["rand", "randn", "random", "dropout"], "there are no random numbers: pass a tensor of them"),
 ];
 
-pub(crate) fn is_known(name: &str) -> bool {
+/// Whether it is one of them.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
     OPERATIONS.contains(&name)
 }
 
@@ -150,7 +152,7 @@ mod tests {
 
     /// The names that the library defines: its primitives, and its functions under `#[elementwise]`.
     fn defined() -> Vec<String> {
-        let text = include_str!("../../src/ops/mod.rs");
+        let text = include_str!("../../../src/ops/mod.rs");
         let (_, primitives) = text.split_once("\nprimitives! {").expect("the primitives");
         let (primitives, _) = primitives.split_once("\n}").expect("their end");
         let primitives = primitives
@@ -158,7 +160,7 @@ mod tests {
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with("//"))
             .map(|line| line.split('(').next().expect("a name").to_owned());
-        let others = File::read(include_str!("../../src/ops/activation.rs")).expect("tokens").operations;
+        let others = File::read(include_str!("../../../src/ops/activation.rs")).expect("tokens").operations;
         // `select` takes a truth value, so it is not in these lists.
         let mut names: Vec<String> = primitives.chain(others).chain(["select".to_owned()]).collect();
         names.sort();

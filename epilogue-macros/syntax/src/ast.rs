@@ -1,71 +1,72 @@
 //! The syntax tree of the epilogue language: the part of Rust that is not refused.
 //!
 //! Every node keeps the user's own tokens, so that what is expanded from it has the user's spans.
+#![allow(missing_docs, reason = "most parts of a node are what their names say")]
 
 use proc_macro2::{Ident, Span};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, BinOp, ExprPath, Lit, LitInt, Path, Token, Type, Visibility, token};
 
 /// What the user wrote around the parameters and the body.
-pub(crate) struct Header {
+pub struct Header {
     /// Documentation, conditions and lint levels.
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) visibility: Visibility,
-    pub(crate) name: Ident,
+    pub attributes: Vec<Attribute>,
+    pub visibility: Visibility,
+    pub name: Ident,
     /// Whether it takes `self`: then it is in an `impl`, which can't have other items.
-    pub(crate) receiver: bool,
+    pub receiver: bool,
 }
 
 /// A function under `#[epilogue]`, or the closure given to `epilogue!`.
-pub(crate) struct Epilogue {
+pub struct Epilogue {
     /// The accumulators: at least one, except after a mistake.
-    pub(crate) accums: Vec<Binding>,
+    pub accums: Vec<Binding>,
     /// The words `Accum`, as far as they are written.
-    pub(crate) accum_classes: Vec<Ident>,
+    pub accum_classes: Vec<Ident>,
     /// The parameters that are not accumulators.
-    pub(crate) parameters: Vec<Parameter>,
+    pub parameters: Vec<Parameter>,
     /// The declared results; `None` in the closure form, and after a mistake.
-    pub(crate) returns: Option<Vec<Return>>,
+    pub returns: Option<Vec<Return>>,
     /// The statements; the block itself has no value.
-    pub(crate) body: Block,
+    pub body: Block,
     /// The returned names.
-    pub(crate) results: Vec<Returned>,
+    pub results: Vec<Returned>,
 }
 
 /// One returned name; `None` after a mistake.
-pub(crate) struct Returned(pub(crate) Option<Ident>);
+pub struct Returned(pub Option<Ident>);
 
 /// A function under `#[elementwise]`.
-pub(crate) struct Elementwise {
-    pub(crate) parameters: Vec<Binding>,
-    pub(crate) body: Block,
+pub struct Elementwise {
+    pub parameters: Vec<Binding>,
+    pub body: Block,
 }
 
 /// A name that a parameter or a `let` introduces.
-pub(crate) struct Binding {
-    pub(crate) mutability: Option<Token![mut]>,
-    pub(crate) name: Ident,
+pub struct Binding {
+    pub mutability: Option<Token![mut]>,
+    pub name: Ident,
 }
 
 /// A parameter other than an accumulator.
-pub(crate) struct Parameter {
+pub struct Parameter {
     /// Its documentation.
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) binding: Binding,
+    pub attributes: Vec<Attribute>,
+    pub binding: Binding,
     /// `None` after a mistake.
-    pub(crate) class: Option<Class>,
+    pub class: Option<Class>,
 }
 
 /// A class as it was written: `Tensor<bf16>`.
-pub(crate) struct Class {
-    pub(crate) kind: ClassKind,
-    pub(crate) name: Ident,
-    pub(crate) element: Option<Type>,
+pub struct Class {
+    pub kind: ClassKind,
+    pub name: Ident,
+    pub element: Option<Type>,
 }
 
 /// The language's parameter and result classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ClassKind {
+pub enum ClassKind {
     Accum,
     Tensor,
     TensorMut,
@@ -78,19 +79,20 @@ pub(crate) enum ClassKind {
 }
 
 /// One declared result; its `class` is `None` after a mistake.
-pub(crate) struct Return {
-    pub(crate) class: Option<Class>,
-    pub(crate) span: Span,
+pub struct Return {
+    pub class: Option<Class>,
+    pub span: Span,
 }
 
 /// A block whose value is its last expression.
-pub(crate) struct Block {
-    pub(crate) brace: token::Brace,
-    pub(crate) statements: Vec<Statement>,
-    pub(crate) value: Option<Box<Expr>>,
+pub struct Block {
+    pub brace: token::Brace,
+    pub statements: Vec<Statement>,
+    pub value: Option<Box<Expr>>,
 }
 
-pub(crate) enum Statement {
+/// A statement.
+pub enum Statement {
     Let(Box<Let>),
     Assign(Box<Assign>),
     /// A mistake that was reported, with the names that it may have introduced.
@@ -98,32 +100,33 @@ pub(crate) enum Statement {
 }
 
 /// `let mut name: annotation = value;`
-pub(crate) struct Let {
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) let_token: Token![let],
-    pub(crate) binding: Binding,
-    pub(crate) annotation: Option<(Token![:], Type)>,
-    pub(crate) eq_token: Token![=],
-    pub(crate) value: Expr,
-    pub(crate) semi_token: Token![;],
+pub struct Let {
+    pub attributes: Vec<Attribute>,
+    pub let_token: Token![let],
+    pub binding: Binding,
+    pub annotation: Option<(Token![:], Type)>,
+    pub eq_token: Token![=],
+    pub value: Expr,
+    pub semi_token: Token![;],
 }
 
 /// `name = value;` or `name += value;`
-pub(crate) struct Assign {
-    pub(crate) name: Ident,
-    pub(crate) operator: AssignOperator,
-    pub(crate) value: Expr,
-    pub(crate) semi_token: Token![;],
+pub struct Assign {
+    pub name: Ident,
+    pub operator: AssignOperator,
+    pub value: Expr,
+    pub semi_token: Token![;],
 }
 
-pub(crate) enum AssignOperator {
+/// What assigns.
+pub enum AssignOperator {
     Plain(Token![=]),
     Compound(Operator, BinOp),
 }
 
 /// The binary operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operator {
+pub enum Operator {
     Add,
     Sub,
     Mul,
@@ -138,7 +141,7 @@ pub(crate) enum Operator {
 
 impl Operator {
     /// The name of the operation in the tree.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Add => "Add",
             Self::Sub => "Sub",
@@ -153,19 +156,20 @@ impl Operator {
         }
     }
 
-    pub(crate) fn is_comparison(self) -> bool {
+    pub fn is_comparison(self) -> bool {
         !matches!(self, Self::Add | Self::Sub | Self::Mul | Self::Div)
     }
 }
 
 /// `&&` or `||`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Connective {
+pub enum Connective {
     And,
     Or,
 }
 
-pub(crate) enum Expr {
+/// A value.
+pub enum Expr {
     /// A path that is not called. The check decides whether it is a [`Local`](Self::Local) or a
     /// [`Constant`](Self::Constant).
     Path(Box<ExprPath>),
@@ -209,53 +213,55 @@ pub(crate) enum Expr {
 }
 
 /// `if condition { then } else otherwise`
-pub(crate) struct If {
-    pub(crate) if_token: Token![if],
-    pub(crate) condition: Box<Expr>,
-    pub(crate) then: Block,
-    pub(crate) else_token: Token![else],
+pub struct If {
+    pub if_token: Token![if],
+    pub condition: Box<Expr>,
+    pub then: Block,
+    pub else_token: Token![else],
     /// A block, or another `if`.
-    pub(crate) otherwise: Box<Expr>,
+    pub otherwise: Box<Expr>,
 }
 
 /// `reduction_op(input, axis, op, length)`; a part with a mistake is `None`.
-pub(crate) struct Reduction {
+pub struct Reduction {
     /// The word `reduction_op`.
-    pub(crate) word: Ident,
-    pub(crate) input: Box<Expr>,
+    pub word: Ident,
+    pub input: Box<Expr>,
     /// The axis, its word, and whether the batch is reduced, too.
-    pub(crate) axis: Option<(Axis, Ident, bool)>,
+    pub axis: Option<(Axis, Ident, bool)>,
     /// The operation, one of [`REDUCE_OPS`].
-    pub(crate) op: Option<Ident>,
+    pub op: Option<Ident>,
     /// Whether a fourth argument asks for per-tile partials.
-    pub(crate) partial: bool,
+    pub partial: bool,
 }
 
 /// The axis of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Axis {
+pub enum Axis {
     Row,
     Column,
     All,
 }
 
 /// The operations of a reduction.
-pub(crate) const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
+pub const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
 
 /// The words for an element's position and for the extents.
-pub(crate) const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];
+pub const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];
 
 /// The words that convert between integers and numbers.
-pub(crate) const INTEGER: &str = "integer";
-pub(crate) const REAL: &str = "real";
+pub const INTEGER: &str = "integer";
+pub const REAL: &str = "real";
 
 /// The word that reduces.
-pub(crate) const REDUCTION_OP: &str = "reduction_op";
+pub const REDUCTION_OP: &str = "reduction_op";
 
 impl ClassKind {
-    pub(crate) const PARAMETERS: [Self; 6] =
+    /// Those of parameters.
+    pub const PARAMETERS: [Self; 6] =
         [Self::Tensor, Self::TensorMut, Self::RowVector, Self::ColumnVector, Self::Scalar, Self::DeviceScalar];
-    pub(crate) const RESULTS: [Self; 7] = [
+    /// Those of results.
+    pub const RESULTS: [Self; 7] = [
         Self::Tensor,
         Self::TensorMut,
         Self::RowVector,
@@ -264,7 +270,8 @@ impl ClassKind {
         Self::RowPartials,
         Self::ColumnPartials,
     ];
-    pub(crate) const ALL: [Self; 9] = [
+    /// All of them.
+    pub const ALL: [Self; 9] = [
         Self::Accum,
         Self::Tensor,
         Self::TensorMut,
@@ -277,7 +284,7 @@ impl ClassKind {
     ];
 
     /// The word that users write.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Accum => "Accum",
             Self::Tensor => "Tensor",
@@ -292,7 +299,7 @@ impl ClassKind {
     }
 
     /// Its extent, for documentation and messages.
-    pub(crate) fn extent(self) -> &'static str {
+    pub fn extent(self) -> &'static str {
         match self {
             Self::Accum | Self::Tensor | Self::TensorMut => "M×N values",
             Self::RowVector => "N values, the same in every row",

@@ -13,58 +13,67 @@ use syn::{ExprPath, Type};
 use crate::ast::{ClassKind, Elementwise, Epilogue, Header};
 use crate::parse;
 use crate::report::Errors;
+use crate::sight::Files;
 use body::Body;
 use scope::{Holds, Kind, Origin, Shape, Variable};
 
 /// What the check finds out about a body.
-pub(crate) struct Checked {
+pub struct Checked {
     /// The constants that [`Expr::Constant`](crate::ast::Expr::Constant) numbers.
-    pub(crate) constants: Vec<ExprPath>,
+    pub constants: Vec<ExprPath>,
     /// The returned values, without those with mistakes.
-    pub(crate) outputs: Vec<Output>,
+    pub outputs: Vec<Output>,
     /// For every parameter, whether the body assigns to it.
-    pub(crate) assigned: Vec<bool>,
+    pub assigned: Vec<bool>,
     /// For every parameter, whether its elements are truth values.
-    pub(crate) truths: Vec<bool>,
+    pub truths: Vec<bool>,
     /// For every parameter, its element type, or that of the result that overwrites it.
-    pub(crate) elements: Vec<Option<Type>>,
+    pub elements: Vec<Option<Type>>,
 }
 
 /// A returned value.
-pub(crate) struct Output {
-    pub(crate) name: Ident,
-    pub(crate) class: ClassKind,
-    pub(crate) element: Option<Type>,
+pub struct Output {
+    /// Its name.
+    pub name: Ident,
+    /// Its class.
+    pub class: ClassKind,
+    /// The element type that is written.
+    pub element: Option<Type>,
     /// The `TensorMut` parameter that it overwrites.
-    pub(crate) parameter: Option<usize>,
+    pub parameter: Option<usize>,
     /// The Rust type of its value.
-    pub(crate) ty: Primitive,
+    pub ty: Primitive,
 }
 
 /// The Rust type of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Primitive {
+pub enum Primitive {
+    /// A number.
     F32,
+    /// An integer.
     I64,
+    /// A truth value.
     Bool,
 }
 
 /// Whether the results' classes are declared or follow from the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// Declared, as in a function.
     Function,
+    /// Following, as in a closure.
     Closure,
 }
 
 /// Checks an epilogue and resolves its paths to locals and constants.
-pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors) -> Checked {
+pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors: &mut Errors) -> Checked {
     let names = epilogue.accums.iter().chain(epilogue.parameters.iter().map(|parameter| &parameter.binding));
     parse::refuse_repeated(names.map(|binding| &binding.name), errors);
     let mode = match form {
         Form::Function => body::Mode::Epilogue,
         Form::Closure => body::Mode::Closure,
     };
-    let mut body = Body::new(mode, errors);
+    let mut body = Body::new(mode, files, errors);
     for accum in &epilogue.accums {
         body.declare(
             &accum.name,
@@ -117,8 +126,13 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, errors: &mut Errors)
 }
 
 /// Checks an elementwise function and resolves its paths; returns the constants.
-pub(crate) fn elementwise(header: &Header, function: &mut Elementwise, errors: &mut Errors) -> Vec<ExprPath> {
-    let mut body = Body::new(body::Mode::Elementwise(header.name.to_string()), errors);
+pub(crate) fn elementwise(
+    header: &Header,
+    function: &mut Elementwise,
+    files: Files,
+    errors: &mut Errors,
+) -> Vec<ExprPath> {
+    let mut body = Body::new(body::Mode::Elementwise(header.name.to_string()), files, errors);
     for parameter in &function.parameters {
         body.declare(
             &parameter.name,

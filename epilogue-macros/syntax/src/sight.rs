@@ -19,7 +19,7 @@ use syn::{ItemUse, UseTree};
 
 /// What a file says about a name that is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// Nothing in the file can give the name a meaning.
     Nothing,
     /// The name can only be an ordinary function's.
@@ -30,9 +30,9 @@ pub(crate) enum Sight {
 
 /// What the file says about names of functions.
 #[derive(Debug)]
-pub(crate) struct File {
+pub struct File {
     /// The functions under `#[elementwise]`.
-    pub(crate) operations: Vec<String>,
+    pub operations: Vec<String>,
     /// The functions without attributes that could change what they are.
     functions: Vec<String>,
     /// Names that may get a meaning from imports, other attributes or macros.
@@ -48,19 +48,33 @@ pub(crate) struct File {
 
 /// The files that a body's tokens are from, each read once.
 #[derive(Default)]
-pub(crate) struct Files(HashMap<PathBuf, Option<File>>);
+pub struct Files {
+    read: HashMap<PathBuf, Option<File>>,
+    given: Option<File>,
+}
 
 impl Files {
+    /// All tokens stand in this one, whatever their spans say.
+    #[must_use]
+    pub fn given(file: File) -> Self {
+        Self { given: Some(file), ..Self::default() }
+    }
+
     /// The file that a token is from; `None` if there is none, as in an editor's preview.
     pub(crate) fn of(&mut self, token: &Ident) -> Option<&File> {
+        if self.given.is_some() {
+            return self.given.as_ref();
+        }
         let path = token.span().local_file()?;
         let read = |path: &PathBuf| File::read(&std::fs::read_to_string(path).ok()?);
-        self.0.entry(path).or_insert_with_key(read).as_ref()
+        self.read.entry(path).or_insert_with_key(read).as_ref()
     }
 }
 
 impl File {
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    /// What its text says; `None` where that is no tokens of Rust.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
         let mut file = Self {
             operations: Vec::new(),
             functions: Vec::new(),
@@ -74,7 +88,8 @@ impl File {
     }
 
     /// What the file says about a name. `library` says whether the library has an operation of that name.
-    pub(crate) fn sight(&self, name: &str, library: bool) -> Sight {
+    #[must_use]
+    pub fn sight(&self, name: &str, library: bool) -> Sight {
         let has = |names: &[String]| names.iter().any(|known| known == name);
         let inside = |glob: &Option<Vec<String>>| {
             glob.as_ref().is_some_and(|path| path.iter().all(|part| self.modules.contains(part)))
@@ -250,7 +265,7 @@ mod tests {
     fn what_can_give_a_name_a_meaning_leaves_it_to_rustc() {
         for text in [
             "#[elementwise] fn mish(x: f32) -> f32 { x }",
-            "#[elementwise(cuda = \"return x;\")] #[must_use] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "#[elementwise(cuda = \"return x;\")] #[must_use] pub fn mish(x: f32) -> f32 { x }",
             "#[cfg_attr(all(), elementwise)] fn mish(x: f32) -> f32 { x }",
             "#[renamed_attribute] fn mish(x: f32) -> f32 { x }",
             "mod mine { #[elementwise] fn mish(x: f32) -> f32 { x } }",
@@ -287,7 +302,7 @@ mod tests {
         }
         for text in [
             "fn mish(x: f32) -> f32 { x }",
-            "/// Documented.\n#[inline] pub(crate) fn mish(x: f32) -> f32 { x }",
+            "/// Documented.\n#[inline] pub fn mish(x: f32) -> f32 { x }",
             "#[epilogue] fn f(accum: Accum) -> Tensor { accum } const fn mish(x: f32) -> f32 { x }",
         ] {
             sees(text, Sight::Function);

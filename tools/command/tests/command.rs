@@ -1,0 +1,259 @@
+//! The program `epilogue` on good and on bad input: what it prints, where, and with which status.
+#![allow(missing_docs)]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+
+/// Runs the program; words are separated by blanks, but for what stands after `-e`.
+fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_epilogue")).args(words).output().expect("the program")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[track_caller]
+fn prints(words: &[&str], expected: &Expect) {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    expected.assert_eq(&text(&output.stdout));
+}
+
+/// What is refused is said on standard error, with status 2.
+#[track_caller]
+fn refuses(words: &[&str], expected: &Expect) {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(2), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    expected.assert_eq(&text(&output.stderr));
+}
+
+/// A file of this test's own.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("epilogue-command-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("layer.rs");
+        std::fs::write(&path, text).expect("a file");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0.parent() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+const BIAS_RELU: &str = "|accum, bias: RowVector, alpha: Scalar| { let d = relu(alpha * accum + bias); d }";
+
+#[test]
+fn a_tree() {
+    prints(&["tree", "-e", BIAS_RELU, "--types", "bf16"], &expect![[""]]);
+}
+
+#[test]
+fn a_choice() {
+    let words = ["choose", "-e", BIAS_RELU, "--arch", "sm_90a", "--shape", "4096,4096,1024", "--candidates", "2"];
+    let output = run(&words);
+    let printed = text(&output.stdout);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 5, "{printed}{}", text(&output.stderr));
+    assert_eq!(lines[0], "`epilogue` of 4096x4096x1024 on sm_90a:");
+    assert!(lines[1].starts_with("wgmma f16: ") && lines[1].contains("bound by"), "{printed}");
+    assert!(lines[2].starts_with("behind it, of ") && lines[3].starts_with("  wgmma f16: "), "{printed}");
+}
+
+#[test]
+fn a_run_on_the_cpu() {
+    prints(&["run", "-e", BIAS_RELU, "--shape", "5,7,9", "--types", "f32", "--set", "alpha=0.5"], &expect![[""]]);
+    let gated = "fn swiglu(gate: Accum, up: Accum) -> (Tensor, ColumnVector) {
+        let d = silu(gate) * up;
+        let sums = reduction_op(d, Row, Add);
+        (d, sums)
+    }";
+    prints(
+        &["run", "-e", gated, "--shape", "33,20,16", "--types", "bf16", "--batch", "2", "--b", "column", "--seed", "3"],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn a_run_on_an_emulated_gpu() {
+    if epilogue::runtime::testing::compiler("a_run_on_an_emulated_gpu").is_none() {
+        return;
+    }
+    let output = run(&["run", "-e", BIAS_RELU, "--on", "sm_80", "--shape", "40,24,32"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).contains("d: all 960 elements within the reference's bounds"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn a_check() {
+    let file = File::new(
+        "check",
+        "#[epilogue] fn one(accum: Accum) -> Tensor { let d = accum; d }
+        mod inner { #[epilogue] fn two(accum: Accum) -> Tensor { let d = -accum; d } }",
+    );
+    let output = run(&["check", file.path(), "--arch", "sm_90a", "--no-compile"]);
+    let said = text(&output.stdout);
+    assert!(
+        output.status.success() && said.starts_with("one: sm_90a ") && said.contains("\ntwo: sm_90a "),
+        "{output:?}"
+    );
+    assert!(said.ends_with("; not compiled\n"), "{said}");
+    if epilogue::runtime::testing::compiler("a_check").is_some() {
+        let output = run(&["check", file.path(), "--name", "two"]);
+        let said = text(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("two: sm_80") && said.contains("0 bytes spilled"),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn a_measurement() {
+    let output = run(&["bench", "-e", BIAS_RELU, "--types", "f32", "--shape", "16,16,16", "--seconds", "0"]);
+    let said = text(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("the bare product") && said.contains("the epilogue adds"),
+        "{said}"
+    );
+}
+
+#[test]
+fn all_mistakes_are_shown_where_they_are() {
+    let file = File::new(
+        "mistakes",
+        "use epilogue::prelude::*;
+
+#[elementwise]
+fn own(x: f32) -> f32 {
+    other(x)
+}
+
+#[elementwise]
+fn other(x: f32) -> f32 {
+\town(x) + x
+}
+
+#[elementwise]
+fn third(x: f32) -> f32 {
+\tmissing(x) + maximum(x, 1.0)
+}
+
+const COUNT: usize = 3;
+
+#[epilogue]
+fn layer(accum: Accum, c: Tensr) -> Tensor {
+    let d = 2 * accum;
+    d
+}
+
+#[epilogue]
+fn second(accum: Accum, c: Tensor<half>) -> Tensor {
+    let d = tanh(accum, 1.0) + COUNT + LIMIT;
+    d
+}
+",
+    );
+    let output = run(&["tree", file.path()]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    let shown = text(&output.stderr).replace(file.path(), "layer.rs");
+    expect![[""]].assert_eq(&shown);
+}
+
+#[test]
+fn a_tree_that_does_not_fit_the_types() {
+    let own = "|accum, labels: ColumnVector<f32>| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }";
+    refuses(&["tree", "-e", own], &expect![[""]]);
+    let unwritten =
+        "|accum, labels: ColumnVector| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }";
+    refuses(&["tree", "-e", unwritten], &expect![[""]]);
+}
+
+#[test]
+fn what_is_refused() {
+    refuses(&["tree", "/no/such/file.rs"], &expect![[""]]);
+    refuses(&["tree", "-e", "fn f(x: f32) -> f32 { x }"], &expect![[""]]);
+    refuses(&["tree", "-e", "fn"], &expect![[""]]);
+    refuses(&["tree", "-e", BIAS_RELU, "--name", "other"], &expect![[""]]);
+    refuses(&["choose", "-e", BIAS_RELU, "--arch", "sm_70"], &expect![[""]]);
+    refuses(&["choose", "-e", BIAS_RELU, "--types", "f16,bf16"], &expect![[""]]);
+    refuses(&["run", "-e", BIAS_RELU, "--set", "beta=1"], &expect![[""]]);
+    refuses(&["run", "-e", BIAS_RELU, "--shape", "4096,4096,4096"], &expect![[""]]);
+    refuses(&["run", "-e", BIAS_RELU, "--on", "sm_89"], &expect![[""]]);
+    refuses(&["bench", "-e", BIAS_RELU, "--on", "sm_80"], &expect![[""]]);
+    refuses(&["emit", "-e", BIAS_RELU], &expect![[""]]);
+    refuses(&["emit", "-e", BIAS_RELU, "--header", "-", "--shape", "0,1,1"], &expect![[""]]);
+}
+
+#[test]
+fn a_mistaken_command_line() {
+    refuses(&["tree"], &expect![[""]]);
+    refuses(&["tree", "-e", BIAS_RELU, "--types", "f17"], &expect![[""]]);
+    refuses(&["choose", "-e", BIAS_RELU, "--shape", "1,2"], &expect![[""]]);
+    refuses(&["choose", "-e", BIAS_RELU, "--arch", "ampere"], &expect![[""]]);
+}
+
+#[test]
+fn a_text_that_is_too_deep_is_refused() {
+    for deep in ["(".repeat(100_000), "-".repeat(100_000), "x+".repeat(50_000)] {
+        let file =
+            File::new("deep", &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {deep}accum; d }}"));
+        let output = run(&["tree", file.path()]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("too long to be read"), "{}", text(&output.stderr));
+    }
+    // The longest that is read.
+    let file = File::new(
+        "long",
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "accum + ".repeat(1000)),
+    );
+    assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
+    let file = File::new(
+        "minus",
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "-".repeat(4000)),
+    );
+    assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
+}
+
+#[test]
+fn drawings_are_written() {
+    let file = File::new(
+        "drawn",
+        &format!("use epilogue::prelude::*;\n#[epilogue]\nfn f{}", "(accum: Accum) -> Tensor { let d = accum; d }"),
+    );
+    let svg = file.0.with_file_name("tree.svg");
+    let output = run(&["tree", file.path(), "--svg", svg.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(std::fs::read_to_string(svg).expect("a drawing").starts_with("<svg"));
+}
+
+#[test]
+fn help_teaches() {
+    let output = run(&["--help"]);
+    let help = text(&output.stdout);
+    for said in ["#[epilogue]", "epilogue check", "epilogue emit", "The status is 0"] {
+        assert!(help.contains(said), "{help}");
+    }
+    for task in ["tree", "choose", "emit", "check", "run", "bench"] {
+        assert_eq!(run(&[task, "--help"]).status.code(), Some(0));
+    }
+}
