@@ -218,8 +218,10 @@ impl Plan {
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
                 if !loads_as_it_lies(key, operand, major, tensor) {
-                    let reason = "another kernel copies an operand first; choose a candidate whose `repacking` is none";
-                    return Err(Error::NoLaunch { device: self.device.to_string(), reason });
+                    return Err(Error::NoLaunch {
+                        device: self.device.to_string(),
+                        reason: "another kernel copies an operand first; choose a candidate whose `repacking` is none",
+                    });
                 }
             }
         }

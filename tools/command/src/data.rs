@@ -163,7 +163,7 @@ fn value(random: &mut fastrand::Rng, element: ElementType, scale: f64) -> f64 {
 }
 
 /// The shape of a class, with the batch in front.
-fn shape(class: ShapeClass, options: &ProductOptions) -> Vec<usize> {
+pub(crate) fn shape(class: ShapeClass, options: &ProductOptions) -> Vec<usize> {
     let [m, n, _] = options.shape;
     match class {
         ShapeClass::Scalar => options.batch.into_iter().collect(),
@@ -173,7 +173,8 @@ fn shape(class: ShapeClass, options: &ProductOptions) -> Vec<usize> {
     }
 }
 
-fn output_shape(gemm: &Gemm, output: &ValidOutput, options: &ProductOptions) -> Result<Vec<usize>, Failure> {
+/// The shape of an output.
+pub(crate) fn output_shape(gemm: &Gemm, output: &ValidOutput, options: &ProductOptions) -> Result<Vec<usize>, Failure> {
     match output.kind {
         OutputKind::Reduce(reduction) if reduction.form == Form::Partial => Ok(gemm.partials_shape(output.name)?),
         OutputKind::Reduce(reduction) if reduction.batch => {

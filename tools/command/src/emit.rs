@@ -26,7 +26,7 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
     if options.product.shape.contains(&0) || options.product.batch == Some(0) {
         return Err(Failure::refused("a kernel is exported for a product that has elements: extents of 1 and more"));
     }
-    let files = files(options)?;
+    let files = files(options, &epilogue.name)?;
     let device = plan::target(options.arch)?;
     let product = Product::of(&device, &epilogue, &options.product)?;
     let (gemm, behind) = product.plan_of_one_launch()?;
@@ -75,13 +75,12 @@ pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
 }
 
 /// The files that were asked for; one of them may be the standard output.
-fn files(options: &EmitOptions) -> Result<Files, Failure> {
-    let (_, epilogue) = plan::one(&options.source)?;
+fn files(options: &EmitOptions, name: &str) -> Result<Files, Failure> {
     let EmitOptions { cuda, ptx, cubin, header, all, .. } = options;
     let mut files = Files { cuda: cuda.clone(), ptx: ptx.clone(), cubin: cubin.clone(), header: header.clone() };
     if let Some(folder) = all {
         std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
-        let named = |extension: &str| Some(folder.join(format!("{}.{extension}", epilogue.name)));
+        let named = |extension: &str| Some(folder.join(format!("{name}.{extension}")));
         for (file, extension) in
             [(&mut files.cuda, "cu"), (&mut files.ptx, "ptx"), (&mut files.cubin, "cubin"), (&mut files.header, "h")]
         {

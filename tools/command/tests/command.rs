@@ -60,7 +60,19 @@ const BIAS_RELU: &str = "|accum, bias: RowVector, alpha: Scalar| { let d = relu(
 
 #[test]
 fn a_tree() {
-    prints(&["tree", "-e", BIAS_RELU, "--types", "bf16"], &expect![[""]]);
+    prints(
+        &["tree", "-e", BIAS_RELU, "--types", "bf16"],
+        &expect![[r#"
+        epilogue: A bf16, B bf16, accumulator f32, computed in f32
+        d = store: Tensor bf16
+        └─ d = relu: Tensor f32
+           └─ +: Tensor f32
+              ├─ *: Tensor f32
+              │  ├─ alpha = host scalar: Scalar f32
+              │  └─ accum = accumulator: Tensor f32
+              └─ bias = load: RowVector bf16
+    "#]],
+    );
 }
 
 #[test]
@@ -77,7 +89,14 @@ fn a_choice() {
 
 #[test]
 fn a_run_on_the_cpu() {
-    prints(&["run", "-e", BIAS_RELU, "--shape", "5,7,9", "--types", "f32", "--set", "alpha=0.5"], &expect![[""]]);
+    prints(
+        &["run", "-e", BIAS_RELU, "--shape", "5,7,9", "--types", "f32", "--set", "alpha=0.5"],
+        &expect![[r#"
+        `epilogue` of 5x7x9 on the CPU: CPU, tiles of 64x64
+        alpha = 0.5
+        d: all 35 elements within the reference's bounds, the largest error is 1.192e-7
+    "#]],
+    );
     let gated = "fn swiglu(gate: Accum, up: Accum) -> (Tensor, ColumnVector) {
         let d = silu(gate) * up;
         let sums = reduction_op(d, Row, Add);
@@ -85,7 +104,11 @@ fn a_run_on_the_cpu() {
     }";
     prints(
         &["run", "-e", gated, "--shape", "33,20,16", "--types", "bf16", "--batch", "2", "--b", "column", "--seed", "3"],
-        &expect![[""]],
+        &expect![[r#"
+            `swiglu` of 33x20x16 on the CPU: CPU, tiles of 64x64
+            d: all 1320 elements within the reference's bounds, the largest error is 0.000e0
+            sums: all 66 elements within the reference's bounds, the largest error is 4.768e-7
+        "#]],
     );
 }
 
@@ -176,40 +199,207 @@ fn second(accum: Accum, c: Tensor<half>) -> Tensor {
     let output = run(&["tree", file.path()]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
     let shown = text(&output.stderr).replace(file.path(), "layer.rs");
-    expect![[""]].assert_eq(&shown);
+    expect![[r#"
+        error: `other` calls itself over this: an elementwise function has no recursion
+         --> layer.rs:5:5
+          |
+        5 |     other(x)
+          |     ^^^^^
+
+        error: there is no operation `missing`; a function of your own stands under `#[elementwise]`; there are `abs`, `ceil`, `clamp`, `cos`, `erf`, `exp`, `exp2`, `floor`, `fma`, `gelu`, `gelu_tanh`, `hardswish`, `leaky_relu`, `log`, `log2`, `max`, `min`, `neg`, `pow`, `recip`, `relu`, `round`, `rsqrt`, `select`, `sigmoid`, `silu`, `sin`, `sqrt`, `square`, `tanh`, `own`, `other`, `third`
+          --> layer.rs:15:2
+           |
+        15 | 	missing(x) + maximum(x, 1.0)
+           | 	^^^^^^^
+
+        error: there is no operation `maximum`; the larger of two values is `max(x, y)`
+          --> layer.rs:15:15
+           |
+        15 | 	missing(x) + maximum(x, 1.0)
+           | 	             ^^^^^^^
+
+        error: a constant that an epilogue names is an `f32`: write `const COUNT: f32`
+          --> layer.rs:18:14
+           |
+        18 | const COUNT: usize = 3;
+           |              ^^^^^
+
+        error: a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar`, not `Tensr`; did you mean `Tensor`?
+          --> layer.rs:21:27
+           |
+        21 | fn layer(accum: Accum, c: Tensr) -> Tensor {
+           |                           ^^^^^
+
+        error: values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)
+          --> layer.rs:22:13
+           |
+        22 |     let d = 2 * accum;
+           |             ^
+
+        error: `half` is no element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
+          --> layer.rs:27:35
+           |
+        27 | fn second(accum: Accum, c: Tensor<half>) -> Tensor {
+           |                                   ^^^^
+
+        error: `tanh` takes 1 argument, 2 are given
+          --> layer.rs:28:13
+           |
+        28 |     let d = tanh(accum, 1.0) + COUNT + LIMIT;
+           |             ^^^^
+
+        error: there is no constant `LIMIT` in this file: write `const LIMIT: f32 = …;` there, or the number
+          --> layer.rs:28:40
+           |
+        28 |     let d = tanh(accum, 1.0) + COUNT + LIMIT;
+           |                                        ^^^^^
+    "#]].assert_eq(&shown);
 }
 
 #[test]
 fn a_tree_that_does_not_fit_the_types() {
     let own = "|accum, labels: ColumnVector<f32>| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }";
-    refuses(&["tree", "-e", own], &expect![[""]]);
+    refuses(
+        &["tree", "-e", own],
+        &expect![[r#"
+        error: `integer` reads exact integers, but `labels` is f32 here
+         --> the command line:1:49
+          |
+        1 | |accum, labels: ColumnVector<f32>| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }
+          |                                                 ^^^^^^^
+    "#]],
+    );
     let unwritten =
         "|accum, labels: ColumnVector| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }";
-    refuses(&["tree", "-e", unwritten], &expect![[""]]);
+    refuses(
+        &["tree", "-e", unwritten],
+        &expect![[r#"
+        error: in the epilogue `epilogue`: `integer` reads exact integers, but `labels` is f16 here; declare it of i64, i32, i8, u8 or bool
+         --> the command line:1:44
+          |
+        1 | |accum, labels: ColumnVector| { let d = if integer(labels) == column() { accum } else { 0.0 }; d }
+          |                                            ^
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_refused() {
-    refuses(&["tree", "/no/such/file.rs"], &expect![[""]]);
-    refuses(&["tree", "-e", "fn f(x: f32) -> f32 { x }"], &expect![[""]]);
-    refuses(&["tree", "-e", "fn"], &expect![[""]]);
-    refuses(&["tree", "-e", BIAS_RELU, "--name", "other"], &expect![[""]]);
-    refuses(&["choose", "-e", BIAS_RELU, "--arch", "sm_70"], &expect![[""]]);
-    refuses(&["choose", "-e", BIAS_RELU, "--types", "f16,bf16"], &expect![[""]]);
-    refuses(&["run", "-e", BIAS_RELU, "--set", "beta=1"], &expect![[""]]);
-    refuses(&["run", "-e", BIAS_RELU, "--shape", "4096,4096,4096"], &expect![[""]]);
-    refuses(&["run", "-e", BIAS_RELU, "--on", "sm_89"], &expect![[""]]);
-    refuses(&["bench", "-e", BIAS_RELU, "--on", "sm_80"], &expect![[""]]);
-    refuses(&["emit", "-e", BIAS_RELU], &expect![[""]]);
-    refuses(&["emit", "-e", BIAS_RELU, "--header", "-", "--shape", "0,1,1"], &expect![[""]]);
+    refuses(
+        &["tree", "/no/such/file.rs"],
+        &expect![[r#"
+        error: /no/such/file.rs: No such file or directory (os error 2)
+    "#]],
+    );
+    refuses(
+        &["tree", "-e", "fn f(x: f32) -> f32 { x }"],
+        &expect![[r#"
+        error: there is no function under `#[epilogue]` in the command line: write that line above one
+    "#]],
+    );
+    refuses(
+        &["tree", "-e", "fn"],
+        &expect![[r#"
+        error: unexpected end of input, expected identifier
+         --> the command line:1:1
+          |
+        1 | fn
+          | ^
+    "#]],
+    );
+    refuses(
+        &["tree", "-e", BIAS_RELU, "--name", "other"],
+        &expect![[r#"
+        error: no epilogue is named `other` in the command line; there are epilogue
+    "#]],
+    );
+    refuses(
+        &["choose", "-e", BIAS_RELU, "--arch", "sm_70"],
+        &expect![[r#"
+        error: a target for sm_70 can't choose kernels: use sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100a or sm_120a
+    "#]],
+    );
+    refuses(
+        &["choose", "-e", BIAS_RELU, "--types", "f16,bf16"],
+        &expect![[r#"
+        error: A of f16 and B of bf16 can't be multiplied on a bundle's target sm_80: give both the same type, both FP8 or both 8-bit integers, or use the CPU device
+    "#]],
+    );
+    refuses(
+        &["run", "-e", BIAS_RELU, "--set", "beta=1"],
+        &expect![[r#"
+        error: `beta` is no `Scalar` of `epilogue`; those are: alpha
+    "#]],
+    );
+    refuses(
+        &["run", "-e", BIAS_RELU, "--shape", "4096,4096,4096"],
+        &expect![[r#"
+        error: the reference does M·N·K steps, one after the other: 68719476736 here, at most 1073741824; give a smaller `--shape`
+    "#]],
+    );
+    refuses(
+        &["run", "-e", BIAS_RELU, "--on", "sm_89"],
+        &expect![[r#"
+        error: an emulated sm_89 can't run kernels: use `Arch::SM_80` or `Arch::SM_90A`
+    "#]],
+    );
+    refuses(
+        &["bench", "-e", BIAS_RELU, "--on", "sm_80"],
+        &expect![[r#"
+        error: an emulated sm_80 executes instruction by instruction and has no speed: measure on cpu or cuda
+    "#]],
+    );
+    refuses(
+        &["emit", "-e", BIAS_RELU],
+        &expect![[r#"
+        error: say what is written: `--cuda FILE`, `--ptx FILE`, `--cubin FILE`, `--header FILE`, `--all FOLDER` or `--sass`
+    "#]],
+    );
+    refuses(
+        &["emit", "-e", BIAS_RELU, "--header", "-", "--shape", "0,1,1"],
+        &expect![[r#"
+        error: a kernel is exported for a product that has elements: extents of 1 and more
+    "#]],
+    );
 }
 
 #[test]
 fn a_mistaken_command_line() {
-    refuses(&["tree"], &expect![[""]]);
-    refuses(&["tree", "-e", BIAS_RELU, "--types", "f17"], &expect![[""]]);
-    refuses(&["choose", "-e", BIAS_RELU, "--shape", "1,2"], &expect![[""]]);
-    refuses(&["choose", "-e", BIAS_RELU, "--arch", "ampere"], &expect![[""]]);
+    refuses(
+        &["tree"],
+        &expect![[r#"
+        error: the following required arguments were not provided:
+          <FILE|--expression <TEXT>>
+
+        Usage: epilogue tree <FILE|--expression <TEXT>>
+
+        For more information, try '--help'.
+    "#]],
+    );
+    refuses(
+        &["tree", "-e", BIAS_RELU, "--types", "f17"],
+        &expect![[r#"
+        error: invalid value 'f17' for '--types <TYPE[,TYPE]>': `f17` is no element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
+
+        For more information, try '--help'.
+    "#]],
+    );
+    refuses(
+        &["choose", "-e", BIAS_RELU, "--shape", "1,2"],
+        &expect![[r#"
+        error: invalid value '1,2' for '--shape <M,N,K>': three extents are wanted: M,N,K
+
+        For more information, try '--help'.
+    "#]],
+    );
+    refuses(
+        &["choose", "-e", BIAS_RELU, "--arch", "ampere"],
+        &expect![[r#"
+        error: invalid value 'ampere' for '--arch <ARCH>': `ampere` names no GPU architecture: write `sm_80`, `sm_90a` and the like
+
+        For more information, try '--help'.
+    "#]],
+    );
 }
 
 #[test]

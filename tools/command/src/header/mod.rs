@@ -7,11 +7,12 @@ mod names;
 
 use std::fmt::Write as _;
 
-use epilogue::evt::{OutputKind, ParameterClass};
+use epilogue::evt::ParameterClass;
 use epilogue::gemm::launch::{FieldValue, LaunchDescription, MapDescription, Memory, ParameterField};
 use epilogue::runtime::Swizzle;
 use epilogue::{Arch, ElementType, Gemm};
 
+use crate::data;
 use crate::options::{Layout, ProductOptions};
 use names::Names;
 
@@ -325,7 +326,8 @@ fn operands(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
             Layout::Row => "rows",
             Layout::Column => "columns",
         };
-        format!("{name}: {rows}x{columns} of {element}, {order} are contiguous")
+        let shape = product.batch.into_iter().chain([rows, columns]).collect::<Vec<_>>();
+        format!("{name}: {shape:?} of {element}, {order} are contiguous")
     };
     let (a, b) = product.operands.types;
     let mut members = vec![Member {
@@ -364,20 +366,22 @@ fn arguments(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
             comment: if scalar {
                 format!("Scalar{unread}")
             } else {
-                format!("{}<{element}>, {use_}{unread}", class.name())
+                let shape = data::shape(class.shape_class(), exported.product);
+                format!("{}<{element}> {shape:?}, {use_}{unread}", class.name())
             },
             memory: (!scalar).then_some(Memory::Argument(i)),
         });
     }
     for (i, output) in tree.outputs().iter().enumerate().filter(|(_, output)| output.parameter.is_none()) {
-        let reduced = match output.kind {
-            OutputKind::Store => "",
-            OutputKind::Reduce(_) => ", a reduction",
+        let shape = data::output_shape(exported.gemm, output, exported.product).unwrap_or_default();
+        let class = match output.is_partial() {
+            true => "per-tile partials".to_owned(),
+            false => format!("{}<{}>", output.class.name(), output.element),
         };
         members.push(Member {
             name: names.unique(output.name),
             ty: "CUdeviceptr",
-            comment: format!("{}<{}>, written{reduced}", output.class.name(), output.element),
+            comment: format!("{class} {shape:?}, written"),
             memory: Some(Memory::Argument(tree.output_argument(i))),
         });
     }

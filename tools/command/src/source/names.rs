@@ -4,8 +4,9 @@ use std::collections::{HashSet, VecDeque};
 
 use super::items::{Items, Path};
 
-/// How many absolute paths are looked at for one name.
-const MOST_MEANINGS: usize = 256;
+/// How many absolute paths are looked at for one name, and how many parts they have: imports may go round in circles.
+const MOST_MEANINGS: usize = 64;
+const MOST_PARTS: usize = 12;
 
 /// The absolute paths that a path may stand for in a module, the nearest first: over no import, over one, and so on.
 ///
@@ -55,7 +56,8 @@ impl Found {
     }
 
     fn add(&mut self, path: Path) {
-        if !path.is_empty() && self.all.len() < MOST_MEANINGS && self.seen.insert(path.clone()) {
+        let is_short = (1..=MOST_PARTS).contains(&path.len());
+        if is_short && self.all.len() < MOST_MEANINGS && self.seen.insert(path.clone()) {
             self.all.push(path.clone());
             self.open.push_back(path);
         }
