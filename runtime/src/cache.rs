@@ -138,10 +138,15 @@ impl KernelCache {
     /// The content stored under `key`, if it is there and whole. A damaged entry is removed.
     #[must_use]
     pub fn load(&self, key: CacheKey) -> Option<Vec<u8>> {
-        let path = self.path(key).ok()?;
+        self.look_up(key).ok()
+    }
+
+    /// [`load`](Self::load), with the reason where there is nothing.
+    pub(crate) fn look_up(&self, key: CacheKey) -> Result<Vec<u8>, Miss> {
+        let path = self.path(key).map_err(Miss::Unreadable)?;
         let file = open_entry(&path)?;
         let mut bytes = Vec::new();
-        (&file).take(LONGEST).read_to_end(&mut bytes).ok()?;
+        (&file).take(LONGEST).read_to_end(&mut bytes).map_err(Miss::Unreadable)?;
         let whole = bytes.len() >= HEADER
             && &bytes[..MAGIC.len()] == MAGIC
             && bytes[MAGIC.len()..MAGIC.len() + HASH] == key.0
@@ -149,12 +154,12 @@ impl KernelCache {
         if !whole {
             // Another process may have replaced it meanwhile: then a good entry is lost, and made again.
             let _ = fs::remove_file(&path);
-            return None;
+            return Err(Miss::Damaged { path });
         }
         // The time of last use, for `trim`. Not being able to set it only makes the entry look older.
         let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEADER);
-        Some(bytes)
+        Ok(bytes)
     }
 
     /// Stores `content` under `key`.
@@ -207,6 +212,23 @@ impl KernelCache {
     }
 }
 
+/// Why the cache gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Miss {
+    #[error(
+        "it has not been compiled before, or was removed since: sources, options, architecture and NVRTC all count"
+    )]
+    NotThere,
+    #[error("{} is damaged, or of another form", path.display())]
+    Damaged { path: PathBuf },
+    #[error("{} is not a file of this user's alone, or is far too long", path.display())]
+    Untrusted { path: PathBuf },
+    #[error("it can't be read: {0}")]
+    Unreadable(io::Error),
+    #[error("there is no cache: `EPILOGUE_CACHE` is `off`, or no folder is known for it")]
+    NoCache,
+}
+
 fn entry_name(key: CacheKey) -> String {
     format!("{}.{EXTENSION}", key.to_hex())
 }
@@ -234,7 +256,7 @@ fn written_as(name: &str) -> Option<Written> {
 
 /// An entry's file, if it is a file of bearable length that nobody else may write. Opening waits for nobody: it may be a
 /// pipe that somebody made.
-fn open_entry(path: &Path) -> Option<File> {
+fn open_entry(path: &Path) -> Result<File, Miss> {
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
@@ -245,9 +267,15 @@ fn open_entry(path: &Path) -> Option<File> {
     // There, setting a file's time takes the right to write.
     #[cfg(not(unix))]
     options.append(true);
-    let file = options.open(path).ok()?;
-    let data = file.metadata().ok()?;
-    (data.is_file() && data.len() <= LONGEST && trust::is_private(&data)).then_some(file)
+    let file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Miss::NotThere,
+        _ => Miss::Unreadable(error),
+    })?;
+    let data = file.metadata().map_err(Miss::Unreadable)?;
+    if data.is_file() && data.len() <= LONGEST && trust::is_private(&data) {
+        return Ok(file);
+    }
+    Err(Miss::Untrusted { path: path.to_owned() })
 }
 
 /// Puts a written file in an entry's place. A folder there, which no rename replaces, is set aside.

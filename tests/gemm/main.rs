@@ -4,11 +4,13 @@ mod bundle;
 mod case;
 mod concurrent;
 mod gated;
+mod graph;
 mod hopper;
 mod integers;
 mod placement;
 mod repack;
 mod stream_k;
+mod traced;
 mod typed;
 
 use epilogue::evt::random::Choices;
