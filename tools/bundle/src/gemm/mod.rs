@@ -1,6 +1,7 @@
 //! The speed of fused GEMMs against their peers, in one run: contenders take turns, on random normal data, on buffers
 //! that rotate past the second-level cache.
 
+mod captured;
 mod cublaslt;
 mod epilogues;
 mod knobs;
