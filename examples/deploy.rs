@@ -9,6 +9,7 @@
 use epilogue::bundle::{Builder, Bundle};
 use epilogue::prelude::*;
 use epilogue::te;
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// What the service computes: a layer, and a softmax over its results.
 #[epilogue]
@@ -43,15 +44,22 @@ impl Softmax {
 
 /// Compiles everything that the service runs, for GPUs that need not be here, and for an emulated one.
 fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let builder = Builder::new();
+    // How many kernels there will be, only a bundle that has been made knows: so the bar only counts.
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
+    let shown = bar.clone();
+    let builder = Builder::new().on_progress(move |progress| {
+        shown.set_message(progress.to_string());
+        shown.tick();
+    });
     for target in [builder.target(Arch::SM_80)?, builder.target(Arch::SM_90A)?, builder.emulated_target(Arch::SM_80)?] {
         let softmax = Softmax::new(&target)?;
         for rows in ROWS {
             plan(&target, rows)?;
             softmax.kernel.prepare(&[(&softmax.x, &[rows, N]), (&softmax.y, &[rows, N])])?;
         }
-        println!("{target}: {} kernels in all", builder.len());
+        bar.suspend(|| println!("{target}: {} kernels in all", builder.len()));
     }
+    bar.finish_and_clear();
     builder.write(path)?;
     println!("{path}: {} bytes", std::fs::metadata(path)?.len());
     Ok(())

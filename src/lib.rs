@@ -120,6 +120,7 @@
 //! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
 //! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) |
 //! | `safetensors` | the tensors of safetensors files, without a copy |
+//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) |
 //!
 //! The first three are on by default. Without them (`default-features = false`), the library has products with
 //! epilogues on GPUs and CPUs.
@@ -157,8 +158,8 @@ pub use epilogue_runtime as runtime;
 pub use epilogue_runtime::bundle;
 #[doc(inline)]
 pub use epilogue_runtime::{
-    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, PlainElement, Source, Stream, f8e4m3,
-    f8e5m2,
+    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Graph, Kernel, PlainElement, Source, Stream,
+    f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};

@@ -140,10 +140,15 @@ impl KernelCache {
     /// The content stored under `key`, if the entry exists and is intact. A damaged entry is removed.
     #[must_use]
     pub fn load(&self, key: CacheKey) -> Option<Vec<u8>> {
-        let path = self.path(key).ok()?;
+        self.look_up(key).ok()
+    }
+
+    /// [`load`](Self::load), with the reason where there is nothing.
+    pub(crate) fn look_up(&self, key: CacheKey) -> Result<Vec<u8>, Miss> {
+        let path = self.path(key).map_err(Miss::Unreadable)?;
         let file = open_entry(&path)?;
         let mut bytes = Vec::new();
-        (&file).take(LONGEST).read_to_end(&mut bytes).ok()?;
+        (&file).take(LONGEST).read_to_end(&mut bytes).map_err(Miss::Unreadable)?;
         let whole = bytes.len() >= HEADER
             && &bytes[..MAGIC.len()] == MAGIC
             && bytes[MAGIC.len()..MAGIC.len() + HASH] == key.0
@@ -151,12 +156,12 @@ impl KernelCache {
         if !whole {
             // Another process may have replaced it meanwhile: then a good entry is lost, and has to be made again.
             let _ = fs::remove_file(&path);
-            return None;
+            return Err(Miss::Damaged { path });
         }
         // The time of the last use, for `trim`. If it can't be set, the entry only seems older than it is.
         let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEADER);
-        Some(bytes)
+        Ok(bytes)
     }
 
     /// Stores `content` under `key`.
@@ -210,6 +215,23 @@ impl KernelCache {
     }
 }
 
+/// Why the cache gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Miss {
+    #[error(
+        "it has not been compiled before, or was removed since: sources, options, architecture and NVRTC all count"
+    )]
+    NotThere,
+    #[error("{} is damaged, or of another form", path.display())]
+    Damaged { path: PathBuf },
+    #[error("{} is not a file of this user's alone, or is far too long", path.display())]
+    Untrusted { path: PathBuf },
+    #[error("it can't be read: {0}")]
+    Unreadable(io::Error),
+    #[error("there is no cache: `EPILOGUE_CACHE` is `off`, or no folder is known for it")]
+    NoCache,
+}
+
 fn entry_name(key: CacheKey) -> String {
     format!("{}.{EXTENSION}", key.to_hex())
 }
@@ -237,7 +259,7 @@ fn written_as(name: &str) -> Option<Written> {
 
 /// Opens an entry, if it is a file of at most `LONGEST` bytes that no other user may write. Opening must not block:
 /// another user may have put a pipe there.
-fn open_entry(path: &Path) -> Option<File> {
+fn open_entry(path: &Path) -> Result<File, Miss> {
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
@@ -248,9 +270,15 @@ fn open_entry(path: &Path) -> Option<File> {
     // On Windows, setting a file's time needs write access.
     #[cfg(not(unix))]
     options.append(true);
-    let file = options.open(path).ok()?;
-    let data = file.metadata().ok()?;
-    (data.is_file() && data.len() <= LONGEST && trust::is_private(&data)).then_some(file)
+    let file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Miss::NotThere,
+        _ => Miss::Unreadable(error),
+    })?;
+    let data = file.metadata().map_err(Miss::Unreadable)?;
+    if data.is_file() && data.len() <= LONGEST && trust::is_private(&data) {
+        return Ok(file);
+    }
+    Err(Miss::Untrusted { path: path.to_owned() })
 }
 
 /// Renames a written file to an entry's name. A folder of that name, which a rename can't replace, is moved away first.

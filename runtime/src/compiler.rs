@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::arch::Arch;
-use crate::cache::KernelCache;
+use crate::cache::{KernelCache, Miss};
 use crate::compile_log::CompileLog;
 use crate::discovery;
 use crate::error::{Absent, Result};
 use crate::nvrtc::{Made, Nvrtc};
 use crate::source::{Compiled, Output, Source};
 use crate::stored::{self, source_key};
+use crate::trace;
 
 /// NVIDIA's run-time compiler on this machine.
 #[derive(Clone)]
@@ -59,10 +61,20 @@ impl Compiler {
     pub fn compile(&self, source: &Source, arch: Arch, output: Output) -> Result<Compiled> {
         let options = options(source, arch, output);
         let key = source_key(source, &options);
-        if let Some(made) = self.cache.as_ref().and_then(|cache| stored::load(cache, key, self.version())) {
-            return Ok(compiled(made, source, true));
+        let found = self.cache.as_ref().ok_or(Miss::NoCache).and_then(|cache| stored::load(cache, key, self.version()));
+        match found {
+            Ok(made) => {
+                trace::event!(DEBUG, "cache hit", kernel = source.entry.as_str());
+                return Ok(compiled(made, source, true));
+            }
+            Err(miss) => {
+                trace::event!(DEBUG, "cache miss", kernel = source.entry.as_str(), reason = trace::text(&miss));
+            }
         }
+        let begun = Instant::now();
         let made = self.nvrtc.compile(&source.name, &source.code, &options, output == Output::Cubin)?;
+        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        trace::event!(INFO, "compiled", kernel = source.entry.as_str(), milliseconds = milliseconds);
         if let Some(cache) = &self.cache {
             stored::store(cache, key, self.version(), &made);
         }

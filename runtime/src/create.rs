@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Memory};
-use crate::cuda::Allocation;
+use crate::cuda::{self, Allocation};
 use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::emulated::EmulatedMemory;
 use crate::error::{LayoutError, Result};
 use crate::host_memory::HostMemory;
 use crate::layout::Layout;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamKind};
 use crate::tensor::{DeviceTensor, filled};
 
 impl Device {
@@ -127,10 +127,10 @@ impl Stream {
     /// # Errors
     /// Those of [`Device::zeros_of`].
     pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        if self.is_dry() {
-            self.device().without_memory(element, shape)
-        } else {
-            self.device().zeros_of(element, shape)
+        match self.kind() {
+            StreamKind::Dry => self.device().without_memory(element, shape),
+            StreamKind::Cuda(stream) => cuda::beside(stream, || self.device().zeros_of(element, shape)),
+            StreamKind::Immediate | StreamKind::Recording(_) => self.device().zeros_of(element, shape),
         }
     }
 }

@@ -334,6 +334,12 @@ pub enum Error {
         /// ptx-vm's report: the line and what it does not know.
         message: String,
     },
+    /// Work that can't be part of a graph, or a graph that can't be launched any more.
+    #[error("this can't be captured: {reason}")]
+    Capture {
+        /// What stands against it, and what to do.
+        reason: String,
+    },
     /// An event without a time, or of another device.
     #[error("no time passed between these events: {reason}")]
     Event {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::buffer::Memory;
+use crate::buffer::{Buffer, Memory};
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
 use crate::device::{Device, WeakDevice};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::loaded::{Code, Loaded};
+use crate::recording::RecordedLaunch;
 use crate::stream::{Stream, StreamKind};
 use crate::tensor::DeviceTensor;
+use crate::trace;
 
 /// An argument of a launch: a parameter of the kernel, or a tensor that the kernel reaches through one.
 ///
@@ -152,7 +154,8 @@ impl Kernel {
         }
     }
 
-    /// Launches the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns.
+    /// Puts the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns; on the
+    /// stream of a [capture](Device::capture) it runs when the graph is launched.
     ///
     /// A kernel is trusted code, like a foreign function: this checks the launch's shape and the number and sizes of
     /// the arguments, but not what the kernel does with them.
@@ -194,7 +197,23 @@ impl Kernel {
         if arguments.iter().filter_map(KernelArgument::tensor).any(|tensor| !tensor.has_memory()) {
             return Err(inner.device.unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"));
         }
+        trace::event!(
+            TRACE,
+            "launch",
+            kernel = self.name(),
+            device = trace::text(&inner.device),
+            grid = trace::debug(launch.grid),
+            block = trace::debug(launch.block),
+            shared_bytes = launch.shared_bytes
+        );
         match (&inner.loaded.code, stream.kind()) {
+            (_, StreamKind::Recording(recording)) => recording.add([RecordedLaunch {
+                loaded: Arc::clone(&inner.loaded),
+                shape: *launch,
+                values: values.iter().map(|value| SmallVec::from_slice(value)).collect(),
+                uses: arguments.iter().filter_map(KernelArgument::use_of_buffer).collect(),
+                _kernel: Arc::clone(&self.0) as Arc<dyn Send + Sync>,
+            }]),
             (Code::Cuda(function), StreamKind::Cuda(on)) => {
                 let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
                 let pointers: SmallVec<[*const u8; 16]> = values.iter().map(|v| v.as_ptr()).collect();
@@ -310,14 +329,20 @@ impl<'a> KernelArgument<'a> {
         }
     }
 
-    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
-        let access = match self {
-            Self::Input(_) | Self::Reads(_) => Access::Read,
+    fn access(&self) -> Access {
+        match self {
+            Self::Input(_) | Self::Reads(_) | Self::Value(_) => Access::Read,
             Self::Output(_) | Self::Writes(_) => Access::Write,
-            Self::Value(_) => return None,
-        };
+        }
+    }
+
+    fn use_of_buffer(&self) -> Option<(Arc<Buffer>, Access)> {
+        Some((Arc::clone(self.tensor()?.buffer()), self.access()))
+    }
+
+    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
         match self.tensor()?.buffer().memory() {
-            Memory::Cuda(allocation) => Some((allocation, access)),
+            Memory::Cuda(allocation) => Some((allocation, self.access())),
             Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         }
     }

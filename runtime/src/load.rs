@@ -13,6 +13,7 @@ use crate::kernel::Kernel;
 use crate::loaded::{Code, Loaded};
 use crate::source::{Compiled, Source};
 use crate::status::{Record, STATUS_VARIABLE};
+use crate::trace;
 
 impl Device {
     /// Compiles a kernel for this device, or takes it from where it was compiled before, and loads it; see
@@ -33,14 +34,29 @@ impl Device {
     /// [`Error::Unsupported`] on the CPU, which runs no CUDA.
     pub fn compiled(&self, source: &Source) -> Result<Compiled> {
         let Some((arch, output)) = self.kernel_form() else { return Err(self.runs_no_kernels()) };
+        let _span = trace::span!(DEBUG, "compile", kernel = source.entry.as_str(), arch = trace::text(arch));
         let bundles = self.bundles();
         if !bundles.is_empty() {
-            return bundle::take(&bundles, source, arch, output);
+            let taken = bundle::take(&bundles, source, arch, output);
+            match &taken {
+                Ok(_) => trace::event!(DEBUG, "bundle hit", kernel = source.entry.as_str()),
+                Err(error) => {
+                    let reason = trace::text(error);
+                    trace::event!(DEBUG, "bundle miss", kernel = source.entry.as_str(), reason = reason);
+                }
+            }
+            return taken;
+        }
+        if let Backend::Target(recorder) = self.backend() {
+            recorder.begin(source);
         }
         let compiled = match self.compiler() {
             Ok(compiler) => compiler.compile(source, arch, output)?,
             Err(Error::Absent(absent)) => {
                 let kept = KernelCache::of_user().and_then(|cache| cache.compiled(source, arch, output));
+                if kept.is_some() {
+                    trace::event!(DEBUG, "cache hit without NVRTC", kernel = source.entry.as_str());
+                }
                 return kept.ok_or(Error::Absent(absent));
             }
             Err(error) => return Err(error),

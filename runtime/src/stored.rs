@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::cache::{CacheKey, KernelCache};
+use crate::cache::{CacheKey, KernelCache, Miss};
 use crate::nvrtc::Made;
 use crate::source::Source;
 
@@ -37,9 +37,9 @@ fn key_by(source: CacheKey, (major, minor): Version) -> CacheKey {
 }
 
 /// What this version has compiled from a source.
-pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Option<Made> {
+pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Result<Made, Miss> {
     note(cache, version);
-    cache.load(key_by(source, version)).as_deref().and_then(decode)
+    decode(&cache.look_up(key_by(source, version))?).ok_or_else(|| Miss::Damaged { path: cache.folder().to_owned() })
 }
 
 /// What any version has compiled from a source.
@@ -134,7 +134,7 @@ mod tests {
         let source = source_key(&Source::new("k.cu", "k", "code"), &[]);
         assert!(load_by_any(&cache, source).is_none());
         for (version, text) in [((12, 9), "old"), ((13, 1), "new"), ((12, 10), "between")] {
-            assert!(load(&cache, source, version).is_none());
+            assert!(matches!(load(&cache, source, version), Err(Miss::NotThere)));
             store(&cache, source, version, &made(text));
         }
         assert_eq!(load(&cache, source, (12, 9)).unwrap().ptx, "old");

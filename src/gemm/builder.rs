@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, trace};
 
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
@@ -400,11 +400,17 @@ impl<E> Builder<E> {
     /// bundle without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
         let plan = self.for_its_device()?;
+        let Problem { m, n, k, batch, .. } = plan.problem.unwrap_or(Problem::new(0, 0, 0));
+        let (epilogue, device) = (plan.tree.name(), trace::text(&plan.device));
+        let _span =
+            trace::span!(DEBUG, "plan", epilogue = epilogue, device = device, m = m, n = n, k = k, batch = batch);
         let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
         if let Some(made) = remembered.plan(&plan.device, &question) {
+            trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
             return Ok(Gemm::of(made));
         }
         let (tree, problem, choice) = plan.decide()?;
+        trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
         let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
         let made = Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?;
         remembered.note(question, &made);

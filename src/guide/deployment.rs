@@ -82,6 +82,9 @@
 //! [`choice`](crate::Gemm::choice) says so where the model ranks others before it. A kernel that you ask for (a tile, a
 //! split) must be there.
 //!
+//! A program's start may also [capture](super::services#cuda-graphs) its steps as graphs; on a target that compiles their
+//! kernels.
+//!
 //! # Without Rust
 //!
 //! A program in C or C++, PyTorch's extensions among them, calls a kernel by a header. The command `epilogue`

@@ -111,6 +111,9 @@ fn handles_are_send_and_sync() {
     shared::<epilogue::Event>();
     shared::<Gemm>();
     shared::<Builder<()>>();
+    shared::<epilogue::Kernel>();
+    shared::<epilogue::Graph>();
+    shared::<epilogue::bundle::Builder>();
     shared::<te::Kernel>();
     shared::<te::auto::Kernel>();
 }

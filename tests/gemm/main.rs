@@ -5,11 +5,13 @@ mod case;
 mod concurrent;
 mod described;
 mod gated;
+mod graph;
 mod hopper;
 mod integers;
 mod placement;
 mod repack;
 mod stream_k;
+mod traced;
 mod typed;
 
 use epilogue::evt::random::Choices;

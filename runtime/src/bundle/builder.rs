@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::BundleError;
 use super::file;
@@ -10,6 +11,7 @@ use super::recorder::{Recorder, Recording};
 use crate::arch::Arch;
 use crate::device::Device;
 use crate::error::Result;
+use crate::progress::Progress;
 use crate::source::Output;
 use crate::trust;
 
@@ -43,6 +45,21 @@ impl Builder {
     /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture than `SM_80` and `SM_90A`.
     pub fn emulated_target(&self, arch: Arch) -> Result<Device> {
         Device::of_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
+    }
+
+    /// Calls `watcher` before and after every kernel that is compiled on a target, with the number of kernels that the
+    /// bundle has by then; of how many, the builder doesn't know. It is called on the thread that compiles.
+    ///
+    /// ```
+    /// use epilogue_runtime::bundle::Builder;
+    ///
+    /// let builder = Builder::new().on_progress(|progress| eprintln!("{progress}"));
+    /// // … plan on targets: "0: compiling bias_gelu_f16_128x128", "1: done with bias_gelu_f16_128x128", …
+    /// ```
+    #[must_use]
+    pub fn on_progress(self, watcher: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.0.watch(Arc::new(watcher));
+        self
     }
 
     /// The number of kernels so far.

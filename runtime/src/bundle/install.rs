@@ -3,6 +3,7 @@
 use super::error::BundleError;
 use super::opened::Bundle;
 use crate::device::Device;
+use crate::trace;
 
 impl Bundle {
     /// Gives the bundle to a device, in addition to those that it has. From now on the device takes its kernels from
@@ -16,6 +17,8 @@ impl Bundle {
             return Err(BundleError::NotForDevice { device: device.to_string(), holds: self.all_targets() });
         }
         device.add_bundle(self.clone());
+        let (kernels, made_by) = (self.kernels().len(), self.made_by());
+        trace::event!(INFO, "bundle installed", device = trace::text(device), kernels = kernels, made_by = made_by);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 
@@ -26,6 +26,8 @@ pub(crate) struct Context {
     default: OnceLock<Arc<CudaStream>>,
     /// The stream on which buffers are freed that several streams have used.
     reclaim: OnceLock<Arc<CudaStream>>,
+    /// Held while a stream is captured here, and while the whole GPU is waited for, which a capture would forbid.
+    capturing: Mutex<()>,
 }
 
 // SAFETY: the driver's functions may be called from any thread; the handle is only passed to them.
@@ -78,8 +80,8 @@ impl Context {
         }
         let properties = properties(device)?;
         let has_pools = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let (default, reclaim) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim })
+        let (default, reclaim, capturing) = Default::default();
+        Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim, capturing })
     }
 
     /// Makes this the calling thread's current context, as all the driver's calls that work in a context need, until
@@ -93,6 +95,18 @@ impl Context {
     /// Whether this is the given context.
     pub(super) fn is(&self, context: CUcontext) -> bool {
         self.context == context
+    }
+
+    /// Keeps captures and waits for the whole GPU apart.
+    pub(super) fn capturing(&self) -> MutexGuard<'_, ()> {
+        self.capturing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for everything that runs on the GPU. The context is current.
+    pub(super) fn finish(&self) -> Result<()> {
+        let _alone = self.capturing();
+        // SAFETY: the context is current.
+        unsafe { call!(cuCtxSynchronize()) }
     }
 
     pub(super) fn driver(&self) -> &'static Driver {

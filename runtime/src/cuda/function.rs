@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::driver::call;
+use super::graph::Relaxed;
 use super::stream::CudaStream;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
@@ -54,6 +55,8 @@ impl Function {
             return Err(Error::Launch { kernel: entry.to_owned(), reason });
         }
         let _current = context.bind()?;
+        // Others may capture a stream meanwhile, to which this is nothing.
+        let _relaxed = Relaxed::enter()?;
         let mut module = ptr::null_mut();
         // SAFETY: `cubin` is a whole ELF image (its hash or its compiler vouches for it); the driver copies it.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast::<c_void>())) }?;
@@ -84,8 +87,7 @@ impl Function {
     /// Waits for everything that runs on the GPU.
     pub(crate) fn finish(&self) -> Result<()> {
         let _current = self.context.bind()?;
-        // SAFETY: the context is current.
-        unsafe { call!(cuCtxSynchronize()) }
+        self.context.finish()
     }
 
     /// How many blocks of `threads` threads and `shared_bytes` dynamic shared memory can be on one multiprocessor at
@@ -197,7 +199,8 @@ impl Drop for Function {
         if let Ok(_current) = self.context.bind() {
             // SAFETY: a loaded module, none of whose kernels runs any more. Errors can only be those of earlier work,
             // which every later synchronisation reports too.
-            let _ = unsafe { call!(cuCtxSynchronize()).and_then(|()| call!(cuModuleUnload(self.module))) };
+            let unload = || unsafe { call!(cuModuleUnload(self.module)) };
+            let _ = self.context.finish().and_then(|()| unload());
         }
     }
 }

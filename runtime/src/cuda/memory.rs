@@ -1,9 +1,9 @@
 //! Memory of a GPU, and the order of the work that uses it.
 //!
 //! Every allocation remembers who wrote it last and who has read it since. Before work on another stream uses it, that
-//! stream is made to wait. For our own streams the event is recorded only then (it may order more than necessary, never
-//! less), so a program with one stream has no cost. For borrowed streams, which may be destroyed at any time, it is
-//! recorded right after each use.
+//! stream is made to wait. For our own streams the event is recorded only then (it may order more than needed, never
+//! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
+//! recorded right after each use. Where others capture a stream, nothing is recorded: see [`in_capture`].
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -14,8 +14,9 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::driver::call;
+use super::graph::{Relaxed, default_stream_captured};
 use super::stream::{CudaEvent, CudaStream};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The number of events of borrowed streams from which completed ones are looked for and dropped.
 const POINTS_KEPT: usize = 8;
@@ -95,6 +96,21 @@ impl Uses {
             });
         }
         waited
+    }
+
+    /// Lets the host wait for what work on `stream` would have to wait for. (What it waits for already has been put on
+    /// it.)
+    fn finish_before(&mut self, stream: &Arc<CudaStream>, access: Access) -> Result<()> {
+        let readers: &mut [Entry] = if access == Access::Write { &mut self.readers } else { &mut [] };
+        for used in self.writer.iter_mut().chain(readers) {
+            match &used.by {
+                _ if used.is_on(stream) => {}
+                Use::Stream(other) if other.capture_id()?.is_some() => return Err(captured_elsewhere()),
+                Use::Stream(other) => other.synchronize()?,
+                Use::Point(event) => event.synchronize()?,
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, by: &Use, access: Access) {
@@ -317,6 +333,31 @@ impl Allocation {
     }
 }
 
+/// Puts `work` on a stream that others capture. A graph may not wait for what is not in it: so the host does, now. When
+/// the graph runs is known to its owner only, who orders it with everything else.
+fn in_capture(
+    stream: &Arc<CudaStream>,
+    locked: &mut [(MutexGuard<'_, Uses>, Access)],
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    if stream.handle() == stream.context().default_stream()?.handle() {
+        return Err(default_stream_captured());
+    }
+    {
+        let _relaxed = Relaxed::enter()?;
+        for (uses, access) in locked {
+            uses.finish_before(stream, *access)?;
+        }
+    }
+    work()
+}
+
+fn captured_elsewhere() -> Error {
+    let reason = "a tensor was last used on another stream, which is being captured, too: use the tensor on one of them \
+                  first, or wait for that use before the capture begins";
+    Error::Capture { reason: reason.to_owned() }
+}
+
 /// Runs `work`, which puts something on `stream`, after the conflicting uses of the allocations, and notes it as a use
 /// of each. No other work can be put on them meanwhile.
 pub(crate) fn order(
@@ -332,6 +373,9 @@ pub(crate) fn order(
     used.dedup_by_key(|&mut (allocation, _)| std::ptr::from_ref(allocation) as usize);
     let mut locked: SmallVec<[(MutexGuard<'_, Uses>, Access); 8]> =
         used.iter().map(|&(allocation, access)| (allocation.uses(), access)).collect();
+    if stream.context().driver().capture_id(stream.handle())?.is_some() {
+        return in_capture(stream, &mut locked, work);
+    }
     for (uses, access) in &mut locked {
         uses.precede(stream, *access)?;
     }

@@ -11,6 +11,7 @@
 mod context;
 mod driver;
 mod function;
+mod graph;
 mod memory;
 mod record;
 mod stream;
@@ -19,6 +20,7 @@ pub(crate) mod tensor_map;
 pub(crate) use context::Context;
 pub(crate) use driver::check;
 pub(crate) use function::Function;
+pub(crate) use graph::{ExecutableGraph, beside};
 pub(crate) use memory::{Access, Allocation, order};
 pub(crate) use record::HostRecord;
 pub(crate) use stream::{CudaEvent, CudaStream};

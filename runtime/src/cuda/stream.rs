@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream};
+use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream, CUstream_flags_enum};
 
 use super::context::Context;
 use super::driver::{call, check};
@@ -34,6 +34,15 @@ impl CudaStream {
         Ok(Self { context, handle, owned: true, _keeper: None })
     }
 
+    /// A new stream whose work is ordered with nobody else's.
+    pub(super) fn independent(context: &'static Context) -> Result<Self> {
+        let _current = context.bind()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: a valid place to write to.
+        unsafe { call!(cuStreamCreate(&raw mut handle, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32)) }?;
+        Ok(Self { context, handle, owned: true, _keeper: None })
+    }
+
     /// Someone else's stream.
     ///
     /// # Safety
@@ -61,6 +70,12 @@ impl CudaStream {
     /// Whether the stream lives for as long as this value, so that events can still be recorded in it later.
     pub(super) fn is_owned(&self) -> bool {
         self.owned
+    }
+
+    /// The driver's number of the capture that the stream is in, if it is in one.
+    pub(crate) fn capture_id(&self) -> Result<Option<u64>> {
+        let _current = self.context.bind()?;
+        self.context.driver().capture_id(self.handle)
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -127,8 +142,9 @@ impl CudaEvent {
 
     /// Whether all work before it is known to be done.
     pub(super) fn is_complete(&self) -> bool {
+        let Ok(_current) = self.context.bind() else { return false };
         // SAFETY: a live, recorded event. (An error other than "not ready" leaves the question open.)
-        self.context.bind().is_ok_and(|_current| unsafe { call!(cuEventQuery(self.handle)) }.is_ok())
+        unsafe { call!(cuEventQuery(self.handle)) }.is_ok()
     }
 
     /// Milliseconds from this event to `later`, both recorded with timing. Waits for both.

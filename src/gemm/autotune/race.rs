@@ -18,6 +18,16 @@ impl Default for Pace {
     }
 }
 
+impl Pace {
+    /// How many measurements a race of so many is.
+    pub(crate) const fn measurements(&self, contenders: usize) -> usize {
+        contenders * (WARMING + self.rounds)
+    }
+}
+
+/// Measurements of every contender before those that count.
+const WARMING: usize = 2;
+
 /// The median time of every contender. `measure` runs a contender the given number of times and returns the time of one
 /// run.
 ///
@@ -29,7 +39,8 @@ pub(crate) fn race<Failure>(
 ) -> Result<Vec<f64>, Failure> {
     let mut runs = Vec::with_capacity(contenders);
     for contender in 0..contenders {
-        measure(contender, 1)?; // the first run has cold caches
+        // `WARMING` of them: the first run is of cold caches.
+        measure(contender, 1)?;
         let once = measure(contender, 2)?.max(0.1);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         runs.push((pace.microseconds / once).ceil().clamp(1.0, f64::from(pace.most_runs)) as u32);
@@ -72,7 +83,7 @@ mod tests {
         });
         let times = times.unwrap_or_default();
         assert_eq!(fastest(&times).map(|(winner, _)| winner), Some(1));
-        assert_eq!(calls as usize, truth.len() * (2 + Pace::default().rounds));
+        assert_eq!(calls as usize, Pace::default().measurements(truth.len()));
         assert_eq!(most, 15, "as many runs as make 300 microseconds");
     }
 

@@ -40,7 +40,7 @@ impl Run<'_> {
         let places = Places::of(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
-            None => Workspace::new(stream, &places)?,
+            None => Arc::new(Workspace::new(stream, &places)?),
         };
         let bytes = self.parameter(&grid, &places, ready.addresses(), ParameterBytes::new)?.into_bytes();
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];

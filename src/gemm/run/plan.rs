@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use epilogue_runtime::{Device, DeviceTensor, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
@@ -168,6 +168,8 @@ impl Plan {
         let problem = Problem::of(a, b.clone())?;
         let tile = self.choice.tile();
         check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
+        let Problem { m, n, k, batch, .. } = problem;
+        trace::event!(TRACE, "run", epilogue = self.tree.name(), m = m, n = n, k = k, batch = batch);
         match &self.choice.kind {
             // On the CPU there is nothing to compile.
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
@@ -297,8 +299,11 @@ impl Plan {
             return Ok(variant);
         }
         let (device, tree) = (&self.device, &self.tree);
-        let compile = || Variant::compile(device, tree, &wanted.key, wanted.split_k, self.multiprocessors);
-        self.variants.get_or_make(&wanted.key, compile)
+        self.variants.get_or_make(&wanted.key, || {
+            let (epilogue, kernel) = (tree.name(), trace::text(&wanted.key));
+            trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
+            Variant::compile(device, tree, &wanted.key, wanted.split_k, self.multiprocessors)
+        })
     }
 
     /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if

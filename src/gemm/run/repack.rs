@@ -213,7 +213,7 @@ impl Repacker {
 
     /// Keeps a copy's memory for the next run on a stream. All launches that read it must have been submitted to the
     /// stream.
-    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: DeviceTensor) {
+    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: Arc<DeviceTensor>) {
         self.pool(operand).put(stream, memory);
     }
 
@@ -225,12 +225,12 @@ impl Repacker {
         stream: &Stream,
         tensor: &DeviceTensor,
         copy: &OperandCopy,
-    ) -> Result<(DeviceTensor, DeviceTensor), Error> {
+    ) -> Result<(DeviceTensor, Arc<DeviceTensor>), Error> {
         let OperandCopy { matrix, operand, target, kernel } = copy;
         let view = operand.view(tensor);
         let memory = match self.pool(*operand).take(stream, |memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
-            None => stream.zeros_of(view.element, [matrix.elements()])?,
+            None => Arc::new(stream.zeros_of(view.element, [matrix.elements()])?),
         };
         let parameters = matrix.parameters(view.address, memory.device_address());
         let arguments =

@@ -1,6 +1,7 @@
 //! The speed of fused GEMMs compared with their peers, in one run: contenders take turns, on random normal data, in so
 //! many buffers in rotation that none is found in the second-level cache.
 
+mod captured;
 mod cublaslt;
 mod epilogues;
 mod knobs;

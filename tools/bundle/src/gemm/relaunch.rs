@@ -1,9 +1,11 @@
-//! One plan run many times: the workspace's counters end as they began, and the bits never change.
+//! One plan run many times, by itself and in graphs: the workspace's counters are left as they were found, and the bits
+//! never change.
 
 use epilogue::ElementType;
 use epilogue::gemm::SplitK;
 use serde_json::{Value, json};
 
+use super::captured::Captured;
 use super::shapes::Shape;
 use super::workload::Workload;
 use super::{builder, epilogues};
@@ -56,18 +58,24 @@ fn relaunch(machine: &Machine, split_k: SplitK) -> Outcome<Vec<Value>> {
             records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
             continue;
         }
+        let graphs = Captured::all(device, |stream| workload.run_on(stream, &gemm, 0))?;
         let mut other = None;
         for run in 1..runs {
-            if workload.outputs_of_a_run(&gemm)? != first {
-                other = Some(run);
+            // A run, a launch of each graph, a run, …
+            let (outputs, how) = match (run % (graphs.len() + 1)).checked_sub(1).and_then(|i| graphs.get(i)) {
+                None => (workload.outputs_of_a_run(&gemm)?, "run"),
+                Some(graph) => (workload.outputs_of(|| graph.launch())?, graph.name()),
+            };
+            if outputs != first {
+                other = Some((run, how));
                 break;
             }
         }
         match other {
             None => right += 1,
-            Some(run) => {
+            Some((run, how)) => {
                 let (name, choice) = (shape.name(), gemm.choice());
-                let what = format!("run {run} of {name}, {split_k}, differs from the first: {choice}");
+                let what = format!("{how} {run} of {name}, {split_k}, differs from the first run: {choice}");
                 records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
             }
         }

@@ -53,10 +53,16 @@ impl Workload {
 
     /// Queues run number `i`.
     pub(crate) fn run(&mut self, gemm: &Gemm, i: usize) -> Outcome<()> {
+        let stream = self.stream.clone();
+        self.run_on(&stream, gemm, i)
+    }
+
+    /// Queues it on another stream.
+    pub(crate) fn run_on(&mut self, stream: &Stream, gemm: &Gemm, i: usize) -> Outcome<()> {
         let count = self.sets.len();
         let set = &mut self.sets[i % count];
         let (a, b) = (set.a.clone(), set.b.clone());
-        Ok(gemm.run_arguments(&self.stream, &a, &b, &set.arguments(gemm))?)
+        Ok(gemm.run_arguments(stream, &a, &b, &set.arguments(gemm))?)
     }
 
     /// The plan that is fastest on the first set.
@@ -75,6 +81,17 @@ impl Workload {
     pub(crate) fn outputs_of_a_run(&mut self, gemm: &Gemm) -> Outcome<Vec<Vec<u8>>> {
         self.poison_outputs()?;
         self.run(gemm, 0)?;
+        self.output_bytes()
+    }
+
+    /// The same of whatever runs on the first set.
+    pub(crate) fn outputs_of(&self, run: impl FnOnce() -> Outcome<()>) -> Outcome<Vec<Vec<u8>>> {
+        self.poison_outputs()?;
+        run()?;
+        self.output_bytes()
+    }
+
+    fn output_bytes(&self) -> Outcome<Vec<Vec<u8>>> {
         self.sets[0].outputs.iter().map(|output| Ok(output.to_bytes()?)).collect()
     }
 }
