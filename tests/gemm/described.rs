@@ -117,16 +117,16 @@ fn a_described_launch_computes_what_a_run_does(arch: Arch, split_k: SplitK) -> R
     let device = Device::emulated(arch)?;
     let (mut run, mut described) = (Data::new(&device)?, Data::new(&device)?);
     let plan = |data: &Data| {
-        let builder = Builder::<()>::new(&device, Everything::tree()).operands(&data.a, &[&data.b[0], &data.b[1]])?;
+        let builder = Builder::<()>::new(&device, Everything::tree()).operands(&data.a, [&data.b[0], &data.b[1]])?;
         builder.split_k(split_k).plan()
     };
     let gemm = plan(&run)?;
     let b = run.b.clone();
     let a = run.a.clone();
-    gemm.run_arguments(&device.default_stream(), &a, &[&b[0], &b[1]], &run.arguments())?;
+    gemm.run_arguments(&device.default_stream(), &a, [&b[0], &b[1]], &run.arguments())?;
 
     let (a, b) = (described.a.clone(), described.b.clone());
-    let launch = gemm.describe_launch(&a, &[&b[0], &b[1]], &described.arguments())?;
+    let launch = gemm.describe_launch(&a, [&b[0], &b[1]], &described.arguments())?;
     assert_eq!(launch.maps.is_empty(), arch == Arch::SM_80);
     let names: Vec<&str> = launch.fields.iter().map(|field| field.name.as_str()).collect();
     for name in ["problem.m", "arguments.bias.pointer", "arguments.alpha", "arguments.state.out.pointer"] {
@@ -163,8 +163,8 @@ fn the_cpu_has_no_launch() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::cpu();
     let mut data = Data::new(&device)?;
     let (a, b) = (data.a.clone(), data.b.clone());
-    let gemm = Builder::<()>::new(&device, Everything::tree()).operands(&a, &[&b[0], &b[1]])?.plan()?;
-    let refused = gemm.describe_launch(&a, &[&b[0], &b[1]], &data.arguments()).unwrap_err();
+    let gemm = Builder::<()>::new(&device, Everything::tree()).operands(&a, [&b[0], &b[1]])?.plan()?;
+    let refused = gemm.describe_launch(&a, [&b[0], &b[1]], &data.arguments()).unwrap_err();
     assert!(refused.to_string().contains("it runs no kernels"), "{refused}");
     Ok(())
 }

@@ -8,6 +8,8 @@ use crate::failure::Failure;
 use crate::options::TreeOptions;
 use crate::plan::{self, validated};
 
+type Draw = fn(&ValidTree) -> String;
+
 pub(crate) fn tree(options: &TreeOptions) -> Result<String, Failure> {
     let drawn = options.svg.is_some() || options.dot.is_some();
     let (text, epilogues) = if drawn {
@@ -22,11 +24,10 @@ pub(crate) fn tree(options: &TreeOptions) -> Result<String, Failure> {
             printed.push('\n');
         }
         let _ = writeln!(printed, "{}", tree.to_string().trim_end());
-        let draw: [(_, fn(&ValidTree) -> String); 2] =
-            [(&options.svg, ValidTree::to_svg), (&options.dot, ValidTree::to_dot)];
-        for (path, drawing) in draw {
+        let drawings = [(&options.svg, ValidTree::to_svg as Draw), (&options.dot, ValidTree::to_dot)];
+        for (path, draw) in drawings {
             if let Some(path) = path {
-                match plan::write(path, drawing(&tree).as_bytes())? {
+                match plan::write(path, draw(&tree).as_bytes())? {
                     // The drawing alone, so that it can be piped.
                     Some(drawing) => return Ok(drawing),
                     None => {
