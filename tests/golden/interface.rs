@@ -58,6 +58,7 @@ pub enum Error {
     NoKnob { knob: Knob, device: String, reason: &'static str },
     Knob { knob: &'static str, given: String, allowed: String },
     NoKernel { kernel: String, reason: &'static str },
+    NoLaunch { device: String, reason: &'static str },
     NoTile { reason: String },
     TooManyArguments { bytes: usize, limit: usize },
     ArgumentCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
@@ -104,6 +105,7 @@ pub use epilogue_runtime::DeviceTensor;
 pub use epilogue_runtime::Element;
 pub use epilogue_runtime::ElementType;
 pub use epilogue_runtime::Event;
+pub use epilogue_runtime::Graph;
 pub use epilogue_runtime::Kernel;
 pub use epilogue_runtime::PlainElement;
 pub use epilogue_runtime::Source;
@@ -1020,6 +1022,7 @@ pub enum Error {
     NoKnob { knob: Knob, device: String, reason: &'static str },
     Knob { knob: &'static str, given: String, allowed: String },
     NoKernel { kernel: String, reason: &'static str },
+    NoLaunch { device: String, reason: &'static str },
     NoTile { reason: String },
     TooManyArguments { bytes: usize, limit: usize },
     ArgumentCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
@@ -1080,11 +1083,28 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {}
+    pub fn autotune_watched<'a, 'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: E::Arguments<'a>,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Self, Error>
+    where
+        E: Epilogue,
+    {}
     pub fn autotune_arguments<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
         b: impl Into<Right<'r>>,
         arguments: &mut [Argument<'_>],
+    ) -> Result<Self, Error> {}
+    pub fn autotune_arguments_watched<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &mut [Argument<'_>],
+        watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, Error> {}
 }
 impl<E> Gemm<E> {
@@ -1097,6 +1117,12 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {}
+    pub fn reference_arguments<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Reference, Error> {}
 }
 impl<E> Gemm<E> {
     pub fn run<'a, 'l, 'r>(
@@ -1136,6 +1162,12 @@ impl<E> Gemm<E> {
         b: impl Into<Right<'r>>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {}
+    pub fn describe_launch<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {}
     #[must_use]
     pub fn device(&self) -> &Device {}
     #[must_use]
@@ -1484,6 +1516,59 @@ pub fn rank(
 ) -> Result<Vec<Candidate>, Misfit> {}
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {}
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {}
+
+// epilogue::gemm::launch
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    Integer(u64),
+    Address(Memory, u64),
+    Scalar(usize),
+    Map(usize),
+}
+#[derive(Clone, Debug)]
+pub struct LaunchDescription {
+    pub entry: String,
+    pub launch: Launch,
+    pub fields: Vec<ParameterField>,
+    pub parameter_bytes: usize,
+    pub parameter_alignment: usize,
+    pub maps: Vec<MapDescription>,
+    pub counter_bytes: usize,
+    pub scratch_bytes: usize,
+}
+impl LaunchDescription {
+    pub fn parameter<E>(
+        &self,
+        address: impl Fn(Memory) -> u64,
+        scalar: impl Fn(usize) -> f64,
+        map: impl FnMut(&MapDescription) -> Result<[u8; 128], E>,
+    ) -> Result<Vec<u8>, E> {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapDescription {
+    pub of: Memory,
+    pub element: ElementType,
+    pub extents: [u64; 3],
+    pub strides: [u64; 2],
+    pub box_extents: [u32; 3],
+    pub swizzle: Swizzle,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    A,
+    B(usize),
+    Argument(usize),
+    Counters,
+    Scratch,
+}
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterField {
+    pub name: String,
+    pub offset: usize,
+    pub bytes: usize,
+    pub value: FieldValue,
+}
 
 // epilogue::gemm::sm90
 
@@ -3490,6 +3575,14 @@ pub enum Absent {
     Device { ordinal: usize, count: usize },
     Nvrtc { searched: Vec<PathBuf>, untrusted: Vec<String> },
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Activity {
+    Compiling,
+    Measuring,
+    Done,
+}
+impl fmt::Display for Activity {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch {}
 impl Arch {
@@ -3617,6 +3710,12 @@ impl Device {
     pub fn new_stream(&self) -> Result<Stream> {}
     #[must_use]
     pub fn dry_stream(&self) -> Stream {}
+}
+impl Device {
+    pub fn capture<E: From<Error>>(
+        &self,
+        work: impl FnOnce(&Stream) -> Result<(), E>,
+    ) -> Result<Graph, E> {}
 }
 impl Device {
     pub fn compile(&self, source: &Source) -> Result<Kernel> {}
@@ -3876,6 +3975,7 @@ pub enum Error {
     Races { kernel: String, device: String, findings: Vec<ptx_vm::race::Finding> },
     EmulatedMemory { device: String, message: String },
     EmulatedModule { kernel: String, device: String, message: String },
+    Capture { reason: String },
     Event { reason: &'static str },
 }
 impl From<Box<Kept>> for Error {}
@@ -3902,6 +4002,17 @@ pub enum ExchangeError {
     DlpackDevice { device_type: i32, device_id: i32, needed: String },
     DlpackTensor { reason: String },
 }
+pub struct Graph {}
+impl Graph {
+    pub fn launch(&self, stream: &Stream) -> Result<()> {}
+    #[must_use]
+    pub fn device(&self) -> &Device {}
+    #[must_use]
+    pub fn len(&self) -> usize {}
+    #[must_use]
+    pub fn is_empty(&self) -> bool {}
+}
+impl fmt::Debug for Graph {}
 #[derive(Debug)]
 pub struct HostAccess<'a> {}
 impl<'a> HostAccess<'a> {
@@ -4038,6 +4149,23 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ParseArchError(_);
 pub trait PlainElement: Element<Memory = Self> + bytemuck::Pod {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress<'a> {
+    pub activity: Activity,
+    pub kernel: &'a str,
+    pub done: usize,
+    pub total: Option<usize>,
+}
+impl<'a> Progress<'a> {
+    #[must_use]
+    pub fn new(activity: Activity, kernel: &'a str, done: usize) -> Self {}
+    #[must_use]
+    pub fn of(self, total: usize) -> Self {}
+    #[must_use]
+    pub fn fraction(&self) -> Option<f64> {}
+}
+impl fmt::Display for Progress<'_> {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
@@ -4174,6 +4302,7 @@ impl Stream {
     pub fn device(&self) -> &Device {}
     #[must_use]
     pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {}
+    pub fn key(&self) -> Result<StreamKey> {}
     #[must_use]
     pub fn is_dry(&self) -> bool {}
     pub fn synchronize(&self) -> Result<()> {}
@@ -4181,6 +4310,21 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {}
 }
 impl fmt::Debug for Stream {}
+#[derive(Clone)]
+pub struct StreamKey {}
+impl Eq for StreamKey {}
+impl PartialEq for StreamKey {}
+impl StreamKey {
+    #[must_use]
+    pub fn of_cuda(handle: usize, capture: Option<u64>) -> Self {}
+    #[must_use]
+    pub fn outside(&self) -> Self {}
+    #[must_use]
+    pub fn is_over(&self) -> bool {}
+    #[must_use]
+    pub fn is_of_others(&self) -> bool {}
+}
+impl fmt::Debug for StreamKey {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
     None,
@@ -4223,6 +4367,11 @@ impl Builder {
     pub fn new() -> Self {}
     pub fn target(&self, arch: Arch) -> Result<Device> {}
     pub fn emulated_target(&self, arch: Arch) -> Result<Device> {}
+    #[must_use]
+    pub fn on_progress(
+        self,
+        watcher: impl Fn(Progress<'_>) + Send + Sync + 'static,
+    ) -> Self {}
     #[must_use]
     pub fn len(&self) -> usize {}
     #[must_use]
