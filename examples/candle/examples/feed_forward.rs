@@ -1,8 +1,8 @@
 //! The feed-forward blocks of all-MiniLM-L6-v2 in candle, with fused GEMMs and with candle's own operations: equal results,
 //! and the time of both.
 //!
-//! `cargo xtask fetch-minilm` gets the weights; then, in `candle/`,
-//! `cargo run --release --example feed_forward -- ../.tools/minilm/model.safetensors`
+//! `cargo xtask fetch-minilm` gets the weights; then, in `examples/candle/`,
+//! `cargo run --release --example feed_forward -- ../../.tools/minilm/model.safetensors`
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -94,7 +94,7 @@ fn median(mut work: impl FnMut() -> Result<()>) -> Result<Duration> {
 }
 
 fn main() -> Result<()> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| "../.tools/minilm/model.safetensors".to_owned());
+    let path = std::env::args().nth(1).unwrap_or_else(|| "../../.tools/minilm/model.safetensors".to_owned());
     let weights = candle_core::safetensors::load(&path, &Device::Cpu)?;
     let blocks = (0..LAYERS).map(|layer| Block::of(&weights, layer)).collect::<Result<Vec<_>>>()?;
     for rows in ROWS {
