@@ -138,6 +138,7 @@ pub mod expr;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
+mod jit;
 pub mod language;
 pub mod ops;
 mod parallel;
