@@ -139,6 +139,8 @@ pub mod expr;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
+#[cfg(feature = "te")]
+mod jit;
 pub mod language;
 pub mod ops;
 mod parallel;

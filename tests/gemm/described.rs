@@ -1,7 +1,7 @@
 //! A launch by its description does what a run does: what exported headers are made of.
 
 use epilogue::gemm::launch::{LaunchDescription, MapDescription, Memory};
-use epilogue::gemm::{Builder, SplitK};
+use epilogue::gemm::{Builder, SplitK, sm90};
 use epilogue::prelude::*;
 use epilogue::{Argument, DeviceTensor};
 use epilogue_runtime::{KernelArgument, L2Promotion, TensorMap, TiledMap, testing};
@@ -118,7 +118,9 @@ fn a_described_launch_computes_what_a_run_does(arch: Arch, split_k: SplitK) -> R
     let (mut run, mut described) = (Data::new(&device)?, Data::new(&device)?);
     let plan = |data: &Data| {
         let builder = Builder::<()>::new(&device, Everything::tree()).operands(&data.a, [&data.b[0], &data.b[1]])?;
-        builder.split_k(split_k).plan()
+        // Or else the model might take a kernel for sm_80.
+        let request = sm90::Request { split_k: Some(split_k), ..sm90::Request::default() };
+        if arch == Arch::SM_90A { builder.sm90(request).plan() } else { builder.split_k(split_k).plan() }
     };
     let gemm = plan(&run)?;
     let b = run.b.clone();

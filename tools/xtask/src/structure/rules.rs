@@ -56,6 +56,7 @@ const LAYERS: &[&str] = &[
     "epilogue-macros/src",
     "src/expr",
     "src/simd",
+    "src/jit",
     "src/parallel.rs",
     "src/sync.rs",
     "src/pool.rs",
