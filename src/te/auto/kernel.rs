@@ -26,6 +26,11 @@ pub(in crate::te::auto) struct Ran {
 }
 
 impl Ran {
+    /// What ran on the CPU.
+    pub(in crate::te::auto) fn on_host(choice: impl Into<Arc<str>>) -> Self {
+        Self { choice: choice.into(), source: Arc::default() }
+    }
+
     pub(in crate::te::auto) fn one_after_another(all: &[Self]) -> Self {
         let choices: Vec<&str> = all.iter().map(|ran| &*ran.choice).collect();
         let sources: Vec<&str> = all.iter().map(|ran| &*ran.source).collect();

@@ -11,7 +11,6 @@ pub(in crate::te::auto) use super::passes::Chain;
 pub(in crate::te::auto) use super::scan::Scan;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
-use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
@@ -147,13 +146,18 @@ impl CodeCache {
     }
 
     /// Runs code on the tensors to which it has been moved, and keeps it for the next run. The last `outputs` of them are
-    /// written.
-    pub(in crate::te::auto) fn run(&self, mut code: Cached, bound: &Bound<'_>, outputs: usize) -> Result<Ran, TeError> {
+    /// written. Gives the choice in words.
+    pub(in crate::te::auto) fn run(
+        &self,
+        mut code: Cached,
+        bound: &Bound<'_>,
+        outputs: usize,
+    ) -> Result<Arc<str>, TeError> {
         code.made.run(bound, outputs)?;
         let choice = Arc::clone(&code.choice);
         let replaced = lock(&self.0).replace(code);
         drop(replaced);
-        Ok(Ran { choice, ..Ran::default() })
+        Ok(choice)
     }
 }
 

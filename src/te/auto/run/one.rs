@@ -132,7 +132,7 @@ impl OneKernel {
         let Some(plan) = &prepared.plan else {
             let mut made = self.made(bound, prepared)?;
             made.run(bound, self.reduction.outputs.len())?;
-            return Ok(Ran { choice: made.describe().into(), ..Ran::default() });
+            return Ok(Ran::on_host(made.describe()));
         };
         let variant = self.variants.of(&self.device, &plan.key, || {
             let emitted = emit(&self.reduction, &plan.key)?;

@@ -96,7 +96,8 @@ impl ReduceKernel {
                 Cached::new(bound, step.as_ref(), made)
             }
         };
-        self.code_cache.run(cached, bound, self.whole.reduction.outputs.len()).map(Some)
+        let choice = self.code_cache.run(cached, bound, self.whole.reduction.outputs.len())?;
+        Ok(Some(Ran::on_host(choice)))
     }
 
     fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {

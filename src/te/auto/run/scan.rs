@@ -158,7 +158,7 @@ impl Runs for ScanKernel {
         let pattern = &self.pattern;
         let outputs = pattern.outputs.len();
         if let Some(cached) = self.code_cache.take(bound, None) {
-            return self.code_cache.run(cached, bound, outputs).map(Some);
+            return Ok(Some(Ran::on_host(self.code_cache.run(cached, bound, outputs)?)));
         }
         let total = bound.sizes.value(&pattern.total_steps)?;
         if total == 0 {
@@ -183,7 +183,8 @@ impl Runs for ScanKernel {
         check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
         if self.device.arch().is_none() {
             let made = Made::scan(Scan::new(pattern, bound, &space, &used, self.order)?);
-            return self.code_cache.run(Cached::new(bound, None, made), bound, outputs).map(Some);
+            let choice = self.code_cache.run(Cached::new(bound, None, made), bound, outputs)?;
+            return Ok(Some(Ran::on_host(choice)));
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
         let variant = self.variants.of(&self.device, &plan.key, || {
