@@ -151,7 +151,7 @@ impl<E> Gemm<E> {
         &self,
         arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
     ) -> Result<Vec<Argument<'a>>, Error> {
-        by_name(&self.plan.tree, arguments)
+        by_name(self.plan.tree(), arguments)
     }
 
     /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. Two tensors of one
@@ -182,7 +182,7 @@ impl<E> Gemm<E> {
     /// The epilogue, checked and simplified.
     #[must_use]
     pub fn tree(&self) -> &ValidTree {
-        &self.plan.tree
+        self.plan.tree()
     }
 
     /// The choice of the kernel and its reasons; `Display` prints them.
@@ -203,6 +203,12 @@ impl<E> Gemm<E> {
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {
         self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
+    }
+
+    /// What is compiled for the launches after the product's, in their order: those of an epilogue that is computed from its
+    /// own reductions. None on the CPU.
+    pub fn later_sources(&self) -> impl Iterator<Item = &Source> {
+        self.plan.later.iter().map(|kernel| &kernel.emitted.source)
     }
 
     /// Whether its kernels may use approximate instructions whatever the outputs' types.
@@ -232,7 +238,7 @@ impl<E> Gemm<E> {
     /// # Errors
     /// [`Error::NoPartials`] when `name` is no such output.
     pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
-        let tree = &self.plan.tree;
+        let tree = self.plan.tree();
         let output = tree
             .output(name)
             .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))

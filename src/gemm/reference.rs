@@ -37,7 +37,7 @@ impl<E> Gemm<E> {
     {
         let (a, b, arguments) = (a.into(), b.into(), arguments.arguments());
         let plan = self.inner();
-        let tree = &plan.tree;
+        let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
         let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();

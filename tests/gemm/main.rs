@@ -6,6 +6,7 @@ mod concurrent;
 mod gated;
 mod hopper;
 mod integers;
+mod phases;
 mod placement;
 mod repack;
 mod stream_k;

@@ -66,7 +66,7 @@ impl<E> Gemm<E> {
         };
         let mut shortlist = plan.choice.shortlist();
         if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.tree, &candidate.key));
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases.product(), &candidate.key));
             if shortlist.is_empty() {
                 shortlist.push(gpu.chosen.clone());
             }
@@ -81,7 +81,7 @@ impl<E> Gemm<E> {
         })?;
         let (winner, microseconds) =
             race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
-        let subject = subject(&plan.device, &plan.tree, &plan.problem, plan.settings);
+        let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
             // The store only saves time; a plan that is not found is chosen by the model.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
@@ -102,7 +102,7 @@ impl<E> Gemm<E> {
 
 /// What the tensors that are updated in place hold.
 fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-    let parameters = plan.tree.parameters().iter().zip(arguments).enumerate();
+    let parameters = plan.tree().parameters().iter().zip(arguments).enumerate();
     parameters
         .filter_map(|(i, (parameter, argument))| match argument {
             Argument::Output(tensor) if parameter.class == ParameterClass::TensorMut => Some((i, tensor)),

@@ -32,9 +32,9 @@ pub struct Repacking {
 }
 
 /// What a launch costs beside its work: its start, and the end of what runs before it. An estimate.
-const LAUNCH_MICROSECONDS: f64 = 3.0;
+pub(super) const LAUNCH_MICROSECONDS: f64 = 3.0;
 /// The share of memory's bandwidth that copies of single words reach. An estimate.
-const BANDWIDTH_SHARE: f64 = 0.8;
+pub(super) const BANDWIDTH_SHARE: f64 = 0.8;
 
 fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
     if layout.copy_bytes != 16 {

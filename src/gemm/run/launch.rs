@@ -1,9 +1,10 @@
 //! From a run's arguments to a launch: the grid, the kernel's parameter, the workspace.
 
+use super::fill::Fill;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace};
-use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key, common_bytes};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
@@ -13,9 +14,9 @@ use std::sync::Arc;
 
 use epilogue_runtime::{DeviceTensor, KernelArgument, Launch, Stream};
 
+use crate::Argument;
 use crate::evt::ValidTree;
 use crate::pool::Pool;
-use crate::{Argument, ElementType};
 
 /// One run of a kernel, checked.
 pub(crate) struct Run<'a> {
@@ -26,6 +27,8 @@ pub(crate) struct Run<'a> {
     /// Of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
+    /// Of the launch's tail.
+    pub(crate) of_tail: &'a [Argument<'a>],
 }
 
 impl Run<'_> {
@@ -36,7 +39,7 @@ impl Run<'_> {
         if self.problem.batch == 0 {
             return Ok(());
         }
-        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
+        let places = Places::of_product(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
             None => Workspace::new(stream, &places)?,
@@ -49,11 +52,7 @@ impl Run<'_> {
                 arguments.push(KernelArgument::Writes(tensor));
             }
         }
-        arguments.extend(self.arguments.iter().filter_map(|argument| match argument {
-            Argument::Scalar(_) => None,
-            Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
-            Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
-        }));
+        arguments.extend(self.arguments.iter().chain(self.of_tail).filter_map(accessed));
         let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
         self.variant.kernel.launch(&shape, &arguments, stream)?;
         workspaces.put(stream, ready);
@@ -66,13 +65,19 @@ impl Run<'_> {
             KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace)?,
             KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
         };
-        self.put_arguments(&mut bytes, at, places, workspace);
+        let neighbours = match &self.variant.key {
+            KernelKey::Sm80(key) => key.vector,
+            // Fragments have two neighbouring columns.
+            KernelKey::Sm90(_) => 2,
+        };
+        let fill = Fill { arguments: (self.arguments, self.of_tail), batch: self.problem.batch, neighbours };
+        fill.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
         Ok(bytes.into_bytes())
     }
 
     /// Room for `common` bytes and the arguments, in a structure of the given alignment.
     fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
-        let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
+        let size = (common + self.variant.emitted.argument_bytes()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
         }
@@ -139,90 +144,13 @@ impl Run<'_> {
     fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
-
-    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: &Workspace) {
-        let arguments = &self.variant.emitted.arguments;
-        let (scratch, counters) = (workspace.scratch.device_address(), workspace.counters.device_address());
-        for (field, argument) in arguments.fields.iter().zip(self.arguments) {
-            for name in [&field.input, &field.output].into_iter().flatten() {
-                self.put(bytes, at, name, argument);
-            }
-        }
-        let named =
-            arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
-        let counted =
-            arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
-        for (name, address) in named.chain(counted) {
-            if let Some(field) = arguments.layout.field(name) {
-                bytes.put_words(at + field.offset, &[address]);
-            }
-        }
-    }
-
-    fn put(&self, bytes: &mut ParameterBytes, at: usize, name: &str, argument: &Argument<'_>) {
-        let Some(field) = self.variant.emitted.arguments.layout.field(name) else { return };
-        let offset = at + field.offset;
-        let tensor = match argument {
-            Argument::Scalar(value) => {
-                match field.ty {
-                    FieldType::Host(ElementType::F64) => bytes.put_bytes(offset, &value.to_le_bytes()),
-                    #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => bytes.put_bytes(offset, &(*value as f32).to_le_bytes()),
-                }
-                return;
-            }
-            Argument::Input(tensor) => *tensor,
-            Argument::Output(tensor) => &**tensor,
-        };
-        let address = tensor.device_address();
-        match field.ty {
-            FieldType::Tensor(_) => {
-                let [batch, row, column] = strides(tensor, 2);
-                let vectorised = self.is_vectorised(tensor);
-                bytes.put_words(offset, &[address, batch, row, column, u64::from(vectorised)]);
-            }
-            FieldType::Vector(_) => {
-                let [batch, _, stride] = strides(tensor, 1);
-                bytes.put_words(offset, &[address, batch, stride]);
-            }
-            FieldType::Scalar(_) => {
-                let [batch, ..] = strides(tensor, 0);
-                bytes.put_words(offset, &[address, batch]);
-            }
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => {}
-        }
-    }
-
-    /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
-    /// multiple of the access width.
-    fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
-        let size = tensor.element_type().size();
-        let width = match &self.variant.key {
-            KernelKey::Sm80(key) => (key.vector * size).min(16),
-            // Fragments have two neighbouring columns.
-            KernelKey::Sm90(_) => 2 * size,
-        };
-        let [batch, row, column] = strides(tensor, 2);
-        let extents = &tensor.shape()[tensor.rank() - 2..];
-        let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
-        column == 1
-            && tensor.device_address().is_multiple_of(width as u64)
-            && aligned(row, extents[0])
-            && aligned(batch, self.problem.batch)
-    }
 }
 
-/// Strides of the batch, rows and columns of an argument of `rank` axes, the batch axis aside. Without a batch axis, or
-/// with one of one element, all batches share it.
-fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
-    let given = tensor.strides();
-    let front = given.len().saturating_sub(rank);
-    let mut strides = [0; 3];
-    if front > 0 && tensor.shape()[0] > 1 {
-        strides[0] = given[0] as u64;
+/// What a kernel does with the memory of an argument.
+pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<'a>> {
+    match argument {
+        Argument::Scalar(_) => None,
+        Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
+        Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
     }
-    for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
-        *to = *from as u64;
-    }
-    strides
 }
