@@ -192,7 +192,8 @@ impl<E> Gemm<E> {
     }
 
     /// What runs: the CUDA C++ of the planned kernel, complete; on the CPU, which has no kernels, a comment that says what
-    /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart.)
+    /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart; what an epilogue launches after its
+    /// product is in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.source()
