@@ -2,8 +2,8 @@
 //! product alone, and against the product followed by one pass over memory per operation (with the same vector code).
 //!
 //! Before criterion's own measurements it prints ratios of medians of interleaved runs, which noise from other
-//! processes disturbs less than single times: how much the epilogue adds to the bare product, and how much faster
-//! fused is than unfused.
+//! processes affects less than single times: how much the epilogue adds to the bare product, and how much faster the
+//! fused product is than the unfused one.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "a benchmark is a program")]
 
@@ -220,7 +220,7 @@ fn run(criterion: &mut Criterion) -> Outcome<()> {
         ];
         for (element, has_bare, mut bench) in benches {
             let name = format!("{m}x{n}x{k} {element}");
-            // Whatever can fail fails here, before anything is measured.
+            // Errors are found here, before anything is measured.
             bench.fused()?;
             bench.unfused()?;
             print_ratios(&name, &mut bench, has_bare)?;

@@ -1,1 +1,1 @@
-//! What is measured: a program each, which `cargo bench --bench NAME` runs.
+//! The benchmarks: one program each, which `cargo bench --bench NAME` runs.

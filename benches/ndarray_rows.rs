@@ -1,4 +1,4 @@
-//! Normalisations row by row, as one writes them with ndarray: what tensor expressions are measured against.
+//! Normalisations row by row, as one writes them with ndarray; tensor expressions are compared with them.
 
 use ndarray::Array2;
 

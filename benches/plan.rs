@@ -1,4 +1,5 @@
-//! How long a plan takes: one that was made before, the choice alone, a kernel from the disk cache or a bundle, and NVRTC.
+//! The time to make a plan: one that was made before, only the choice, with a kernel from the disk cache or a bundle,
+//! and with NVRTC.
 //!
 //! `cargo bench --bench plan`. Needs NVRTC (`cargo xtask tools`), no GPU.
 #![allow(missing_docs, clippy::print_stderr, reason = "a benchmark is a program")]

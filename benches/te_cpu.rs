@@ -1,6 +1,6 @@
-//! Tensor expressions on the CPU: sums over the rows and columns of matrices, by an automatic schedule and by one written
-//! out, against ndarray's and against reading the same memory; softmax and layer norm; and how long a kernel takes to
-//! compile.
+//! Tensor expressions on the CPU: sums over the rows and columns of matrices, with an automatic schedule and with one
+//! by hand, compared with ndarray and with only reading the same memory; softmax and layer norm; and the time to
+//! compile a kernel.
 
 #![allow(missing_docs, reason = "criterion's macros")]
 
@@ -64,7 +64,7 @@ fn row_sums(element: ElementType, lanes: i32) -> Result<Program, TeError> {
     te::lower(&s, &[&a, &b], "row_sums")
 }
 
-/// Short rows, a thousand a task.
+/// Short rows, a thousand per task.
 fn short_row_sums(element: ElementType) -> Result<Program, TeError> {
     let (a, b) = sums(element, 1)?;
     let mut s = te::create_schedule(&[&b]);
@@ -117,7 +117,7 @@ fn strip_sums(element: ElementType, width: i32) -> Result<Program, TeError> {
     te::lower(&s, &[&a, &b], "strip_sums")
 }
 
-/// Reads all of it, on all threads: the exclusive or of the bits, so that nothing is left out.
+/// Reads everything, on all threads: the exclusive or of the bits, so that no read can be left out.
 fn read<T: Element>(values: &[T]) -> u32 {
     let words: &[u32] = bytemuck::cast_slice(T::bytes(values));
     let part = |part: &[u32]| -> u32 {
@@ -132,7 +132,7 @@ fn read<T: Element>(values: &[T]) -> u32 {
     words.par_chunks(1 << 16).map(part).reduce(|| 0, |a, b| a ^ b)
 }
 
-/// A matrix's extents, and the schedules written out for its column and row sums.
+/// A matrix's extents, and the hand-written schedules of its column and row sums.
 struct Case {
     rows: usize,
     columns: usize,
@@ -157,7 +157,7 @@ fn bench_sums<T: Element>(c: &mut Criterion, case: &Case, of: fn(f32) -> T, peer
     let device = Device::cpu();
     let a = device.tensor(&values, [rows, columns]).expect("there is memory");
     drop(values);
-    // Everybody reads the same memory: how fast it is depends on its pages.
+    // All contestants read the same memory, since its speed depends on its pages.
     // SAFETY: the tensor lives on, is as long and is never written.
     let values = unsafe { std::slice::from_raw_parts(a.device_address() as *const T, rows * columns) };
     group.bench_function("memory read", |bench| bench.iter(|| read(black_box(values))));

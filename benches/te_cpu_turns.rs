@@ -1,5 +1,5 @@
-//! Sums and normalisations on the CPU against a plain read of the same memory and against ndarray, taking turns: on a
-//! machine that does other work besides, ratios of runs that follow each other mean more than times of runs that don't.
+//! Sums and normalisations on the CPU, compared with ndarray and with only reading the same memory. They take turns: on
+//! a machine that also does other work, ratios of consecutive runs are more reliable than separate times.
 //!
 //! `cargo bench --bench te_cpu_turns -- [part of a case's name]` prints the least time of each, and its ratio to the
 //! read's.
@@ -17,13 +17,13 @@ use half::{bf16, f16};
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 
-/// How long the contestants of a case take turns.
+/// The time for which the contestants of a case take turns.
 const LONG: Duration = Duration::from_millis(1500);
 
 /// A contestant.
 type Turn<'a> = (String, Box<dyn FnMut() + 'a>);
 
-/// Reads all of it, on all threads: the exclusive or of the bits, so that nothing is left out.
+/// Reads everything, on all threads: the exclusive or of the bits, so that no read can be left out.
 fn read(bytes: &[u64]) -> u64 {
     let part = |part: &[u64]| -> u64 {
         let mut bits = [0u64; 32];

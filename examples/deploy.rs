@@ -1,14 +1,15 @@
-//! Kernels compiled ahead of time: one program makes the file, another runs from it, with no compiler.
+//! Kernels compiled ahead of time: one program makes the file, another runs from it without a compiler.
 //!
 //! `cargo run --release -p epilogue-examples --features emulated,te --bin deploy -- make kernels.bundle`, then
 //! `EPILOGUE_NVRTC=none EPILOGUE_CACHE=off cargo run … --bin deploy -- run kernels.bundle`, which shows that nothing is
-//! compiled. Without a word it does both, one after the other.
+//! compiled. Without arguments it does both, one after the other.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use epilogue::bundle::{Builder, Bundle};
 use epilogue::prelude::*;
 use epilogue::te;
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// What the service computes: a layer, and a softmax over its results.
 #[epilogue]
@@ -19,7 +20,7 @@ fn layer(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
 
 const N: usize = 64;
 const K: usize = 32;
-/// Requests have as many rows as they please; kernels are chosen for these.
+/// Requests may have any number of rows; kernels are chosen for these numbers.
 const ROWS: [usize; 2] = [1, 48];
 
 fn plan(device: &Device, rows: usize) -> Result<Gemm<Layer>, epilogue::Error> {
@@ -41,17 +42,24 @@ impl Softmax {
     }
 }
 
-/// Compiles all that the service runs, for GPUs that need not be here, and for an emulated one.
+/// Compiles everything that the service runs, for GPUs that need not be here, and for an emulated one.
 fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let builder = Builder::new();
+    // How many kernels there will be, only a bundle that has been made knows: so the bar only counts.
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {msg}")?);
+    let shown = bar.clone();
+    let builder = Builder::new().on_progress(move |progress| {
+        shown.set_message(progress.to_string());
+        shown.tick();
+    });
     for target in [builder.target(Arch::SM_80)?, builder.target(Arch::SM_90A)?, builder.emulated_target(Arch::SM_80)?] {
         let softmax = Softmax::new(&target)?;
         for rows in ROWS {
             plan(&target, rows)?;
             softmax.kernel.prepare(&[(&softmax.x, &[rows, N]), (&softmax.y, &[rows, N])])?;
         }
-        println!("{target}: {} kernels in all", builder.len());
+        bar.suspend(|| println!("{target}: {} kernels in all", builder.len()));
     }
+    bar.finish_and_clear();
     builder.write(path)?;
     println!("{path}: {} bytes", std::fs::metadata(path)?.len());
     Ok(())
@@ -61,7 +69,7 @@ fn make(path: &str) -> Result<(), Box<dyn std::error::Error>> {
 fn run(path: &str) -> Result<(), Box<dyn std::error::Error>> {
     let bundle = Bundle::open(path)?;
     println!("{bundle:?}");
-    // A service asks for `Device::cuda(0)`.
+    // A real service uses `Device::cuda(0)`.
     let device = Device::emulated(Arch::SM_80)?;
     bundle.install(&device)?;
 
@@ -76,7 +84,7 @@ fn run(path: &str) -> Result<(), Box<dyn std::error::Error>> {
         let sum: f32 = p.to_vec::<f32>()?[..N].iter().sum();
         println!("{rows} rows: {}; the first row's probabilities sum to {sum:.6}", gemm.choice());
     }
-    // What the bundle was not made for is refused by name.
+    // Something that the bundle doesn't have is refused by name.
     let other = Gemm::builder::<Layer>(&device).elements(ElementType::BF16, ElementType::BF16).problem(1, N, K).plan();
     match other {
         Err(error) => println!("bf16: {error}"),

@@ -1,4 +1,5 @@
-//! Prints an epilogue's visitor tree, its CUDA C++, and what the compiler says of the kernel; draws the tree as SVG.
+//! Prints an epilogue's visitor tree, its CUDA C++, and what the compiler reports about the kernel; draws the tree as
+//! SVG.
 //!
 //! `cargo run --release -p epilogue-examples --features emulated --bin inspect -- bias_gelu_residual [--arch sm_80] [--shape M,N,K] [--svg FILE]`
 

@@ -1,4 +1,4 @@
-//! One GEMM with a fused epilogue, on the best device there is, checked against the f64 reference.
+//! One GEMM with a fused epilogue on the best device, checked against the f64 reference.
 //!
 //! `cargo run --release -p epilogue-examples [-- M N K]`
 

@@ -23,7 +23,7 @@ fn column_broadcast(accum: Accum, c: Tensor, vector: ColumnVector, alpha: Scalar
     (z, t)
 }
 
-/// The sum of every row, one partial per tile: the host adds the partials up.
+/// The sum of every row, with one partial per tile: the host adds the partials.
 #[epilogue]
 fn row_reduction(accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar) -> (Tensor, RowPartials) {
     let d = alpha * accum + tanh(beta * c);
@@ -88,11 +88,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("RowReduction     {}", expected.compare("d", &d)?.check()?);
         println!("                 {} (partials {shape:?})", expected.compare("reduction", &reduction)?.check()?);
         let partials = reduction.to_vec::<f32>()?;
-        // The document's finish on the host: partials are [ceil(N / tile_n), M].
+        // The last step on the host, as in the document: partials are [ceil(N / tile_n), M].
         let sums = (0..M).map(|row| partials.iter().skip(row).step_by(M).sum::<f32>());
         let rounded = d.to_vec::<f16>()?;
         let direct = rounded.chunks(N).map(|row| row.iter().map(|x| x.to_f32()).sum::<f32>());
-        // D was rounded to f16 after the kernel had summed it: half an ulp of each element at most.
+        // D was rounded to f16 after the kernel had summed it: each element may differ by half an ULP.
         let worst = sums.zip(direct).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
         println!("                 on the host, the sums of the rounded D differ by at most {worst:.3}");
     }

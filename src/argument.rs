@@ -1,4 +1,4 @@
-//! What `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments at a run.
+//! The traits that `#[epilogue]` and `epilogue!` implement: a type that is an epilogue, and its arguments in a run.
 
 use std::marker::PhantomData;
 
@@ -8,8 +8,8 @@ use crate::evt::Tree;
 
 /// An epilogue. The macros' expansion implements it.
 ///
-/// `#[epilogue]`'s struct is the epilogue where it is a type, which needs no lifetime, and its arguments where it is a
-/// value, which borrows tensors for one run:
+/// The struct that `#[epilogue]` makes has two roles. As a type it is the epilogue, and needs no lifetime; as a value
+/// it holds the arguments, and borrows tensors for one run:
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -33,7 +33,7 @@ use crate::evt::Tree;
 /// }
 /// ```
 pub trait Epilogue {
-    /// The same epilogue with all arguments given, borrowed for one run.
+    /// The arguments of one run, which they borrow tensors for.
     type Arguments<'a>: Arguments<'a>;
 
     /// The visitor tree, as written.
@@ -42,8 +42,8 @@ pub trait Epilogue {
 
 /// The arguments of one run.
 pub trait Arguments<'a> {
-    /// The arguments in the order of [`Tree::parameters`], then one for each output that is no parameter's, in the
-    /// order of [`Tree::outputs`].
+    /// The arguments in the order of [`Tree::parameters`], followed by one for each output that is not a parameter's,
+    /// in the order of [`Tree::outputs`].
     fn arguments(self) -> Vec<Argument<'a>>;
 }
 
@@ -70,7 +70,7 @@ impl<'a> From<&'a mut DeviceTensor> for Argument<'a> {
     }
 }
 
-/// What the fields of an epilogue's struct are, by their kind.
+/// The types of the fields of an epilogue's struct, by their kind.
 pub trait Fields {
     /// A tensor, vector or device scalar that is read.
     type Input;
@@ -79,8 +79,8 @@ pub trait Fields {
     type Output;
 }
 
-/// The fields of an epilogue that is only a type, as in `Gemm<BiasGelu>`: no value has them. The arguments of a run,
-/// as a function's parameter or result, are a [`BiasGelu<Borrowed<'a>>`](Borrowed).
+/// The fields of an epilogue that is used only as a type, as in `Gemm<BiasGelu>`: no value of it exists. The arguments
+/// of a run, as a function's parameter or result, are a [`BiasGelu<Borrowed<'a>>`](Borrowed).
 #[derive(Debug)]
 pub enum Unborrowed {}
 
@@ -89,7 +89,7 @@ impl Fields for Unborrowed {
     type Output = Self;
 }
 
-/// The fields of one run's arguments, borrowed for it.
+/// The fields of the arguments of one run, which borrow tensors for it.
 ///
 /// ```
 /// use epilogue::Borrowed;
@@ -113,6 +113,6 @@ impl<'a> Fields for Borrowed<'a> {
     type Output = &'a mut DeviceTensor;
 }
 
-/// In the type of `epilogue!`'s value, stands for an argument that was not given yet: call the setter of its name.
+/// Stands for an argument that was not given yet, in the type of `epilogue!`'s value: call the setter with its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Unset;

@@ -1,7 +1,8 @@
-//! The epilogue language: what stands in a function under [`#[epilogue]`](crate::prelude::epilogue), and what it means.
+//! The epilogue language: what a function under [`#[epilogue]`](crate::prelude::epilogue) may contain, and what it
+//! means.
 //!
-//! The items of this module are words of that language and nothing else: no value has one of these types. An editor
-//! leads from the words in an epilogue to their pages here.
+//! The items of this module are only words of that language: no value has one of these types. They let an editor lead
+//! from a word in an epilogue to its documentation here.
 //!
 //! # A function
 //!
@@ -19,12 +20,14 @@
 //! assert_eq!(RowReduction::tree().outputs().len(), 2);
 //! ```
 //!
-//! The function becomes the struct `RowReduction`: one field for every parameter but the accumulators and for every
-//! returned name. `#[epilogue(name = X)]` names it otherwise. As a type it has no lifetime, so that a plan is kept as
-//! `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first parameter is the accumulator, [`Accum`],
-//! or the first up to four are, each the product of A and a B of its own (see [`Right`](crate::gemm::Right)); the others have the classes [`Tensor`], [`TensorMut`], [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`].
-//! M, N, K, the batch and all strides belong to a run, not to the function: a leading batch axis on any argument means
-//! one of it per batch, none means it is shared.
+//! The function becomes the struct `RowReduction`, with a field for every parameter except the accumulators, and for
+//! every returned name. `#[epilogue(name = X)]` gives it another name. As a type it has no lifetime, so that a plan can
+//! be kept as `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first
+//! parameter is the accumulator, [`Accum`]. There may be up to four of them at the beginning, each the product of A and
+//! a separate B (see [`Right`](crate::gemm::Right)). The other parameters have the classes [`Tensor`], [`TensorMut`],
+//! [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`]. M, N, K, the batch and all strides belong to a
+//! run, not to the function: with a leading batch axis, an argument has one value for each batch; without it, all
+//! batches share it.
 //!
 //! # The closure form
 //!
@@ -39,33 +42,34 @@
 //! # let _ = arguments;
 //! ```
 //!
-//! The same language as a value with one setter for every parameter and output; results' classes follow from the body,
-//! and a `let`'s type states an element type. Only the value with everything set is accepted by a run.
+//! This is the same language, as a value with one setter for every parameter and output. The classes of results follow
+//! from the body, and the type of a `let` gives the element type. A run accepts the value only when everything is set.
 //!
 //! # Element types
 //!
-//! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). Unwritten, a tensor's or
-//! vector's is that of the operand A; results of reductions and scalars are f32, or f64 when A is f64. Loads widen,
-//! arithmetic is in f32 (f64 when A is f64), stores round to nearest even; integers and 8-bit floats saturate.
-//! `x.cast::<f16>()` rounds where it stands. `Tensor<bool>` and vectors of `bool` hold truth values, a byte each: any byte
-//! but 0 is true when it is read, and 0 or 1 is written.
+//! `Tensor<f32>`, `RowVector<bf16>`, …: a type that implements [`Element`](crate::Element). If it is not written, a
+//! tensor or vector has the type of A; results of reductions and scalars are f32, or f64 if A is f64. Loads widen,
+//! arithmetic is in f32 (f64 if A is f64), stores round to nearest even; integers and 8-bit floats saturate.
+//! `x.cast::<f16>()` rounds at that place. `Tensor<bool>` and vectors of `bool` hold truth values, one byte each: any
+//! byte but 0 is read as true, and 0 or 1 is written.
 //!
-//! Products of 8-bit integers are summed in `i32`, where K up to 33025 (133152 if both are `i8`) can't overflow. As a result
-//! of `i32` or `i64` the accumulator itself is stored exactly (`let d = accum;`); computed with, it is an f32, which holds
-//! integers up to 2^24.
+//! Products of 8-bit integers are summed in `i32`, which can't overflow for K up to 33025 (133152 if both are `i8`). As
+//! a result of `i32` or `i64`, the accumulator itself is stored exactly (`let d = accum;`). In computations it is an
+//! f32, which is exact for integers up to 2^24.
 //!
 //! # The body
 //!
-//! It is Rust with less in it, and what is left means what Rust means: `let` with shadowing, `let mut` with `=`, `+=`,
-//! `-=`, `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of truth values, `if … else …`
-//! as a value, blocks as values, number literals (an integer literal beside an integer, and where a tensor of integers is
-//! compared with it), paths to constants of type `f32`, and calls. A method call `x.f(a)` is a call of the library's own
-//! `f(x, a)`. Anything else is refused where it stands, with what to write instead. Both branches of an `if` are
-//! computed and one is taken, as no operation has an effect.
+//! It is a part of Rust, with the meaning that it has in Rust: `let` with shadowing, `let mut` with `=`, `+=`, `-=`,
+//! `*=`, `/=`, the operators `+ - * /`, unary minus, comparisons, `&&`, `||` and `!` of truth values, `if … else …` as
+//! a value, blocks as values, number literals (an integer literal beside an integer, and where a tensor of integers is
+//! compared with it), paths to constants of type `f32`, and calls. A method call `x.f(a)` calls the library's function
+//! `f(x, a)`. Anything else is refused at its place, with what to write instead. Both branches of an `if` are computed
+//! and one is taken, since operations have no side effects.
 //!
-//! rustc sees the body too, with every number an `f32`, every integer an `i64` and every truth value a `bool`, and reports wrong numbers of arguments, unused variables and
-//! functions that don't exist as in any function. Where nothing in the file can give a function's name a meaning, the
-//! message is this library's, and says what there is instead.
+//! rustc checks the body, too, with every number as an `f32`, every integer as an `i64` and every truth value as a
+//! `bool`. It reports wrong numbers of arguments, unused variables and functions that don't exist, as in any function.
+//! If nothing in the file can give a function's name a meaning, the message is this library's, and says what there is
+//! instead.
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -79,21 +83,21 @@
 //!
 //! # Integers and truth values
 //!
-//! Beside numbers there are integers and truth values. [`row()`](row), [`column()`](column) and [`batch()`](batch) are the
-//! element's place, from 0, and [`rows()`](rows) and [`columns()`](columns) how many there are. [`integer(labels)`](integer)
-//! is what a parameter of an integer type, or of `bool`, has in memory, exactly; its plain name is that integer as a
-//! number. [`real(i)`](real) makes a number of an integer.
+//! Beside numbers there are integers and truth values. [`row()`](row), [`column()`](column) and [`batch()`](batch) are
+//! the element's position, from 0; [`rows()`](rows) and [`columns()`](columns) are the extents M and N.
+//! [`integer(labels)`](integer) is the exact value in memory of a parameter of an integer type or of `bool`; the
+//! parameter's plain name is that integer as a number. [`real(i)`](real) converts an integer to a number.
 //!
-//! An integer is an `i64`; sums, differences and products that leave its range wrap. (Kernels use 32 bits where no value
-//! can leave those.) There are `+ - *`, unary minus, `min`, `max`, comparisons and `if`; integers are not divided, and no
-//! other function takes one. An integer and a number never stand in one operation: one of them is converted, by name.
+//! An integer is an `i64`; sums, differences and products outside of its range wrap. (Kernels use 32 bits if no value
+//! can exceed them.) There are `+ - *`, unary minus, `min`, `max`, comparisons and `if`; integers are not divided, and
+//! no other function takes one. An operation can't mix an integer and a number: one of them must be converted, by name.
 //!
-//! A truth value is a comparison, an element of type `bool`, or made of those by `&&`, `||` and `!`; both sides of `&&` and
-//! `||` are computed. A comparison with NaN is false, but for `!=`. It is bound, chosen by an `if`, returned, and otherwise
-//! a condition; arithmetic and reductions take numbers: `if keep { 1.0 } else { 0.0 }`.
+//! A truth value is a comparison, an element of type `bool`, or computed from these by `&&`, `||` and `!`; both sides
+//! of `&&` and `||` are computed. A comparison with NaN is false, except `!=`. A truth value can be bound, chosen by an
+//! `if`, returned, or be a condition. Arithmetic and reductions take numbers: `if keep { 1.0 } else { 0.0 }`.
 //!
-//! As results, truth values are stored as `bool`, and integers as i64, i32, i8 or u8, where those beyond the type's range
-//! become its nearest value; where no type is written, as `bool` and i64.
+//! As results, truth values are stored as `bool`, and integers as i64, i32, i8 or u8. Integers beyond the type's range
+//! become its nearest value. If no type is written, they are stored as `bool` and i64.
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -126,7 +130,7 @@
 //!
 //! # Operations
 //!
-//! Those of [`ops`](crate::ops), and the user's own:
+//! The functions of [`ops`](crate::ops), and the user's own:
 //!
 //! ```
 //! use epilogue::prelude::*;
@@ -152,15 +156,15 @@
 //! assert_eq!(squared_relu(3.0), 9.0);
 //! ```
 //!
-//! An `#[elementwise]` function is called on the host like any other, is imported and renamed like any other, and may
-//! call others, but not, over any detour, itself. Like the library's own, it takes expressions of tensors, too, and gives
-//! one: `softsign(x.at([i]))` stands in a [`te::compute`](crate::te::compute).
+//! An `#[elementwise]` function is called on the host, imported and renamed like any other. It may call others, but not
+//! itself, not even through others. Like the library's own, it also takes expressions of tensors, and gives one:
+//! `softsign(x.at([i]))` can be used in [`te::compute`](crate::te::compute).
 //!
 //! # Reductions
 //!
 //! [`reduction_op`]`(value, axis, operation)`: the axis is `Row`, `Column` or `All`, in a pair with `Batch` to reduce
 //! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`. The result is complete and
-//! has the same bits in every run. A fourth argument asks for one partial per tile instead.
+//! has the same bits in every run. With a fourth argument, there is one partial result per tile instead.
 //!
 //! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
 //! type, as no element type has rounded it yet (`m.cast::<f16>()` does). What reads it is of the next *phase*, which may be
@@ -192,17 +196,17 @@
 //!
 //! # Results
 //!
-//! The last line is a name or a tuple of names. Any value can be returned and still be used. A parameter is not
+//! The last line is a name or a tuple of names. A returned value can also be used in the body. A parameter can't be
 //! returned, unless it is a [`TensorMut`] that was assigned to.
 
 use std::marker::PhantomData;
 
-/// Stands for the element type that a class has where none is written.
+/// Stands for the element type of a class for which none is written.
 #[derive(Debug)]
 pub enum Unwritten {}
 
-/// An accumulator: the M×N values of A·B, in the arithmetic's type. The first parameter of every epilogue; the second, third
-/// and fourth may be too, of the same A and a B each.
+/// An accumulator: the M×N values of A·B, in the arithmetic type. It is the first parameter of every epilogue. Up to
+/// three more may follow it, each the product of the same A and a separate B.
 #[derive(Debug)]
 pub enum Accum {}
 
@@ -210,7 +214,7 @@ pub enum Accum {}
 #[derive(Debug)]
 pub struct Tensor<T = Unwritten>(PhantomData<T>, Unwritten);
 
-/// M×N values that are read, assigned to and returned under one name: one argument, accumulated in place.
+/// M×N values that are read, assigned to and returned under one name: one argument, updated in place.
 ///
 /// ```
 /// # use epilogue::prelude::*;
@@ -223,39 +227,39 @@ pub struct Tensor<T = Unwritten>(PhantomData<T>, Unwritten);
 #[derive(Debug)]
 pub struct TensorMut<T = Unwritten>(PhantomData<T>, Unwritten);
 
-/// N values, the same in every row: broadcast down the rows. As a result, what a reduction along `Column` leaves.
+/// N values, the same in every row. As a result, what a reduction along `Column` gives.
 #[derive(Debug)]
 pub struct RowVector<T = Unwritten>(PhantomData<T>, Unwritten);
 
-/// M values, the same in every column: broadcast along the columns. As a result, what a reduction along `Row` leaves.
+/// M values, the same in every column. As a result, what a reduction along `Row` gives.
 #[derive(Debug)]
 pub struct ColumnVector<T = Unwritten>(PhantomData<T>, Unwritten);
 
-/// One value that the host gives at each run; its field is an `f64`, rounded to the arithmetic's type.
+/// One value that the host gives at each run. Its field is an `f64`, which is rounded to the arithmetic type.
 ///
-/// Where it multiplies a value that is loaded and is 0, the product is 0 and nothing is loaded, even if NaN is there:
+/// If it is 0 and multiplies a value that is loaded, the product is 0 and nothing is loaded, even if there is a NaN:
 /// the rule that BLAS has for beta.
 #[derive(Debug)]
 pub enum Scalar {}
 
-/// One value in device memory. As a result, what a reduction over `All` leaves.
+/// One value in device memory. As a result, what a reduction over `All` gives.
 #[derive(Debug)]
 pub struct DeviceScalar<T = Unwritten>(PhantomData<T>, Unwritten);
 
-/// The result of `reduction_op(x, Row, op, threadblock_shape.n)`: `[ceil(N / tile_n), M]` values of f32, with the batch
-/// in front; `Gemm::partials_shape` tells.
+/// The result of `reduction_op(x, Row, op, threadblock_shape.n)`: `[ceil(N / tile_n), M]` values of f32, with a leading
+/// batch axis if there is a batch; see `Gemm::partials_shape`.
 #[derive(Debug)]
 pub enum RowPartials {}
 
-/// The result of `reduction_op(x, Column, op, threadblock_shape.m)`: `[ceil(M / tile_m), N]` values of f32, with the
-/// batch in front; `Gemm::partials_shape` tells.
+/// The result of `reduction_op(x, Column, op, threadblock_shape.m)`: `[ceil(M / tile_m), N]` values of f32, with a
+/// leading batch axis if there is a batch; see `Gemm::partials_shape`.
 #[derive(Debug)]
 pub enum ColumnPartials {}
 
 /// `reduction_op(value, axis, operation)` reduces along an axis; a fourth argument, `threadblock_shape.n` for `Row` or
 /// `threadblock_shape.m` for `Column`, asks for one partial per tile.
 ///
-/// | axis | reduces | leaves |
+/// | axis | what is reduced | result |
 /// |---|---|---|
 /// | `Row` | every row vector | M values, a [`ColumnVector`] |
 /// | `Column` | every column vector | N values, a [`RowVector`] |
@@ -264,7 +268,7 @@ pub enum ColumnPartials {}
 /// `(Row, Batch)`, `(Column, Batch)` and `(All, Batch)` also reduce the batch. A complete result is a value like any other;
 /// partials are bound by a `let` and returned.
 ///
-/// As an item it only lets rustc read an epilogue's body, one element at a time: there, the reduction is the value.
+/// As an item it only lets rustc check an epilogue's body, for one element: there, the reduction is the value.
 #[must_use]
 pub const fn reduction_op(value: f32) -> f32 {
     value
@@ -282,43 +286,43 @@ pub const fn column() -> i64 {
     0
 }
 
-/// The element's batch, from 0: an integer, the same in each batch.
+/// The element's index in the batch, from 0: an integer, the same for the whole matrix.
 #[must_use]
 pub const fn batch() -> i64 {
     0
 }
 
-/// How many rows there are, M: an integer.
+/// The number of rows, M: an integer.
 #[must_use]
 pub const fn rows() -> i64 {
     0
 }
 
-/// How many columns there are, N: an integer.
+/// The number of columns, N: an integer.
 #[must_use]
 pub const fn columns() -> i64 {
     0
 }
 
-/// `integer(labels)` is the integer that a parameter of an integer type, or of type bool, has in memory, exactly: the
-/// parameter's own name is that integer as a number, which an f32 holds up to 2^24.
+/// `integer(labels)` is the exact value in memory of a parameter of an integer type or of bool. The parameter's own
+/// name is that integer as a number, which is exact in f32 up to 2^24.
 ///
-/// As an item it only lets rustc read an epilogue's body.
+/// As an item it only lets rustc check an epilogue's body.
 #[must_use]
 pub fn integer(parameter: impl InMemory) -> i64 {
     parameter.in_memory()
 }
 
-/// `real(i)` is an integer as a number, rounded to the nearest: exact in f32 up to 2^24.
+/// `real(i)` is the number nearest to an integer: exact in f32 up to 2^24.
 ///
-/// As an item it only lets rustc read an epilogue's body.
+/// As an item it only lets rustc check an epilogue's body.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it rounds, as is said")]
 pub const fn real(integer: i64) -> f32 {
     integer as f32
 }
 
-/// What stands for a parameter's value where rustc reads an epilogue's body: a number, or a truth value.
+/// The type that stands for a parameter's value when rustc checks an epilogue's body: a number or a truth value.
 pub trait InMemory {
     /// The integer.
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Write what happens to the result of a matrix product as an ordinary Rust function; it runs inside the product's kernel.
+//! Write what happens to the result of a matrix product as an ordinary Rust function: it runs inside the GEMM kernel.
 //!
 //! An *epilogue* is what a program does with the result of a matrix product (a GEMM): add a bias, apply an activation,
 //! add a residual, sum every row. As a kernel of its own, each such step reads the whole M × N result from memory, and
@@ -37,13 +37,13 @@
 //!
 //! # For whom
 //!
-//! - You write inference or training code in Rust, with steps of your own after its matrix products, and don't want to write
+//! - You write inference or training code in Rust, with your own steps after its matrix products, and don't want to write
 //!   CUDA for them.
-//! - You want to see and check what runs: the generated CUDA C++ prints with your names in it, an f64 reference says between
-//!   which bounds every element must lie, and an emulated GPU finds data races without a GPU.
+//! - You want to see and check what runs: the generated CUDA C++ has your names in it, an f64 reference gives the bounds
+//!   of every element, and an emulated GPU finds data races without a GPU.
 //! - You need the reductions and scans around products too, such as softmax, norms and cumulative sums: that is [`te`].
 //!
-//! It is no framework: it has slopes of activations (`gelu_grad`), but no automatic differentiation, and it loads no
+//! It is not a framework: it has slopes of activations (`gelu_grad`), but no automatic differentiation, and it loads no
 //! models.
 //!
 //! # An example
@@ -79,7 +79,7 @@
 //! ```
 //!
 //! The attribute makes the struct `RowReduction`, with a field for every parameter and every returned name: a missing
-//! or misspelt argument is a compile error. [`language`] says what may stand in such a function.
+//! or misspelt argument is a compile error. [`language`] describes what such a function may contain.
 //!
 //! # What is supported
 //!
@@ -103,7 +103,7 @@
 //! | [`guide`] | from a first product to kernels that one measures, page by page, with a cookbook |
 //! | [`prelude`] | what a program imports |
 //! | [`language`] | the epilogue language: parameters, types, operators, reductions |
-//! | [`ops`] | its operations, which are functions for numbers and tensor expressions, too; [`#[elementwise]`](crate::prelude::elementwise) makes more |
+//! | [`ops`] | its operations, which are also functions for numbers and tensor expressions; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
@@ -120,12 +120,13 @@
 //! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
 //! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) |
 //! | `safetensors` | the tensors of safetensors files, without a copy |
+//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) |
 //!
-//! The first three are on by default. Without them (`default-features = false`) the library is products with epilogues, on GPUs
-//! and CPUs.
+//! The first three are on by default. Without them (`default-features = false`), the library has products with
+//! epilogues on GPUs and CPUs.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
-// What the macros expand to names this crate, also inside it.
+// The macros' expansion names this crate, also inside it.
 extern crate self as epilogue;
 
 #[doc(hidden)]
@@ -138,6 +139,8 @@ pub mod expr;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
+#[cfg(feature = "te")]
+mod jit;
 pub mod language;
 pub mod ops;
 mod parallel;
@@ -151,14 +154,14 @@ pub mod tile;
 mod variants;
 
 pub use epilogue_macros::epilogue_closure as epilogue;
-/// Devices, tensors, streams, compiled kernels: whatever a signature of this crate names and the root doesn't have.
+/// Devices, tensors, streams, compiled kernels: every type in this crate's signatures that the root doesn't have.
 pub use epilogue_runtime as runtime;
 #[doc(inline)]
 pub use epilogue_runtime::bundle;
 #[doc(inline)]
 pub use epilogue_runtime::{
-    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Kernel, PlainElement, Source, Stream, f8e4m3,
-    f8e5m2,
+    Arch, DataError, Device, DeviceTensor, Element, ElementType, Event, Graph, Kernel, PlainElement, Source, Stream,
+    f8e4m3, f8e5m2,
 };
 
 pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};

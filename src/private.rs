@@ -1,9 +1,10 @@
-//! What the macros' expansion calls. No part of the public interface.
+//! What the macros' expansion calls. It is not part of the public interface.
 
 use crate::{Element, ElementType};
 
-/// The larger of two call depths. Every `#[elementwise]` function's is one more than its deepest callee's, evaluated at
-/// compile time: so a function that calls itself over a detour is an error there, not a deadlock at run time.
+/// The larger of two call depths. The depth of an `#[elementwise]` function is one more than that of its deepest
+/// callee, evaluated at compile time. So a function that calls itself, even through others, is a compile error, not a
+/// deadlock at run time.
 #[must_use]
 pub const fn deeper(a: u32, b: u32) -> u32 {
     if a > b { a } else { b }
@@ -28,7 +29,7 @@ fn round(to: ElementType, x: f32) -> f32 {
         ElementType::I32 => x.round_ties_even() as i32 as f32,
         ElementType::I8 => f32::from(x.round_ties_even() as i8),
         ElementType::U8 => f32::from(x.round_ties_even() as u8),
-        // `ElementType` may grow; what is wider than f32 keeps the value.
+        // `ElementType` may grow; types wider than f32 keep the value.
         _ => x,
     }
 }

@@ -1,8 +1,8 @@
-//! Locks that a panic elsewhere doesn't close.
+//! Locks that stay usable after a panic elsewhere.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Nothing is half done where a thread that held one of the library's locks has panicked.
+/// The library's data is consistent even if a thread has panicked while it held one of these locks.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

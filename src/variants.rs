@@ -1,4 +1,4 @@
-//! The kernels of one plan or expression, each made once, by the first run that needs it.
+//! The kernels of one plan or expression, each compiled once, by the first run that needs it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::sync::lock;
 
-/// What has been made, by key. Making one locks no other: only who wants the same one waits.
+/// What has been made, by key. Making one value locks no others: only threads that want the same one wait.
 #[derive(Debug)]
 pub(crate) struct Variants<K, V> {
     places: Mutex<HashMap<K, Arc<Place<V>>>>,
 }
 
-/// Where one is, or is being made.
+/// A value, or the place where it will be.
 #[derive(Debug)]
 struct Place<V> {
     made: OnceLock<Arc<V>>,
-    /// Held by who makes it.
+    /// Locked while the value is made.
     making: Mutex<()>,
 }
 
@@ -27,27 +27,27 @@ impl<K, V> Default for Variants<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Variants<K, V> {
-    /// The one of a key, if it is there.
+    /// The value of a key, if it has been made.
     pub(crate) fn get(&self, key: &K) -> Option<Arc<V>> {
         lock(&self.places).get(key).and_then(|place| place.made.get()).map(Arc::clone)
     }
 
-    /// Puts one there that was made elsewhere.
+    /// Adds a value that was made elsewhere.
     pub(crate) fn put(&self, key: K, made: Arc<V>) {
         let place = Place { made: OnceLock::from(made), making: Mutex::new(()) };
         lock(&self.places).insert(key, Arc::new(place));
     }
 
-    /// Any that is there and fits.
+    /// Any value that has been made and fits.
     pub(crate) fn find(&self, fits: impl Fn(&V) -> bool) -> Option<Arc<V>> {
         lock(&self.places).values().filter_map(|place| place.made.get()).find(|made| fits(made)).map(Arc::clone)
     }
 
-    /// The one of a key. The first who asks makes it; others who ask for it meanwhile wait, and make it themselves where
+    /// The value of a key. The first caller makes it. Others that ask for it meanwhile wait, and make it themselves if
     /// that failed.
     ///
     /// # Errors
-    /// What `make` fails with.
+    /// The error of `make`.
     pub(crate) fn get_or_make<E>(&self, key: &K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
         let place = {
             let mut places = lock(&self.places);
@@ -76,7 +76,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// While one is being made, those that are there are had, others are made, and who wants the same one waits for it.
+    /// While one value is made, others can be read and made; only callers that want the same one wait.
     #[test]
     fn making_one_holds_nobody_else_up() {
         let variants = Variants::<&str, usize>::default();

@@ -1,4 +1,4 @@
-//! What a run refuses, with nothing written.
+//! What a run refuses, without having written anything.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
@@ -78,7 +78,7 @@ impl Tensors {
     }
 }
 
-/// Makes something wrong, and expects that the run is refused so, and that no output has changed.
+/// Makes one thing wrong, and expects that the run is refused with this message, and that no output has changed.
 fn refused(wrong: impl FnOnce(&mut Tensors), expected: &str) {
     let device = Device::cpu();
     let gemm = plan(&device);
@@ -292,7 +292,7 @@ fn the_cpu_says_what_runs_there() {
     assert!(gemm.kernel_source().is_none());
 }
 
-/// What only kernels have is not passed over in silence, and what is asked for must be something.
+/// Knobs of kernels are not ignored silently, and requests must make sense.
 #[test]
 fn requests_that_the_cpu_has_no_kernels_for() {
     let device = Device::cpu();
@@ -323,7 +323,7 @@ fn requests_that_the_cpu_has_no_kernels_for() {
     assert!(text(builder().layouts(layout, layout)).starts_with("A is to be copied 3 bytes at a time"));
 }
 
-/// The model has a word on every product that can be asked for.
+/// The model can rank kernels for every product that can be asked for.
 #[test]
 fn extents_up_to_the_largest_are_chosen_for() {
     let devices = [
@@ -342,7 +342,7 @@ fn extents_up_to_the_largest_are_chosen_for() {
     }
 }
 
-/// No kernel is compiled for these: they are refused before.
+/// No kernel is compiled for these requests: they are refused before.
 #[test]
 fn kernels_that_can_not_be() {
     let device = Device::emulated(epilogue_runtime::Arch::SM_80).unwrap();
@@ -374,7 +374,7 @@ fn kernels_that_can_not_be() {
     assert!(begun.elapsed().as_millis() < 20 * 20, "choosing takes well under 20 ms even in a debug build");
 }
 
-/// An epilogue's type need not be printable, nor a plan's signature be written with another crate's names.
+/// An epilogue's type need not be printable, and a plan's signature needs no names of other crates.
 #[test]
 fn plans_and_builders_ask_nothing_of_their_epilogue() {
     fn twice<E>(builder: &Builder<E>, gemm: &Gemm<E>) -> (Builder<E>, Gemm<E>, [String; 2]) {

@@ -132,7 +132,7 @@ mod direct {
         }
     }
 
-    /// A value as Rust has it.
+    /// A value, as in Rust.
     #[derive(Clone, Copy, Debug)]
     pub(crate) enum Plain {
         Number(f32),
@@ -195,7 +195,7 @@ mod direct {
         }
     }
 
-    /// The value of every node at one element; of a reduction, its operand's.
+    /// The value of every node for one element; for a reduction, its operand's value.
     pub(crate) fn element(
         tree: &Tree,
         accums: &[f64],
@@ -252,7 +252,7 @@ mod direct {
 proptest! {
     #![proptest_config(config(1500))]
 
-    /// What validation promises of its result.
+    /// The guarantees of validation.
     #[test]
     fn random_trees_are_valid(choices in choices(), types in types()) {
         let profile = Profile { phases: choices.len() % 2 == 1, ..Profile::default() };
@@ -321,7 +321,7 @@ proptest! {
     }
 }
 
-/// Every mistake that integers and truth values bring, with its words.
+/// Every mistake with integers and truth values, with its message.
 #[test]
 fn wrong_types_are_refused() {
     type Build = fn(&mut TreeBuilder, [NodeId; 5]) -> (NodeId, ShapeClass, Option<ElementType>);
@@ -404,7 +404,7 @@ fn wrong_types_are_refused() {
     }
 }
 
-/// Bounds would be worthless if they allowed everything: over the random trees most are a few ULP wide.
+/// Bounds that allow everything would be worthless: over the random trees most are a few ULP wide.
 #[test]
 fn most_bounds_are_narrow() {
     let (mut narrow, mut all, mut anything) = (0, 0, 0);
@@ -467,7 +467,7 @@ fn is_well_formed(svg: &str) -> Result<(), String> {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Drawings of any tree are documents, hold every name, and never show a number that isn't one.
+    /// Drawings of any tree are valid documents, contain every name, and show no malformed numbers.
     #[test]
     fn drawings_are_well_formed(numbers in choices(), types in types()) {
         let tree = random::tree(&mut Choices::new(&numbers), Profile { operations: 30, ..Profile::default() });
@@ -486,7 +486,7 @@ proptest! {
     }
 }
 
-/// `x = x op x`, or `x = x op y` with another number each time, so many times.
+/// `x = x op x`, or `x = x op y` with another number each time, `count` times.
 fn chained(count: u32, op: Op, shared: bool) -> Tree {
     let mut b = TreeBuilder::new("e", "a.rs");
     let accum = b.accum("accum");

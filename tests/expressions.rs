@@ -24,7 +24,7 @@ fn source(name: &str, code: &str) -> Source {
     Source::new(format!("{name}.cu"), "kernel", format!("{}\n{code}", HEADERS.replace("#pragma once", "")))
 }
 
-/// A kernel that computes every output's value for each of `count` elements, given each leaf's.
+/// A kernel that computes every output's value for each of `count` elements, from the values of the leaves.
 fn kernel_of(tree: &ValidTree, fast: bool) -> String {
     let mut functions = Functions::new(tree.real(), fast);
     let real = real_name(tree.real());
@@ -57,7 +57,7 @@ fn kernel_of(tree: &ValidTree, fast: bool) -> String {
     )
 }
 
-/// Runs it, one array per leaf in the values' order; gives each output's elements.
+/// Runs it, with one array per leaf in the values' order; gives each output's elements.
 fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fast: bool) -> Vec<Vec<f64>> {
     let kernel = device.compile(&source("expression", &kernel_of(tree, fast))).unwrap();
     let of_values = tree.values().iter().filter_map(|value| match value.kind {
@@ -83,7 +83,8 @@ fn run(device: &Device, tree: &ValidTree, leaves: &[Vec<f64>], count: usize, fas
     outputs.iter().map(|t| reference::decode(t.element_type(), &t.to_bytes().unwrap())).collect()
 }
 
-/// Numbers where something happens: every power of two and its neighbours, ties of every narrower type, specials.
+/// Numbers at which rounding or special cases matter: every power of two and its neighbours, ties of every narrower
+/// type, special values.
 fn interesting(real: Real) -> Vec<f64> {
     let mut numbers = vec![0.0, f64::INFINITY, f64::NAN, 1e300, 5e-324, 448.0, 464.0, 465.0, 57344.0, 61440.0, 65519.9];
     for exponent in -160..140 {
@@ -176,7 +177,7 @@ fn documented(op: Op, real: Real) -> f64 {
         (Op::Log | Op::Log2, Real::F32) => 1.5,
         (Op::Exp | Op::Exp2 | Op::Rsqrt | Op::Tanh | Op::Erf | Op::Sin | Op::Cos, _) | (Op::Log | Op::Log2, _) => 2.5,
         (Op::Pow, _) => 4.5,
-        // Exact too, but the reference has only twice the precision, in which a near tie can become one.
+        // Exact too, but the reference has only twice the precision, so a value near a tie can become a tie.
         (Op::Fma, _) => 1.0,
         // Correctly rounded.
         _ => 0.500_001,
@@ -219,9 +220,9 @@ fn primitives_keep_their_bounds() {
     }
 }
 
-/// Approximate instructions and short formulas, and what is made of them: one in 130,987 of all f32, within the bounds
-/// that the reference allows where results reach 11 bits or 8, or where the user asks for fast mathematics.
-/// `cargo xtask approximations` tries every f32.
+/// Approximate instructions and short formulas, and functions made from them: one in 130,987 of all f32, within the
+/// bounds that the reference allows if results reach 11 bits or 8, or if the user asks for fast mathematics. `cargo
+/// xtask approximations` tries every f32.
 #[test]
 fn approximate_functions_keep_their_bounds() {
     let Some(_) = testing::compiler("approximate_functions_keep_their_bounds") else { return };
@@ -269,7 +270,7 @@ fn approximate_functions_keep_their_bounds() {
     }
 }
 
-/// Real Rust for the host, and CUDA for the device.
+/// A Rust function for the host, with CUDA for the device.
 #[elementwise(cuda = "const real r = x > 0 ? x : 0; return r * r;")]
 fn squared_relu(x: f32) -> f32 {
     let r = x.max(0.0);
@@ -311,7 +312,7 @@ fn functions_of_users_run_also_hand_written_ones() {
         let expected =
             reference::evaluate(&tree, &[Product::exact(extent, x.clone())], &[], Options::default()).unwrap();
         for i in (0..x.len()).filter(|&i| !x[i].is_nan()) {
-            // A NaN is 0 in the hand-written body, which is its author's affair.
+            // A NaN gives 0 in the hand-written body, which is its author's choice.
             assert!(expected[0].bounds[i].admit(results[0][i]), "{real} {:e}: {:e}", x[i], results[0][i]);
         }
         assert!(kernel_of(&tree, false).contains("ops::squared_relu_2("));
@@ -366,7 +367,7 @@ fn random_expressions_run() {
         let products: Vec<Product> = accums.into_iter().map(|accum| Product::exact(extent, accum)).collect();
         let expected = reference::evaluate(&tree, &products, &arguments, options).unwrap();
         for (expected, mut results) in expected.into_iter().zip(results) {
-            // A vector's or scalar's kernel elements repeat.
+            // A kernel repeats the elements of vectors and scalars.
             results.truncate(expected.values.len());
             if let Some(wrong) = expected.first_wrong(&results) {
                 let place = wrong.place;

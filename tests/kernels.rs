@@ -1,4 +1,4 @@
-//! Emitted kernels, compiled by NVRTC: no spills, the instructions that were meant, and their text.
+//! Emitted kernels, compiled by NVRTC: no spills, the intended instructions, and their text.
 
 #[path = "../tools/kernels/choices.rs"]
 #[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
@@ -50,7 +50,7 @@ fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
 }
 
 /// Accesses of local memory, outside the loop of products, of kernels that are known to lack one register: a word that is
-/// stored and loaded once for a tile.
+/// stored and loaded once for a tile. (Compiled by the NVRTC that `cargo xtask tools` installs.)
 fn kept(report: &str) -> usize {
     let known = [
         "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2",
@@ -59,7 +59,7 @@ fn kept(report: &str) -> usize {
     if known.iter().any(|kernel| report.contains(kernel)) { 2 } else { 0 }
 }
 
-/// Kernels of two accumulators are in the set, with every instruction, register and copy that it is held against.
+/// Kernels of two accumulators are in the set, with every instruction, register and copy that is checked.
 #[test]
 fn two_accumulators_are_in_the_covering_set() {
     let swiglu = set::covering().into_iter().filter(|subject| subject.tree.name() == "swiglu");
@@ -93,13 +93,13 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     assert!(untested.is_empty(), "no conformance case for {untested:?}");
 }
 
-/// What the model chooses is seen in review.
+/// Changes of the model's choices are visible in review.
 #[test]
 fn choices_are_as_committed() {
     expect_file!["golden/choices.txt"].assert_eq(&choices::table().expect("a kernel for every shape"));
 }
 
-/// Epilogues of 16-bit results take no more instructions than they were given: short formulas without branches.
+/// Epilogues of 16-bit results take no more instructions than their limit: short formulas without branches.
 #[test]
 fn epilogues_take_few_instructions() {
     const NAME: &str = "epilogues_take_few_instructions";
@@ -110,7 +110,7 @@ fn epilogues_take_few_instructions() {
     assert!(grown.is_empty(), "{}", grown.join("\n"));
 }
 
-/// What is generated of a kernel: the text after the headers.
+/// The generated part of a kernel: the text after the headers.
 fn generated(tree: &Tree, key: &Sm80Key) -> String {
     generated_part(&source(&valid(tree, key.instruction), key).code)
 }
@@ -118,7 +118,7 @@ fn generated(tree: &Tree, key: &Sm80Key) -> String {
 fn generated_part(code: &str) -> String {
     let marker = "// ==== what follows is generated ====\n";
     let at = code.find(marker).expect("the marker");
-    // The number of the line is the headers' length: it says nothing about this part.
+    // The number of this line is the length of the headers, which has nothing to do with this part.
     let lines = code[at + marker.len()..].lines().filter(|line| !(line.starts_with("#line") && line.contains(".cu\"")));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
@@ -153,8 +153,8 @@ fn generated_code_of_phases_is_as_committed() {
     expect_file!["golden/row_factor.cu"].assert_eq(&generated_part(factor.source()));
 }
 
-/// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and one
-/// whose rows are N, where rows and columns change places.
+/// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and
+/// one whose rows are N, so that rows and columns are exchanged.
 #[test]
 fn generated_code_for_sm_90a_is_as_committed() {
     for (swapped, golden) in [
@@ -230,12 +230,12 @@ fn emission_is_deterministic_and_keeps_the_users_names_and_lines() {
     let statement = code[at..].lines().nth(1).expect("a statement after it");
     assert!(statement.starts_with("    const float d = alpha * accum + math::"), "{statement}");
     assert!(!code.contains("#include"), "it stands alone");
-    // After the user's lines the kernel's own numbering goes on where it would be.
+    // After the user's lines the kernel's own line numbers continue correctly.
     let (number, line) = code.lines().enumerate().find(|(_, l)| l.contains(".cu\"")).expect("a #line back");
     assert_eq!(line, format!("#line {} \"row_reduction.cu\"", number + 2));
 }
 
-/// A profiler's list says what ran.
+/// A profiler shows which epilogue ran.
 #[test]
 fn kernels_are_called_after_their_epilogue() {
     if testing::compiler("kernels_are_called_after_their_epilogue").is_none() {
@@ -253,7 +253,7 @@ fn kernels_are_called_after_their_epilogue() {
     }
 }
 
-/// An epilogue, its parameters and its values may all be called like each other, and like anything in the kernel.
+/// An epilogue, its parameters and its values may all have the same names, and those of anything in the kernel.
 #[test]
 fn any_name_may_be_used() {
     let Some(compiler) = testing::compiler("any_name_may_be_used") else { return };
@@ -283,22 +283,25 @@ fn any_name_may_be_used() {
         "parameters",
         "sm80",
     ];
+    // Several names in a kernel, because each kernel takes the compiler a second.
     let wrong: Vec<String> = names
-        .par_iter()
-        .filter_map(|name| {
-            let mut b = TreeBuilder::new(name, "names.rs");
-            let accum = b.accum("accum");
-            let vector = b.parameter(name, ParameterClass::RowVector, None);
+        .par_chunks(6)
+        .filter_map(|names| {
+            let mut b = TreeBuilder::new(names[0], "names.rs");
+            let mut value = b.accum("accum");
             let scalar = b.parameter("bias_", ParameterClass::Scalar, None);
-            let scaled = b.apply(Op::Mul, &[scalar, vector]);
-            let sum = b.apply(Op::Add, &[accum, scaled]);
-            let result = b.call(ops::tanh::function(), &[sum]);
-            b.name(result, name);
-            b.output("d", result, ShapeClass::Tensor, None);
+            for name in names {
+                let vector = b.parameter(name, ParameterClass::RowVector, None);
+                let scaled = b.apply(Op::Mul, &[scalar, vector]);
+                let sum = b.apply(Op::Add, &[value, scaled]);
+                value = b.call(ops::tanh::function(), &[sum]);
+                b.name(value, name);
+            }
+            b.output("d", value, ShapeClass::Tensor, None);
             let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
             let source = source(&valid(&b.finish(), key.instruction), &key);
             let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);
-            compiled.err().map(|error| format!("{name}: {error}"))
+            compiled.err().map(|error| format!("{names:?}: {error}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,4 +1,4 @@
-//! Trees that the macros build, against trees built by hand, and what the expansion is at run time.
+//! Trees that the macros build, compared with trees built by hand, and the run-time behaviour of the expansion.
 
 #[path = "macros/conditions.rs"]
 mod conditions;
@@ -16,7 +16,7 @@ use epilogue::expr::Op;
 use epilogue::prelude::*;
 use epilogue::{Argument, Arguments, Epilogue};
 
-/// Everything about a tree that does not depend on where it was written.
+/// Everything about a tree except where it was written.
 fn content(tree: &Tree) -> String {
     let nodes: Vec<_> = tree.nodes().iter().map(|node| (&node.node, node.name)).collect();
     let parameters: Vec<_> = tree.parameters().iter().map(|it| (it.name, it.class, it.element)).collect();

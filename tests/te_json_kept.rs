@@ -1,5 +1,6 @@
-//! What a process keeps of saved schedules for as long as it lives, functions and names, has limits: what is beyond them
-//! is refused, and what is kept is read still. A program of its own, because others share what it keeps.
+//! Functions and names from saved schedules are kept as long as the process lives, up to limits: beyond them they are
+//! refused, and those that are kept can still be read. This is a separate program, because tests in one process share
+//! what is kept.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

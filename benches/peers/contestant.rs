@@ -1,20 +1,21 @@
-//! Those who take turns.
+//! The contestants that take turns.
 
 use std::time::Instant;
 
-/// Somebody who can do a work.
+/// An implementation of a work.
 pub(crate) struct Contestant<'a> {
     pub(crate) name: &'static str,
-    /// Does it so many times and gives the seconds of all.
+    /// Runs it once, to warm up, then the given number of times, and gives the seconds of these runs together.
     pub(crate) run: Box<dyn FnMut(usize) -> f64 + 'a>,
     /// The first, middle and last element of the result.
     pub(crate) sample: Vec<f32>,
 }
 
 impl<'a> Contestant<'a> {
-    /// One in this process.
+    /// A contestant in this process.
     pub(crate) fn here(name: &'static str, sample: Vec<f32>, mut call: impl FnMut() + 'a) -> Self {
         let run = move |count| {
+            call();
             let start = Instant::now();
             (0..count).for_each(|_| call());
             start.elapsed().as_secs_f64()
@@ -23,7 +24,7 @@ impl<'a> Contestant<'a> {
     }
 }
 
-/// The elements that contestants compare.
+/// The elements by which contestants' results are compared.
 pub(crate) fn sample<T: Copy>(values: &[T], number: impl Fn(T) -> f32) -> Vec<f32> {
     [0, values.len() / 2, values.len() - 1].map(|i| number(values[i])).into()
 }

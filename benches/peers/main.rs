@@ -1,10 +1,10 @@
-//! The CPU device beside what people use instead: ndarray and plain loops in Rust, and numpy, jax (XLA), onnxruntime and
-//! torch in Python, those of them that are installed (`cargo xtask peers` installs them).
+//! The CPU device compared with what people use instead: ndarray and plain loops in Rust, and numpy, jax (XLA),
+//! onnxruntime and torch in Python, as far as they are installed (`cargo xtask peers` installs them).
 //!
-//! `cargo bench --bench peers -- [words]` measures the rows whose names hold all of the words. Contestants take turns;
-//! the time of each is the median over its turns; each first shows that its result is the others'. It runs on as many
-//! threads as it may: `taskset -c 0 cargo bench …` is one thread. What is printed is a table in Markdown: times, and how
-//! long this library takes beside the quickest of the others (below 1 it is quicker).
+//! `cargo bench --bench peers -- [words]` measures the rows whose names have all of the words. Contestants take turns,
+//! and the time of each is the median over its turns; before that, their results are compared. It uses as many threads
+//! as it may: `taskset -c 0 cargo bench …` uses one. It prints a Markdown table with the times, and with this library's
+//! time relative to the fastest of the others (below 1 it is faster).
 
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
@@ -25,10 +25,10 @@ use epilogue::Device;
 use python::Worker;
 use work::Work;
 
-/// How long the contestants of a row take turns, and how many turns each has at least.
+/// The time for which the contestants of a row take turns, and the least number of turns.
 const LONG: Duration = Duration::from_secs(2);
 const TURNS: usize = 9;
-/// How long one turn is, at least.
+/// The least time of one turn, in seconds.
 const TURN: f64 = 2e-3;
 
 const PYTHON: [&str; 4] = ["numpy", "jax", "onnxruntime", "torch"];
@@ -38,7 +38,7 @@ fn first_line(command: &mut Command) -> Option<String> {
     String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }
 
-/// What ran where.
+/// The CPU, the number of threads and the versions.
 fn heading(threads: usize, workers: &[Worker]) -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |key: &str| cpus.lines().find_map(|line| Some(line.strip_prefix(key)?.split_once(": ")?.1.to_owned()));
@@ -55,7 +55,7 @@ fn heading(threads: usize, workers: &[Worker]) -> String {
     )
 }
 
-/// The median seconds of a call of each.
+/// The median seconds of a call of each contestant.
 fn take_turns(contestants: &mut [Contestant<'_>]) -> Vec<f64> {
     let counts: Vec<usize> = contestants
         .iter_mut()
@@ -80,7 +80,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Whether somebody's result is another than the first one's.
+/// An error if the result of a contestant differs from the first one's.
 fn check(work: Work, contestants: &[Contestant<'_>]) -> Result<(), String> {
     let Some((ours, others)) = contestants.split_first() else { return Ok(()) };
     for other in others {

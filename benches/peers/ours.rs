@@ -1,4 +1,4 @@
-//! This library's side.
+//! This library's contestants.
 
 use epilogue::prelude::*;
 use epilogue::te::{self, Tensor};

@@ -1,4 +1,5 @@
-//! Python's libraries, each in a process of its own that stays for the whole bench (`worker.py`).
+//! Python's libraries, each in a process that lives for the whole bench (`worker.py`). A process is stopped while it is
+//! not its turn: the libraries' threads spin while they wait for work, and would take cores from the others.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +28,7 @@ fn python() -> PathBuf {
 }
 
 impl Worker {
-    /// Starts a library's process; none where the library is not installed.
+    /// Starts a library's process; `None` if the library is not installed.
     pub(crate) fn start(name: &'static str, threads: usize) -> Option<Self> {
         let mut child = Command::new(python())
             .args([WORKER, name])
@@ -41,6 +42,7 @@ impl Worker {
         let mut worker = Self { name, version: String::new(), child, pipes: RefCell::new(pipes) };
         let hello = worker.answer()?;
         worker.version = hello.strip_prefix("hello ")?.to_owned();
+        worker.pause(true)?;
         Some(worker)
     }
 
@@ -55,16 +57,31 @@ impl Worker {
         (read > 0).then(|| line.trim().to_owned())
     }
 
+    #[cfg(unix)]
+    fn pause(&self, paused: bool) -> Option<()> {
+        use rustix::process::{Pid, Signal, kill_process};
+        kill_process(Pid::from_child(&self.child), if paused { Signal::STOP } else { Signal::CONT }).ok()
+    }
+
+    #[cfg(not(unix))]
+    fn pause(&self, _paused: bool) -> Option<()> {
+        Some(())
+    }
+
+    /// Lets the process go on until it has answered.
     fn ask(&self, question: &str) -> Option<String> {
+        self.pause(false)?;
         {
             let (stdin, _) = &mut *self.pipes.borrow_mut();
             writeln!(stdin, "{question}").ok()?;
             stdin.flush().ok()?;
         }
-        self.answer()
+        let answer = self.answer();
+        self.pause(true)?;
+        answer
     }
 
-    /// The library's part in a work; why it has none.
+    /// The library as a contestant for a work, or why it is not one.
     pub(crate) fn contestant(&self, work: Work) -> Result<Contestant<'_>, String> {
         let answer = self.ask(&format!("prepare {}", work.words())).ok_or("it has ended")?;
         let Some(sample) = answer.strip_prefix("ready ") else {

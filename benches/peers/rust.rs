@@ -1,4 +1,4 @@
-//! What one writes in Rust without this library: ndarray, and plain loops on one thread.
+//! What one writes in Rust without this library: with ndarray, and as plain loops on one thread.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ fn first(x: &Array2<f32>) -> Vec<f32> {
     sample(x.as_slice().expect("it is contiguous"), |x| x)
 }
 
-/// Everybody who can do it.
+/// Every contestant that can do a work.
 pub(crate) fn contestants(work: Work) -> Vec<Contestant<'static>> {
     match work {
         Work::Product { shape: [m, n, k], element: Type::F32, weights, after: After::Nothing } => {

@@ -1,7 +1,7 @@
 """Runs one library's side of the bench `peers`: reads commands from standard input, writes a line for each.
 
 `prepare WORK…` makes inputs and compiles; the answer is `ready` and three elements of the result, or `no REASON`.
-`run N` calls it N times; the answer is the seconds of all calls together.
+`run N` calls it once, to warm up, and then N times; the answer is the seconds of these together.
 """
 
 import os
@@ -295,6 +295,7 @@ def main():
                 answer = "no " + str(error).replace("\n", " ")[:200]
         else:
             count = int(words[0])
+            call()
             start = time.perf_counter()
             for _ in range(count):
                 call()

@@ -1,4 +1,4 @@
-//! What the macros expand to, as a reviewer reads it; and their mistakes, without a compiler.
+//! The macros' expansions, as a reviewer reads them; and their mistakes, found without a compiler.
 
 use expect_test::{Expect, expect};
 use proc_macro2::TokenStream;
@@ -452,7 +452,7 @@ fn what_is_no_function_is_refused() {
     assert_eq!(mistakes(expand_closure(TokenStream::new())).len(), 1);
 }
 
-/// Whatever stands under the attribute, the macro answers with Rust, never with a panic.
+/// For any expression under the attribute, the macro answers with Rust, never with a panic.
 #[test]
 fn no_expression_of_rust_makes_the_macro_panic() {
     for expression in [

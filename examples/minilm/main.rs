@@ -1,5 +1,5 @@
-//! A whole transformer, all-MiniLM-L6-v2, on this library's fused GEMMs and tensor-expression kernels only: embeddings of
-//! sentences, and how similar they are.
+//! A whole transformer, all-MiniLM-L6-v2, with only this library's fused GEMMs and tensor-expression kernels:
+//! embeddings of sentences, and how similar they are.
 //!
 //! ```text
 //! cargo xtask fetch-minilm
@@ -127,7 +127,7 @@ fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path
         if expected.len() != found.len() {
             return Err(format!("{name}: {} values, the reference has {}", found.len(), expected.len()).into());
         }
-        // A NaN is the worst of all.
+        // A NaN counts as the worst difference.
         let difference = |(x, y): (&f32, &f64)| (f64::from(*x) - y).abs();
         Ok(found.iter().zip(&expected).map(difference).fold(0.0, |a, b| if b <= a { a } else { b }))
     };
@@ -161,7 +161,7 @@ fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
 }
 
 impl Arguments {
-    /// The arguments; none where only help is asked for.
+    /// The arguments; `None` if only help is wanted.
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Self>> {
         let mut arguments = Self { on: On::Cpu, check: None, sentences: Vec::new() };
         while let Some(word) = words.next() {

@@ -18,7 +18,7 @@ const LAYERS: usize = 6;
 /// `layer_norm_eps` of the model's configuration.
 const EPSILON: f64 = 1e-12;
 
-/// Sentences, one after the other.
+/// Several sentences, one after the other.
 pub(crate) struct Batch {
     ids: Vec<i32>,
     positions: Vec<i32>,
@@ -34,7 +34,7 @@ impl Batch {
         }
     }
 
-    /// Where each sentence's tokens are.
+    /// The range of each sentence's tokens.
     fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         self.lengths.iter().scan(0, |end, length| {
             *end += length;
@@ -43,7 +43,7 @@ impl Batch {
     }
 }
 
-/// A linear layer's parameters: the weights as B of a product, `[in, out]`.
+/// A linear layer's parameters: the weights as the B of a product, `[in, out]`.
 struct Dense {
     weight: DeviceTensor,
     bias: DeviceTensor,
@@ -84,7 +84,7 @@ impl Model {
     pub(crate) fn load(device: &Device, folder: &Path) -> Result<Self> {
         let file = std::fs::read(folder.join("model.safetensors"))?;
         let weights = Weights { device, file: SafeTensors::deserialize(&file)? };
-        // One plan for each epilogue: extents are arguments of a run.
+        // One plan for each epilogue is enough: extents are arguments of a run.
         macro_rules! plan {
             ($epilogue:ident) => {
                 Gemm::builder::<$epilogue>(device)
@@ -111,7 +111,7 @@ impl Model {
         })
     }
 
-    /// The sentences' vectors, `[sentences, 384]`, each of length 1.
+    /// The sentences' vectors, `[sentences, 384]`, each with length 1.
     pub(crate) fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
         let mut x = self.tokens(batch)?;
         for layer in 0..LAYERS {
@@ -129,7 +129,7 @@ impl Model {
         Ok(unit)
     }
 
-    /// The products of all vectors with all.
+    /// The dot products of all vectors with all vectors.
     pub(crate) fn similarity(&self, vectors: &DeviceTensor) -> Result<Vec<f32>> {
         let count = vectors.shape()[0];
         let mut d = self.device.zeros::<f32>([count, count])?;

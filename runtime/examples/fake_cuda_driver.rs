@@ -4,6 +4,7 @@
 //! `FAKE_DRIVER_ORDER=random`, also at random moments, each as soon as the events it waits for allow. Freed memory is
 //! overwritten, and using it ends the process. So an order that the caller failed to ask for shows as a wrong result.
 //! Kernels are not executed from their machine code: those that the test launches are written out in `kernel`.
+//! A stream that is captured takes launches and copies; whatever a real driver would refuse there ends the process.
 //!
 //! Names and values are those of cuda.h.
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::print_stderr, clippy::unwrap_used)]
@@ -11,7 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 type Status = c_int;
 type Handle = *mut c_void;
@@ -21,13 +22,17 @@ const SUCCESS: Status = 0;
 const INVALID_VALUE: Status = 1;
 const OUT_OF_MEMORY: Status = 2;
 const INVALID_IMAGE: Status = 200;
+const CAPTURE_UNSUPPORTED: Status = 900;
 const NOT_FOUND: Status = 500;
 const NOT_READY: Status = 600;
 const MEMORY_BYTES: usize = 1 << 30;
 const CONTEXT: usize = 0x1000;
 
+/// What a kernel or a copy does; of a graph, as often as it is launched.
+type Work = Arc<dyn Fn(&mut Memory) + Send + Sync>;
+
 enum Operation {
-    Work(Box<dyn FnOnce(&mut Memory) + Send>),
+    Work(Work),
     /// Waits until a stream has done so many operations.
     Wait(usize, usize),
 }
@@ -38,7 +43,19 @@ struct Stream {
     done: usize,
     total: usize,
     destroyed: bool,
+    capture: Option<Capture>,
 }
+
+/// What is captured of a stream, and under which number and mode.
+struct Capture {
+    id: u64,
+    mode: c_uint,
+    work: Vec<Work>,
+}
+
+/// The modes of threads and captures.
+const GLOBAL: c_uint = 0;
+const RELAXED: c_uint = 2;
 
 #[derive(Clone, Copy, Default)]
 struct Event {
@@ -90,6 +107,8 @@ struct Driver {
     events: Vec<Event>,
     functions: Vec<Function>,
     modules: usize,
+    graphs: Vec<Option<Vec<Work>>>,
+    captures: u64,
     /// Where the modules' variables are.
     variables: BTreeMap<usize, Address>,
     memory: Memory,
@@ -99,6 +118,7 @@ struct Driver {
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 
 thread_local! {
+    static MODE: std::cell::Cell<c_uint> = const { std::cell::Cell::new(GLOBAL) };
     static CURRENT: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
@@ -121,6 +141,17 @@ fn driver() -> MutexGuard<'static, Option<Driver>> {
 /// Calls `body` with the driver.
 fn with<R>(body: impl FnOnce(&mut Driver) -> R) -> R {
     body(driver().as_mut().unwrap())
+}
+
+/// Calls `body`, of a function that a real driver calls unsafe while something is captured.
+fn apart_from_captures<R>(body: impl FnOnce(&mut Driver) -> R) -> R {
+    with(|d| {
+        let of_all = |stream: &Stream| stream.capture.as_ref().is_some_and(|capture| capture.mode == GLOBAL);
+        if MODE.get() != RELAXED && d.streams.iter().any(of_all) {
+            die("a call that a capture forbids");
+        }
+        body(d)
+    })
 }
 
 /// The number in an environment variable.
@@ -172,13 +203,29 @@ impl Driver {
         if stream.destroyed {
             die("a destroyed stream is used");
         }
+        if stream.capture.is_some() {
+            die("a captured stream allocates, frees, marks or waits for what is not captured");
+        }
         stream.queue.push_back(operation);
         stream.total += 1;
         SUCCESS
     }
 
-    fn work(&mut self, stream: Handle, work: impl FnOnce(&mut Memory) + Send + 'static) -> Status {
-        self.push(stream, Operation::Work(Box::new(work)))
+    /// Puts what a graph can hold on a stream, or into its capture.
+    fn launch(&mut self, stream: Handle, work: Work) -> Status {
+        if let Some(capture) = &mut self.streams[stream as usize].capture {
+            capture.work.push(work);
+            return SUCCESS;
+        }
+        self.push(stream, Operation::Work(work))
+    }
+
+    fn is_captured(&self, stream: Handle) -> bool {
+        self.streams[stream as usize].capture.is_some()
+    }
+
+    fn work(&mut self, stream: Handle, work: impl Fn(&mut Memory) + Send + Sync + 'static) -> Status {
+        self.push(stream, Operation::Work(Arc::new(work)))
     }
 
     fn event(&mut self, event: Handle) -> &mut Event {
@@ -201,12 +248,7 @@ impl Driver {
 }
 
 /// The kernels of `tests/devices.rs`.
-fn kernel(
-    name: &str,
-    config: &Config,
-    arguments: &[Vec<u8>],
-    status: Option<Address>,
-) -> Box<dyn FnOnce(&mut Memory) + Send> {
+fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status: Option<Address>) -> Work {
     let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
     let (threads, blocks) = (count(config.block), count(config.grid));
     let address = |i: usize| u64::from_ne_bytes(arguments[i][..8].try_into().unwrap());
@@ -217,14 +259,14 @@ fn kernel(
             let (x, y, scale, shift) = (address(0), address(1), float(2, 0), float(2, 4));
             let n = i32::from_ne_bytes(arguments[3][..4].try_into().unwrap()) as usize;
             let n = n.min(threads * blocks);
-            Box::new(move |memory| {
+            Arc::new(move |memory: &mut Memory| {
                 let values: Vec<f32> = memory.floats(x, n).iter().map(|v| scale * v + shift).collect();
                 memory.bytes(y, n * 4).copy_from_slice(bytemuck::cast_slice(&values));
             })
         }
         "reverse_blocks" => {
             let x = address(0);
-            Box::new(move |memory| {
+            Arc::new(move |memory: &mut Memory| {
                 let mut values = memory.floats(x, threads * blocks);
                 values.chunks_mut(threads).for_each(<[f32]>::reverse);
                 memory.bytes(x, threads * blocks * 4).copy_from_slice(bytemuck::cast_slice(&values));
@@ -235,7 +277,7 @@ fn kernel(
             let cluster = attribute(config, 4).unwrap_or([1; 16]);
             let dependent = attribute(config, 6).is_some_and(|value| value[0] == 1);
             let words = [cluster[0], cluster[1], cluster[2], u32::from(dependent)];
-            Box::new(move |memory| memory.bytes(x, 16).copy_from_slice(bytemuck::cast_slice(&words)))
+            Arc::new(move |memory: &mut Memory| memory.bytes(x, 16).copy_from_slice(bytemuck::cast_slice(&words)))
         }
         // A box of a tensor map of this driver's making, clipped, row by row.
         "copy_box" => {
@@ -243,7 +285,7 @@ fn kernel(
             let (to, x, y) = (address(1), int(2), int(3));
             let (from, extents, stride) = (words[2], [words[4] as i32, words[5] as i32], words[9]);
             let sizes = [words[13] & 1023, words[13] >> 10 & 1023].map(|size| size as i32);
-            Box::new(move |memory| {
+            Arc::new(move |memory: &mut Memory| {
                 for row in 0..sizes[1] {
                     for column in 0..sizes[0] {
                         let inside = (0..extents[0]).contains(&(x + column)) && (0..extents[1]).contains(&(y + row));
@@ -257,7 +299,7 @@ fn kernel(
         }
         "pick" => {
             let (x, index, y, n, count) = (address(0), address(1), address(2), int(3), int(4));
-            Box::new(move |memory| {
+            Arc::new(move |memory: &mut Memory| {
                 for i in 0..count as u64 {
                     let word =
                         |memory: &mut Memory, at: Address| -> u64 { bytemuck::pod_read_unaligned(memory.bytes(at, 8)) };
@@ -277,7 +319,7 @@ fn kernel(
         }
         _ => {
             let x = address(0);
-            Box::new(move |memory| memory.bytes(x, 8).fill(7))
+            Arc::new(move |memory: &mut Memory| memory.bytes(x, 8).fill(7))
         }
     }
 }
@@ -383,13 +425,67 @@ exports! {
         *context = CURRENT.with_borrow(|all| all.last().copied().unwrap_or(0));
         SUCCESS
     }
-    cuCtxSynchronize() { with(|d| { (0..d.streams.len()).for_each(|s| d.finish(s)); SUCCESS }) }
+    cuCtxSynchronize() {
+        with(|d| {
+            if d.streams.iter().any(|stream| stream.capture.is_some()) { die("all is waited for in a capture"); }
+            (0..d.streams.len()).for_each(|s| d.finish(s));
+            SUCCESS
+        })
+    }
 
     cuStreamCreate(stream: *mut Handle, _flags: c_uint) {
         with(|d| { *stream = d.streams.len() as Handle; d.streams.push(Stream::default()); SUCCESS })
     }
     cuStreamDestroy_v2(stream: Handle) { with(|d| { d.streams[stream as usize].destroyed = true; SUCCESS }) }
-    cuStreamSynchronize(stream: Handle) { with(|d| { d.finish(stream as usize); SUCCESS }) }
+    cuStreamSynchronize(stream: Handle) {
+        apart_from_captures(|d| {
+            if d.is_captured(stream) { return CAPTURE_UNSUPPORTED; }
+            d.finish(stream as usize);
+            SUCCESS
+        })
+    }
+    cuStreamGetCaptureInfo_v2(
+        stream: Handle, status: *mut c_uint, id: *mut u64, _graph: *mut Handle, _nodes: *mut Handle, _count: *mut usize
+    ) {
+        with(|d| {
+            let capture = d.streams[stream as usize].capture.as_ref();
+            *status = c_uint::from(capture.is_some());
+            if let Some(capture) = capture { *id = capture.id; }
+            SUCCESS
+        })
+    }
+    cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) { *mode = MODE.replace(*mode); SUCCESS }
+    cuStreamBeginCapture_v2(stream: Handle, mode: c_uint) {
+        with(|d| {
+            d.captures += 1;
+            d.streams[stream as usize].capture = Some(Capture { id: d.captures, mode, work: Vec::new() });
+            SUCCESS
+        })
+    }
+    cuStreamEndCapture(stream: Handle, graph: *mut Handle) {
+        with(|d| {
+            let Some(capture) = d.streams[stream as usize].capture.take() else { die("there is no capture") };
+            d.graphs.push(Some(capture.work));
+            *graph = d.graphs.len() as Handle;
+            SUCCESS
+        })
+    }
+    cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _flags: u64) {
+        with(|d| {
+            let copy = d.graphs[graph as usize - 1].clone();
+            d.graphs.push(copy);
+            *executable = d.graphs.len() as Handle;
+            SUCCESS
+        })
+    }
+    cuGraphDestroy(graph: Handle) { with(|d| { d.graphs[graph as usize - 1] = None; SUCCESS }) }
+    cuGraphExecDestroy(graph: Handle) { with(|d| { d.graphs[graph as usize - 1] = None; SUCCESS }) }
+    cuGraphLaunch(graph: Handle, stream: Handle) {
+        with(|d| {
+            let Some(all) = d.graphs[graph as usize - 1].clone() else { die("a destroyed graph is launched") };
+            all.into_iter().map(|work| d.launch(stream, work)).find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
+        })
+    }
     cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         with(|d| match d.event(event).recorded {
             Some((other, count)) => d.push(stream, Operation::Wait(other, count)),
@@ -414,13 +510,13 @@ exports! {
         })
     }
     cuEventSynchronize(event: Handle) {
-        with(|d| {
+        apart_from_captures(|d| {
             if let Some((stream, count)) = d.event(event).recorded { d.run_to(stream, count); }
             SUCCESS
         })
     }
     cuEventQuery(event: Handle) {
-        with(|d| {
+        apart_from_captures(|d| {
             let recorded = d.event(event).recorded;
             if recorded.is_some_and(|(stream, count)| d.streams[stream].done < count) { NOT_READY } else { SUCCESS }
         })
@@ -438,14 +534,14 @@ exports! {
         })
     }
     cuMemAlloc_v2(address: *mut Address, bytes: usize) {
-        with(|d| match d.allocate(bytes) {
+        apart_from_captures(|d| match d.allocate(bytes) {
             _ if bytes == 0 => INVALID_VALUE,
             Some(made) => { *address = made; SUCCESS }
             None => OUT_OF_MEMORY,
         })
     }
     cuMemFreeAsync(address: Address, stream: Handle) { with(|d| d.work(stream, move |memory| memory.free(address))) }
-    cuMemFree_v2(address: Address) { with(|d| { d.memory.free(address); SUCCESS }) }
+    cuMemFree_v2(address: Address) { apart_from_captures(|d| { d.memory.free(address); SUCCESS }) }
     cuMemHostAlloc(address: *mut Address, bytes: usize, _flags: c_uint) {
         with(|d| match d.allocate(bytes) {
             Some(made) => { *address = made; SUCCESS }
@@ -454,7 +550,7 @@ exports! {
     }
     cuMemHostGetDevicePointer_v2(device: *mut Address, host: Address, _flags: c_uint) { *device = host; SUCCESS }
     cuMemsetD8Async(address: Address, value: u8, bytes: usize, stream: Handle) {
-        with(|d| d.work(stream, move |memory| memory.bytes(address, bytes).fill(value)))
+        with(|d| d.launch(stream, Arc::new(move |memory: &mut Memory| memory.bytes(address, bytes).fill(value))))
     }
     cuMemcpyHtoDAsync_v2(address: Address, from: *const u8, bytes: usize, stream: Handle) {
         let from = from as usize;
@@ -474,7 +570,7 @@ exports! {
     }
 
     cuModuleLoadData(module: *mut Handle, image: *const [u8; 4]) {
-        with(|d| {
+        apart_from_captures(|d| {
             d.modules += 1;
             *module = d.modules as Handle;
             if *image == *b"\x7fELF" { SUCCESS } else { INVALID_IMAGE }
@@ -550,7 +646,7 @@ exports! {
             let arguments: Vec<Vec<u8>> =
                 sizes.map(|(i, &bytes)| unsafe { std::slice::from_raw_parts(*values.add(i), bytes) }.to_vec()).collect();
             let work = kernel(name, config, &arguments, d.variables.get(module).copied());
-            d.push(config.stream, Operation::Work(work))
+            d.launch(config.stream, work)
         })
     }
 

@@ -1,10 +1,10 @@
-//! GPU architectures as NVRTC names them.
+//! GPU architectures, with NVRTC's names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A GPU architecture: a compute capability, and whether code may use the features that only this very capability has
-/// (the `a` suffix: wgmma and setmaxnreg need `sm_90a`; such code runs on no later GPU).
+/// A GPU architecture: a compute capability, and whether code may use the features that only this capability has (the
+/// `a` suffix: wgmma and setmaxnreg need `sm_90a`; such code runs on no later GPU).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch {
     major: u8,
@@ -38,8 +38,8 @@ impl Arch {
         Self { specific: true, ..self }
     }
 
-    /// The architecture to compile for when the code will run on exactly this capability: from 9.0 up with its
-    /// specific features, because earlier capabilities have none.
+    /// The architecture to compile for if the code will run on exactly this capability. From 9.0 on it includes the
+    /// capability's specific features; earlier capabilities have none.
     #[must_use]
     pub const fn of_device(major: u8, minor: u8) -> Self {
         Self { major, minor, specific: major >= 9 }
@@ -83,7 +83,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// A text that names no architecture.
+/// A text that does not name an architecture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no GPU architecture: write `sm_80`, `sm_90a` and the like")]
 pub struct ParseArchError(String);

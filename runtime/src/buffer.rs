@@ -1,4 +1,4 @@
-//! One allocation on one device. Tensors share it; the last one frees it.
+//! One allocation on one device. Tensors share it; it is freed with the last of them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::exchange_error::ExchangeError;
 use crate::host_memory::HostMemory;
 use crate::status::Seen;
 
-/// Memory of a device. Its bytes always hold values: allocations start filled.
+/// Memory of a device. Its bytes always hold values, because allocations start filled.
 pub(crate) struct Buffer {
     device: Device,
     bytes: usize,
@@ -19,21 +19,21 @@ pub(crate) struct Buffer {
     seen: Seen,
 }
 
-/// Whose memory it is.
+/// The memory, by kind of device.
 pub(crate) enum Memory {
     Host(HostMemory),
     Cuda(Allocation),
     Emulated(EmulatedMemory),
-    /// None, at an address that no other buffer without memory has.
+    /// No memory, at an address that no other buffer without memory has.
     None {
         address: u64,
     },
 }
 
 impl Memory {
-    /// For a buffer of so many bytes without memory.
+    /// The memory of a buffer of this many bytes without memory.
     pub(crate) fn none(bytes: usize) -> Self {
-        /// Above the addresses that devices have.
+        /// Higher than the addresses that devices have.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 62);
         let room = (bytes as u64).clamp(1, 1 << 56).next_multiple_of(256);
         Self::None { address: NEXT.fetch_add(room, Ordering::Relaxed) }
@@ -87,8 +87,8 @@ impl Buffer {
         if self.is_writable() { Ok(()) } else { Err(ExchangeError::ReadOnly) }
     }
 
-    /// Copies bytes out, after every write that was put on a stream before. Fails where a kernel reported a failure since
-    /// the last read.
+    /// Copies bytes out, after every earlier write on any stream. Fails if a kernel has reported a failure since the
+    /// last read.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         debug_assert!(offset + into.len() <= self.bytes);
         match &self.memory {
@@ -102,7 +102,7 @@ impl Buffer {
         self.device.status().report(&self.seen)
     }
 
-    /// Copies bytes in, after every use that was put on a stream before.
+    /// Copies bytes in, after every earlier use on any stream.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         debug_assert!(offset + from.len() <= self.bytes);
         self.require_writable()?;
@@ -110,7 +110,7 @@ impl Buffer {
             Memory::Host(memory) => memory.write(offset, from)?,
             Memory::Cuda(allocation) => allocation.write(offset, from)?,
             Memory::Emulated(memory) => memory.write(offset, from)?,
-            // Nobody can see it.
+            // Nobody can read it.
             Memory::None { .. } => {}
         }
         Ok(())

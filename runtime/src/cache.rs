@@ -1,14 +1,14 @@
 //! Compiled kernels on disk, shared by any number of processes.
 //!
-//! An entry's name is the blake3 hash of everything that the output depends on. The file repeats that hash and holds a
-//! hash of its content, so that a truncated, damaged or misplaced file is noticed, removed and made anew. A file is
-//! written under a temporary name and renamed: readers see all of it or nothing.
+//! An entry's name is the blake3 hash of everything that the output depends on. The file repeats that hash and has a
+//! hash of its content, so a truncated, damaged or misplaced file is detected, removed and made again. A file is
+//! written under a temporary name and then renamed: readers see all of it or nothing.
 //!
-//! The cache only saves time. Where it can't be read or written, kernels are compiled.
+//! The cache only saves time. If it can't be read or written, kernels are compiled.
 //!
-//! An entry is code that runs on the user's behalf: one that others may have written is not taken, whatever it holds, and
-//! in a folder that others may write the user gets a sub-folder of their own. What is in a folder under names that are
-//! not the cache's own is nobody's business here.
+//! An entry is code that runs as this user: one that other users may write is never used. If the cache's folder is one
+//! that others may write, the user gets a sub-folder. The cache doesn't touch files in the folder whose names are not
+//! its own.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
@@ -19,17 +19,17 @@ use std::time::{Duration, SystemTime};
 
 use crate::trust;
 
-/// The first bytes of an entry; the number changes with the form.
+/// The first bytes of an entry; the number changes with the format.
 const MAGIC: &[u8; 8] = b"EPILOG\x00\x01";
 const HASH: usize = blake3::OUT_LEN;
 const HEADER: usize = MAGIC.len() + 2 * HASH;
 const EXTENSION: &str = "kernel";
-/// More than any compiled kernel has: what is longer is no entry.
+/// The most bytes of an entry; a longer file is ignored.
 const LONGEST: u64 = 1 << 28;
-/// Leftovers of processes that died while writing.
+/// The age from which temporary files are left over from processes that died while writing.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// Total size at which old entries are removed, unless another is given.
+/// The total size at which old entries are removed, unless another limit is given.
 const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// The hash of everything that an output depends on.
@@ -37,7 +37,7 @@ const DEFAULT_LIMIT: u64 = 1 << 30;
 pub struct CacheKey([u8; HASH]);
 
 impl CacheKey {
-    /// The hash of the parts, which are kept apart by their lengths.
+    /// The hash of the parts; their lengths are hashed, too, so that parts can't run together.
     #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -76,7 +76,8 @@ impl KernelCache {
         Self { folder: folder.into(), limit: DEFAULT_LIMIT }
     }
 
-    /// The same folder, kept below `bytes`: when an entry makes it larger, the entries unused for longest go.
+    /// The same cache, kept below `bytes`: when an entry makes it larger, the entries that were unused for longest are
+    /// removed.
     #[must_use]
     pub fn limited_to(mut self, bytes: u64) -> Self {
         self.limit = bytes;
@@ -84,8 +85,8 @@ impl KernelCache {
     }
 
     /// The user's cache: the folder that the environment variable `EPILOGUE_CACHE` names, else `epilogue` in the
-    /// system's place for caches (`XDG_CACHE_HOME`, `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). `None` when
-    /// `EPILOGUE_CACHE` is `off`, or no place is known.
+    /// system's folder for caches (`XDG_CACHE_HOME`, `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). `None` if
+    /// `EPILOGUE_CACHE` is `off`, or if no folder is known.
     #[must_use]
     pub fn of_user() -> Option<Self> {
         let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -110,10 +111,11 @@ impl KernelCache {
         &self.folder
     }
 
-    /// Where the entries are: the folder, or where others may write that, a sub-folder of this user's.
+    /// The folder of the entries: the cache's folder, or a sub-folder of this user's if others may write the cache's
+    /// folder.
     ///
     /// # Errors
-    /// Where even that belongs to somebody else; then nothing is read or written.
+    /// The sub-folder belongs to another user; then nothing is read or written.
     pub fn place(&self) -> io::Result<PathBuf> {
         let Ok(data) = fs::metadata(&self.folder) else { return Ok(self.folder.clone()) };
         if trust::is_private(&data) {
@@ -135,32 +137,37 @@ impl KernelCache {
         Ok(self.place()?.join(entry_name(key)))
     }
 
-    /// The content stored under `key`, if it is there and whole. A damaged entry is removed.
+    /// The content stored under `key`, if the entry exists and is intact. A damaged entry is removed.
     #[must_use]
     pub fn load(&self, key: CacheKey) -> Option<Vec<u8>> {
-        let path = self.path(key).ok()?;
+        self.look_up(key).ok()
+    }
+
+    /// [`load`](Self::load), with the reason where there is nothing.
+    pub(crate) fn look_up(&self, key: CacheKey) -> Result<Vec<u8>, Miss> {
+        let path = self.path(key).map_err(Miss::Unreadable)?;
         let file = open_entry(&path)?;
         let mut bytes = Vec::new();
-        (&file).take(LONGEST).read_to_end(&mut bytes).ok()?;
+        (&file).take(LONGEST).read_to_end(&mut bytes).map_err(Miss::Unreadable)?;
         let whole = bytes.len() >= HEADER
             && &bytes[..MAGIC.len()] == MAGIC
             && bytes[MAGIC.len()..MAGIC.len() + HASH] == key.0
             && bytes[MAGIC.len() + HASH..HEADER] == *blake3::hash(&bytes[HEADER..]).as_bytes();
         if !whole {
-            // Another process may have replaced it meanwhile: then a good entry is lost, and made again.
+            // Another process may have replaced it meanwhile: then a good entry is lost, and has to be made again.
             let _ = fs::remove_file(&path);
-            return None;
+            return Err(Miss::Damaged { path });
         }
-        // The time of last use, for `trim`. Not being able to set it only makes the entry look older.
+        // The time of the last use, for `trim`. If it can't be set, the entry only seems older than it is.
         let _ = file.set_modified(SystemTime::now());
         bytes.drain(..HEADER);
-        Some(bytes)
+        Ok(bytes)
     }
 
     /// Stores `content` under `key`.
     ///
     /// # Errors
-    /// The system's, when the folder or the file can't be written. Nothing is left behind then.
+    /// The system's error, if the folder or the file can't be written. Then no file is left behind.
     pub fn store(&self, key: CacheKey, content: &[u8]) -> io::Result<()> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let place = self.place()?;
@@ -176,7 +183,8 @@ impl KernelCache {
         Ok(())
     }
 
-    /// Removes the entries unused for longest until three quarters of the limit are left, and stale temporary files.
+    /// Removes the entries that were unused for longest until three quarters of the limit are left, and old temporary
+    /// files.
     fn trim(&self, place: &Path) {
         let Ok(files) = fs::read_dir(place) else { return };
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
@@ -207,18 +215,35 @@ impl KernelCache {
     }
 }
 
+/// Why the cache gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Miss {
+    #[error(
+        "it has not been compiled before, or was removed since: sources, options, architecture and NVRTC all count"
+    )]
+    NotThere,
+    #[error("{} is damaged, or of another form", path.display())]
+    Damaged { path: PathBuf },
+    #[error("{} is not a file of this user's alone, or is far too long", path.display())]
+    Untrusted { path: PathBuf },
+    #[error("it can't be read: {0}")]
+    Unreadable(io::Error),
+    #[error("there is no cache: `EPILOGUE_CACHE` is `off`, or no folder is known for it")]
+    NoCache,
+}
+
 fn entry_name(key: CacheKey) -> String {
     format!("{}.{EXTENSION}", key.to_hex())
 }
 
-/// What a file of the cache is, by the names that only the cache gives.
+/// The kind of a file of the cache, according to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Entry,
     Temporary,
 }
 
-/// `HASH.kernel`, `HASH-PROCESS-NUMBER.tmp`; `None` for everybody else's files.
+/// `HASH.kernel`, `HASH-PROCESS-NUMBER.tmp`; `None` for files that are not the cache's.
 fn written_as(name: &str) -> Option<Written> {
     let (hash, rest) = name.split_at_checked(2 * HASH)?;
     if !hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
@@ -232,9 +257,9 @@ fn written_as(name: &str) -> Option<Written> {
     (is_number(process) && is_number(number)).then_some(Written::Temporary)
 }
 
-/// An entry's file, if it is a file of bearable length that nobody else may write. Opening waits for nobody: it may be a
-/// pipe that somebody made.
-fn open_entry(path: &Path) -> Option<File> {
+/// Opens an entry, if it is a file of at most `LONGEST` bytes that no other user may write. Opening must not block:
+/// another user may have put a pipe there.
+fn open_entry(path: &Path) -> Result<File, Miss> {
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
@@ -242,15 +267,21 @@ fn open_entry(path: &Path) -> Option<File> {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
     }
-    // There, setting a file's time takes the right to write.
+    // On Windows, setting a file's time needs write access.
     #[cfg(not(unix))]
     options.append(true);
-    let file = options.open(path).ok()?;
-    let data = file.metadata().ok()?;
-    (data.is_file() && data.len() <= LONGEST && trust::is_private(&data)).then_some(file)
+    let file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Miss::NotThere,
+        _ => Miss::Unreadable(error),
+    })?;
+    let data = file.metadata().map_err(Miss::Unreadable)?;
+    if data.is_file() && data.len() <= LONGEST && trust::is_private(&data) {
+        return Ok(file);
+    }
+    Err(Miss::Untrusted { path: path.to_owned() })
 }
 
-/// Puts a written file in an entry's place. A folder there, which no rename replaces, is set aside.
+/// Renames a written file to an entry's name. A folder of that name, which a rename can't replace, is moved away first.
 fn replace(temporary: &Path, place: &Path, key: CacheKey) -> io::Result<()> {
     let path = place.join(entry_name(key));
     let renamed = fs::rename(temporary, &path);
@@ -329,7 +360,7 @@ mod tests {
         }
         fs::write(cache.path(key).unwrap(), [good.as_slice(), b"x"].concat()).unwrap();
         assert_eq!(cache.load(key), None);
-        // An entry under another's name.
+        // An entry under the name of another.
         fs::write(cache.path(other).unwrap(), &good).unwrap();
         assert_eq!(cache.load(other), None);
         fs::write(cache.path(key).unwrap(), &good).unwrap();
@@ -353,7 +384,8 @@ mod tests {
         assert_eq!(left, [true, false, false, true, true]);
     }
 
-    /// What is no file of this user's in an entry's place: no content, no waiting, and replaced by the next store.
+    /// Something that is not this user's file, in an entry's place: it is not read, does not block, and is replaced by
+    /// the next store.
     #[cfg(unix)]
     #[test]
     fn what_is_no_file_of_ones_own_is_not_read() {
@@ -406,14 +438,14 @@ mod tests {
         let own = cache.place().unwrap();
         assert_eq!(own.parent(), Some(folder.0.as_path()));
         assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
-        // Unless somebody else has it.
+        // If somebody else may write that, too, it is not used.
         fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(cache.load(key), None);
         let refused = cache.store(key, b"content").unwrap_err().to_string();
         assert!(refused.contains("is not a folder of this user's alone"), "{refused}");
     }
 
-    /// Old files under other names are somebody else's.
+    /// Old files with other names belong to others.
     #[test]
     fn only_files_of_the_caches_own_naming_are_removed() {
         let folder = Folder::new("foreign");

@@ -1,31 +1,31 @@
-//! What NVRTC's log says, in numbers and places.
+//! Reads NVRTC's log: resources, and diagnostics with their locations.
 
 use std::fmt;
 use std::path::Path;
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The source does not compile.
     Error,
-    /// It compiles, and something is suspect.
+    /// It compiles, but something is suspicious.
     Warning,
 }
 
 /// One message of the compiler or of ptxas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The file and line it is about, as the source's `#line` directives name them.
+    /// The file and line that it refers to, according to the source's `#line` directives.
     pub location: Option<(String, u32)>,
     /// For ptxas's messages, the line of the PTX.
     pub ptx_line: Option<u32>,
-    /// The number of a suspect pattern: ptxas's `C7511`, the compiler's `177-D`.
+    /// The code of the message: ptxas's `C7511`, the compiler's `177-D`.
     pub code: Option<String>,
-    /// What is wrong.
+    /// The text of the message.
     pub message: String,
-    /// The CUDA C++ that it is about and the caret under it, where the log shows them.
+    /// The CUDA C++ that it refers to, and the caret under it, if the log shows them.
     pub excerpt: Option<String>,
 }
 
@@ -54,18 +54,18 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// What a kernel needs of a multiprocessor, by ptxas's account.
+/// What a kernel needs of a multiprocessor, as ptxas reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's symbol.
     pub kernel: String,
-    /// Registers of one thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of one thread's stack.
+    /// Bytes of stack per thread.
     pub stack_bytes: u32,
-    /// Bytes that one thread writes to memory because registers ran out.
+    /// Bytes that each thread stores to memory because it runs out of registers.
     pub spill_store_bytes: u32,
-    /// Bytes that it reads back.
+    /// Bytes that each thread loads again.
     pub spill_load_bytes: u32,
     /// Named barriers.
     pub barriers: u32,
@@ -73,19 +73,19 @@ pub struct Resources {
     pub shared_bytes: u32,
 }
 
-/// A compilation's log. Resources are known for machine code only: PTX has no registers yet.
+/// The log of a compilation. It has resources only for machine code: registers are not yet allocated in PTX.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompileLog {
     /// The log as NVRTC wrote it.
     pub text: String,
     /// Every kernel's resources.
     pub kernels: Vec<Resources>,
-    /// Errors and warnings, those of ptxas (`C7511` and the like) among them.
+    /// Errors and warnings, including those of ptxas (`C7511` and so on).
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl CompileLog {
-    /// Reads a log that NVRTC wrote (12.9 to 13.5 agree on the form).
+    /// Reads a log of NVRTC (the format is the same from 12.9 to 13.5).
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut log = Self { text: text.to_owned(), ..Self::default() };
@@ -112,12 +112,12 @@ impl CompileLog {
         self.kernels.iter().find(|k| k.kernel == name)
     }
 
-    /// The diagnostics that compiled code nevertheless drew.
+    /// The warnings of a successful compilation.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|d| d.severity == Severity::Warning)
     }
 
-    /// One line of ptxas, after its name.
+    /// Reads one line of ptxas, after its name.
     fn ptxas_line(&mut self, rest: &str) {
         let Some((head, message)) = rest.split_once(':') else {
             return self.ptxas_properties(rest.trim_start_matches([' ', '.']));
@@ -164,7 +164,7 @@ impl CompileLog {
         }
     }
 
-    /// Gives ptxas's messages the places in the user's files that the PTX's `.loc` directives name.
+    /// Adds to ptxas's messages the places in the user's files that the PTX's `.loc` directives name.
     pub(crate) fn locate(&mut self, ptx: &str) {
         for diagnostic in &mut self.diagnostics {
             if diagnostic.location.is_none()
@@ -187,7 +187,7 @@ fn location_in_ptx(ptx: &str, line: usize) -> Option<(String, u32)> {
         let (number, rest) = l.trim_start().strip_prefix(".file")?.trim_start().split_once(char::is_whitespace)?;
         (number == file).then(|| rest.split('"').nth(1)).flatten()
     })?;
-    // NVRTC puts the working folder in front of relative names here, and only here.
+    // NVRTC adds the working folder to relative names here, and only here.
     let name = std::env::current_dir()
         .ok()
         .and_then(|folder| Some(Path::new(name).strip_prefix(folder).ok()?.to_string_lossy().into_owned()))
@@ -208,7 +208,7 @@ fn compiler_line(line: &str) -> Option<Diagnostic> {
     if let Some(message) = line.strip_prefix("nvrtc: error: ") {
         return Some(diagnostic(Severity::Error, None, None, message));
     }
-    // A file's name may hold parentheses: the place is the first `(number): `.
+    // A file's name may have parentheses: the location is the first `(number): `.
     let (split, number, rest) = line.match_indices('(').find_map(|(at, _)| {
         let (number, rest) = line[at + 1..].split_once("): ")?;
         Some((at, number.parse::<u32>().ok()?, rest))
@@ -223,7 +223,7 @@ fn compiler_line(line: &str) -> Option<Diagnostic> {
     Some(diagnostic(severity, Some((line[..split].to_owned(), number)), code, message))
 }
 
-/// `(C7508) Potential …` as its code and the rest.
+/// `(C7508) Potential …`, split into its code and the rest.
 fn coded(message: &str) -> (Option<String>, &str) {
     message
         .strip_prefix("(C")
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    // The logs are NVRTC 13.0.88's own.
+    // The logs are from NVRTC 13.0.88.
     const GOOD: &str = "\
 ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.
 ptxas info    : 0 bytes gmem

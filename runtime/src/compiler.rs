@@ -1,18 +1,20 @@
-//! CUDA C++ to machine code or PTX, through the disk cache. No device is needed.
+//! Compiles CUDA C++ to machine code or PTX, with the disk cache. No device is needed.
 
 use std::fmt;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::arch::Arch;
-use crate::cache::KernelCache;
+use crate::cache::{KernelCache, Miss};
 use crate::compile_log::CompileLog;
 use crate::discovery;
 use crate::error::{Absent, Result};
 use crate::nvrtc::{Made, Nvrtc};
 use crate::source::{Compiled, Output, Source};
 use crate::stored::{self, source_key};
+use crate::trace;
 
-/// NVIDIA's run-time compiler, loaded from this machine.
+/// NVIDIA's run-time compiler on this machine.
 #[derive(Clone)]
 pub struct Compiler {
     nvrtc: &'static Nvrtc,
@@ -20,10 +22,10 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// The first NVRTC (CUDA 12.0 or newer) among: the library or folder that `EPILOGUE_NVRTC` names (nothing else,
-    /// if it is set); `CUDA_HOME`, `CUDA_PATH`; `/usr/local/cuda*`; the system loader's path; the site-packages of
-    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the user and the system; the tool folder that `EPILOGUE_TOOLS` names. None that
-    /// other users may write is taken. It works with the user's [`KernelCache`].
+    /// Finds the first NVRTC (CUDA 12.0 or newer) in: the library or folder that `EPILOGUE_NVRTC` names (if it is set,
+    /// only there); `CUDA_HOME`, `CUDA_PATH`; `/usr/local/cuda*`; the system loader's path; the site-packages of
+    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the user and the system; the tool folder that `EPILOGUE_TOOLS` names. A library
+    /// that other users may write is not used. The compiler uses the user's [`KernelCache`].
     ///
     /// # Errors
     /// [`Absent::Nvrtc`] with the places searched.
@@ -50,19 +52,29 @@ impl Compiler {
         &self.nvrtc.path
     }
 
-    /// Compiles a kernel, or takes it from the cache. The cache can fail only in saving time: its failures to write
-    /// are not reported.
+    /// Compiles a kernel, or takes it from the cache. A failure to write to the cache is not reported, since the cache
+    /// only saves time.
     ///
     /// # Errors
-    /// [`Error::Compile`](crate::Error::Compile) with the log; [`Error::Nvrtc`](crate::Error::Nvrtc) when NVRTC itself
+    /// [`Error::Compile`](crate::Error::Compile) with the log; [`Error::Nvrtc`](crate::Error::Nvrtc) if NVRTC itself
     /// fails.
     pub fn compile(&self, source: &Source, arch: Arch, output: Output) -> Result<Compiled> {
         let options = options(source, arch, output);
         let key = source_key(source, &options);
-        if let Some(made) = self.cache.as_ref().and_then(|cache| stored::load(cache, key, self.version())) {
-            return Ok(compiled(made, source, true));
+        let found = self.cache.as_ref().ok_or(Miss::NoCache).and_then(|cache| stored::load(cache, key, self.version()));
+        match found {
+            Ok(made) => {
+                trace::event!(DEBUG, "cache hit", kernel = source.entry.as_str());
+                return Ok(compiled(made, source, true));
+            }
+            Err(miss) => {
+                trace::event!(DEBUG, "cache miss", kernel = source.entry.as_str(), reason = trace::text(&miss));
+            }
         }
+        let begun = Instant::now();
         let made = self.nvrtc.compile(&source.name, &source.code, &options, output == Output::Cubin)?;
+        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        trace::event!(INFO, "compiled", kernel = source.entry.as_str(), milliseconds = milliseconds);
         if let Some(cache) = &self.cache {
             stored::store(cache, key, self.version(), &made);
         }
@@ -71,8 +83,8 @@ impl Compiler {
 }
 
 impl KernelCache {
-    /// What some NVRTC has made of a source before, on a machine that may have none any more; of several, the newest
-    /// one's.
+    /// What any NVRTC has compiled from a source before, on a machine that may no longer have an NVRTC; of several
+    /// versions, the newest one's.
     #[must_use]
     pub fn compiled(&self, source: &Source, arch: Arch, output: Output) -> Option<Compiled> {
         let made = stored::load_by_any(self, source_key(source, &options(source, arch, output)))?;
@@ -87,7 +99,7 @@ impl fmt::Debug for Compiler {
     }
 }
 
-/// All of NVRTC's options. Machine code needs a real architecture, and only then does ptxas run and report.
+/// All options for NVRTC. Machine code needs a real architecture; only then does ptxas run and report resources.
 fn options(source: &Source, arch: Arch, output: Output) -> Vec<String> {
     let mut options = vec!["--std=c++17".to_owned(), "--generate-line-info".to_owned()];
     match output {
@@ -101,7 +113,7 @@ fn options(source: &Source, arch: Arch, output: Output) -> Vec<String> {
     options
 }
 
-/// What was made of a source.
+/// The compiled form of a source.
 pub(crate) fn compiled(made: Made, source: &Source, cached: bool) -> Compiled {
     Compiled {
         cubin: made.cubin,
@@ -187,7 +199,7 @@ extern "C" __global__ void scale(float* x, float factor, int n) {
         ] {
             assert!(!other.cached);
         }
-        // Without NVRTC the same kernel is there, and no other.
+        // Without NVRTC, the same kernel is found, and no other.
         let kept = cache.compiled(&source, Arch::SM_80, Output::Cubin).unwrap();
         assert!(kept.cached && kept.cubin == first.cubin);
         assert!(cache.compiled(&source, Arch::SM_90A, Output::Cubin).is_none());

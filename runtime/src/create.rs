@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Memory};
-use crate::cuda::Allocation;
+use crate::cuda::{self, Allocation};
 use crate::device::{Backend, Device};
 use crate::element::{Element, ElementType};
 use crate::emulated::EmulatedMemory;
 use crate::error::{LayoutError, Result};
 use crate::host_memory::HostMemory;
 use crate::layout::Layout;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamKind};
 use crate::tensor::{DeviceTensor, filled};
 
 impl Device {
     /// A tensor holding `values` in row-major order.
     ///
     /// # Errors
-    /// [`LayoutError::DataLength`] when `shape` needs another number of values; out of memory.
+    /// [`LayoutError::DataLength`] if `shape` needs another number of values; out of memory.
     pub fn tensor<T: Element>(&self, values: &[T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         let shape = shape.as_ref();
         check_length(shape, values.len())?;
@@ -27,7 +27,7 @@ impl Device {
     /// A tensor holding the elements whose bytes are given, in row-major order and this machine's byte order.
     ///
     /// # Errors
-    /// [`LayoutError::DataLength`] when `bytes` is not exactly `shape`'s elements; out of memory.
+    /// [`LayoutError::DataLength`] if `bytes` are not exactly the elements of `shape`; out of memory.
     pub fn tensor_from_bytes(
         &self,
         element: ElementType,
@@ -64,7 +64,7 @@ impl Device {
         self.zeros_of(T::TYPE, shape)
     }
 
-    /// A tensor of zeros, with its element type as a value.
+    /// A tensor of zeros, with the element type as a value.
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`]; out of memory.
@@ -82,8 +82,8 @@ impl Device {
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, memory)), element, layout))
     }
 
-    /// A tensor that has a shape and no memory, for work on a [dry stream](Self::dry_stream). It lies where no other tensor
-    /// does, as aligned as tensors with memory.
+    /// A tensor that has a shape but no memory, for work on a [dry stream](Self::dry_stream). Its address is different
+    /// from that of all other tensors, and is aligned like theirs.
     ///
     /// # Errors
     /// [`LayoutError::TooLarge`].
@@ -93,7 +93,7 @@ impl Device {
         Ok(DeviceTensor::new(Arc::new(Buffer::new(self.clone(), bytes, Memory::none(bytes))), element, layout))
     }
 
-    /// A contiguous tensor that its maker writes before anyone else sees it.
+    /// A contiguous tensor whose creator writes it before anyone else can read it.
     pub(crate) fn unwritten(&self, element: ElementType, shape: &[usize]) -> Result<DeviceTensor> {
         let layout = Layout::packed(shape, element.size())?;
         let bytes = layout.len() * element.size();
@@ -122,20 +122,20 @@ impl Device {
 }
 
 impl Stream {
-    /// A tensor of zeros for work on this stream: on a dry one, without memory.
+    /// A tensor of zeros for work on this stream; on a dry stream, without memory.
     ///
     /// # Errors
-    /// As [`Device::zeros_of`].
+    /// Those of [`Device::zeros_of`].
     pub fn zeros_of(&self, element: ElementType, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
-        if self.is_dry() {
-            self.device().without_memory(element, shape)
-        } else {
-            self.device().zeros_of(element, shape)
+        match self.kind() {
+            StreamKind::Dry => self.device().without_memory(element, shape),
+            StreamKind::Cuda(stream) => cuda::beside(stream, || self.device().zeros_of(element, shape)),
+            StreamKind::Immediate | StreamKind::Recording(_) => self.device().zeros_of(element, shape),
         }
     }
 }
 
-/// What an emulated device's reports call a buffer.
+/// The name of a buffer in an emulated device's reports.
 fn label(element: ElementType, shape: &[usize]) -> String {
     format!("the {element} tensor {shape:?}")
 }

@@ -1,4 +1,4 @@
-//! Devices. What one makes is in the files of what is made: streams (`stream`), tensors (`create`), kernels (`load`).
+//! Devices. Files are named after what a device makes: streams (`stream`), tensors (`create`), kernels (`load`).
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::properties::Properties;
 use crate::source::Output;
 use crate::status::{Seen, Status};
 
-/// What kind of device it is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -34,14 +34,14 @@ pub enum DeviceKind {
         /// The architecture.
         arch: Arch,
     },
-    /// A target of a [bundle](crate::bundle) in the making: it compiles, and runs nothing.
+    /// A target of a [bundle](crate::bundle): it compiles, and runs nothing.
     Target {
         /// The architecture that it compiles for.
         arch: Arch,
     },
 }
 
-/// What tensors lie on and kernels run on: a GPU, this computer's CPU, or an emulated GPU.
+/// A device that has tensors and runs kernels: a GPU, this computer's CPU, or an emulated GPU.
 ///
 /// ```
 /// use epilogue_runtime::{Arch, Device, DeviceKind};
@@ -57,7 +57,7 @@ pub enum DeviceKind {
 /// # Ok::<(), epilogue_runtime::Error>(())
 /// ```
 ///
-/// It is a cheap handle, to be cloned and sent freely.
+/// It is a cheap handle, which can be cloned and sent to other threads.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -66,20 +66,20 @@ struct Inner {
     properties: Properties,
     backend: Backend,
     compiler: OnceLock<Compiler>,
-    /// Kernels of this crate's own, by their symbols.
+    /// This crate's own kernels, by their symbols.
     own_kernels: Mutex<BTreeMap<String, Arc<Loaded>>>,
-    /// Where kernels come from; where there are none, they are compiled.
+    /// The bundles that kernels come from. Without any, they are compiled.
     bundles: RwLock<Arc<[Bundle]>>,
-    /// What libraries above this one keep with the device, by its type.
+    /// What other libraries keep with the device, by its type.
     kept: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     status: Status,
-    /// What [`Device::check`] has reported.
+    /// The failures that [`Device::check`] has reported.
     checked: Seen,
-    /// What the default stream has reported.
+    /// The failures that the default stream has reported.
     synchronized: Arc<Seen>,
 }
 
-/// What does the work.
+/// What runs the work.
 pub(crate) enum Backend {
     Host,
     Cuda {
@@ -88,12 +88,12 @@ pub(crate) enum Backend {
     },
     #[cfg_attr(not(feature = "emulated"), allow(dead_code, reason = "there is none"))]
     Emulated(Arc<Emulator>),
-    /// Nothing does: what is compiled is kept.
+    /// Nothing runs; compiled kernels are kept.
     Target(Recorder),
 }
 
 impl Device {
-    /// This computer's CPU. Work on it is finished when the call that does it returns.
+    /// This computer's CPU. Work on it is done when the call returns.
     #[must_use]
     pub fn cpu() -> Self {
         static CPU: LazyLock<Device> =
@@ -101,7 +101,7 @@ impl Device {
         CPU.clone()
     }
 
-    /// The GPU that the CUDA driver calls `ordinal`. All handles of one GPU are equal.
+    /// The GPU with the number `ordinal` in the CUDA driver. All handles of one GPU are equal.
     ///
     /// # Errors
     /// [`Absent::Driver`](crate::Absent::Driver), [`Absent::Device`](crate::Absent::Device).
@@ -119,10 +119,10 @@ impl Device {
         Ok(device)
     }
 
-    /// The first GPU if there is one, else this computer's CPU. Never an emulated device.
+    /// The first GPU if there is one, else this computer's CPU; never an emulated device.
     ///
     /// # Errors
-    /// A GPU that is there and fails. A missing driver or GPU is no error: it means the CPU.
+    /// A GPU that exists but fails. A missing driver or GPU is not an error: then it is the CPU.
     pub fn best() -> Result<Self> {
         match Self::cuda(0) {
             Err(Error::Absent(_)) => Ok(Self::cpu()),
@@ -130,21 +130,22 @@ impl Device {
         }
     }
 
-    /// A GPU of the given architecture, executed by ptx-vm on the CPU: slow, and watchful (accesses out of bounds,
-    /// misaligned or of memory never written are errors). A device of its own, with its own memory.
+    /// A GPU of the given architecture, executed by ptx-vm on the CPU. It is slow, and checks every access: those that
+    /// are out of bounds, misaligned or of memory that was never written are errors. Every call makes a new device,
+    /// with its own memory.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    /// [`Error::Unsupported`] for architectures other than `SM_80` and `SM_90A`.
     #[cfg(feature = "emulated")]
     pub fn emulated(arch: Arch) -> Result<Self> {
         Self::emulated_with(arch, ptx_vm::Options::default())
     }
 
-    /// As [`emulated`](Self::emulated), with ptx-vm's options (their architecture is overridden): the race detector,
-    /// whose findings then fail the launch, the tensor cores' arithmetic, the order of asynchronous work.
+    /// [`emulated`](Self::emulated) with ptx-vm's options (their architecture is ignored): the race detector, whose
+    /// findings make the launch fail, the tensor cores' arithmetic, the order of asynchronous work.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for another architecture than `SM_80` and `SM_90A`.
+    /// [`Error::Unsupported`] for architectures other than `SM_80` and `SM_90A`.
     #[cfg(feature = "emulated")]
     pub fn emulated_with(arch: Arch, options: ptx_vm::Options) -> Result<Self> {
         let emulator = Arc::new(Emulator::new(arch, options)?);
@@ -153,7 +154,7 @@ impl Device {
         Ok(Self::with(kind, properties, Backend::Emulated(emulator)))
     }
 
-    /// The machine of an emulated device.
+    /// The ptx-vm machine of an emulated device.
     #[cfg(feature = "emulated")]
     #[must_use]
     pub fn emulator(&self) -> Option<&ptx_vm::Machine> {
@@ -163,8 +164,8 @@ impl Device {
         }
     }
 
-    /// On an emulated device, runs `module` wherever a kernel of this name would run, so that a test sees what a wrong
-    /// kernel does; `None` takes that back.
+    /// On an emulated device, makes `module` run instead of kernels with this name, so that a test can see what a wrong
+    /// kernel does; `None` ends this.
     ///
     /// # Errors
     /// [`Error::Unsupported`] on any other device.
@@ -191,7 +192,7 @@ impl Device {
         Self(Arc::new(inner))
     }
 
-    /// A target of a bundle in the making.
+    /// A target of a bundle.
     pub(crate) fn of_recorder(arch: Arch, recorder: Recorder) -> Result<Self> {
         let emulated = recorder.form == Output::Ptx;
         if emulated && ![Arch::SM_80, Arch::SM_90A].contains(&arch) {
@@ -212,7 +213,7 @@ impl Device {
         })
     }
 
-    /// What kernels must be compiled for and to, to run here; `None` on the CPU, which runs none.
+    /// The architecture and form to which kernels must be compiled to run here; `None` on the CPU, which runs none.
     pub(crate) fn kernel_form(&self) -> Option<(Arch, Output)> {
         let form = match self.backend() {
             Backend::Host => return None,
@@ -228,20 +229,20 @@ impl Device {
         *bundles = bundles.iter().cloned().chain([bundle]).collect();
     }
 
-    /// The bundles that it takes its kernels from, in the order in which they were installed; where there are none,
+    /// The bundles that it takes its kernels from, in the order in which they were installed. If there are none,
     /// kernels are compiled.
     #[must_use]
     pub fn bundles(&self) -> Arc<[Bundle]> {
         Arc::clone(&self.0.bundles.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What a library keeps with this device, as long as there is a handle of it: one value of every type, made at the
-    /// first call. It must hold no handle of the device, or neither is ever freed.
+    /// A value that a library keeps with this device, as long as there is a handle of the device: one value of every
+    /// type, created at the first call. It must not have a handle of the device, or neither is ever freed.
     #[must_use]
     pub fn kept<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
         let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let value = kept.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
-        // It was put there under this very type.
+        // It was stored under exactly this type.
         Arc::clone(value).downcast().unwrap_or_default()
     }
 
@@ -249,7 +250,7 @@ impl Device {
         &self.0.backend
     }
 
-    /// Kernels of this crate's own that have been made.
+    /// This crate's own kernels that have been loaded.
     pub(crate) fn own_kernels(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Loaded>>> {
         self.0.own_kernels.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,28 +259,28 @@ impl Device {
         &self.0.status
     }
 
-    /// What the default stream has reported.
+    /// The failures that the default stream has reported.
     pub(crate) fn synchronized(&self) -> &Arc<Seen> {
         &self.0.synchronized
     }
 
-    /// Whether a kernel has met data that it can't use since the last call. Waits for nothing: what is still running
-    /// has not failed yet. Costs a read of this computer's memory.
+    /// Checks whether, since the last call, a kernel has met data that it can't use. It doesn't wait: a kernel that is
+    /// still running has not failed yet. It costs one read of the host's memory.
     ///
     /// # Errors
-    /// [`Error::Data`]: the newest such failure. Every stream and tensor of the device reports it as well, at the next
-    /// [`Stream::synchronize`](crate::Stream::synchronize) or reading back.
+    /// [`Error::Data`] with the newest such failure. Every stream and tensor of the device reports it as well, at the
+    /// next [`Stream::synchronize`](crate::Stream::synchronize) or reading back.
     pub fn check(&self) -> Result<()> {
         self.0.status.report(&self.0.checked)
     }
 
-    /// What kind of device it is.
+    /// The kind of the device.
     #[must_use]
     pub fn kind(&self) -> DeviceKind {
         self.0.kind
     }
 
-    /// What is known of it.
+    /// The properties of the device.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.0.properties
@@ -291,7 +292,7 @@ impl Device {
         self.0.properties.arch
     }
 
-    /// The compiler that [`compile`](Self::compile) uses, found at the first call.
+    /// The compiler that [`compile`](Self::compile) uses, which is looked for at the first call.
     ///
     /// # Errors
     /// [`Absent::Nvrtc`](crate::Absent::Nvrtc) with the places searched.
@@ -317,7 +318,7 @@ impl Device {
     }
 }
 
-/// A device that may be gone.
+/// A handle that doesn't keep the device alive.
 #[derive(Clone)]
 pub(crate) struct WeakDevice(Weak<Inner>);
 
@@ -333,7 +334,7 @@ impl Device {
     }
 }
 
-/// Handles are equal when they are of one device: tensors of one are valid on the other.
+/// Handles are equal if they are of the same device: then tensors of one are valid on the other.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

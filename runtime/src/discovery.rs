@@ -1,11 +1,12 @@
-//! Where NVRTC may be.
+//! Looks for NVRTC.
 //!
-//! In order: `EPILOGUE_NVRTC` (a library, or a folder that holds one; if set, nothing else is looked at), `CUDA_HOME`
+//! In this order: `EPILOGUE_NVRTC` (a library, or a folder with one; if it is set, nothing else is tried), `CUDA_HOME`
 //! and `CUDA_PATH`, `/usr/local/cuda*`, the system loader's own path, `site-packages` of the Python environments that
-//! `VIRTUAL_ENV` and `CONDA_PREFIX` name, of the user and of the system, and the tool folder that `EPILOGUE_TOOLS` names.
+//! `VIRTUAL_ENV` and `CONDA_PREFIX` name, of the user and of the system, and the tool folder that `EPILOGUE_TOOLS`
+//! names.
 //!
-//! The library is code of this process: a search takes none that others may write (see [`crate::trust`]), opens nothing
-//! in the working directory or above it, and starts no program.
+//! The library runs as part of this process. So the search takes none that others may write (see [`crate::trust`]),
+//! opens nothing in the working directory or above it, and starts no program.
 
 use std::env;
 use std::fs;
@@ -15,11 +16,11 @@ use crate::error::Absent;
 use crate::nvrtc::Nvrtc;
 use crate::trust::{Named, distrust};
 
-/// Folders of the toolkit that hold libraries.
+/// Folders of the toolkit that can have libraries.
 const TOOLKIT_FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "bin"];
-/// Folders of NVIDIA's wheels that hold NVRTC: CUDA 13's layout, then CUDA 12's.
+/// Folders of NVIDIA's wheels that can have NVRTC: first CUDA 13's layout, then CUDA 12's.
 const WHEEL_FOLDERS: [&str; 3] = ["nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib"];
-/// What the loader is asked for, newest first.
+/// The names that the loader is asked for, newest first.
 const BARE_NAMES: &[&str] = if cfg!(windows) {
     &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
 } else {
@@ -61,7 +62,7 @@ impl Search {
         WHEEL_FOLDERS.iter().find_map(|folder| self.folder(&packages.join(folder), named))
     }
 
-    /// The newest library of a folder, if all of NVRTC there can be trusted: loading one part loads others.
+    /// The newest library in a folder, if all files of NVRTC there can be trusted: loading one of them loads others.
     fn folder(&mut self, folder: &Path, named: Named) -> Option<&'static Nvrtc> {
         if self.searched.iter().any(|p| p == folder) {
             return None;
@@ -93,7 +94,7 @@ impl Search {
     }
 }
 
-/// Whether a file is NVRTC itself, not its builtins nor the variants for other linkage.
+/// Whether a file is NVRTC itself, not its builtins or a variant for other linkage.
 fn is_nvrtc(name: &str) -> bool {
     name == "libnvrtc.so"
         || name.starts_with("libnvrtc.so.")
@@ -114,7 +115,7 @@ fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// `/usr/local/cuda` (what the administrator chose), then the versions.
+/// `/usr/local/cuda` (the administrator's choice), then the versions.
 fn installed_toolkits() -> Vec<PathBuf> {
     let mut found = folders(Path::new("/usr/local"), "cuda");
     found.sort_by_key(|path| path.file_name().is_none_or(|name| name != "cuda"));
@@ -170,7 +171,7 @@ mod tests {
         );
     }
 
-    /// Neither a library that everyone may write, nor one beside parts that everyone may write.
+    /// A library that everyone may write is not used, nor is one beside other parts that everyone may write.
     #[cfg(unix)]
     #[test]
     fn a_library_that_others_may_write_is_named_in_the_error() {

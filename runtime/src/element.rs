@@ -30,7 +30,7 @@ pub enum ElementType {
     I8,
     /// 8-bit unsigned integer.
     U8,
-    /// A truth value in a byte: written as 0 or 1, and true where it is other than 0.
+    /// A truth value in a byte: written as 0 or 1; any value other than 0 is read as true.
     Bool,
 }
 
@@ -99,11 +99,11 @@ impl fmt::Display for ElementType {
 }
 
 mod sealed {
-    /// Memory is read and freed as [`super::Element`] says, so nobody else may say it.
+    /// Memory is read and freed as [`super::Element`] says, so no other crate may implement it.
     pub trait Sealed {}
 }
 
-/// A Rust type that is the host's form of an [`ElementType`]; each has one. Implemented by this crate only.
+/// A Rust type for the values of an [`ElementType`]; each has one. Only this crate implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
     label = "no element type",
@@ -113,18 +113,18 @@ pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The element type that this Rust type holds.
     const TYPE: ElementType;
 
-    /// What elements are read from memory as: a type of the same size, of which every bit pattern is a value.
+    /// The type as which elements are read from memory. It has the same size, and every bit pattern is a value of it.
     type Memory: bytemuck::Pod;
 
-    /// The bytes of elements, in this machine's order.
+    /// The bytes of elements, in this machine's byte order.
     fn bytes(values: &[Self]) -> &[u8];
 
-    /// The elements that were read.
+    /// The elements, from values that were read from memory.
     fn from_memory(read: Vec<Self::Memory>) -> Vec<Self>;
 }
 
-/// An element type of which every bit pattern is a value: all but `bool`. Only memory of such types is handed out, or written
-/// in place, as elements: whatever has been written there, also by others, is one.
+/// An element type of which every bit pattern is a value: all except `bool`. Only memory of such types is lent or
+/// written in place as elements, since anything may be written there, also by others.
 ///
 /// ```compile_fail,E0277
 /// # use epilogue_runtime::Device;

@@ -12,19 +12,19 @@ use crate::cache::CacheKey;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 
-/// Parsed modules kept before all are dropped.
+/// The most parsed modules that are kept; then all are dropped.
 const MODULES_KEPT: usize = 256;
 
-/// A machine and the architecture that it stands for.
+/// A ptx-vm machine for one architecture.
 pub(crate) struct Emulator {
     pub(crate) machine: Machine,
     arch: Arch,
-    /// Modules that run instead of kernels of these names.
+    /// Modules that run instead of kernels with these names.
     substitutes: Mutex<BTreeMap<String, Module>>,
 }
 
 impl Emulator {
-    /// A machine of its own, with empty memory.
+    /// A machine with its own empty memory.
     pub(crate) fn new(arch: Arch, options: Options) -> Result<Self> {
         let generation = match arch {
             Arch::SM_80 => ptx_vm::Arch::Sm80,
@@ -48,7 +48,7 @@ impl Emulator {
         }
     }
 
-    /// Runs `module` instead of kernels of this name; `None` takes that back.
+    /// Makes `module` run instead of kernels with this name; `None` ends this.
     pub(crate) fn substitute(&self, kernel: &str, module: Option<Module>) {
         let mut substitutes = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner);
         match module {
@@ -57,7 +57,7 @@ impl Emulator {
         };
     }
 
-    /// Fills a variable of a module's.
+    /// Fills a variable of a module.
     pub(crate) fn write_variable(&self, module: &Module, name: &str, bytes: &[u8]) -> Result<()> {
         let address = match self.machine.variable(module, name) {
             Some((address, size)) if size == bytes.len() as u64 => address,
@@ -70,7 +70,7 @@ impl Emulator {
         self.machine.write(address, bytes).map_err(|e| self.memory_error(&e, bytes.len()))
     }
 
-    /// The code of a kernel's PTX.
+    /// Parses a kernel's PTX.
     pub(crate) fn load(&self, ptx: &str, kernel: &str) -> Result<Module> {
         module(ptx).map_err(|e| Error::EmulatedModule {
             kernel: kernel.to_owned(),
@@ -89,7 +89,7 @@ impl Emulator {
         let substitute = self.substitutes.lock().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
         let module = substitute.as_ref().unwrap_or(module);
         let ended = self.machine.launch(module, kernel, &shape, &arguments);
-        // What a kernel prints goes where a GPU's does.
+        // What a kernel prints goes to the same place as on a GPU.
         let printed = ended.as_ref().map_or_else(|failure| &failure.printed, |report| &report.printed);
         if !printed.is_empty() {
             let _ = std::io::stdout().write_all(printed.as_bytes());
@@ -113,8 +113,8 @@ impl Emulator {
     }
 }
 
-/// Parsed PTX. The same text gives the same module, so that a kernel planned a thousand times is parsed once; but one
-/// with variables of its own gives a new module each time, as loading machine code does.
+/// Parsed PTX. The same text gives the same module, so that a kernel that is planned a thousand times is parsed once.
+/// But a text with its own variables gives a new module each time, like loading machine code.
 fn module(ptx: &str) -> Result<Module, ParseError> {
     static PARSED: Mutex<BTreeMap<CacheKey, Module>> = Mutex::new(BTreeMap::new());
     // Declarations read `.global .align 4 …`; instructions `ld.global.f32`.
@@ -142,7 +142,7 @@ pub(crate) struct EmulatedMemory {
 }
 
 impl EmulatedMemory {
-    /// Memory filled with zeros. `label` names it in the machine's reports.
+    /// Memory filled with zeros. `label` is its name in the machine's reports.
     pub(crate) fn zeroed(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
         let memory = Self::uninitialised(emulator, bytes, label)?;
         let filled = emulator.machine.fill(memory.address, bytes as u64, 0);
@@ -155,7 +155,7 @@ impl EmulatedMemory {
         memory.write(0, bytes).map(|()| memory)
     }
 
-    /// Memory that its maker fills before anyone sees it.
+    /// Memory that its creator fills before anyone else can read it.
     pub(crate) fn uninitialised(emulator: &Arc<Emulator>, bytes: usize, label: &str) -> Result<Self> {
         let address = emulator.machine.allocate(bytes as u64, label);
         let address = address.map_err(|e| emulator.memory_error(&e, bytes))?;
@@ -181,7 +181,7 @@ impl EmulatedMemory {
 
 impl Drop for EmulatedMemory {
     fn drop(&mut self) {
-        // Only an address that is not an allocation could fail here.
+        // This can fail only for an address that is not an allocation.
         let _ = self.emulator.machine.free(self.address);
     }
 }

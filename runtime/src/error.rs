@@ -1,4 +1,4 @@
-//! What can go wrong, as values.
+//! The errors of this crate.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use crate::compile_log::CompileLog;
 use crate::element::ElementType;
 use crate::exchange_error::ExchangeError;
 
-/// What this machine lacks.
+/// Something that is missing on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Absent {
     /// No usable CUDA driver.
     #[error("no usable CUDA driver: {reason}; install NVIDIA's driver, or use `Device::cpu()`")]
     Driver {
-        /// The loader's message, or what the driver lacks.
+        /// The loader's message, or what is missing in the driver.
         reason: String,
     },
     /// The CUDA driver works, but has no device of this ordinal.
@@ -33,10 +33,10 @@ pub enum Absent {
         Untrusted(untrusted)
     )]
     Nvrtc {
-        /// Every folder and library looked at, in order. A library among them was too old (before CUDA 12) or did not
-        /// load.
+        /// Every folder and library that was tried, in order. A library in the list was too old (before CUDA 12) or did
+        /// not load.
         searched: Vec<PathBuf>,
-        /// What was found and not loaded, because other users may have put it there: the file or folder, and why.
+        /// What was found but not loaded, because other users may have put it there: the file or folder, and why.
         untrusted: Vec<String>,
     },
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Findings<'_> {
     }
 }
 
-/// A shape, view or stride that can't be.
+/// A shape, view or stride that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what each field is")]
@@ -116,11 +116,11 @@ pub enum LayoutError {
     Misaligned { address: u64, alignment: usize, element: ElementType },
 }
 
-/// Data that a kernel can't use, such as a bad token id. Everything else about the launch is in order, and so is the device.
+/// Data that a kernel can't use, such as a bad token id. Everything else about the launch, and the device, is in order.
 ///
-/// On the CPU, the run that meets it fails with it. On a GPU (and an emulated one) a launch does not wait for its kernel:
-/// the kernel goes on with 0 in place of the element or the quotient, and the next [`Stream::synchronize`], reading back
-/// of a tensor, or [`Device::check`] fails with it.
+/// On the CPU, the run that meets such data fails with this error. On a GPU (and an emulated one), a launch does not
+/// wait for its kernel. The kernel goes on with 0 instead of the element or the quotient, and the next
+/// [`Stream::synchronize`], reading back of a tensor, or [`Device::check`] fails with this error.
 ///
 /// [`Stream::synchronize`]: crate::Stream::synchronize
 /// [`Device::check`]: crate::Device::check
@@ -139,14 +139,14 @@ pub enum DataError {
         /// The dimension's extent.
         extent: i64,
     },
-    /// An access outside of its memory, where indices have become one.
+    /// An access outside of its memory, after its indices were combined into one.
     #[error("{access} is element {element} of {count}")]
     Element {
         /// The access.
         access: String,
-        /// The element's number; where an index is outside of its own dimension, one that is outside of them all.
+        /// The element's number. If an index is outside of its dimension, this is a number outside of the memory.
         element: i64,
-        /// How many there are.
+        /// The number of elements.
         count: i64,
     },
     /// A division of an integer by zero.
@@ -155,7 +155,7 @@ pub enum DataError {
         /// The divisor, where it is known.
         divisor: Option<String>,
     },
-    /// A failure of a kernel that is no longer known.
+    /// A failure in a kernel that is no longer known.
     #[error("a kernel met data that it can't use")]
     Unknown,
 }
@@ -167,7 +167,7 @@ pub struct CompileFailure {
     pub name: String,
     /// The options given.
     pub options: Vec<String>,
-    /// The log, parsed: its diagnostics name the user's file and line where the source has `#line` directives.
+    /// The parsed log. If the source has `#line` directives, the diagnostics name the user's file and line.
     pub log: CompileLog,
 }
 
@@ -202,18 +202,18 @@ pub enum Error {
     /// This machine lacks something.
     #[error(transparent)]
     Absent(#[from] Absent),
-    /// A shape, view or stride that can't be.
+    /// A shape, view or stride that is not possible.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Memory that can't come in or go out without a copy, or that may not be used so.
+    /// Memory that can't come in or go out without a copy, or that may not be used in this way.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
-    /// The tensor holds another element type than the caller's.
+    /// The tensor has another element type than the caller asked for.
     #[error("the tensor holds {held}, and was asked for {asked}")]
     ElementType {
-        /// What the tensor holds.
+        /// The tensor's type.
         held: ElementType,
-        /// What the caller asked for.
+        /// The type that the caller asked for.
         asked: ElementType,
     },
     /// A tensor, stream or event of another device was given.
@@ -223,15 +223,15 @@ pub enum Error {
         what: &'static str,
         /// Its device.
         given: String,
-        /// The device it must be on.
+        /// The device that it must be on.
         needed: String,
     },
-    /// A device can't do this at all.
+    /// An operation that the device doesn't support.
     #[error("{device} can't {operation}: {advice}")]
     Unsupported {
         /// The device.
         device: String,
-        /// What was asked.
+        /// The operation.
         operation: &'static str,
         /// What to do instead.
         advice: &'static str,
@@ -241,7 +241,7 @@ pub enum Error {
     OutOfMemory {
         /// The device.
         device: String,
-        /// How much was asked for.
+        /// The bytes that were asked for.
         bytes: usize,
     },
     /// A call of the CUDA driver failed.
@@ -262,14 +262,14 @@ pub enum Error {
     /// The source does not compile.
     #[error("{0}")]
     Compile(Box<CompileFailure>),
-    /// The device takes its kernels from [bundles](crate::bundle), and none of them holds this one.
+    /// The device takes its kernels from [bundles](crate::bundle), and none of them has this one.
     #[error("no bundle of this device holds the kernel `{kernel}` for {needed}: {advice}")]
     NotInBundle {
         /// The kernel.
         kernel: String,
-        /// What it is needed for: an architecture, or an emulated one.
+        /// What it was needed for: an architecture, possibly an emulated one.
         needed: String,
-        /// What the bundles hold, and what to do.
+        /// What the bundles have, and what to do.
         advice: String,
     },
     /// NVRTC failed for a reason other than the source.
@@ -280,13 +280,13 @@ pub enum Error {
         /// NVRTC's description.
         message: String,
     },
-    /// A tensor, box or stride that tensor copies can't do.
+    /// A tensor, box or stride that tensor copies don't support.
     #[error("no tensor map can describe this: {reason}")]
     TensorMap {
         /// What was given, and what is allowed.
         reason: String,
     },
-    /// A launch that no device could do.
+    /// A launch that no device supports.
     #[error("kernel `{kernel}` can't be launched so: {reason}")]
     Launch {
         /// The kernel.
@@ -304,8 +304,8 @@ pub enum Error {
         /// ptx-vm's report.
         message: String,
     },
-    /// The emulated device's race detector found accesses that nothing orders, or barriers misused. Whatever values the
-    /// kernel gave, others are possible.
+    /// The emulated device's race detector found unordered accesses, or misused barriers. The kernel's results are not
+    /// the only possible ones.
     #[cfg(feature = "emulated")]
     #[error("kernel `{kernel}` on {device} has {} races or misused barriers:\n{}", findings.len(), Findings(findings))]
     Races {
@@ -334,7 +334,13 @@ pub enum Error {
         /// ptx-vm's report: the line and what it does not know.
         message: String,
     },
-    /// An event that has no time yet, or of another device.
+    /// Work that can't be part of a graph, or a graph that can't be launched any more.
+    #[error("this can't be captured: {reason}")]
+    Capture {
+        /// What stands against it, and what to do.
+        reason: String,
+    },
+    /// An event without a time, or of another device.
     #[error("no time passed between these events: {reason}")]
     Event {
         /// What was missing.
@@ -342,5 +348,5 @@ pub enum Error {
     },
 }
 
-/// This crate's results.
+/// The results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

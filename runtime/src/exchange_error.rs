@@ -1,8 +1,9 @@
-//! What can go wrong where memory comes in and goes out without a copy.
+//! The errors of memory that comes in and goes out without a copy.
 
 use crate::element::ElementType;
 
-/// Memory that can't come in or go out without a copy, or that may not be used so. Nothing was copied or changed.
+/// Memory that can't come in or go out without a copy, or that may not be used in this way. Nothing was copied or
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -12,13 +13,13 @@ pub enum ExchangeError {
          scope"
     )]
     Ended,
-    /// A tensor in memory that was given for reading is written.
+    /// A write to a tensor in read-only memory.
     #[error(
         "the tensor lies in memory that may only be read: borrow that for writing (`borrow_mut`), or write to a copy \
          (`copy_to`)"
     )]
     ReadOnly,
-    /// The bytes between the elements are not the tensor's.
+    /// The bytes between the elements may not belong to the tensor.
     #[error(
         "shape {shape:?} with strides {strides:?} has gaps, which in borrowed memory may be another's: copy the view \
          (`contiguous`), or read it by `to_vec`"
@@ -29,21 +30,21 @@ pub enum ExchangeError {
         /// Its strides, in elements.
         strides: Vec<isize>,
     },
-    /// Memory of a scope would be given away.
+    /// Memory of a scope can't be given away.
     #[error(
         "the tensor's memory is borrowed for a scope, and what is given away may live longer: give a copy (`copy_to`)"
     )]
     Borrowed,
-    /// Other views of the memory are left.
+    /// There are other views of the memory.
     #[error("other tensors view the same memory: drop them first, or copy the elements out (`to_vec`)")]
     InUse,
-    /// The tensor was not made of what is asked for.
+    /// The tensor was not made from what is asked for.
     #[error("the tensor's memory did not come as {asked}: copy the elements out (`to_vec`)")]
     NotTaken {
         /// What was asked for.
         asked: &'static str,
     },
-    /// The tensor is a part of its memory, or another order of it.
+    /// The tensor is only a part of its memory, or has it in another order.
     #[error(
         "the tensor is a view of a part of its memory, or not in row-major order (shape {shape:?}, strides {strides:?}, \
          first element {offset}): ask the whole tensor, or copy the elements out (`to_vec`)"
@@ -53,19 +54,19 @@ pub enum ExchangeError {
         shape: Vec<usize>,
         /// Its strides, in elements.
         strides: Vec<isize>,
-        /// The first element's place in the memory.
+        /// The index of the first element in the memory.
         offset: usize,
     },
     /// An element type that this library doesn't have.
     #[error("{given} is no element type of this library, which has {}", element_types())]
     ElementType {
-        /// The type, as its owner calls it.
+        /// The type, as its owner names it.
         given: String,
     },
     /// A safetensors file that can't be read.
     #[error("the safetensors file can't be read: {reason}")]
     Safetensors {
-        /// What its library says.
+        /// The message of the safetensors library.
         reason: String,
     },
     /// A DLPack tensor of another version.
@@ -73,12 +74,12 @@ pub enum ExchangeError {
         "the DLPack tensor is of version {major}.{minor}, and this library reads version 1: ask its maker for that"
     )]
     DlpackVersion {
-        /// Its version.
+        /// Its major version.
         major: u32,
-        /// Its version's second part.
+        /// Its minor version.
         minor: u32,
     },
-    /// A DLPack tensor whose memory is another device's.
+    /// A DLPack tensor whose memory is on another device.
     #[error(
         "the DLPack tensor is on device {device_id} of DLPack's type {device_type} (1: CPU, 2: CUDA), and {needed} was asked \
          to take it: copy it there first"
@@ -86,12 +87,12 @@ pub enum ExchangeError {
     DlpackDevice {
         /// DLPack's number of the type of device.
         device_type: i32,
-        /// The number among those of the type.
+        /// The number of the device among those of its type.
         device_id: i32,
         /// The device that was to take it.
         needed: String,
     },
-    /// A DLPack tensor that contradicts itself.
+    /// A DLPack tensor with contradictory fields.
     #[error("the DLPack tensor can't be: {reason}")]
     DlpackTensor {
         /// What is wrong.

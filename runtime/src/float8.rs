@@ -1,7 +1,7 @@
-//! The 8-bit floating-point types as Rust types, named as `half` names its own.
+//! The 8-bit floating-point types as Rust types, with names like those of `half`.
 //!
-//! Conversions to them are those of the kernels: to nearest even, and what is too large, infinities too, becomes the
-//! largest finite number.
+//! Conversions to them are those of the kernels: they round to nearest even, and values that are too large, including
+//! infinities, become the largest finite number.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ trait Format {
 /// The bits of a number, without its sign.
 fn magnitude<F: Format>(x: f64) -> u8 {
     let x = x.abs();
-    // The exponent that x is stored with: its own, but for subnormal numbers.
+    // The exponent with which x is stored: its own, except for subnormal numbers.
     let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
     let exponent = own.max(F::SMALLEST);
     if exponent > 127 {
         return F::LARGEST; // before the sum below leaves its type
     }
     let quanta = (x * power_of_two(F::MANTISSA - exponent)).round_ties_even();
-    // The leading one of a normal number's quanta adds 1 to the exponent's field.
+    // The leading one of a normal number adds 1 to the exponent field.
     let bits = f64::from((exponent - F::SMALLEST) << F::MANTISSA) + quanta;
     // Both are whole and not negative.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -32,7 +32,7 @@ fn magnitude<F: Format>(x: f64) -> u8 {
     u8::try_from(bits).unwrap_or(F::LARGEST).min(F::LARGEST)
 }
 
-/// The number of these bits, where they are finite.
+/// The number with these bits, if they are finite.
 fn finite<F: Format>(bits: u8) -> f64 {
     let field = i32::from(bits & 0x7f) >> F::MANTISSA;
     let mantissa = i32::from(bits) & ((1 << F::MANTISSA) - 1);
@@ -72,7 +72,7 @@ macro_rules! float8 {
             /// Not a number.
             pub const NAN: Self = Self(0x7f);
 
-            /// Of its bits.
+            /// The number with these bits.
             #[must_use]
             pub const fn from_bits(bits: u8) -> Self {
                 Self(bits)
@@ -84,7 +84,7 @@ macro_rules! float8 {
                 self.0
             }
 
-            /// The nearest number; of two the even one. What is larger than [`MAX`](Self::MAX) is that.
+            /// The nearest number, ties to even; at most [`MAX`](Self::MAX).
             #[must_use]
             pub fn from_f32(x: f32) -> Self {
                 Self::from_f64(f64::from(x))
@@ -99,14 +99,14 @@ macro_rules! float8 {
                 Self(magnitude::<Self>(x) | u8::from(x.is_sign_negative()) << 7)
             }
 
-            /// Its value: exact.
+            /// Its value, exactly.
             #[must_use]
             #[expect(clippy::cast_possible_truncation, reason = "f32 has every number of this type")]
             pub fn to_f32(self) -> f32 {
                 self.to_f64() as f32
             }
 
-            /// Its value: exact.
+            /// Its value, exactly.
             #[must_use]
             pub fn to_f64(self) -> f64 {
                 let special: fn(u8) -> Option<f64> = $special;
@@ -142,14 +142,14 @@ macro_rules! float8 {
 }
 
 float8!(
-    /// An 8-bit float with 4 bits of exponent and 3 of mantissa (E4M3 of the OCP's "8-bit Floating Point Specification"):
-    /// up to 448, one NaN of each sign, no infinities.
+    /// An 8-bit float with 4 bits of exponent and 3 of mantissa (E4M3 of the OCP's "8-bit Floating Point
+    /// Specification"): up to 448, one NaN of each sign, no infinities.
     f8e4m3, 3, -6, 0x7e, |magnitude| (magnitude == 0x7f).then_some(f64::NAN)
 );
 
 float8!(
-    /// An 8-bit float with 5 bits of exponent and 2 of mantissa (E5M2 of the OCP's "8-bit Floating Point Specification"),
-    /// the upper half of an f16: up to 57344, with infinities and NaNs.
+    /// An 8-bit float with 5 bits of exponent and 2 of mantissa (E5M2 of the OCP's "8-bit Floating Point
+    /// Specification"), the upper half of an f16: up to 57344, with infinities and NaNs.
     f8e5m2, 2, -14, 0x7b, |magnitude| match magnitude {
         0x7c => Some(f64::INFINITY),
         0x7d.. => Some(f64::NAN),

@@ -1,11 +1,11 @@
-//! The CPU as a device: what the system tells of it.
+//! The CPU's properties, as the system reports them.
 
 use std::fs;
 use std::sync::LazyLock;
 
 use crate::properties::Properties;
 
-/// What Linux tells of the CPU; elsewhere only the number of cores is known.
+/// What Linux reports about the CPU; on other systems only the number of cores is known.
 pub(crate) fn properties() -> Properties {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name").map(str::to_owned));
@@ -26,7 +26,7 @@ pub(crate) fn properties() -> Properties {
     }
 }
 
-/// This computer's memory in bytes, where the system tells.
+/// This computer's memory in bytes, if the system reports it.
 pub(crate) fn physical_memory() -> Option<u64> {
     static MEMORY: LazyLock<Option<u64>> = LazyLock::new(|| {
         let text = fs::read_to_string("/proc/meminfo").ok()?;

@@ -1,7 +1,7 @@
-//! Reaching the bytes of CPU tensors.
+//! Access to the bytes of CPU tensors.
 //!
-//! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, in one order for
-//! everybody, so that two products on shared tensors can't wait for each other forever.
+//! Every CPU buffer has a lock. [`HostAccess::lock`] takes those of several tensors at once, always in the same order,
+//! so that two products on shared tensors can't wait for each other forever.
 
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,14 +14,14 @@ use crate::exchange_error::ExchangeError;
 use crate::host_memory::{HostMemory, Life};
 use crate::tensor::DeviceTensor;
 
-/// Tensors of most calls: lists of so many are no memory of their own.
+/// The tensors of most calls: lists of this length need no allocation.
 const FEW: usize = 8;
 
 /// Exclusive or shared use of the buffers of some CPU tensors, for as long as this value lives.
 ///
-/// The locks are per buffer, not per view: while one view is being written, no other view of its buffer can be locked.
-/// Locking again on the same thread while holding a lock of the same buffer may wait forever; so may waiting, meanwhile,
-/// in a thread pool whose other jobs lock it: they may be put on this thread.
+/// The locks are per buffer, not per view: while one view is written, no other view of its buffer can be locked.
+/// Locking again on the same thread, while holding a lock of the same buffer, may wait forever. So may waiting in a
+/// thread pool whose other jobs lock it, because such a job may run on this thread.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
     _locks: SmallVec<[Lock<'a>; FEW]>,
@@ -37,19 +37,20 @@ enum Lock<'a> {
 }
 
 impl<'a> HostAccess<'a> {
-    /// Waits for, and takes, the buffers of `reads` for reading and of `writes` for writing. A buffer in both is
-    /// taken for writing.
+    /// Locks the buffers of `reads` for reading and of `writes` for writing, and waits until it has them. A buffer in
+    /// both is locked for writing.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one of
-    /// `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that is over.
+    /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU; [`ExchangeError::ReadOnly`] for one
+    /// of `writes` in memory that may only be read; [`ExchangeError::Ended`] for one in memory borrowed by a scope that
+    /// is over.
     pub fn lock(reads: &[&'a DeviceTensor], writes: &[&'a DeviceTensor]) -> Result<Self> {
         let mut wanted: SmallVec<[(&'a HostMemory, bool); FEW]> = SmallVec::new();
         for (tensor, write) in reads.iter().map(|t| (*t, false)).chain(writes.iter().map(|t| (*t, true))) {
             wanted.push((host_memory(tensor.buffer())?, write));
         }
-        // One order for everybody, writers first, so that of a buffer wanted both ways the writer stays. (Two buffers may
-        // be borrowed from one place, so its address won't do.)
+        // The same order for all threads; writers first, so that the writer stays if a buffer is wanted both ways. (Two
+        // buffers may be borrowed from the same memory, so their addresses can't decide.)
         wanted.sort_by_key(|&(memory, write)| (std::ptr::from_ref(memory) as usize, !write));
         wanted.dedup_by_key(|(memory, _)| std::ptr::from_ref(*memory) as usize);
         let locks = wanted
@@ -72,7 +73,7 @@ impl<'a> HostAccess<'a> {
     }
 
     /// The first element of the `i`-th tensor given for writing. Its elements may be read and written while `self`
-    /// lives; the caller makes sure that no two of its threads use one element at once.
+    /// lives. The caller makes sure that no two of its threads use one element at once.
     #[must_use]
     pub fn write_pointer(&self, i: usize) -> Option<*mut u8> {
         self.writes.get(i).copied()
@@ -90,11 +91,11 @@ pub(crate) fn host_memory(buffer: &Buffer) -> Result<&HostMemory> {
 }
 
 impl DeviceTensor {
-    /// Calls `visit` with the bytes from the view's first element to its last (gaps between strided rows included),
+    /// Calls `visit` with the bytes from the view's first element to its last (including gaps between strided rows),
     /// without a copy. CPU tensors only. The buffer is locked for reading meanwhile.
     ///
     /// # Errors
-    /// As of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
+    /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes<R>(&self, visit: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[self], &[])?;
         self.require_gaps()?;
@@ -108,10 +109,10 @@ impl DeviceTensor {
         Ok(visit(bytes))
     }
 
-    /// As [`with_bytes`](Self::with_bytes), for writing.
+    /// [`with_bytes`](Self::with_bytes) for writing.
     ///
     /// # Errors
-    /// As of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
+    /// Those of [`HostAccess::lock`]; [`ExchangeError::Gaps`] for a view with gaps in borrowed memory.
     pub fn with_bytes_mut<R>(&mut self, visit: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         let access = HostAccess::lock(&[], &[self])?;
         self.require_gaps()?;
@@ -125,7 +126,7 @@ impl DeviceTensor {
         Ok(visit(bytes))
     }
 
-    /// An error where the bytes between the elements are somebody else's.
+    /// An error if the bytes between the elements may belong to others.
     fn require_gaps(&self) -> Result<()> {
         if self.is_contiguous() || host_memory(self.buffer())?.rights().gaps {
             return Ok(());
@@ -139,8 +140,9 @@ impl DeviceTensor {
     /// [`Error::Device`](crate::Error::Device) for a tensor that is not on the CPU.
     ///
     /// # Safety
-    /// The caller reaches only the view's elements, only while a tensor of this buffer lives (and, where its memory is
-    /// borrowed, the scope goes on), writes only memory that may be written, and makes sure that meanwhile nobody writes what it reads nor touches what it writes: not through this crate's functions either.
+    /// The caller accesses only the view's elements, and only while a tensor of this buffer lives (and, if its memory
+    /// is borrowed, while the scope lasts). It writes only memory that may be written, and makes sure that meanwhile no
+    /// other code, including this crate's functions, writes what it reads or accesses what it writes.
     pub unsafe fn host_pointer(&self) -> Result<*mut u8> {
         host_memory(self.buffer())?;
         Ok(self.device_address() as *mut u8)

@@ -1,4 +1,4 @@
-//! Memory of this computer that CPU tensors lie in: whose it is, and who may reach it when.
+//! Memory of this computer for CPU tensors: who owns it, and who may access it when.
 
 use std::alloc::{self, Layout};
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::host::physical_memory;
 /// Alignment of every allocation: a cache line, which is also the widest vector register.
 const ALIGNMENT: usize = 64;
 
-/// Memory whose bytes are reached only under its lock.
+/// Memory whose bytes are accessed only under its lock.
 pub(crate) struct HostMemory {
     pointer: NonNull<u8>,
     bytes: usize,
@@ -23,19 +23,19 @@ pub(crate) struct HostMemory {
     owner: Owner,
 }
 
-/// Whether the memory may still be reached.
+/// Whether the memory may still be accessed.
 #[derive(Debug)]
 pub(crate) enum Life {
     Lasting,
-    /// The scope that it was borrowed for is over: it may be anyone's now.
+    /// The scope that it was borrowed for is over: others may use it now.
     Ended,
 }
 
-/// What may be done with the memory of somebody else.
+/// What may be done with someone else's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) write: bool,
-    /// Whether all bytes from the first to the last are the lender's, not only those of the elements.
+    /// Whether all bytes from the first to the last belong to the lender, not only those of the elements.
     pub(crate) gaps: bool,
 }
 
@@ -43,24 +43,24 @@ impl Rights {
     const ALL: Self = Self { write: true, gaps: true };
 }
 
-/// Whose the memory is: what happens to it in the end.
+/// The owner of the memory, who decides what happens at its end.
 enum Owner {
-    /// This value's.
+    /// This value, which frees it.
     Allocated(Layout),
-    /// This value's, in the form of a `Vec`.
+    /// This value, which has it as the parts of a `Vec`.
     Vec(TakenVec),
-    /// A caller's, until [`HostMemory::end`].
+    /// A caller, until [`HostMemory::end`].
     Scope,
-    /// Of something that is dropped with this value.
+    /// A value that is dropped with this one.
     Kept { _keeper: Box<dyn Send + Sync> },
 }
 
-/// What a `Vec` is made of, beside its pointer.
+/// The parts of a `Vec`, without its pointer.
 struct TakenVec {
     element: ElementType,
     length: usize,
     capacity: usize,
-    /// `Vec::from_raw_parts`, and the end of that.
+    /// Calls `Vec::from_raw_parts` and drops the result.
     free: unsafe fn(NonNull<u8>, usize, usize),
 }
 
@@ -71,8 +71,9 @@ unsafe fn free_vec<T>(pointer: NonNull<u8>, length: usize, capacity: usize) {
     drop(unsafe { Vec::from_raw_parts(pointer.as_ptr().cast::<T>(), length, capacity) });
 }
 
-// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it), and what
-// owns it may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives its use.
+// SAFETY: every access of the memory holds `lock` (or promises in an `unsafe` call that nobody else accesses it), and
+// what owns it may be sent and shared: bytes, `Vec`s of `Element`s, a keeper that says so, or a scope that outlives its
+// use.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
@@ -80,7 +81,7 @@ unsafe impl Sync for HostMemory {}
 impl HostMemory {
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
         let fail = || Error::OutOfMemory { device: "the CPU".to_owned(), bytes };
-        // Linux grants more than there is, and kills the process when it is used.
+        // Linux grants more memory than it has, and kills the process that uses it.
         if bytes as u64 > physical_memory().unwrap_or(u64::MAX) {
             return Err(fail());
         }
@@ -104,19 +105,19 @@ impl HostMemory {
         Self::new(pointer, length * size_of::<T>(), Rights::ALL, Owner::Vec(taken))
     }
 
-    /// Memory of a caller's, until [`end`](Self::end).
+    /// Memory of a caller, until [`end`](Self::end).
     ///
     /// # Safety
-    /// Until `end` returns, the memory holds values, nobody writes it (nor reads it, if it is to be written) but through
-    /// this value; where not all of it is the lender's, that holds for the elements that tensors reach.
+    /// Until `end` returns, the memory has values, and it is written (or, if it is to be written, read) only through
+    /// this value. If not all of it belongs to the lender, this holds for the elements of tensors.
     pub(crate) unsafe fn of_scope(pointer: NonNull<u8>, bytes: usize, rights: Rights) -> Self {
         Self::new(pointer, bytes, rights, Owner::Scope)
     }
 
-    /// Memory of something that is kept as long as this value lives.
+    /// Memory of a value that is kept as long as this one lives.
     ///
     /// # Safety
-    /// As of [`of_scope`](Self::of_scope), until `keeper` is dropped.
+    /// Those of [`of_scope`](Self::of_scope), until `keeper` is dropped.
     pub(crate) unsafe fn kept_by(
         keeper: Box<dyn Send + Sync>,
         pointer: NonNull<u8>,
@@ -138,17 +139,17 @@ impl HostMemory {
         self.rights
     }
 
-    /// Whether a scope's end is the end of this memory.
+    /// Whether this memory ends with a scope.
     pub(crate) fn is_of_scope(&self) -> bool {
         matches!(self.owner, Owner::Scope)
     }
 
-    /// Ends all use of the memory: waits for the one that is going on, and refuses every later one.
+    /// Ends all use of the memory: waits for current uses, and refuses later ones.
     pub(crate) fn end(&self) {
         *self.lock.write().unwrap_or_else(PoisonError::into_inner) = Life::Ended;
     }
 
-    /// The element type of the `Vec` that the memory came as.
+    /// The element type of the `Vec` that the memory came from.
     pub(crate) fn vec_element(&self) -> Option<ElementType> {
         match &self.owner {
             Owner::Vec(taken) => Some(taken.element),
@@ -161,19 +162,20 @@ impl HostMemory {
         self.bytes
     }
 
-    /// The `Vec` that the memory came as, if it came as one of this type.
+    /// The `Vec` that the memory came from, if it has this type.
     pub(crate) fn into_vec<T: PlainElement>(mut self) -> Option<Vec<T>> {
         if self.vec_element() != Some(T::TYPE) {
             return None;
         }
-        // Whatever is left owns nothing.
+        // What is left owns nothing.
         let Owner::Vec(taken) = std::mem::replace(&mut self.owner, Owner::Scope) else { return None };
-        // SAFETY: a `Vec<T>` (every element type is of one Rust type) was taken apart into these, and nobody else has them.
+        // SAFETY: a `Vec<T>` (every element type is of one Rust type) was taken apart into these, and nobody else has
+        // them.
         Some(unsafe { Vec::from_raw_parts(self.pointer.as_ptr().cast::<T>(), taken.length, taken.capacity) })
     }
 
     pub(crate) fn read_lock(&self) -> Result<RwLockReadGuard<'_, Life>> {
-        // A panic while the lock was held leaves bytes that are still bytes.
+        // After a panic while the lock was held, the bytes are still valid.
         let life = self.lock.read().unwrap_or_else(PoisonError::into_inner);
         match *life {
             Life::Lasting => Ok(life),
@@ -229,16 +231,16 @@ impl fmt::Debug for HostMemory {
     }
 }
 
-/// Asks Linux for pages of 2 MiB where they fit in: with the usual ones of 4 KiB, a good part of the time that reading much
-/// memory takes goes into finding its pages (1.4 times as long in all on an EPYC of 2023).
+/// Asks Linux for pages of 2 MiB where they fit. With the usual pages of 4 KiB, looking up pages takes a large part of
+/// the time to read much memory (the whole takes 1.4 times as long on an EPYC of 2023).
 #[cfg(all(target_os = "linux", not(miri)))]
 fn ask_for_large_pages(pointer: NonNull<u8>, bytes: usize) {
     const LARGE: usize = 2 << 20;
     let start = (pointer.as_ptr() as usize).next_multiple_of(LARGE);
     let end = (pointer.as_ptr() as usize + bytes) / LARGE * LARGE;
     if start < end {
-        // SAFETY: these whole pages are part of the allocation, and the advice changes nothing that a program can see. It
-        // may be refused, and then the pages are as usual.
+        // SAFETY: these whole pages are part of the allocation, and the advice changes nothing that a program can see.
+        // It may be refused, and then the pages are as usual.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::buffer::Memory;
+use crate::buffer::{Buffer, Memory};
 use crate::compile_log::{CompileLog, Resources};
 use crate::cuda::{self, Access};
 use crate::device::{Device, WeakDevice};
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 use crate::loaded::{Code, Loaded};
+use crate::recording::RecordedLaunch;
 use crate::stream::{Stream, StreamKind};
 use crate::tensor::DeviceTensor;
+use crate::trace;
 
-/// A parameter of a kernel, or a tensor that the kernel reaches through one.
+/// An argument of a launch: a parameter of the kernel, or a tensor that the kernel reaches through one.
 ///
-/// Naming every tensor that a kernel uses is what orders launches on different streams, and what keeps the memory until
-/// the kernel is done.
+/// A launch must name every tensor that the kernel uses: this orders launches on different streams, and keeps the
+/// memory until the kernel is done.
 #[derive(Clone, Copy, Debug)]
 pub enum KernelArgument<'a> {
     /// A pointer to the tensor's first element, through which the kernel only reads.
@@ -27,9 +29,9 @@ pub enum KernelArgument<'a> {
     Output(&'a DeviceTensor),
     /// A parameter's bytes: a scalar, or a structure laid out as in CUDA C++.
     Value(&'a [u8]),
-    /// No parameter: the kernel reads this tensor, whose address stands in another argument.
+    /// Not a parameter: the kernel reads this tensor, whose address is in another argument.
     Reads(&'a DeviceTensor),
-    /// No parameter: the kernel writes this tensor, whose address stands in another argument.
+    /// Not a parameter: the kernel writes this tensor, whose address is in another argument.
     Writes(&'a DeviceTensor),
 }
 
@@ -40,7 +42,7 @@ pub struct Kernel(Arc<Inner>);
 struct Inner {
     device: Device,
     loaded: Arc<Loaded>,
-    /// Its number in the device's record of failures, where it reports any.
+    /// Its number in the device's record of failures, if it reports any.
     reports: Option<u64>,
 }
 
@@ -65,7 +67,7 @@ impl Kernel {
         &self.0.loaded.entry
     }
 
-    /// The PTX that it was made from; of machine code from a [bundle](crate::bundle), the kernels' declarations only.
+    /// The PTX that it was made from; for machine code from a [bundle](crate::bundle), only the kernels' declarations.
     #[must_use]
     pub fn ptx(&self) -> &str {
         &self.0.loaded.compiled.ptx
@@ -93,20 +95,20 @@ impl Kernel {
         self.0.loaded.compiled.cached
     }
 
-    /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not
-    /// allocated yet.
+    /// What it needs of a multiprocessor; `None` on an emulated device, which runs PTX, where registers are not yet
+    /// allocated.
     #[must_use]
     pub fn resources(&self) -> Option<&Resources> {
         self.log().kernel(&self.0.loaded.entry)
     }
 
-    /// Registers of one thread; see [`resources`](Self::resources).
+    /// Registers per thread; see [`resources`](Self::resources).
     #[must_use]
     pub fn registers(&self) -> Option<u32> {
         self.resources().map(|r| r.registers)
     }
 
-    /// Bytes that one thread stores and loads because registers ran out; see [`resources`](Self::resources).
+    /// Bytes that each thread stores and loads because it runs out of registers; see [`resources`](Self::resources).
     #[must_use]
     pub fn spill_bytes(&self) -> Option<u32> {
         self.resources().map(|r| r.spill_store_bytes + r.spill_load_bytes)
@@ -118,10 +120,10 @@ impl Kernel {
         self.resources().map(|r| r.shared_bytes)
     }
 
-    /// How many blocks one multiprocessor holds at once; `None` on an emulated device.
+    /// How many blocks can be on one multiprocessor at once; `None` on an emulated device.
     ///
     /// # Errors
-    /// What the driver fails with, such as more shared memory than there is.
+    /// The driver's errors, such as for more shared memory than there is.
     pub fn blocks_per_multiprocessor(&self, launch: &Launch) -> Result<Option<u32>> {
         let threads = launch.block.iter().product();
         match &self.0.loaded.code {
@@ -130,16 +132,16 @@ impl Kernel {
         }
     }
 
-    /// How many clusters of the launch's shape the whole device runs at once (a cluster of one block is a block): what
-    /// a persistent kernel's grid is made of. On an emulated device and a bundle's target, one block for every multiprocessor that it
-    /// stands for.
+    /// How many clusters of the launch's shape can be on the whole device at once (without clusters, how many blocks).
+    /// Persistent kernels use this for their grid. On an emulated device and a bundle's target, it is one block for
+    /// every multiprocessor of the GPU that it stands for.
     ///
     /// # Errors
-    /// [`Error::Launch`] for a shape that can't be; what the driver fails with.
+    /// [`Error::Launch`] for a shape that is not allowed; the driver's errors.
     pub fn active_clusters(&self, launch: &Launch) -> Result<u32> {
         self.check_shape(launch)?;
         match &self.0.loaded.code {
-            // Without clusters there is nothing that the driver's function for clusters promises.
+            // Without clusters, the driver's function for clusters guarantees nothing.
             Code::Cuda(function) if launch.cluster == [1; 3] => {
                 let blocks = function.blocks_per_multiprocessor(launch.block.iter().product(), launch.shared_bytes)?;
                 Ok((blocks * self.0.device.properties().multiprocessors).max(1))
@@ -152,15 +154,17 @@ impl Kernel {
         }
     }
 
-    /// Puts the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns.
+    /// Puts the kernel on a stream. On a GPU it runs later; on an emulated device it is done when this returns; on the
+    /// stream of a [capture](Device::capture) it runs when the graph is launched.
     ///
-    /// A kernel is trusted code, as a foreign function is: this checks the launch's shape and that arguments have
-    /// their parameters' number and sizes, not what the kernel does with them.
+    /// A kernel is trusted code, like a foreign function: this checks the launch's shape and the number and sizes of
+    /// the arguments, but not what the kernel does with them.
     ///
     /// # Errors
-    /// [`Error::Launch`] for a shape or arguments that can't be; [`Error::Device`] for a tensor or stream of another
-    /// device; [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly) for one to write that may only be read; on an emulated device, a fault of the kernel as [`Error::Emulation`], and what its race detector finds,
-    /// if it is on, as [`Error::Races`].
+    /// [`Error::Launch`] for a shape or arguments that are not allowed; [`Error::Device`] for a tensor or stream of
+    /// another device; [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly) for a read-only tensor to write; on
+    /// an emulated device, [`Error::Emulation`] for a fault of the kernel, and [`Error::Races`] for findings of the
+    /// race detector, if it is on.
     pub fn launch(&self, launch: &Launch, arguments: &[KernelArgument<'_>], stream: &Stream) -> Result<()> {
         let inner = &*self.0;
         inner.device.require_same(stream.device(), "the stream")?;
@@ -193,7 +197,23 @@ impl Kernel {
         if arguments.iter().filter_map(KernelArgument::tensor).any(|tensor| !tensor.has_memory()) {
             return Err(inner.device.unsupported("use a tensor without memory", "it is for `Device::dry_stream` only"));
         }
+        trace::event!(
+            TRACE,
+            "launch",
+            kernel = self.name(),
+            device = trace::text(&inner.device),
+            grid = trace::debug(launch.grid),
+            block = trace::debug(launch.block),
+            shared_bytes = launch.shared_bytes
+        );
         match (&inner.loaded.code, stream.kind()) {
+            (_, StreamKind::Recording(recording)) => recording.add([RecordedLaunch {
+                loaded: Arc::clone(&inner.loaded),
+                shape: *launch,
+                values: values.iter().map(|value| SmallVec::from_slice(value)).collect(),
+                uses: arguments.iter().filter_map(KernelArgument::use_of_buffer).collect(),
+                _kernel: Arc::clone(&self.0) as Arc<dyn Send + Sync>,
+            }]),
             (Code::Cuda(function), StreamKind::Cuda(on)) => {
                 let used: SmallVec<[_; 16]> = arguments.iter().filter_map(KernelArgument::cuda_use).collect();
                 let pointers: SmallVec<[*const u8; 16]> = values.iter().map(|v| v.as_ptr()).collect();
@@ -207,8 +227,8 @@ impl Kernel {
         }
     }
 
-    /// The limits that hold for every GPU that this crate runs on (CUDA C++ Programming Guide, "Technical
-    /// Specifications per Compute Capability").
+    /// The limits of every GPU that this crate runs on (CUDA C++ Programming Guide, "Technical Specifications per
+    /// Compute Capability").
     fn check_shape(&self, launch: &Launch) -> Result<()> {
         let refuse = |reason: String| Err(Error::Launch { kernel: self.0.loaded.entry.clone(), reason });
         let Launch { grid, block, cluster, shared_bytes, .. } = *launch;
@@ -258,7 +278,7 @@ impl Kernel {
     }
 }
 
-/// A kernel that a library keeps with its device ([`Device::kept`]): it holds no handle of the device.
+/// A kernel that a library keeps with its device ([`Device::kept`]): it has no handle of the device.
 #[derive(Clone)]
 pub struct KeptKernel {
     device: WeakDevice,
@@ -266,8 +286,8 @@ pub struct KeptKernel {
 }
 
 impl Kernel {
-    /// The kernel without a handle of its device; `None` of one that reports failures, which are of every kernel by
-    /// itself.
+    /// The kernel without a handle of its device; `None` for a kernel that reports failures, which are recorded for
+    /// this kernel alone.
     #[must_use]
     pub fn kept(&self) -> Option<KeptKernel> {
         let Inner { device, loaded, reports } = &*self.0;
@@ -276,7 +296,7 @@ impl Kernel {
 }
 
 impl KeptKernel {
-    /// The kernel; `None` when the last handle of its device is gone.
+    /// The kernel; `None` if the last handle of its device is gone.
     #[must_use]
     pub fn attached(&self) -> Option<Kernel> {
         Some(Kernel::new(self.device.upgraded()?, Arc::clone(&self.loaded), None))
@@ -290,11 +310,11 @@ impl fmt::Debug for KeptKernel {
 }
 
 impl Drop for Inner {
-    /// What its launches still have to report is taken down before the kernel is forgotten.
+    /// Collects what its launches still have to report, before the kernel is forgotten.
     fn drop(&mut self) {
         let Some(number) = self.reports else { return };
         if let Code::Cuda(function) = &self.loaded.code {
-            // An error here is one of earlier work, which every later synchronisation reports too.
+            // An error here is one of earlier work, which every later synchronisation reports, too.
             let _ = function.finish();
         }
         self.device.status().forget(number);
@@ -309,14 +329,20 @@ impl<'a> KernelArgument<'a> {
         }
     }
 
-    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
-        let access = match self {
-            Self::Input(_) | Self::Reads(_) => Access::Read,
+    fn access(&self) -> Access {
+        match self {
+            Self::Input(_) | Self::Reads(_) | Self::Value(_) => Access::Read,
             Self::Output(_) | Self::Writes(_) => Access::Write,
-            Self::Value(_) => return None,
-        };
+        }
+    }
+
+    fn use_of_buffer(&self) -> Option<(Arc<Buffer>, Access)> {
+        Some((Arc::clone(self.tensor()?.buffer()), self.access()))
+    }
+
+    fn cuda_use(&self) -> Option<(&'a cuda::Allocation, Access)> {
         match self.tensor()?.buffer().memory() {
-            Memory::Cuda(allocation) => Some((allocation, access)),
+            Memory::Cuda(allocation) => Some((allocation, self.access())),
             Memory::Host(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         }
     }

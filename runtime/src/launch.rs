@@ -11,8 +11,8 @@ pub struct Launch {
     pub cluster: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Whether the kernel may start before the one before it on the stream is done. It must then wait
-    /// (`griddepcontrol.wait`) before it touches what that one writes, and nothing else orders the two.
+    /// Whether the kernel may start before the kernel before it on the stream is done. Then it must wait
+    /// (`griddepcontrol.wait`) before it touches what that kernel writes; nothing else orders the two.
     pub programmatic_dependent_launch: bool,
 }
 

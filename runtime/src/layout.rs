@@ -1,4 +1,4 @@
-//! Shapes and strides: what a view changes, without the buffer that it views.
+//! Shapes and strides: the part of a tensor that a view changes.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::error::LayoutError;
 #[cfg(test)]
 use crate::strided::{Axis, each_offset};
 
-/// Where the elements of a view lie: extents, strides in elements, and the first element's index in the buffer.
+/// The positions of a view's elements: extents, strides in elements, and the first element's index in the buffer.
 ///
 /// Strides are never negative. Every index within `shape` stays below `isize::MAX` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// The row-major layout without gaps.
     pub(crate) fn packed(shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
-        // The strides of an empty tensor are computed as if every extent were at least one, as NumPy and PyTorch do.
+        // The strides of an empty tensor are computed as if every extent were at least one, as in NumPy and PyTorch.
         let mut strides: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
         let mut step: usize = 1;
         for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
@@ -53,7 +53,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The strides that these extents would have without gaps, in row-major order.
+    /// The strides that these extents have in row-major order without gaps.
     pub(crate) fn packed_strides(&self) -> SmallVec<[isize; 4]> {
         let mut strides: SmallVec<[isize; 4]> = smallvec![1; self.shape.len()];
         for axis in (1..self.shape.len()).rev() {
@@ -67,7 +67,7 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// One past the highest element index that the view reaches, counted from `offset`; 0 for an empty view.
+    /// One more than the largest element index of the view, relative to `offset`; 0 for an empty view.
     pub(crate) fn span(&self) -> usize {
         if self.len() == 0 {
             return 0;
@@ -75,7 +75,7 @@ impl Layout {
         1 + self.shape.iter().zip(&self.strides).map(|(&n, &s)| (n - 1) * s.unsigned_abs()).sum::<usize>()
     }
 
-    /// Whether the elements lie one after another in row-major order.
+    /// Whether the elements are consecutive in row-major order.
     pub(crate) fn is_packed(&self) -> bool {
         let mut expected = 1isize;
         for (&extent, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -121,7 +121,7 @@ impl Layout {
         })
     }
 
-    /// The same elements in row-major order under another shape, where strides can express it.
+    /// The same elements in row-major order with another shape, if strides can express it.
     pub(crate) fn reshape(&self, shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
         let packed = Self::packed(shape, element_bytes)?;
         if packed.len() != self.len() {
@@ -132,8 +132,8 @@ impl Layout {
         }
         let refuse =
             || LayoutError::Reshape { from: self.shape.to_vec(), strides: self.strides.to_vec(), to: shape.to_vec() };
-        // Walk both shapes from the outside; a run of old axes that steps evenly can be cut into any new axes of the
-        // same product.
+        // Walks both shapes from the outside. Consecutive old axes that have one common step can be cut into any new
+        // axes with the same product.
         let old: SmallVec<[(usize, isize); 4]> =
             self.shape.iter().zip(&self.strides).filter(|&(&n, _)| n != 1).map(|(&n, &s)| (n, s)).collect();
         let mut strides: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
@@ -171,7 +171,7 @@ impl Layout {
         Ok(Self { shape: shape.into(), strides, offset: self.offset })
     }
 
-    /// Repeats axes of extent 1, and puts new axes in front, as NumPy's broadcasting does (stride 0).
+    /// Repeats axes of extent 1, and adds new axes in front, like NumPy's broadcasting (stride 0).
     pub(crate) fn broadcast_to(&self, shape: &[usize], element_bytes: usize) -> Result<Self, LayoutError> {
         Self::packed(shape, element_bytes)?;
         let refuse = || LayoutError::Broadcast { from: self.shape.to_vec(), to: shape.to_vec() };
@@ -206,7 +206,7 @@ impl Layout {
         LayoutError::Axis { axis, shape: self.shape.to_vec() }
     }
 
-    /// The index, counted from `offset`, of every element in row-major order.
+    /// The index of every element in row-major order, relative to `offset`.
     #[cfg(test)]
     pub(crate) fn indices(&self) -> Vec<usize> {
         let axis = |(&extent, stride): (&usize, &isize)| Axis { extent, from: stride.unsigned_abs(), to: 0 };

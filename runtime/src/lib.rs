@@ -1,6 +1,6 @@
-//! Devices, the tensors that lie on them, and kernels: compiled at run time, kept on disk, launched in order.
+//! Devices, their tensors, and kernels: compiled at run time, kept on disk, launched in order.
 //!
-//! What `epilogue` runs on; it can be used alone, for kernels of one's own.
+//! `epilogue` is built on this crate. It can also be used alone, for the user's own kernels.
 //!
 //! ```
 //! use epilogue_runtime::{Device, Error};
@@ -13,23 +13,24 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A kernel is compiled for the device it will run on ([`Device::compile`]) or for none ([`Compiler::compile`]), and
-//! found in the disk cache ([`KernelCache`]) the next time, with or without a compiler; or it was compiled ahead of time
-//! ([`bundle`]). An emulated device ([`Device::emulated`]) compiles the same
-//! source to PTX and executes that.
+//! A kernel is compiled for the device on which it will run ([`Device::compile`]), or without a device
+//! ([`Compiler::compile`]). The next time it is found in the disk cache ([`KernelCache`]), with or without a compiler.
+//! Or it was compiled ahead of time ([`bundle`]). An emulated device ([`Device::emulated`]) compiles the same source to
+//! PTX, and executes that.
 //!
 //! # Order
-//! Everything on a [`Stream`] happens in order. Work on different streams is ordered where it uses one tensor and
-//! writes it; reading back waits for what it reads; a tensor's memory is freed after its last use, whatever stream that
-//! was on. For this a launch names the tensors that it uses ([`KernelArgument`]).
+//! Everything on a [`Stream`] happens in order. Work on different streams is ordered if it uses the same tensor and at
+//! least one of the two writes it. Reading back waits for the work that writes the tensor. A tensor's memory is freed
+//! after its last use on any stream. For all this, a launch names the tensors that it uses ([`KernelArgument`]).
 //!
 //! # Environment
 //! | variable | meaning |
 //! |---|---|
-//! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder that holds one; no other place is searched then |
-//! | `EPILOGUE_TOOLS` | a folder with NVIDIA's tools, as `cargo xtask tools` fills one; in this workspace Cargo sets it to `.tools` |
+//! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder with one; then no other place is searched |
+//! | `EPILOGUE_TOOLS` | a folder with NVIDIA's tools, as `cargo xtask tools` makes it; in this workspace Cargo sets it to `.tools` |
 //! | `EPILOGUE_CACHE` | the folder of compiled kernels, or `off` |
-//! | `EPILOGUE_REQUIRE_NVRTC` | tests fail where NVRTC is missing, instead of saying that they were skipped |
+//! | `EPILOGUE_CASES` | property tests try this many times as many random cases |
+//! | `EPILOGUE_REQUIRE_NVRTC` | tests fail if NVRTC is missing, instead of saying that they were skipped |
 
 mod arch;
 mod buffer;
@@ -53,6 +54,7 @@ mod exchange;
 mod exchange_error;
 mod failure;
 mod float8;
+mod graph;
 mod host;
 mod host_access;
 mod host_memory;
@@ -63,8 +65,10 @@ mod load;
 mod loaded;
 mod nvrtc;
 mod overlap;
+mod progress;
 mod properties;
 mod ptx_signature;
+mod recording;
 mod source;
 mod status;
 mod stored;
@@ -73,6 +77,8 @@ mod strided;
 mod tensor;
 mod tensor_map;
 pub mod testing;
+#[doc(hidden)]
+pub mod trace;
 mod trust;
 
 pub use arch::{Arch, ParseArchError};
@@ -86,16 +92,18 @@ pub use exchange::{Kept, Scope, dlpack};
 pub use exchange_error::ExchangeError;
 pub use failure::Site;
 pub use float8::{f8e4m3, f8e5m2};
+pub use graph::Graph;
 pub use host_access::HostAccess;
 pub use kernel::{KeptKernel, Kernel, KernelArgument};
 pub use launch::Launch;
+pub use progress::{Activity, Progress};
 pub use properties::Properties;
 pub use source::{Compiled, Output, Source};
 pub use status::STATUS_VARIABLE;
-pub use stream::{Event, Stream};
+pub use stream::{Event, Stream, StreamKey};
 pub use tensor::DeviceTensor;
 pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
 
-/// What emulated devices run on: their options are its own.
+/// Emulated devices run on it; its options are theirs.
 #[cfg(feature = "emulated")]
 pub use ptx_vm;

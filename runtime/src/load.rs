@@ -1,4 +1,4 @@
-//! From a kernel's source, or from what it was compiled to, to a kernel on a device.
+//! Compiles a kernel's source, and loads what it was compiled to on a device.
 
 use std::sync::Arc;
 
@@ -13,33 +13,50 @@ use crate::kernel::Kernel;
 use crate::loaded::{Code, Loaded};
 use crate::source::{Compiled, Source};
 use crate::status::{Record, STATUS_VARIABLE};
+use crate::trace;
 
 impl Device {
-    /// Compiles a kernel for this device, or takes it from where it has been compiled before, and loads it: see
+    /// Compiles a kernel for this device, or takes it from where it was compiled before, and loads it; see
     /// [`compiled`](Self::compiled).
     ///
     /// # Errors
-    /// As [`compiled`](Self::compiled), and as [`load`](Self::load).
+    /// Those of [`compiled`](Self::compiled) and of [`load`](Self::load).
     pub fn compile(&self, source: &Source) -> Result<Kernel> {
         self.load(self.compiled(source)?, &source.entry)
     }
 
-    /// A source compiled for this device: where the device has [bundles](crate::bundle), from those, and nothing is
-    /// compiled; else from the disk cache, where NVRTC need not be there any more, or by NVRTC.
+    /// A source compiled for this device. If the device has [bundles](crate::bundle), the kernel is from those, and
+    /// nothing is compiled. Otherwise it is from the disk cache, even if there is no NVRTC any more, or compiled by
+    /// NVRTC.
     ///
     /// # Errors
-    /// [`Error::NotInBundle`]; [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log; [`Error::Unsupported`] on the CPU,
-    /// which runs no CUDA.
+    /// [`Error::NotInBundle`]; [`Absent::Nvrtc`](crate::Absent::Nvrtc); [`Error::Compile`] with the log;
+    /// [`Error::Unsupported`] on the CPU, which runs no CUDA.
     pub fn compiled(&self, source: &Source) -> Result<Compiled> {
         let Some((arch, output)) = self.kernel_form() else { return Err(self.runs_no_kernels()) };
+        let _span = trace::span!(DEBUG, "compile", kernel = source.entry.as_str(), arch = trace::text(arch));
         let bundles = self.bundles();
         if !bundles.is_empty() {
-            return bundle::take(&bundles, source, arch, output);
+            let taken = bundle::take(&bundles, source, arch, output);
+            match &taken {
+                Ok(_) => trace::event!(DEBUG, "bundle hit", kernel = source.entry.as_str()),
+                Err(error) => {
+                    let reason = trace::text(error);
+                    trace::event!(DEBUG, "bundle miss", kernel = source.entry.as_str(), reason = reason);
+                }
+            }
+            return taken;
+        }
+        if let Backend::Target(recorder) = self.backend() {
+            recorder.begin(source);
         }
         let compiled = match self.compiler() {
             Ok(compiler) => compiler.compile(source, arch, output)?,
             Err(Error::Absent(absent)) => {
                 let kept = KernelCache::of_user().and_then(|cache| cache.compiled(source, arch, output));
+                if kept.is_some() {
+                    trace::event!(DEBUG, "cache hit without NVRTC", kernel = source.entry.as_str());
+                }
                 return kept.ok_or(Error::Absent(absent));
             }
             Err(error) => return Err(error),
@@ -50,7 +67,7 @@ impl Device {
         Ok(compiled)
     }
 
-    /// Whether [`compiled`](Self::compiled) would find a source in the device's bundles; `None` where it has none.
+    /// Whether [`compiled`](Self::compiled) would find a source in the device's bundles; `None` if it has none.
     #[must_use]
     pub fn is_bundled(&self, source: &Source) -> Option<bool> {
         let bundles = self.bundles();
@@ -58,8 +75,8 @@ impl Device {
         Some(bundle::has(&bundles, source, arch, output))
     }
 
-    /// Whether the device's bundles hold any kernel of this symbol, which takes less time than
-    /// [`is_bundled`](Self::is_bundled); `None` where it has none.
+    /// Whether the device's bundles have any kernel with this symbol, which is faster than
+    /// [`is_bundled`](Self::is_bundled); `None` if it has no bundles.
     #[must_use]
     pub fn is_name_bundled(&self, symbol: &str) -> Option<bool> {
         let bundles = self.bundles();
@@ -67,11 +84,11 @@ impl Device {
         Some(bundle::has_name(&bundles, symbol, arch, output))
     }
 
-    /// Loads the kernel `entry` of something compiled before: machine code for a GPU, PTX for an emulated device.
+    /// Loads the kernel `entry` from something compiled before: machine code for a GPU, PTX for an emulated device.
     ///
     /// # Errors
-    /// What the driver fails with, as for machine code of another architecture; [`Error::Launch`] when there is no
-    /// such kernel; [`Error::Unsupported`] on the CPU.
+    /// The driver's errors, for example for machine code of another architecture; [`Error::Launch`] if there is no such
+    /// kernel; [`Error::Unsupported`] on the CPU.
     pub fn load(&self, compiled: Compiled, entry: &str) -> Result<Kernel> {
         let mut reports = None;
         let mut register = |record: &dyn Fn() -> Result<Record>| -> Result<[u8; 16]> {
@@ -105,12 +122,13 @@ impl Device {
         Ok(Kernel::new(self.clone(), Arc::new(Loaded::new(entry, compiled, code)?), reports))
     }
 
-    /// A kernel of this crate's own that reports nothing: made at its first use, and kept with the device.
+    /// One of this crate's own kernels, which reports nothing: it is compiled at its first use, and kept with the
+    /// device.
     pub(crate) fn own_kernel(&self, entry: &str, source: impl FnOnce() -> Source) -> Result<Kernel> {
         if let Some(loaded) = self.own_kernels().get(entry) {
             return Ok(Kernel::new(self.clone(), Arc::clone(loaded), None));
         }
-        // Others may make it meanwhile: then one of them is dropped.
+        // Other threads may compile it at the same time; then all but one are dropped.
         let kernel = self.compile(&source())?;
         self.own_kernels().insert(entry.to_owned(), Arc::clone(kernel.loaded()));
         Ok(kernel)

@@ -1,4 +1,4 @@
-//! A kernel as its device holds it.
+//! A loaded kernel, as its device keeps it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Loaded {
     pub(crate) code: Code,
 }
 
-/// What runs.
+/// The code that runs.
 pub(crate) enum Code {
     Cuda(Function),
     Emulated {

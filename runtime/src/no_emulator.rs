@@ -1,11 +1,11 @@
-//! In the place of `emulated` in a build without the feature `emulated`: no such device, its memory or its code can be made.
+//! Replaces `emulated` in a build without the feature `emulated`: values of these types can't exist.
 
 use std::convert::Infallible;
 
 use crate::error::Result;
 use crate::launch::Launch;
 
-/// A machine that there is none of.
+/// The machine of an emulated device, which can't exist.
 pub(crate) enum Emulator {}
 
 /// Its memory.

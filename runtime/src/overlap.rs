@@ -1,9 +1,9 @@
 //! Whether strided views share bytes.
 //!
-//! Two views overlap when some pair of indices gives addresses closer than an element: a linear equation in bounded
-//! integers. It is solved by depth-first search over the terms, largest stride first, cut by the range and by the
-//! greatest common divisor of what remains (the idea of NumPy's `shares_memory`). For strides that come from slices
-//! of a matrix a few steps decide.
+//! Two views overlap if a pair of indices gives addresses that differ by less than an element: a linear equation in
+//! bounded integers. It is solved by depth-first search over the terms, largest stride first, pruned by the range and
+//! the greatest common divisor of the remaining terms (the idea of NumPy's `shares_memory`). For strides from slices of
+//! a matrix, a few steps are enough.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::layout::Layout;
 /// Steps after which a search gives up and says that the views overlap.
 const STEP_LIMIT: usize = 20_000;
 
-/// Where a view lies on its device.
+/// The memory of a view on its device.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) address: u64,
@@ -21,7 +21,7 @@ pub(crate) struct View<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// Whether some byte belongs to both views.
+/// Whether the views have a byte in common.
 pub(crate) fn between(a: View<'_>, b: View<'_>) -> bool {
     let end = |v: View<'_>| i128::from(v.address) + (v.layout.span() * v.element) as i128;
     if a.layout.len() == 0 || b.layout.len() == 0 {
@@ -77,7 +77,7 @@ impl Terms {
         }
     }
 
-    /// Terms of one coefficient are one term.
+    /// Terms with the same coefficient become one term.
     fn add(&mut self, coefficient: i128, bound: i128) {
         if coefficient == 0 || bound == 0 {
             return;
@@ -88,10 +88,10 @@ impl Terms {
         }
     }
 
-    /// Whether the sum can fall in `low..=high`; `true` if the search is too long.
+    /// Whether the sum can be in `low..=high`; `true` if the search takes too long.
     fn solvable(mut self, low: i128, high: i128) -> bool {
         self.0.sort_unstable_by(|a, b| b.cmp(a));
-        // reach[i]: the largest sum of the terms from i on; divisor[i]: what divides each of them.
+        // reach[i]: the largest sum of the terms from i on; divisor[i]: their greatest common divisor.
         let mut rest: SmallVec<[(i128, i128); 8]> = SmallVec::from_elem((0, 0), self.0.len() + 1);
         for i in (0..self.0.len()).rev() {
             let (coefficient, bound) = self.0[i];

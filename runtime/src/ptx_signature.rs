@@ -1,7 +1,7 @@
 //! The parameters of a kernel, read from its PTX.
 //!
-//! The driver reads as many bytes from each argument's pointer as the parameter has: what is launched is checked
-//! against this first.
+//! The driver reads as many bytes through each argument's pointer as the parameter has, so arguments are checked
+//! against this before a launch.
 
 /// A kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) struct Parameter {
     pub(crate) bytes: usize,
 }
 
-/// The parameters of the kernel `entry`; `None` when the PTX has no such kernel (PTX ISA 5.4, ".entry" and ".param").
+/// The parameters of the kernel `entry`; `None` if the PTX has no such kernel (PTX ISA 5.4, ".entry" and ".param").
 pub(crate) fn parameters(ptx: &str, entry: &str) -> Option<Vec<Parameter>> {
     let list = ptx.match_indices(".entry").find_map(|(at, keyword)| {
         let rest = ptx[at + keyword.len()..].trim_start().strip_prefix(entry)?;

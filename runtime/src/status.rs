@@ -1,18 +1,18 @@
-//! What kernels report of data that they can't use, such as an index outside of its tensor.
+//! Failures that kernels report for data that they can't use, such as an index outside of its tensor.
 //!
-//! A kernel must not stop for it: a stopped kernel costs a process its CUDA context. It notes its first failure in the
-//! device's record, reads and writes nothing outside of its memory, and ends as usual. The host looks at the record
-//! wherever it has waited for the device.
+//! Such a kernel must not stop, because that would cost the process its CUDA context. It notes its first failure in the
+//! device's record, accesses nothing outside of its memory, and ends as usual. The host checks the record whenever it
+//! has waited for the device.
 //!
-//! The kernel's side is a variable `epilogue_status` of its module, which is filled when the module is loaded:
+//! The kernel's module has a variable `epilogue_status`, which is filled when the module is loaded:
 //!
 //! ```text
 //! struct Record { u32 state, site; u64 kernel; i64 value, limit; };   // state: 0 free, 1 being written, 2 complete
 //! struct Status { Record* record; u64 kernel; };                      // a null record: nobody listens
 //! ```
 //!
-//! A device has one record, of its newest unread failure. Which results a failure has reached can't be told (other
-//! launches, on other streams, may have read them), so that each tensor and stream which was there reports it, once.
+//! A device has one record, with its newest unread failure. It is not known which results a failure has affected (other
+//! launches, on other streams, may have read them). So each tensor and stream that existed at the time reports it once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use crate::failure::{RECORD_BYTES, Site};
 /// The name of the variable through which a module reports failures.
 pub const STATUS_VARIABLE: &str = "epilogue_status";
 
-/// Where a device's kernels write.
+/// The place that a device's kernels write to.
 pub(crate) enum Record {
     Cuda(HostRecord),
     Emulated(EmulatedMemory),
@@ -40,7 +40,7 @@ impl Record {
         }
     }
 
-    /// The record, which is free again, if it is complete.
+    /// The record, if it is complete. Then it is free again.
     fn take(&self) -> Result<Option<[u8; RECORD_BYTES]>> {
         match self {
             Self::Cuda(record) => Ok(record.take()),
@@ -61,7 +61,7 @@ impl Record {
 #[derive(Default)]
 pub(crate) struct Status {
     record: OnceLock<Record>,
-    /// How many failures have been taken from the record.
+    /// How many failures have been read from the record.
     count: AtomicU64,
     state: Mutex<State>,
 }
@@ -74,17 +74,17 @@ struct State {
     newest: Option<DataError>,
 }
 
-/// How many of a device's failures a tensor or a stream has reported.
+/// How many of a device's failures a tensor or a stream has already reported.
 #[derive(Debug)]
 pub(crate) struct Seen(AtomicU64);
 
 impl Status {
-    /// For something new, to which no failure so far is of interest.
+    /// For something new, which reports none of the failures so far.
     pub(crate) fn seen(&self) -> Seen {
         Seen(AtomicU64::new(self.count.load(Ordering::Acquire)))
     }
 
-    /// Notes a kernel's sites; gives its number, and the content of its module's variable.
+    /// Registers a kernel's sites; gives its number, and the content of its module's variable.
     pub(crate) fn register(&self, sites: &[Site], record: impl FnOnce() -> Result<Record>) -> Result<(u64, [u8; 16])> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let address = match self.record.get() {
@@ -103,7 +103,7 @@ impl Status {
         Ok((number, variable))
     }
 
-    /// Forgets a kernel, none of whose launches is under way.
+    /// Forgets a kernel, none of whose launches is running.
     pub(crate) fn forget(&self, kernel: u64) {
         let _ = self.collect();
         self.state.lock().unwrap_or_else(PoisonError::into_inner).sites.remove(&kernel);
@@ -126,7 +126,7 @@ impl Status {
         Ok(())
     }
 
-    /// The newest failure, if it has not been reported here.
+    /// The newest failure, if it has not been reported through `seen`.
     pub(crate) fn report(&self, seen: &Seen) -> Result<()> {
         self.collect()?;
         let count = self.count.load(Ordering::Acquire);

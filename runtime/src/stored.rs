@@ -1,30 +1,31 @@
-//! Compiled kernels as they are stored: under which key, in what form, and by which NVRTC.
+//! Stores compiled kernels: under which key, in what format, and from which NVRTC.
 //!
-//! An entry's key holds the version of the NVRTC that made it, so that two versions share a folder without replacing
-//! each other's kernels. It holds nothing else of the library: not its path, size or time. Builds of one version (12.9.41
-//! and 12.9.86 both call themselves 12.9) are taken for equal.
+//! An entry's key contains the version of the NVRTC that compiled it, so that two versions can share a folder without
+//! replacing each other's kernels. It contains nothing else of the library: neither its path nor its size or time.
+//! Builds of one version (12.9.41 and 12.9.86 both report 12.9) count as equal.
 //!
-//! The versions that have made entries stand in an entry of their own. Where NVRTC is gone, a kernel is looked for under
+//! The versions that have written entries are stored in a separate entry. Without NVRTC, a kernel is looked up under
 //! each of them, newest first: what was compiled once runs without the library.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crate::cache::{CacheKey, KernelCache};
+use crate::cache::{CacheKey, KernelCache, Miss};
 use crate::nvrtc::Made;
 use crate::source::Source;
 
-/// Changes whenever the options that the compiler adds or the stored form change.
+/// Changes whenever the options that the compiler adds or the stored format change.
 const GENERATION: &[u8] = b"epilogue kernels 2";
 
-/// The most versions that are looked under.
+/// The most versions under which kernels are looked up.
 const VERSIONS: usize = 16;
 
 /// NVRTC's version: major, minor.
 pub(crate) type Version = (u32, u32);
 
-/// Everything that an output depends on but the compiler. The name is part of it: messages and line information hold it.
+/// The hash of everything that an output depends on, except the compiler. The source's name is part of it, since
+/// messages and line information contain it.
 pub(crate) fn source_key(source: &Source, options: &[String]) -> CacheKey {
     let mut parts = vec![GENERATION, source.name.as_bytes(), source.code.as_bytes()];
     parts.extend(options.iter().map(String::as_bytes));
@@ -35,18 +36,18 @@ fn key_by(source: CacheKey, (major, minor): Version) -> CacheKey {
     CacheKey::of(&[source.as_bytes(), &major.to_le_bytes(), &minor.to_le_bytes()])
 }
 
-/// What this version has made of a source.
-pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Option<Made> {
+/// What this version has compiled from a source.
+pub(crate) fn load(cache: &KernelCache, source: CacheKey, version: Version) -> Result<Made, Miss> {
     note(cache, version);
-    cache.load(key_by(source, version)).as_deref().and_then(decode)
+    decode(&cache.look_up(key_by(source, version))?).ok_or_else(|| Miss::Damaged { path: cache.folder().to_owned() })
 }
 
-/// What any version has made of a source.
+/// What any version has compiled from a source.
 pub(crate) fn load_by_any(cache: &KernelCache, source: CacheKey) -> Option<Made> {
     versions(cache).into_iter().rev().find_map(|version| decode(&cache.load(key_by(source, version))?))
 }
 
-/// Keeps what a version has made. The cache can fail only in saving time: that it couldn't write is not reported.
+/// Stores what a version has compiled. A failure to write is not reported, since the cache only saves time.
 pub(crate) fn store(cache: &KernelCache, source: CacheKey, version: Version, made: &Made) {
     note(cache, version);
     let _ = cache.store(key_by(source, version), &encode(made));
@@ -67,8 +68,8 @@ fn versions(cache: &KernelCache) -> BTreeSet<Version> {
     text.lines().take(VERSIONS).filter_map(version).collect()
 }
 
-/// Adds a version to those that are looked under, once in a process. Another process that does so at the same time may
-/// win: then the next process adds it.
+/// Adds a version to those under which kernels are looked up, once per process. If another process does so at the same
+/// time, one of the two may be lost; then the next process adds it.
 fn note(cache: &KernelCache, version: Version) {
     static NOTED: Mutex<BTreeSet<(PathBuf, Version)>> = Mutex::new(BTreeSet::new());
     if !NOTED.lock().unwrap_or_else(PoisonError::into_inner).insert((cache.folder().to_owned(), version)) {
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Versions don't replace each other's kernels; without a compiler the newest one's is taken.
+    /// Versions don't replace each other's kernels; without a compiler, the newest version's kernel is taken.
     #[test]
     fn every_version_has_its_own_and_the_newest_serves_where_there_is_none() {
         let folder = std::env::temp_dir().join(format!("epilogue-stored-{}", std::process::id()));
@@ -133,7 +134,7 @@ mod tests {
         let source = source_key(&Source::new("k.cu", "k", "code"), &[]);
         assert!(load_by_any(&cache, source).is_none());
         for (version, text) in [((12, 9), "old"), ((13, 1), "new"), ((12, 10), "between")] {
-            assert!(load(&cache, source, version).is_none());
+            assert!(matches!(load(&cache, source, version), Err(Miss::NotThere)));
             store(&cache, source, version, &made(text));
         }
         assert_eq!(load(&cache, source, (12, 9)).unwrap().ptx, "old");

@@ -1,15 +1,16 @@
-//! Streams, which order work on a device, and events, which mark points in them.
+//! Streams, which order work on a device, and events, which mark points in streams.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::cuda::{CudaEvent, CudaStream};
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
+use crate::recording::Recording;
 use crate::status::Seen;
 
-/// An order of work on a device: what is put on one stream is done in turn, what is on different ones may overlap.
+/// Orders work on a device: work on one stream runs in sequence, work on different streams may overlap.
 ///
 /// ```
 /// use epilogue_runtime::Device;
@@ -27,16 +28,23 @@ use crate::status::Seen;
 ///
 /// Cloning gives another handle of the same stream.
 ///
-/// On the CPU and on emulated devices work is finished when the call that asks for it returns, so every stream is
-/// always idle.
+/// On the CPU and on emulated devices, work is done when the call returns, so every stream is always idle.
 ///
-/// Launches on different streams are ordered where they use one tensor and one of them writes it; nothing else is, so
-/// that the rest can overlap.
+/// Launches on different streams are ordered if they use the same tensor and at least one of them writes it; all others
+/// can overlap.
+///
+/// # Graphs
+/// [`Device::capture`] records launches to be launched together. A stream may also be captured by others, by the driver's
+/// functions: work of this library's goes into such a graph, too, with nothing allocated and no stream waited for there.
+/// What a run has to wait for on other streams, the host waits for as it is captured; memory that a plan needs beside its
+/// arguments, of a plan that has run on the stream before what it used then, stays the graph's until the plan is
+/// dropped. The tensors, the plan, and the order of the graph's launches with other work on the tensors are the caller's
+/// business. The device's default stream can't be captured.
 #[derive(Clone)]
 pub struct Stream {
     device: Device,
     kind: StreamKind,
-    /// What failures of kernels it has reported.
+    /// The failures of kernels that it has reported.
     seen: Arc<Seen>,
 }
 
@@ -46,10 +54,12 @@ pub(crate) enum StreamKind {
     Cuda(Arc<CudaStream>),
     /// Nothing runs.
     Dry,
+    /// Launches are kept for later.
+    Recording(Arc<Recording>),
 }
 
 impl Device {
-    /// The stream that uploads, fills and readbacks are ordered on.
+    /// The stream on which uploads, fills and readbacks are ordered.
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         let kind = match self.backend() {
@@ -63,7 +73,7 @@ impl Device {
     /// Another stream.
     ///
     /// # Errors
-    /// What the driver fails with.
+    /// The driver's errors.
     pub fn new_stream(&self) -> Result<Stream> {
         let kind = match self.backend() {
             Backend::Host | Backend::Emulated(_) => StreamKind::Immediate,
@@ -73,8 +83,8 @@ impl Device {
         Ok(Stream::new(self.clone(), kind, Arc::new(self.status().seen())))
     }
 
-    /// A stream on which nothing runs: launches are checked, their kernels are compiled, and that is all. What is put on
-    /// it may be given [tensors without memory](Self::without_memory). So a program compiles ahead what it will run.
+    /// A stream on which nothing runs: launches are checked, and their kernels are compiled. Work on it may use
+    /// [tensors without memory](Self::without_memory). With it, a program compiles in advance what it will run.
     #[must_use]
     pub fn dry_stream(&self) -> Stream {
         Stream::new(self.clone(), StreamKind::Dry, Arc::new(self.status().seen()))
@@ -86,12 +96,16 @@ impl Stream {
         Self { device, kind, seen }
     }
 
+    pub(crate) fn recording(device: &Device, recording: &Arc<Recording>) -> Self {
+        Self::new(device.clone(), StreamKind::Recording(Arc::clone(recording)), Arc::new(device.status().seen()))
+    }
+
     pub(crate) fn on_cuda(device: &Device, stream: CudaStream) -> Self {
         Self::new(device.clone(), StreamKind::Cuda(Arc::new(stream)), Arc::new(device.status().seen()))
     }
 
-    /// Somebody else's stream: PyTorch's `cuda_stream`, null for the legacy default stream. (For cudarc's
-    /// there is [`of_cudarc`](Self::of_cudarc).)
+    /// Someone else's stream: PyTorch's `cuda_stream`, or null for the legacy default stream. (For cudarc's there is
+    /// [`of_cudarc`](Self::of_cudarc).)
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a device that is not a GPU.
@@ -122,14 +136,29 @@ impl Stream {
         &self.device
     }
 
-    /// The driver's handle, for other libraries; `None` where streams are not the driver's. It is valid while this
-    /// value lives.
+    /// The driver's handle, for other libraries; `None` if the device has no such streams. It is valid while this value
+    /// lives.
     #[must_use]
     pub fn cuda_handle(&self) -> Option<cudarc::driver::sys::CUstream> {
         match &self.kind {
             StreamKind::Cuda(stream) => Some(stream.handle()),
-            StreamKind::Immediate | StreamKind::Dry => None,
+            StreamKind::Immediate | StreamKind::Dry | StreamKind::Recording(_) => None,
         }
+    }
+
+    /// What tells it from other streams, for memory that runs on one stream share.
+    ///
+    /// # Errors
+    /// What the driver fails with.
+    pub fn key(&self) -> Result<StreamKey> {
+        let (handle, capture) = match &self.kind {
+            StreamKind::Immediate | StreamKind::Dry => (0, InCapture::No),
+            StreamKind::Recording(recording) => (0, InCapture::Ours(Arc::downgrade(recording))),
+            StreamKind::Cuda(stream) => {
+                return Ok(StreamKey::of_cuda(stream.handle() as usize, stream.capture_id()?));
+            }
+        };
+        Ok(StreamKey { handle, capture })
     }
 
     /// Whether nothing runs on it: [`Device::dry_stream`].
@@ -138,13 +167,16 @@ impl Stream {
         matches!(self.kind, StreamKind::Dry)
     }
 
-    /// Waits until all work put on the stream is done.
+    /// Waits until all work on the stream is done.
     ///
     /// # Errors
-    /// A fault of that work; [`Error::Data`] for data that a kernel of the device could not use since the last call.
+    /// A fault of that work; [`Error::Data`] for data that a kernel of the device could not use since the last call;
+    /// [`Error::Capture`] for the stream of a [capture](Device::capture), on which nothing runs.
     pub fn synchronize(&self) -> Result<()> {
-        if let StreamKind::Cuda(stream) = &self.kind {
-            stream.synchronize()?;
+        match &self.kind {
+            StreamKind::Cuda(stream) => stream.synchronize()?,
+            StreamKind::Recording(_) => return Err(nothing_runs()),
+            StreamKind::Immediate | StreamKind::Dry => {}
         }
         self.device.status().report(&self.seen)
     }
@@ -152,23 +184,26 @@ impl Stream {
     /// Marks this point of the stream.
     ///
     /// # Errors
-    /// What the driver fails with.
+    /// What the driver fails with; [`Error::Capture`] for the stream of a [capture](Device::capture).
     pub fn record(&self) -> Result<Event> {
         let kind = match &self.kind {
             StreamKind::Cuda(stream) => EventKind::Cuda(Arc::new(stream.record(true)?)),
             StreamKind::Immediate | StreamKind::Dry => EventKind::Immediate(Instant::now()),
+            StreamKind::Recording(_) => return Err(nothing_runs()),
         };
         Ok(Event { device: self.device.clone(), kind })
     }
 
-    /// Lets later work of this stream start only after `event`.
+    /// Makes later work of this stream start only after `event`.
     ///
     /// # Errors
-    /// [`Error::Device`] for an event of another device.
+    /// [`Error::Device`] for an event of another device; [`Error::Capture`] for the stream of a
+    /// [capture](Device::capture): let the stream wait on which the graph is launched.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.require_same(&event.device, "the event")?;
         match (&self.kind, &event.kind) {
             (StreamKind::Cuda(stream), EventKind::Cuda(event)) => stream.wait(event),
+            (StreamKind::Recording(_), _) => Err(nothing_runs()),
             _ => Ok(()),
         }
     }
@@ -177,6 +212,83 @@ impl Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream(on {})", self.device)
+    }
+}
+
+fn nothing_runs() -> Error {
+    let reason = "nothing runs on this stream, launches are kept for a graph: wait for, and mark, the stream that the graph \
+                  is launched on";
+    Error::Capture { reason: reason.to_owned() }
+}
+
+/// What tells streams apart, for memory that is kept from one run to the next ([`Stream::key`]).
+#[derive(Clone)]
+pub struct StreamKey {
+    handle: usize,
+    capture: InCapture,
+}
+
+/// Whether a stream is captured.
+#[derive(Clone)]
+enum InCapture {
+    No,
+    /// By this library.
+    Ours(Weak<Recording>),
+    /// By others; the driver's number of the capture.
+    Others(u64),
+}
+
+impl StreamKey {
+    /// Of a GPU's stream: its handle, and the driver's number of the capture that it is in.
+    #[must_use]
+    pub fn of_cuda(handle: usize, capture: Option<u64>) -> Self {
+        Self { handle, capture: capture.map_or(InCapture::No, InCapture::Others) }
+    }
+
+    /// The same stream when it is not captured.
+    #[must_use]
+    pub fn outside(&self) -> Self {
+        Self { handle: self.handle, capture: InCapture::No }
+    }
+
+    /// Whether the stream is of a [capture](Device::capture) that has ended: the graph keeps the memory itself.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match &self.capture {
+            InCapture::Ours(recording) => recording.upgrade().is_none_or(|recording| recording.is_over()),
+            InCapture::No | InCapture::Others(_) => false,
+        }
+    }
+
+    /// Whether others capture the stream: a graph, of which nothing is known, will use the memory.
+    #[must_use]
+    pub fn is_of_others(&self) -> bool {
+        matches!(self.capture, InCapture::Others(_))
+    }
+}
+
+impl PartialEq for StreamKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.handle == other.handle
+            && match (&self.capture, &other.capture) {
+                (InCapture::No, InCapture::No) => true,
+                (InCapture::Ours(a), InCapture::Ours(b)) => a.ptr_eq(b),
+                (InCapture::Others(a), InCapture::Others(b)) => a == b,
+                _ => false,
+            }
+    }
+}
+
+impl Eq for StreamKey {}
+
+impl fmt::Debug for StreamKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let capture = match &self.capture {
+            InCapture::No => String::new(),
+            InCapture::Ours(_) => ", recording".to_owned(),
+            InCapture::Others(id) => format!(", in capture {id}"),
+        };
+        write!(f, "StreamKey({:#x}{capture})", self.handle)
     }
 }
 
@@ -194,7 +306,7 @@ enum EventKind {
 }
 
 impl Event {
-    /// Waits until the work before it is done.
+    /// Waits until the work before the event is done.
     ///
     /// # Errors
     /// A fault of that work.

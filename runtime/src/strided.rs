@@ -1,14 +1,14 @@
-//! Copies between two views of one shape, as few axes of as wide words as their strides allow.
+//! Copies between two views of one shape, with as few axes and as wide words as their strides allow.
 
 use smallvec::SmallVec;
 
 /// Bytes of the widest word.
 const WIDEST: usize = 16;
 
-/// Words along either side of a square that is copied at once where rows become columns: 16 lines of either view.
+/// The side, in words, of a square that is copied at once in a transposition: 16 lines of either view.
 const SQUARE: usize = 16;
 
-/// One axis of two views: its extent, and how far apart neighbours are in what is read and in what is written.
+/// One axis of two views: its extent, and the strides of the view that is read and of the view that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
@@ -19,13 +19,13 @@ pub(crate) struct Axis {
 /// A copy between two views of one shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strided {
-    /// Bytes of a word: 1, 2, 4, 8 or 16. They are neighbours in both views.
+    /// Bytes of a word: 1, 2, 4, 8 or 16. They are contiguous in both views.
     pub(crate) word: usize,
-    /// In bytes; outermost first, by their distances in what is written. None has extent 1.
+    /// The axes, with strides in bytes, by decreasing stride of what is written. None has extent 1.
     pub(crate) axes: SmallVec<[Axis; 4]>,
 }
 
-/// Two axes of a copy of which one has neighbours in what is read, and the other in what is written.
+/// A copy in which one axis is contiguous in what is read, and another one in what is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transposed {
     pub(crate) read: Axis,
@@ -35,7 +35,8 @@ pub(crate) struct Transposed {
 }
 
 impl Strided {
-    /// Strides are in elements of `element` bytes; `alignment`, a power of two, divides both first addresses.
+    /// Strides are in elements of `element` bytes; `alignment`, a power of two, divides the addresses of both first
+    /// elements.
     pub(crate) fn new(shape: &[usize], from: &[isize], to: &[isize], element: usize, alignment: usize) -> Self {
         let bytes = |stride: isize| stride.unsigned_abs() * element;
         let mut given: SmallVec<[Axis; 4]> = (shape.iter().zip(from).zip(to))
@@ -58,7 +59,7 @@ impl Strided {
         copy
     }
 
-    /// Takes two words as one, if they are neighbours wherever they lie.
+    /// Merges pairs of words into one, if they are contiguous in both views.
     fn widen(&mut self) -> bool {
         let wide = 2 * self.word;
         let Some((inner, outer)) = self.axes.split_last_mut() else { return false };
@@ -71,12 +72,12 @@ impl Strided {
         true
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub(crate) fn words(&self) -> usize {
         self.axes.iter().map(|axis| axis.extent).product()
     }
 
-    /// The same copy as one of rows that become columns, if it is one.
+    /// The same copy as a transposition, if it is one.
     pub(crate) fn transposed(&self) -> Option<Transposed> {
         let (written, outer) = self.axes.split_last().filter(|(inner, _)| inner.to == self.word)?;
         let read = outer.iter().position(|axis| axis.from == self.word)?;
@@ -88,7 +89,7 @@ impl Strided {
     /// Copies within this computer's memory.
     ///
     /// # Safety
-    /// What the axes reach from `from` may be read, and from `to` written, and no byte belongs to both.
+    /// What the axes reach may be read from `from` and written to `to`, and the two have no byte in common.
     pub(crate) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
         // SAFETY: the caller's promise; a word's bytes are neighbours.
         unsafe {
@@ -103,7 +104,7 @@ impl Strided {
     }
 
     /// # Safety
-    /// As of [`copy`](Self::copy), for words of this size.
+    /// That of [`copy`](Self::copy), for words of this size.
     unsafe fn copy_words<Word: Copy>(&self, from: *const u8, to: *mut u8) {
         debug_assert_eq!(size_of::<Word>(), self.word);
         let one = Axis { extent: 1, from: 0, to: 0 };
@@ -136,10 +137,10 @@ unsafe fn copy_word<Word: Copy>(from: *const u8, to: *mut u8) {
     unsafe { to.cast::<Word>().write_unaligned(from.cast::<Word>().read_unaligned()) };
 }
 
-/// Square by square, so that the lines of memory that one writes stay in the cache until they are whole.
+/// Copies square by square, so that memory lines that are written stay in the cache until they are complete.
 ///
 /// # Safety
-/// As of [`Strided::copy`], for two axes.
+/// That of [`Strided::copy`], for two axes.
 unsafe fn copy_square<Word: Copy>(read: Axis, written: Axis, from: *const u8, to: *mut u8) {
     for first_read in (0..read.extent).step_by(SQUARE) {
         for first_written in (0..written.extent).step_by(SQUARE) {
@@ -154,7 +155,7 @@ unsafe fn copy_square<Word: Copy>(read: Axis, written: Axis, from: *const u8, to
     }
 }
 
-/// Calls `visit` with the offsets of every index of the axes, the last one fastest.
+/// Calls `visit` with the offsets of every index of the axes; the last axis is the fastest.
 pub(crate) fn each_offset(axes: &[Axis], mut visit: impl FnMut(usize, usize)) {
     if axes.iter().any(|axis| axis.extent == 0) {
         return;
@@ -194,7 +195,7 @@ mod tests {
         // [3, 4, 8] of 2 bytes, contiguous in both.
         let whole = Strided::new(&[3, 4, 8], &[32, 8, 1], &[32, 8, 1], 2, 256);
         assert_eq!((whole.word, whole.axes.as_slice()), (16, [axis(12, 16, 16)].as_slice()));
-        // Rows that are cut out of wider ones: a pitch of 24 elements allows words of 16 bytes, one of 10 words of 4.
+        // Rows cut out of wider ones: with a pitch of 24 elements words can have 16 bytes, with 10 elements 4.
         let rows = Strided::new(&[3, 8], &[24, 1], &[8, 1], 2, 256);
         assert_eq!((rows.word, rows.axes.as_slice()), (16, [axis(3, 48, 16)].as_slice()));
         let rows = Strided::new(&[3, 8], &[10, 1], &[8, 1], 2, 256);
@@ -212,10 +213,10 @@ mod tests {
         let expected =
             Transposed { read: axis(5, 4, 28), written: axis(7, 20, 4), outer: [axis(2, 140, 140)][..].into() };
         assert_eq!(turned.transposed(), Some(expected));
-        // The same elements in the other order of axes.
+        // The same elements with the axes in the other order.
         assert_eq!(Strided::new(&[5, 2, 7], &[1, 35, 5], &[7, 35, 1], 4, 256), turned);
         assert_eq!(Strided::new(&[5, 7], &[7, 1], &[7, 1], 4, 256).transposed(), None);
-        // A broadcast along rows has no neighbours.
+        // Rows that repeat one element are not contiguous in what is read.
         assert_eq!(Strided::new(&[5, 7], &[0, 2], &[7, 1], 4, 256).transposed(), None);
     }
 }

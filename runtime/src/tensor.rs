@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::overlap;
 use crate::strided::Strided;
 
-/// A tensor on a device: what kernels read and write. It is a strided view of a buffer.
+/// A tensor on a device, which kernels read and write: a strided view of a buffer.
 ///
 /// ```
 /// use epilogue_runtime::{Device, ElementType, Error};
@@ -30,8 +30,8 @@ use crate::strided::Strided;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Cloning and viewing are cheap and share the buffer, which is freed, in stream order, after the last view is dropped
-/// and the last use of it is over. The element type is a value, checked where Rust types come in.
+/// Cloning and viewing are cheap and share the buffer. It is freed, in stream order, after the last view is dropped and
+/// its last use is over. The element type is a value, which is checked when Rust types are used.
 #[derive(Clone, Debug)]
 pub struct DeviceTensor {
     buffer: Arc<Buffer>,
@@ -56,14 +56,14 @@ impl DeviceTensor {
         &self.buffer
     }
 
-    /// A view of somebody else's GPU memory, such as candle's or cudarc's, without a copy. Strides are in elements.
+    /// A view of someone else's GPU memory, such as candle's or cudarc's, without a copy. Strides are in elements.
     ///
-    /// Work that its owner has put on streams of its own is not known here: launch on the owner's stream
+    /// Work that its owner has put on other streams is not known here: launch on the owner's stream
     /// ([`Stream::borrow`](crate::Stream::borrow)) or synchronise first.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a device that is not a GPU; [`LayoutError`] for strides that can't be or an address
-    /// that is not aligned to the element.
+    /// [`Error::Unsupported`] for a device that is not a GPU; [`LayoutError`] for strides that are not possible, or an
+    /// address that is not aligned to the element.
     ///
     /// # Safety
     /// Every element of the view is memory of this GPU that holds a value, and stays so until the last view of the
@@ -102,7 +102,7 @@ impl DeviceTensor {
         &self.layout.shape
     }
 
-    /// The distance of neighbours along every axis, in elements; never negative, 0 along a broadcast axis.
+    /// The stride of every axis, in elements; never negative, 0 along a broadcast axis.
     #[must_use]
     pub fn strides(&self) -> &[isize] {
         &self.layout.strides
@@ -114,7 +114,7 @@ impl DeviceTensor {
         self.layout.shape.len()
     }
 
-    /// The first element's place in its buffer, in elements.
+    /// The index of the first element in its buffer.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.layout.offset
@@ -132,25 +132,25 @@ impl DeviceTensor {
         self.len() == 0
     }
 
-    /// Whether there are elements: on a bundle's target, and of [`Device::without_memory`], there are none.
+    /// Whether the elements are in memory. They are not on a bundle's target, and for [`Device::without_memory`].
     #[must_use]
     pub fn has_memory(&self) -> bool {
         !matches!(self.buffer.memory(), Memory::None { .. })
     }
 
-    /// The device that holds it.
+    /// The device that it is on.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.buffer.device()
     }
 
-    /// Whether the elements lie one after another in row-major order.
+    /// Whether the elements are consecutive in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_packed()
     }
 
-    /// The address of the first element: what a kernel takes, and on the CPU a pointer.
+    /// The address of the first element, as kernels take it; on the CPU, a pointer.
     #[must_use]
     pub fn device_address(&self) -> u64 {
         self.buffer.address().wrapping_add((self.layout.offset * self.element.size()) as u64)
@@ -163,17 +163,17 @@ impl DeviceTensor {
         1 << self.device_address().trailing_zeros().min(8)
     }
 
-    /// The addresses from the first byte to one past the last that the view reaches; empty for an empty view.
+    /// The addresses from the first byte of the view to one past its last; empty for an empty view.
     #[must_use]
     pub fn byte_range(&self) -> Range<u64> {
         let start = self.device_address();
         start..start + (self.layout.span() * self.element.size()) as u64
     }
 
-    /// Whether some byte belongs to both views.
+    /// Whether the views have a byte in common.
     ///
-    /// Exact for views whose strides come from slicing, permuting and reshaping matrices (disjoint columns of one
-    /// matrix do not overlap). For tangled strides the search is cut short and the answer is `true`.
+    /// The answer is exact for views whose strides come from slicing, permuting and reshaping matrices (disjoint
+    /// columns of one matrix do not overlap). For complicated strides the search is stopped, and the answer is `true`.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.device() == other.device()
@@ -183,7 +183,7 @@ impl DeviceTensor {
             )
     }
 
-    /// Whether two indices of this view reach the same element, as in a broadcast: such a view can't be written.
+    /// Whether two indices of this view have the same element, as in a broadcast: such a view can't be written.
     #[must_use]
     pub fn has_internal_overlap(&self) -> bool {
         overlap::within(&self.layout)
@@ -204,15 +204,15 @@ impl DeviceTensor {
     /// Axes in another order: axis `i` of the result is axis `order[i]` of `self`.
     ///
     /// # Errors
-    /// [`LayoutError::Permutation`] when `order` does not name every axis once.
+    /// [`LayoutError::Permutation`] if `order` does not name every axis once.
     pub fn permute(&self, order: &[usize]) -> Result<Self> {
         Ok(self.view(self.layout.permute(order)?))
     }
 
-    /// The last two axes exchanged.
+    /// A view with the last two axes exchanged.
     ///
     /// # Errors
-    /// [`LayoutError::Transpose`] when there are fewer than two.
+    /// [`LayoutError::Transpose`] if there are fewer than two.
     pub fn transpose(&self) -> Result<Self> {
         let rank = self.rank();
         if rank < 2 {
@@ -223,15 +223,15 @@ impl DeviceTensor {
         self.permute(&order)
     }
 
-    /// The same elements, in row-major order, under another shape.
+    /// The same elements, in row-major order, with another shape.
     ///
     /// # Errors
-    /// [`LayoutError::ElementCount`]; [`LayoutError::Reshape`] where only a copy could do it.
+    /// [`LayoutError::ElementCount`]; [`LayoutError::Reshape`] if only a copy could have that shape.
     pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         Ok(self.view(self.layout.reshape(shape.as_ref(), self.element.size())?))
     }
 
-    /// Axes of extent 1 repeated, and new axes in front, without a copy.
+    /// Repeats axes of extent 1, and adds new axes in front, without a copy.
     ///
     /// # Errors
     /// [`LayoutError::Broadcast`].
@@ -242,7 +242,7 @@ impl DeviceTensor {
     /// A new axis of extent 1 in front of `axis`.
     ///
     /// # Errors
-    /// [`LayoutError::Axis`] when `axis` is past the end.
+    /// [`LayoutError::Axis`] if `axis` is greater than the rank.
     pub fn unsqueeze(&self, axis: usize) -> Result<Self> {
         Ok(self.view(self.layout.unsqueeze(axis)?))
     }
@@ -250,7 +250,7 @@ impl DeviceTensor {
     /// The elements in row-major order. Waits for the work that writes them.
     ///
     /// # Errors
-    /// [`Error::ElementType`] when the tensor holds another type; a fault of that work.
+    /// [`Error::ElementType`] if the tensor has another type; a fault of that work.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check_element::<T>()?;
         let mut values = zeroed::<T::Memory>(self.len())?;
@@ -277,7 +277,7 @@ impl DeviceTensor {
         self.copy_from_bytes(T::bytes(values))
     }
 
-    /// Overwrites the elements with the ones whose bytes are given, in row-major order.
+    /// Overwrites the elements with those of the given bytes, in row-major order.
     ///
     /// # Errors
     /// [`LayoutError::DataLength`]; [`LayoutError::WriteToRepeated`].
@@ -300,8 +300,8 @@ impl DeviceTensor {
         }
         if let Memory::Host(memory) = self.buffer.memory() {
             let _lock = memory.write_lock()?;
-            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies between
-            // them may be somebody else's.)
+            // SAFETY: the view lies in the buffer, and the lock keeps everyone else out of its elements. (What lies
+            // between them may be somebody else's.)
             unsafe { self.scattering().copy(bytes.as_ptr(), memory.pointer().add(start)) };
             return Ok(());
         }
@@ -370,16 +370,16 @@ impl DeviceTensor {
     }
 }
 
-/// So many zeros, of which a view that repeats its elements may have more than there is memory for.
+/// A vector of zeros. A view with repeated elements may need more of them than there is memory for: then this fails.
 pub(crate) fn zeroed<T: bytemuck::Zeroable + Clone>(len: usize) -> Result<Vec<T>> {
     filled(len, T::zeroed())
 }
 
-/// So many times a value.
+/// A vector that repeats a value.
 pub(crate) fn filled<T: Clone>(len: usize, value: T) -> Result<Vec<T>> {
     let bytes = len.saturating_mul(size_of::<T>());
     let fail = || Error::OutOfMemory { device: "this computer".to_owned(), bytes };
-    // Linux grants more than there is, and kills the process when it is used.
+    // Linux grants more memory than it has, and kills the process that uses it.
     if bytes as u64 > host::physical_memory().unwrap_or(u64::MAX) {
         return Err(fail());
     }

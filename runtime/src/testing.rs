@@ -1,7 +1,7 @@
-//! For tests: what to do where this machine lacks something, and how many cases a property is tried on.
+//! For tests: what to do if this machine lacks something, and the number of cases of a property test.
 //!
-//! Under plain `cargo test` a test that needs NVRTC says that it was skipped and passes. Where `EPILOGUE_REQUIRE_NVRTC`
-//! is set (as `cargo xtask test` does, after installing it) the test fails instead: nothing is skipped unnoticed.
+//! With plain `cargo test`, a test that needs NVRTC says that it was skipped, and passes. If `EPILOGUE_REQUIRE_NVRTC`
+//! is set (`cargo xtask test` sets it after installing NVRTC), the test fails instead: nothing is skipped unnoticed.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use crate::compiler::Compiler;
 use crate::discovery;
 
-/// NVRTC, for the test called `test`; `None`, with a message, where there is none.
+/// NVRTC, for the test called `test`; `None`, with a message, if there is none.
 ///
 /// # Panics
-/// Without NVRTC where `EPILOGUE_REQUIRE_NVRTC` is set.
+/// Without NVRTC, if `EPILOGUE_REQUIRE_NVRTC` is set.
 #[must_use]
 pub fn compiler(test: &str) -> Option<Compiler> {
     match Compiler::find() {
@@ -24,10 +24,10 @@ pub fn compiler(test: &str) -> Option<Compiler> {
     }
 }
 
-/// The disassembler of the tool folder, for the test called `test`; `None`, with a message, where there is none.
+/// The disassembler in the tool folder, for the test called `test`; `None`, with a message, if there is none.
 ///
 /// # Panics
-/// Without it where `EPILOGUE_REQUIRE_NVRTC` is set.
+/// Without it, if `EPILOGUE_REQUIRE_NVRTC` is set.
 #[must_use]
 pub fn nvdisasm(test: &str) -> Option<PathBuf> {
     let place = discovery::tool_folder().map(|tools| tools.join("cuda/nvidia/cu13/bin/nvdisasm"));
@@ -38,23 +38,24 @@ pub fn nvdisasm(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// How many random cases a property is tried on: `default`, times `EPILOGUE_CASES` where that is set (`cargo xtask test
+/// The number of random cases of a property test: `default`, times `EPILOGUE_CASES` if that is set (`cargo xtask test
 /// --cases` sets it).
 ///
 /// # Panics
-/// Where `EPILOGUE_CASES` is no positive number: fewer cases than were asked for would go unnoticed.
+/// If `EPILOGUE_CASES` is not a positive number: otherwise nobody would notice that fewer cases run than were asked
+/// for.
 #[must_use]
 pub fn cases(default: u32) -> u32 {
     let Some(scale) = std::env::var_os("EPILOGUE_CASES") else { return default };
     let scale = scale.to_str().and_then(|text| text.parse::<f64>().ok()).filter(|scale| *scale > 0.0);
     let scale = scale.expect("EPILOGUE_CASES is a positive number, by which the number of random cases is multiplied");
-    // A conversion that saturates.
+    // The conversion saturates.
     (f64::from(default) * scale).ceil() as u32
 }
 
 fn missing(test: &str, what: &str, reason: &str) {
     assert!(std::env::var_os("EPILOGUE_REQUIRE_NVRTC").is_none(), "test `{test}`: {reason}");
-    // The test harness keeps what `eprintln!` writes in a passing test to itself; this it does not.
+    // The test harness hides what a passing test writes with `eprintln!`, but not this.
     let message =
         format!("SKIPPED: test `{test}` needs {what}, which this machine lacks (`cargo xtask test` installs it)");
     let _ = writeln!(io::stderr(), "{message}");

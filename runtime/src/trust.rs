@@ -1,21 +1,21 @@
-//! Whether other users of this computer could have put something where it is found.
+//! Checks whether other users of this computer could have put a file where it is found.
 //!
-//! A library that is loaded, and a kernel that is run, is code of this process: what others may write is not taken. On
-//! systems without Unix's owners and modes nothing is asked.
+//! A library that is loaded, and a kernel that is run, is code in this process, so files that others may write are not
+//! used. On systems without Unix's owners and modes nothing is checked.
 
 use std::path::Path;
 
-/// Who says that something is at a place.
+/// Who named a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// A variable of the user's environment: whose it is, is the user's business, as with `PATH`.
+    /// The user, in an environment variable. As with `PATH`, it may belong to any user.
     ByUser,
-    /// Nobody: it was found by a search of usual places.
+    /// Nobody: it was found in a search of the usual places.
     ByNobody,
 }
 
-/// Why others could have put there what is at `path`; `None` where they can't. Looks at the file and at every folder
-/// above it, as named and with symbolic links resolved.
+/// Why others could have put something at `path`; `None` if they can't. Checks the file and every folder above it, as
+/// named and with symbolic links resolved.
 #[cfg(unix)]
 pub(crate) fn distrust(path: &Path, named: Named) -> Option<String> {
     let resolved = path.canonicalize().ok()?;
@@ -32,12 +32,12 @@ pub(crate) fn distrust(_path: &Path, _named: Named) -> Option<String> {
     None
 }
 
-/// What is wrong with a file's or folder's owner and mode.
+/// A problem with the owner and mode of a file or folder.
 #[cfg(unix)]
 fn fault(data: &std::fs::Metadata, named: Named) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let (owner, group, mode, me) = (data.uid(), data.gid(), data.mode(), user());
-    // In a sticky folder, such as /tmp, others can add but not replace: what is below says whose it is.
+    // In a sticky folder, such as /tmp, others can add files but not replace them; the check of what is below decides.
     let sticky = data.is_dir() && mode & 0o1000 != 0;
     if mode & 0o002 != 0 && !sticky {
         return Some(format!("may be written by everyone (mode {:o})", mode & 0o7777));
@@ -48,21 +48,21 @@ fn fault(data: &std::fs::Metadata, named: Named) -> Option<String> {
     if owner != 0 && owner != me {
         return Some(format!("belongs to user {owner}"));
     }
-    // Of root's files the administrator chose the group; a user's private group has the user's number.
+    // For root's files the administrator chose the group; a user's private group has the user's number.
     if mode & 0o020 != 0 && !sticky && owner != 0 && group != owner {
         return Some(format!("may be written by group {group} (mode {:o})", mode & 0o7777));
     }
     None
 }
 
-/// The user that this process acts as.
+/// The user that this process runs as.
 #[cfg(unix)]
 pub(crate) fn user() -> u32 {
     // SAFETY: the function has no preconditions and can't fail.
     unsafe { libc::geteuid() }
 }
 
-/// Whether a file or folder is this user's, and nobody else's to write.
+/// Whether a file or folder belongs to this user, and no other user may write it.
 #[cfg(unix)]
 pub(crate) fn is_own(data: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -70,20 +70,20 @@ pub(crate) fn is_own(data: &std::fs::Metadata) -> bool {
     data.uid() == user() && data.mode() & 0o002 == 0 && !of_group
 }
 
-/// Whether nobody but this user and the administrator may write a file or folder.
+/// Whether only this user and the administrator may write a file or folder.
 #[cfg(unix)]
 pub(crate) fn is_private(data: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     is_own(data) || (data.uid() == 0 && data.mode() & 0o022 == 0)
 }
 
-/// The name of this user's folder among others'.
+/// The name of this user's folder beside those of others.
 #[cfg(unix)]
 pub(crate) fn own_folder() -> String {
     format!("user-{}", user())
 }
 
-/// Makes a folder and those above it, for this user alone.
+/// Makes a folder and those above it, for this user only.
 #[cfg(unix)]
 pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
@@ -110,7 +110,7 @@ pub(crate) fn create_folder(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Writes a file that must not be there yet, which this user alone may write, and everybody may read.
+/// Writes a new file, which must not exist yet. Only this user may write it, and everybody may read it.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut options = std::fs::File::options();
@@ -146,7 +146,7 @@ mod tests {
             set(&folder, 0o777);
             let reason = distrust(&file, named).unwrap();
             assert!(reason.contains(&folder.display().to_string()) && reason.contains("everyone"), "{reason}");
-            // A link elsewhere into it is not better.
+            // A link to it from elsewhere is not trusted either.
             let link = std::env::temp_dir().join(format!("epilogue-trust-link-{}-{named:?}", std::process::id()));
             std::os::unix::fs::symlink(&file, &link).unwrap();
             assert!(distrust(&link, named).is_some());

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "devices/graphs.rs"]
+mod graphs;
+
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -31,7 +31,7 @@ impl TreeBuilder {
         Self { tree, site: Site::default() }
     }
 
-    /// Where the nodes that follow were written.
+    /// The source location of the nodes that follow.
     pub fn at(&mut self, line: u32, column: u32) -> &mut Self {
         self.site = Site { line, column };
         self
@@ -43,7 +43,8 @@ impl TreeBuilder {
         id
     }
 
-    /// The next accumulator: the first is the product of A and the first B, the second that of A and the second B.
+    /// The next accumulator: the first is the product of A and the first B, the second that of A and the second B, and
+    /// so on.
     pub fn accum(&mut self, name: &'static str) -> NodeId {
         let id = self.push(Node::Accum(self.tree.accumulators.len()));
         self.tree.accumulators.push(name);
@@ -78,17 +79,17 @@ impl TreeBuilder {
         self.push(Node::Position(position))
     }
 
-    /// A parameter's value as the integer that it is in memory.
+    /// The integer that a parameter has in memory.
     pub fn integer(&mut self, parameter: NodeId) -> NodeId {
         self.push(Node::ToInteger(parameter))
     }
 
-    /// An integer as a number.
+    /// An integer converted to a number.
     pub fn real(&mut self, x: NodeId) -> NodeId {
         self.push(Node::ToReal(x))
     }
 
-    /// Truth values, combined.
+    /// An operation on truth values.
     pub fn logic(&mut self, logic: Logic, operands: &[NodeId]) -> NodeId {
         self.push(Node::Logic(logic, SmallVec::from_slice(operands)))
     }
@@ -132,7 +133,7 @@ impl TreeBuilder {
         self.tree.nodes[id.index()].name = Some(name);
     }
 
-    /// Returns a value under a name. A name that is a `TensorMut` parameter's overwrites that parameter's memory.
+    /// Returns a value under a name. The name of a `TensorMut` parameter overwrites that parameter's memory.
     pub fn output(&mut self, name: &'static str, node: NodeId, class: ShapeClass, element: Option<ElementType>) {
         let parameter = self
             .tree
@@ -147,7 +148,7 @@ impl TreeBuilder {
     /// Ends the tree.
     #[must_use]
     pub fn finish(mut self) -> Tree {
-        // Whatever an epilogue reads, it is one of a product.
+        // Every epilogue belongs to a product, even if it doesn't read the accumulator.
         if self.tree.accumulators.is_empty() {
             self.tree.accumulators.push("accum");
         }

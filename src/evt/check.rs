@@ -1,4 +1,4 @@
-//! Whether a tree means something: operands, arities, types, classes, reductions, names.
+//! Checks the meaning of a tree: operands, arities, types, classes, reductions, names.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
 
-/// What kind of value a node has.
+/// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A number of the arithmetic type.
@@ -19,10 +19,10 @@ pub(super) enum Kind {
     Truth,
 }
 
-/// What is known of a node after checking.
+/// What checking finds out about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
-    /// How it extends.
+    /// The class of its extent.
     pub(super) class: ShapeClass,
     pub(super) ty: Kind,
     /// How many reductions it is computed from, one after another.
@@ -50,7 +50,7 @@ impl Checker<'_> {
         Err(TreeError { epilogue: self.tree.name, file: self.tree.file, site, mistake })
     }
 
-    /// How an error message speaks of a node.
+    /// The name of a node in error messages.
     pub(super) fn describe(&self, id: NodeId) -> String {
         let data = &self.tree.nodes[id.index()];
         match (data.name, &data.node) {
@@ -183,12 +183,12 @@ impl Checker<'_> {
         self.fail(site, Mistake::Arity { function: function.to_owned(), needed, given })
     }
 
-    /// The element type in force of a parameter.
+    /// The element type of a parameter.
     fn element(&self, parameter: &Parameter) -> ElementType {
         resolve(parameter.element, parameter.class, self.types)
     }
 
-    /// Checks the operands of a primitive; what it gives.
+    /// Checks the operands of a primitive; gives the kind of its result.
     fn operation(&self, id: NodeId, op: Op, operands: &[NodeId], facts: &[Fact]) -> Result<Kind, TreeError> {
         let site = self.tree.nodes[id.index()].site;
         let ty = |operand: &NodeId| facts[operand.index()].ty;
@@ -224,7 +224,7 @@ impl Checker<'_> {
         Ok(if op.is_comparison() { Kind::Truth } else { given })
     }
 
-    /// Checks that `integer` is taken of a parameter that holds integers.
+    /// Checks that `integer` is applied to a parameter that holds integers.
     fn integers_in_memory(&self, site: Site, x: NodeId) -> Result<(), TreeError> {
         let (Node::Load(p) | Node::Broadcast(p)) = self.tree.nodes[x.index()].node else {
             return self.fail(site, Mistake::IntegerOfValue { what: self.describe(x) });
@@ -351,8 +351,8 @@ impl Checker<'_> {
     }
 }
 
-/// What is wrong in a function's body, or in one that it calls; functions can't be recursive, since a `&'static
-/// Function` exists only after its body.
+/// Finds a mistake in a function's body, or in that of a function that it calls. Functions can't be recursive, since a
+/// `&'static Function` exists only after its body.
 fn function_fault(function: &'static Function) -> Option<(&'static str, String)> {
     let fault = |reason: String| Some((function.name(), reason));
     match function.body() {

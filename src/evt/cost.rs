@@ -1,6 +1,6 @@
-//! What an epilogue costs, in terms that don't depend on threads or tiles.
+//! The cost of an epilogue, in terms that don't depend on threads or tiles.
 
-/// What the epilogue reads, writes, computes and keeps, per element of the product where not said otherwise.
+/// What the epilogue reads, writes, computes and keeps in registers, per element of the product unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Accumulators that are read: products of A and one B each.
@@ -29,18 +29,18 @@ pub struct Cost {
     pub simple_operations: usize,
     /// Costly functions: exponentials, roots, divisions.
     pub costly_operations: usize,
-    /// Most 32-bit registers that values of one element occupy at once, the accumulators' included.
+    /// The most 32-bit registers that values of one element occupy at once, including the accumulators'.
     pub element_registers: usize,
     /// 32-bit registers for values that are the same for the whole product.
     pub scalar_registers: usize,
-    /// 32-bit registers for values of one column (row vectors and what is computed from them alone).
+    /// 32-bit registers for values of one column (row vectors, and values computed only from them).
     pub row_vector_registers: usize,
-    /// 32-bit registers for values of one row (column vectors and what is computed from them alone).
+    /// 32-bit registers for values of one row (column vectors, and values computed only from them).
     pub column_vector_registers: usize,
 }
 
 impl Cost {
-    /// Accumulators that a kernel has: at least one, though nothing be read of it.
+    /// Accumulators that a kernel computes: at least one, even if the epilogue reads none.
     #[must_use]
     pub const fn products(&self) -> usize {
         if self.accumulators == 0 { 1 } else { self.accumulators }

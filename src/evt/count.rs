@@ -1,4 +1,4 @@
-//! Counts what a checked tree costs.
+//! Counts the cost of a checked tree.
 
 use super::{Axis, Cost, ParameterClass, ShapeClass, Types, ValidOutput, ValidParameter, Value, ValueKind};
 use crate::expr::{Body, ExprNode, Function, Op};
@@ -82,8 +82,8 @@ impl Cost {
         }
     }
 
-    /// Counts registers by a walk in the values' order: a value lives from where it is computed to its last user, an
-    /// output's value to the end, since a whole fragment is computed before it is stored.
+    /// Counts registers by a walk in the values' order. A value lives from its computation to its last user; the value
+    /// of an output lives to the end, since a whole fragment is computed before it is stored.
     fn registers(&mut self, types: Types, values: &[Value], outputs: &[ValidOutput]) {
         let mut last_use: Vec<usize> = (0..values.len()).collect();
         for (i, value) in values.iter().enumerate() {

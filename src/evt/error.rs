@@ -1,4 +1,4 @@
-//! What can be wrong with a tree.
+//! The mistakes that a tree can have.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use super::{MAX_ACCUMULATORS, MAX_CHAIN, ParameterClass, ShapeClass, Site};
 use crate::ElementType;
 use crate::expr::Real;
 
-/// An epilogue that can't be validated: where, in which epilogue, and what is wrong.
+/// An epilogue that can't be validated: which epilogue, where, and what is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct TreeError {
     /// The epilogue's name.
     pub epilogue: &'static str,
     /// The user's source file.
     pub file: &'static str,
-    /// Where in it; line 0 when unknown.
+    /// The place in that file; line 0 if unknown.
     pub site: Site,
     /// What is wrong.
     #[source]
@@ -33,10 +33,10 @@ impl fmt::Display for TreeError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
-    /// No output.
+    /// The epilogue returns nothing.
     #[error("nothing is returned; return at least one value")]
     NothingReturned,
-    /// More accumulators than there are products of one A.
+    /// More accumulators than an epilogue can have.
     #[error("{given} accumulators; an epilogue has at most {MAX_ACCUMULATORS}, each of another B: use two products")]
     Accumulators {
         /// How many there are.
@@ -45,7 +45,7 @@ pub enum Mistake {
     /// An operand is not an earlier node of the same tree.
     #[error("{what} reads a value that is not defined before it; build operands before their users, in one tree")]
     UndefinedOperand {
-        /// The reader.
+        /// The node that reads it.
         what: String,
     },
     /// A node names a parameter that the tree doesn't have, or of another class.
@@ -104,7 +104,7 @@ pub enum Mistake {
         /// The integer.
         what: String,
     },
-    /// `integer` of something that lies in no memory.
+    /// `integer` of a value that is not in memory.
     #[error(
         "`integer` reads a parameter that holds integers, and {what} is computed; `floor`, `ceil` and `round` give whole numbers"
     )]
@@ -112,7 +112,7 @@ pub enum Mistake {
         /// What it was given.
         what: String,
     },
-    /// `integer` of a parameter that holds no integers.
+    /// `integer` of a parameter that doesn't hold integers.
     #[error("`integer` reads exact integers, but `{name}` is {}{element} here; declare {} of i64, i32, i8, u8 or bool", if *.class == ParameterClass::Scalar { "a `Scalar`, " } else { "" }, if *.class == ParameterClass::Scalar { "a `DeviceScalar`" } else { "it" })]
     NoIntegers {
         /// The parameter.
@@ -218,12 +218,12 @@ pub enum Mistake {
         /// How it extends.
         class: ShapeClass,
     },
-    /// Per-tile partials of a form that does not exist.
+    /// Per-tile partials in a form that does not exist.
     #[error("the partial reduction {what} {reason}")]
     Partial {
         /// The reduction.
         what: String,
-        /// Why it can't be.
+        /// Why there are none.
         reason: &'static str,
     },
     /// The declared class of an output is not its value's.
@@ -250,7 +250,7 @@ pub enum Mistake {
         /// The parameter's class.
         class: ParameterClass,
     },
-    /// A `TensorMut` parameter that is no output.
+    /// A `TensorMut` parameter that is not an output.
     #[error("`{name}` is a `TensorMut` and is never returned; return it, or declare it `Tensor`")]
     TensorMutNotReturned {
         /// The parameter.
@@ -289,11 +289,11 @@ pub enum Mistake {
     /// Element types of A, B and the accumulator that don't go together.
     #[error("A is {a}, B is {b} and the accumulator {accumulator}; {reason}")]
     OperandTypes {
-        /// A's.
+        /// The type of A.
         a: ElementType,
-        /// B's.
+        /// The type of B.
         b: ElementType,
-        /// The accumulator's.
+        /// The type of the accumulator.
         accumulator: ElementType,
         /// Why not.
         reason: &'static str,

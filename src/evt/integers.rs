@@ -1,25 +1,25 @@
-//! How far a tree's integers reach, and so how many bits they need.
+//! The range of a tree's integers, which determines how many bits they need.
 //!
-//! An integer is an `i64` and wraps as one. Where no value of a tree can leave the range of an `i32`, 32 bits give the
-//! same results, in half the registers.
+//! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, 32 bits give the same
+//! results with half the registers.
 
 use super::{Position, ValidParameter, Value, ValueKind, ValueType, Width};
 use crate::ElementType;
 use crate::expr::Op;
 
-/// The least and the greatest value; wide enough that no operation on two `i64` overflows.
+/// The least and the greatest value, in a type in which no operation on two `i64` overflows.
 type Range = (i128, i128);
 
 const I32: Range = (i32::MIN as i128, i32::MAX as i128);
 const I64: Range = (i64::MIN as i128, i64::MAX as i128);
 
-/// The most rows, columns or batches that a product may have, wherever it is computed.
+/// The most rows, columns or batches that a product may have, on any device.
 pub(crate) const MOST: usize = i32::MAX as usize - 1023;
 
-/// How far tiles may reach over the product's edge: those elements are computed like others, and not stored.
+/// How far tiles may extend beyond the product: elements there are computed like others, but not stored.
 const BEYOND: i128 = 511;
 
-/// The width of the integers among `values`, whose own is not looked at.
+/// The width of the integers among `values`, from their operations; the width in their types is ignored.
 pub(super) fn width(values: &[Value], parameters: &[ValidParameter]) -> Width {
     let mut ranges: Vec<Range> = Vec::with_capacity(values.len());
     for value in values {
@@ -68,7 +68,7 @@ fn apply(op: Op, x: Range, y: Range, z: Range) -> Range {
     }
 }
 
-/// What is beyond an `i64` wraps, and may be anything.
+/// A result beyond the range of an `i64` wraps, so it may be anything.
 fn wrapped(range: Range) -> Range {
     if range.0 >= I64.0 && range.1 <= I64.1 { range } else { I64 }
 }

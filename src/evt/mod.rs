@@ -1,7 +1,7 @@
 //! The visitor tree: what an epilogue computes, as a typed directed acyclic graph.
 //!
-//! `#[epilogue]` builds one; [`TreeBuilder`] does by hand. [`Tree::validate`] makes it a [`ValidTree`] for given element
-//! types, which [the reference](mod@reference) evaluates, drawings show and kernels are made of.
+//! `#[epilogue]` builds one; [`TreeBuilder`] builds one by hand. [`Tree::validate`] makes it a [`ValidTree`] for given
+//! element types. [The reference](mod@reference) evaluates it, and drawings and kernels are made from it.
 
 mod builder;
 mod chain;

@@ -1,4 +1,4 @@
-//! A checked tree's values for the printer of `expr`.
+//! A checked tree's values, for the printer of `expr`.
 
 use super::{ValidTree, Value, ValueKind, ValueType, Width};
 use crate::expr::cuda::{Formula, Scalar, Values};
@@ -53,7 +53,7 @@ impl Values for ValidTree {
 }
 
 impl Value {
-    /// Its type as the printer has it.
+    /// Its type, for the printer.
     pub(crate) const fn scalar(&self) -> Scalar {
         match self.ty {
             ValueType::Real(_) => Scalar::Real,

@@ -1,7 +1,7 @@
 //! Random valid trees and element values for property tests, from a sequence of choices.
 //!
-//! A sequence rather than a generator of random numbers, so that any property-testing library can make it and shrink
-//! it: shorter sequences and smaller numbers give simpler trees. Where the sequence ends every choice is 0.
+//! It takes a sequence rather than a generator of random numbers, so that any property-testing library can make and
+//! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
 use super::{
     Axis, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder,
@@ -17,13 +17,13 @@ pub struct Choices<'a> {
 }
 
 impl<'a> Choices<'a> {
-    /// From any numbers.
+    /// Choices from any numbers.
     #[must_use]
     pub const fn new(choices: &'a [u32]) -> Self {
         Self { rest: choices }
     }
 
-    /// A number below `count`; 0 when the sequence has ended.
+    /// A number below `count`; 0 after the end of the sequence.
     pub fn below(&mut self, count: usize) -> usize {
         match self.rest.split_first() {
             Some((first, rest)) if count > 0 => {
@@ -34,12 +34,12 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// One of some things; the first when the sequence has ended.
+    /// One of some things; the first after the end of the sequence.
     pub fn pick<T: Copy>(&mut self, things: &[T]) -> T {
         things[self.below(things.len())]
     }
 
-    /// True once in `times`; never when the sequence has ended.
+    /// True once in `times`; never after the end of the sequence.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -50,15 +50,15 @@ impl<'a> Choices<'a> {
 pub struct Profile {
     /// Most operations.
     pub operations: usize,
-    /// Complete reductions.
+    /// Whether there may be complete reductions.
     pub reductions: bool,
-    /// Per-tile partials.
+    /// Whether there may be per-tile partials.
     pub partials: bool,
-    /// Reductions along the batch.
+    /// Whether there may be reductions along the batch.
     pub batch: bool,
     /// Values that are computed from complete reductions.
     pub phases: bool,
-    /// Integers, positions and truth values.
+    /// Whether there may be integers, positions and truth values.
     pub typed: bool,
     /// Most accumulators.
     pub accumulators: usize,
@@ -81,7 +81,7 @@ impl Default for Profile {
     }
 }
 
-/// Names that are awkward somewhere: C++ keywords, CUDA's variables, functions, shadowing.
+/// Names that are difficult somewhere: C++ keywords, CUDA's variables, functions, shadowing.
 const PARAMETERS: [&str; 6] = ["c", "double", "bias", "alpha", "threadIdx", "tanh"];
 const ACCUMULATORS: [&str; 4] = ["accum", "gate", "switch", "expf"];
 const VALUES: [&str; 6] = ["x", "d", "exp", "x", "register", "accum"];
@@ -157,7 +157,7 @@ impl Growing {
         if choices.once_in(4) { self.literal(choices) } else { self.operand(choices) }
     }
 
-    /// A position, what a parameter holds, or a constant.
+    /// A position, the integer of a parameter, or a constant.
     fn new_integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
         match choices.below(4) {
             0 if !self.of_integers.is_empty() => {
@@ -345,7 +345,7 @@ impl Growing {
     }
 }
 
-/// A valid tree. Its outputs are named apart from its parameters, but for those of `TensorMut`.
+/// A valid tree. Its outputs have other names than its parameters, except those of `TensorMut`.
 #[must_use]
 pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
     let mut growing = Growing {
@@ -355,7 +355,7 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         truths: Vec::new(),
         of_integers: Vec::new(),
     };
-    // More often than not one, else every other number as often.
+    // One accumulator in more than half of the cases; every other number is equally likely.
     let most = profile.accumulators.max(1);
     let accumulators = (choices.below(2 * most - 1) + 2).saturating_sub(most).max(1);
     let mut accum = growing.builder.at(1, 1).accum(ACCUMULATORS[0]);
@@ -406,7 +406,7 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
             continue;
         }
         let (x, class) = growing.operand(choices);
-        // Whatever the value's class, with the accumulator it is a tensor.
+        // With the accumulator added, a value of any class becomes a tensor.
         let node = if class == ShapeClass::Tensor { x } else { growing.builder.apply(Op::Add, &[x, accum]) };
         growing.builder.output(name, node, ShapeClass::Tensor, element);
     }

@@ -24,11 +24,11 @@ pub(super) struct Draft {
     pub(super) name: Option<&'static str>,
     pub(super) site: Site,
     pub(super) phase: usize,
-    /// Computed from host scalars by multiplication alone.
+    /// Whether it is a product of host scalars only.
     host_factor: bool,
-    /// Depends on an accumulator, or on a reduction.
+    /// Whether it depends on an accumulator, or on a reduction.
     on_accum: bool,
-    /// Depends on memory.
+    /// Whether it depends on memory.
     on_memory: bool,
 }
 
@@ -48,19 +48,19 @@ enum Key {
     Reduce(Reduction, ValueId),
 }
 
-/// Values in order, each different from all before it.
+/// The simplified values in order, each different from all before it.
 pub(super) struct Simplifier<'a> {
     tree: &'a Tree,
     types: Types,
     drafts: Vec<Draft>,
     known: HashMap<Key, ValueId>,
     truths: HashMap<ValueId, bool>,
-    /// The parameters that are read as integers; where their numbers are used too, those are made of the integers.
+    /// The parameters that are read as integers. If their numbers are used too, these are converted from the integers.
     integers: HashSet<ParameterId>,
 }
 
 impl<'a> Simplifier<'a> {
-    /// The simplified values, and for every node of the tree the value it became; partials became what they are of.
+    /// Gives the simplified values, and the value that every node of the tree became; partials became their operand.
     pub(super) fn run(tree: &'a Tree, types: Types, facts: &[Fact]) -> (Vec<Draft>, Vec<ValueId>) {
         let integers = integer_parameters(tree, facts);
         let (drafts, known, truths) = (Vec::new(), HashMap::new(), HashMap::new());
@@ -129,18 +129,18 @@ impl<'a> Simplifier<'a> {
         self.add(ValueKind::Integer(x), ShapeClass::Scalar, site)
     }
 
-    /// What reads a parameter's memory.
+    /// The value that reads a parameter's memory.
     fn leaf(&mut self, node: &Node, class: ShapeClass, site: Site) -> ValueId {
         let kind = match node {
             Node::Load(p) => ValueKind::Load(*p),
             Node::Broadcast(p) => ValueKind::Broadcast(*p),
-            // Checked before: `integer` is of a parameter.
+            // Can't happen: checking made sure that `integer` is applied to a parameter.
             _ => ValueKind::Integer(0),
         };
         self.add(kind, class, site)
     }
 
-    /// An integer as a number.
+    /// An integer converted to a number.
     fn real(&mut self, x: ValueId, site: Site) -> ValueId {
         let class = self.draft(x).class;
         match self.integer_of(x) {
@@ -149,7 +149,7 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    /// A truth value as an integer.
+    /// A truth value as the integer 0 or 1.
     fn zero_or_one(&mut self, truth: ValueId, site: Site) -> ValueId {
         let (one, zero) = (self.integer(1, site), self.integer(0, site));
         self.apply(Op::Select, Operands::from_slice(&[truth, one, zero]), site)
@@ -223,7 +223,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Logic(logic, operands) => Key::Logic(*logic, sorted(operands)),
             ValueKind::ToReal(x) => Key::ToReal(*x),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
-            // The same operands always make the same one of `Mul` and `Scaled`, so one key serves both.
+            // The same operands always become either `Mul` or `Scaled`, so one key is enough for both.
             ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
             ValueKind::Call(function, operands) => Key::Call(std::ptr::from_ref(*function).addr(), operands.clone()),
             ValueKind::Cast(to, x) => Key::Cast(*to, *x),
@@ -385,7 +385,7 @@ impl<'a> Simplifier<'a> {
     }
 }
 
-/// The parameters of which `integer` is taken, those of truth values left out.
+/// The parameters, except those of truth values, that `integer` is applied to.
 fn integer_parameters(tree: &Tree, facts: &[Fact]) -> HashSet<ParameterId> {
     let read = tree.nodes.iter().filter_map(|data| match &data.node {
         Node::ToInteger(x) if facts[x.index()].ty == Kind::Number => Some(&tree.nodes[x.index()].node),
@@ -404,9 +404,9 @@ fn sorted(operands: &[ValueId]) -> Operands {
     operands
 }
 
-/// Operands in an order that doesn't depend on how a commutative operation was written.
+/// Operands in an order that doesn't depend on how the user wrote a commutative operation.
 ///
-/// `Min` and `Max` are commutative here: NaN wins on either side, and −0 is below +0.
+/// `Min` and `Max` are commutative here: NaN wins on either side, and −0 is less than +0.
 fn commutative_order(op: Op, operands: &[ValueId]) -> Operands {
     if matches!(op, Op::Add | Op::Mul | Op::Min | Op::Max | Op::Eq | Op::Ne) {
         return sorted(operands);

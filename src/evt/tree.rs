@@ -1,11 +1,11 @@
-//! Nodes of the visitor tree, and the tree as the macros build it: not yet checked.
+//! The nodes of the visitor tree, and the tree as the macros build it, before any check.
 
 use smallvec::SmallVec;
 
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op};
 
-/// How a value extends over the product's M×N elements (and its batches, which are the leading axis of any class).
+/// How a value extends over the product's M×N elements. (Any class may also have a leading batch axis.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ShapeClass {
     /// One value.
@@ -29,7 +29,7 @@ impl ShapeClass {
         }
     }
 
-    /// The language's word for what lies in memory so.
+    /// The language's word for the class in memory.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,43 +50,43 @@ pub struct Site {
     pub column: u32,
 }
 
-/// A node's place in its tree.
+/// A node's index in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// Position in [`Tree::nodes`].
+    /// The index in [`Tree::nodes`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A parameter's place in [`Tree::parameters`].
+/// A parameter's index in [`Tree::parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ParameterId(pub(crate) u32);
 
 impl ParameterId {
-    /// Position in [`Tree::parameters`].
+    /// The index in [`Tree::parameters`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// An output's place in [`Tree::outputs`].
+/// An output's index in [`Tree::outputs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId(pub(crate) u32);
 
 impl OutputId {
-    /// Position in [`Tree::outputs`].
+    /// The index in [`Tree::outputs`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What the user declared a parameter to be.
+/// The class with which the user declared a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParameterClass {
     /// M×N values in memory.
@@ -104,7 +104,7 @@ pub enum ParameterClass {
 }
 
 impl ParameterClass {
-    /// How the parameter's value extends.
+    /// The class of the parameter's extent.
     #[must_use]
     pub const fn shape_class(self) -> ShapeClass {
         match self {
@@ -129,7 +129,7 @@ impl ParameterClass {
     }
 }
 
-/// A parameter of the epilogue, the accumulators aside.
+/// A parameter of the epilogue that is not an accumulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// The user's name.
@@ -142,19 +142,19 @@ pub struct Parameter {
     pub site: Site,
 }
 
-/// What a reduction runs along.
+/// The axis of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
     /// Every row vector is reduced: M results.
     Row,
     /// Every column vector is reduced: N results.
     Column,
-    /// One result.
+    /// Everything is reduced: one result.
     All,
 }
 
 impl Axis {
-    /// How the reduction's result extends.
+    /// The class of the result's extent.
     #[must_use]
     pub const fn result_class(self) -> ShapeClass {
         match self {
@@ -172,17 +172,17 @@ pub enum ReduceOp {
     Add,
     /// Product.
     Mul,
-    /// Largest value; NaN if any is NaN; −∞ over nothing.
+    /// Largest value; NaN if any is NaN; −∞ without elements.
     Max,
-    /// Smallest value; NaN if any is NaN; +∞ over nothing.
+    /// Smallest value; NaN if any is NaN; +∞ without elements.
     Min,
-    /// Largest magnitude; NaN if any is NaN; 0 over nothing.
+    /// Largest magnitude; NaN if any is NaN; 0 without elements.
     AbsMax,
     /// Sum of squares.
     SumSquares,
 }
 
-/// Whether a reduction is finished by the kernel.
+/// Whether the kernel completes a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// One result for the whole row, column or matrix.
@@ -194,7 +194,7 @@ pub enum Form {
 /// A reduction's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reduction {
-    /// Along what.
+    /// The axis.
     pub axis: Axis,
     /// Whether the batch axis is reduced too.
     pub batch: bool,
@@ -204,7 +204,7 @@ pub struct Reduction {
     pub form: Form,
 }
 
-/// An integer that every element of the product knows.
+/// An integer that depends only on an element's position or on the extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     /// The element's row, from 0.
@@ -220,7 +220,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// How it extends over the product.
+    /// The class of its extent.
     #[must_use]
     pub const fn class(self) -> ShapeClass {
         match self {
@@ -252,7 +252,7 @@ pub const MAX_ACCUMULATORS: usize = 4;
 /// A node of the visitor tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// An accumulator, by its place in [`Tree::accumulators`].
+    /// An accumulator, by its index in [`Tree::accumulators`].
     Accum(usize),
     /// A `Tensor` or `TensorMut` parameter, read from memory.
     Load(ParameterId),
@@ -266,9 +266,9 @@ pub enum Node {
     Position(Position),
     /// A primitive operation: unary, binary, fused multiply-add or select.
     Apply(Op, SmallVec<[NodeId; 3]>),
-    /// Truth values, combined.
+    /// An operation on truth values.
     Logic(Logic, SmallVec<[NodeId; 3]>),
-    /// A parameter's value as the integer that it is in memory.
+    /// The integer that a parameter has in memory.
     ToInteger(NodeId),
     /// An integer as a number, rounded to nearest even.
     ToReal(NodeId),
@@ -297,7 +297,7 @@ impl Node {
     }
 }
 
-/// A node with what is known of its origin.
+/// A node with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeData {
     /// The node.
@@ -308,24 +308,24 @@ pub struct NodeData {
     pub site: Site,
 }
 
-/// A returned value: the tree's `Store`.
+/// A returned value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
     /// The user's name.
     pub name: &'static str,
     /// What is stored.
     pub node: NodeId,
-    /// The class the user declared; it must be the value's own.
+    /// The class that the user declared; it must be the value's.
     pub class: ShapeClass,
     /// The element type the user wrote, if any.
     pub element: Option<ElementType>,
-    /// The `TensorMut` parameter whose memory it overwrites, if it is one.
+    /// The `TensorMut` parameter whose memory it overwrites, if any.
     pub parameter: Option<ParameterId>,
     /// Where it was returned.
     pub site: Site,
 }
 
-/// An epilogue as it was written: operands come before users, nothing is checked yet.
+/// An epilogue as it was written: operands come before users; nothing has been checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     pub(crate) name: &'static str,
@@ -349,8 +349,8 @@ impl Tree {
         self.file
     }
 
-    /// The accumulators' names, in the order of the B that they are products of; an epilogue that names none has one all the
-    /// same.
+    /// The accumulators' names, in the order of the B's that they are products of. There is one even if the epilogue
+    /// names none.
     #[must_use]
     pub fn accumulators(&self) -> &[&'static str] {
         &self.accumulators
@@ -362,7 +362,7 @@ impl Tree {
         &self.nodes
     }
 
-    /// The parameters, the accumulators aside, in the order of declaration.
+    /// The parameters that are not accumulators, in the order of declaration.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters

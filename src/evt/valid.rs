@@ -1,4 +1,4 @@
-//! The checked tree: the only form that emitters, evaluators and drawings of results take.
+//! The checked tree: emitters, evaluators and drawings take no other.
 
 use smallvec::SmallVec;
 
@@ -29,7 +29,7 @@ impl Types {
         Self { a, b, accumulator }
     }
 
-    /// Whether they go together, on whatever device; if not, what would.
+    /// Whether the types go together, on any device; if not, the allowed ones.
     pub(crate) fn check(self) -> Result<(), &'static str> {
         let Self { a, b, accumulator } = self;
         if a == ElementType::Bool || b == ElementType::Bool {
@@ -59,7 +59,7 @@ impl Types {
     }
 }
 
-/// The element type of a parameter: as written, else A's for tensors and vectors, the arithmetic type for scalars.
+/// The element type of a parameter: as written; otherwise A's for tensors and vectors, the arithmetic type for scalars.
 pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types: Types) -> ElementType {
     match class {
         ParameterClass::Scalar => types.real().element(),
@@ -71,7 +71,7 @@ pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types
     }
 }
 
-/// A value's place in its [`ValidTree`].
+/// A value's index in its [`ValidTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub(crate) u32);
 
@@ -80,7 +80,7 @@ impl ValueId {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// Position in [`ValidTree::values`].
+    /// The index in [`ValidTree::values`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -93,9 +93,9 @@ pub type Operands = SmallVec<[ValueId; 3]>;
 /// How a value is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueKind {
-    /// An accumulator, by its place in [`ValidTree::accumulators`], converted to the arithmetic type.
+    /// An accumulator, by its index in [`ValidTree::accumulators`], converted to the arithmetic type.
     Accum(usize),
-    /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type: see [`Value::ty`].
+    /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type; see [`Value::ty`].
     Load(ParameterId),
     /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the value's type.
     Broadcast(ParameterId),
@@ -105,18 +105,18 @@ pub enum ValueKind {
     Integer(i64),
     /// A position or an extent.
     Position(Position),
-    /// Truth values, combined.
+    /// An operation on truth values.
     Logic(Logic, Operands),
-    /// An integer as a number, rounded to nearest even.
+    /// An integer converted to a number, rounded to nearest even.
     ToReal(ValueId),
     /// A primitive operation; on integers it wraps at 64 bits.
     Apply(Op, Operands),
-    /// `scalar * x`, but `0` when `scalar == 0`, whatever `x` is: BLAS's beta = 0. `scalar` is a product of host
-    /// scalars; `x` depends on memory and not on the accumulator. See [`ValidTree::guard`].
+    /// `scalar * x`, but `0` if `scalar == 0`, for any `x`: BLAS's beta = 0. `scalar` is a product of host scalars; `x`
+    /// depends on memory and not on an accumulator. See [`ValidTree::guard`].
     Scaled {
-        /// The host's factor.
+        /// The factor from the host.
         scalar: ValueId,
-        /// What it multiplies.
+        /// The other factor.
         x: ValueId,
     },
     /// A call of an elementwise function.
@@ -167,18 +167,18 @@ impl ValueKind {
 pub enum ValueType {
     /// A number of the arithmetic type.
     Real(Real),
-    /// An integer. All of a tree have one width.
+    /// An integer. All integers of a tree have one width.
     Integer(Width),
     /// A truth value.
     Bool,
 }
 
-/// How many bits a tree's integers need.
+/// The number of bits that a tree's integers need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// None is outside the range of an `i32`, so none overflows.
+    /// All are within the range of an `i32`.
     Bits32,
-    /// They wrap as an `i64` does.
+    /// They wrap like an `i64`.
     Bits64,
 }
 
@@ -200,12 +200,12 @@ pub struct Value {
     pub kind: ValueKind,
     /// Its type.
     pub ty: ValueType,
-    /// How it extends over the product.
+    /// The class of its extent.
     pub class: ShapeClass,
-    /// An identifier, unique among the tree's values and parameters and usable in C++: the user's name where possible.
-    /// It neither begins with an underscore nor has two in a row, so an emitter's own names may.
+    /// An identifier that is unique among the tree's values and parameters and valid in C++: the user's name if
+    /// possible. It neither begins with an underscore nor has two in a row, so names of an emitter may.
     pub name: String,
-    /// The name the user gave it, if any.
+    /// The name that the user gave it, if any.
     pub user_name: Option<&'static str>,
     /// Where it was written.
     pub site: Site,
@@ -213,7 +213,8 @@ pub struct Value {
     pub uses: usize,
     /// How many reductions must be complete before it is known, one after another: 0 where it depends on none.
     pub phase: usize,
-    /// The most significant bits that any output it reaches has. Approximate instructions are allowed at 11 or fewer.
+    /// The largest number of significant bits of any output that it reaches. Approximate instructions are allowed for
+    /// 11 or fewer.
     pub significand: u32,
 }
 
@@ -226,18 +227,18 @@ pub struct ValidParameter {
     pub class: ParameterClass,
     /// Type of its elements in memory; the arithmetic type for a host scalar.
     pub element: ElementType,
-    /// The value that reads it; `None` when nothing that is returned depends on it.
+    /// The value that reads it; `None` if no returned value depends on it.
     pub value: Option<ValueId>,
     /// Where it was declared.
     pub site: Site,
 }
 
-/// What an output holds.
+/// What an output is made from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputKind {
     /// The value itself.
     Store,
-    /// A reduction of the value, which extends over the whole product whatever its class.
+    /// A reduction of the value, over the whole product for a value of any class.
     Reduce(Reduction),
 }
 
@@ -248,13 +249,13 @@ pub struct ValidOutput {
     pub name: &'static str,
     /// What is stored or reduced.
     pub value: ValueId,
-    /// Stored or reduced.
+    /// Whether it is stored or reduced.
     pub kind: OutputKind,
-    /// Extent of what lies in memory; for partials that of the finished reduction.
+    /// The class of its extent in memory; for partials, that of the finished reduction.
     pub class: ShapeClass,
     /// Type of its elements in memory.
     pub element: ElementType,
-    /// The `TensorMut` parameter whose memory it overwrites, if it is one.
+    /// The `TensorMut` parameter whose memory it overwrites, if any.
     pub parameter: Option<ParameterId>,
     /// Where it was returned.
     pub site: Site,
@@ -277,7 +278,7 @@ impl ValidOutput {
     }
 }
 
-/// A checked, typed, simplified tree. [`Tree::validate`](super::Tree::validate) is the only way to one.
+/// A checked, typed, simplified tree. Only [`Tree::validate`](super::Tree::validate) makes one.
 ///
 /// Every value is used; equal values are one value; operands come before users.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,7 +307,7 @@ impl ValidTree {
         self.file
     }
 
-    /// The types it was validated for.
+    /// The types that it was validated for.
     #[must_use]
     pub const fn types(&self) -> Types {
         self.types
@@ -324,7 +325,7 @@ impl ValidTree {
         &self.values
     }
 
-    /// The values with their places, operands before users.
+    /// The values with their ids, operands before users.
     pub fn enumerate(&self) -> impl Iterator<Item = (ValueId, &Value)> {
         self.values.iter().enumerate().map(|(i, value)| (ValueId::new(i), value))
     }
@@ -335,7 +336,7 @@ impl ValidTree {
         &self.values[id.index()]
     }
 
-    /// The parameters, in the order of declaration; also those that nothing returned depends on.
+    /// The parameters, in the order of declaration, including those that no returned value depends on.
     #[must_use]
     pub fn parameters(&self) -> &[ValidParameter] {
         &self.parameters
@@ -347,19 +348,19 @@ impl ValidTree {
         &self.parameters[id.index()]
     }
 
-    /// The outputs, in the order of return.
+    /// The outputs, in the order in which they are returned.
     #[must_use]
     pub fn outputs(&self) -> &[ValidOutput] {
         &self.outputs
     }
 
-    /// The output of a name.
+    /// The output with a name.
     #[must_use]
     pub fn output(&self, name: &str) -> Option<&ValidOutput> {
         self.outputs.iter().find(|output| output.name == name)
     }
 
-    /// The arguments of a run in order, by name: every parameter, then the outputs that are no parameter's.
+    /// The names of a run's arguments, in order: every parameter, then the outputs that are not a parameter's.
     pub fn argument_names(&self) -> impl Iterator<Item = &'static str> {
         let outputs = self.outputs.iter().filter(|output| output.parameter.is_none()).map(|output| output.name);
         self.parameters.iter().map(|parameter| parameter.name).chain(outputs)
@@ -374,18 +375,18 @@ impl ValidTree {
         }
     }
 
-    /// The accumulators' names: as many as the product has B, at least one, whether they are read or not.
+    /// The accumulators' names: one for each B of the product and at least one, whether or not they are read.
     #[must_use]
     pub fn accumulators(&self) -> &[&'static str] {
         &self.accumulators
     }
 
-    /// The accumulators that something returned depends on: the others need not be computed.
+    /// The accumulators that a returned value depends on. The others need not be computed.
     pub fn live_accumulators(&self) -> impl Iterator<Item = usize> {
         (0..self.accumulators.len()).filter(|i| self.values.iter().any(|value| value.kind == ValueKind::Accum(*i)))
     }
 
-    /// Whether anything returned depends on an accumulator.
+    /// Whether a returned value depends on an accumulator.
     #[must_use]
     pub fn multiplies(&self) -> bool {
         self.live_accumulators().next().is_some()
@@ -408,24 +409,24 @@ impl ValidTree {
         self.read_of_class(|class| class.shape_class() != ShapeClass::Tensor)
     }
 
-    /// The outputs that hold a value itself, with their indices.
+    /// The outputs that store a value, with their indices.
     pub fn stores(&self) -> impl Iterator<Item = (usize, &ValidOutput)> {
         self.outputs.iter().enumerate().filter(|(_, output)| output.kind == OutputKind::Store)
     }
 
-    /// The outputs that hold a reduction, with their indices.
+    /// The outputs that store a reduction, with their indices.
     pub fn reductions(&self) -> impl Iterator<Item = (usize, &ValidOutput, Reduction)> {
         self.outputs.iter().enumerate().filter_map(|(i, output)| output.reduction().map(|r| (i, output, r)))
     }
 
-    /// Whether an output is an accumulator itself, of a product of integers, in an integer type that holds it: then it is
-    /// stored as it is, and not by way of the arithmetic's type, which rounds integers beyond 2^24.
+    /// Whether an output is the accumulator itself of a product of integers, in an integer type that holds it. Then it
+    /// is stored exactly, without conversion to the arithmetic type, which rounds integers beyond 2^24.
     #[must_use]
     pub fn keeps_integers(&self, output: &ValidOutput) -> bool {
         self.kept_integers(output).is_some()
     }
 
-    /// The accumulator that an output [keeps as it is](Self::keeps_integers).
+    /// The accumulator that an output [stores exactly](Self::keeps_integers).
     #[must_use]
     pub fn kept_integers(&self, output: &ValidOutput) -> Option<usize> {
         let exact = output.kind == OutputKind::Store
@@ -443,11 +444,11 @@ impl ValidTree {
         self.reductions().any(|(_, _, reduction)| reduction.axis == axis)
     }
 
-    /// When a parameter's memory need not be read: `Some(factors)` when it is needed only while at least one of the
-    /// factors is not 0, `None` when it is always needed.
+    /// Whether reading a parameter's memory may be skipped: `Some(factors)` if it is needed only if at least one of the
+    /// factors is not 0, `None` if it is always needed.
     ///
-    /// Every factor is of class scalar and computed from host scalars alone. Skipping is an optimisation: the values
-    /// that [`ValueKind::Scaled`] gives don't depend on it.
+    /// Every factor is of class scalar and computed only from host scalars. Skipping is an optimisation: it doesn't
+    /// change the values of [`ValueKind::Scaled`].
     #[must_use]
     pub fn guard(&self, parameter: ParameterId) -> Option<&[ValueId]> {
         self.guards[parameter.index()].as_deref()
@@ -459,7 +460,7 @@ impl ValidTree {
         1 + self.values.iter().map(|value| value.phase).max().unwrap_or(0)
     }
 
-    /// What the epilogue costs, for the choice of a kernel.
+    /// The cost of the epilogue, for the choice of a kernel.
     #[must_use]
     pub const fn cost(&self) -> &Cost {
         &self.cost

@@ -1,4 +1,4 @@
-//! From a tree as written to a checked, simplified, typed one.
+//! Validates a tree: it becomes a checked, simplified, typed one.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ impl Tree {
     /// unused values, and computes what choosing and emitting a kernel needs.
     ///
     /// # Errors
-    /// [`TreeError`] names the value, what is wrong with it and what to write instead.
+    /// [`TreeError`] says which value is wrong, why, and what to write instead.
     pub fn validate(&self, types: Types) -> Result<ValidTree, TreeError> {
         let facts = Checker { tree: self, types }.check()?;
         let (drafts, became) = Simplifier::run(self, types, &facts);
@@ -27,7 +27,7 @@ impl Tree {
         Ok(assemble(self, types, &drafts, outputs))
     }
 
-    /// The outputs, their values counted as the simplifier's.
+    /// The outputs, with the values of the simplifier.
     fn resolved_outputs(&self, types: Types, facts: &[Fact], became: &[ValueId]) -> Vec<ValidOutput> {
         let real = types.real().element();
         let outputs = self.outputs.iter().map(|output| {
@@ -55,7 +55,7 @@ impl Tree {
     }
 }
 
-/// The element type of a stored value where none is written.
+/// The element type of a stored value if none is written.
 const fn stored_as(fact: Fact, types: Types) -> ElementType {
     match (fact.ty, fact.class) {
         (Kind::Truth, _) => ElementType::Bool,
@@ -65,7 +65,7 @@ const fn stored_as(fact: Fact, types: Types) -> ElementType {
     }
 }
 
-/// Keeps the values that an output depends on, and names them.
+/// Keeps the values that an output depends on, and gives them names.
 fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidOutput>) -> ValidTree {
     let significand = significands(drafts, &outputs);
     let mut place: Vec<Option<ValueId>> = vec![None; drafts.len()];
@@ -81,7 +81,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
         }
         let ty = match draft.ty {
             Kind::Truth => ValueType::Bool,
-            // Until all are known.
+            // Until the ranges of all integers are known.
             Kind::Integer => ValueType::Integer(Width::Bits64),
             Kind::Number => ValueType::Real(types.real()),
         };
@@ -113,7 +113,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     ValidTree { name: tree.name, file: tree.file, types, accumulators, values, parameters, outputs, guards, cost }
 }
 
-/// For every value the most significant bits of an output that it reaches; `None` for a value that reaches none.
+/// The largest number of significant bits of the outputs that each value reaches; `None` if it reaches none.
 fn significands(drafts: &[Draft], outputs: &[ValidOutput]) -> Vec<Option<u32>> {
     let mut bits: Vec<Option<u32>> = vec![None; drafts.len()];
     for output in outputs {
@@ -137,7 +137,7 @@ fn significands(drafts: &[Draft], outputs: &[ValidOutput]) -> Vec<Option<u32>> {
     bits
 }
 
-/// Significant bits of an element type, the hidden one counted.
+/// Significant bits of an element type, including the hidden one.
 const fn element_significand(element: ElementType) -> u32 {
     match element {
         ElementType::F64 | ElementType::I64 => 53,
@@ -145,18 +145,18 @@ const fn element_significand(element: ElementType) -> u32 {
         ElementType::BF16 | ElementType::I8 | ElementType::U8 => 8,
         ElementType::F8E4M3 => 4,
         ElementType::F8E5M2 => 3,
-        // f32 and i32, and whatever is added later.
+        // f32 and i32, and any types that are added later.
         _ => 24,
     }
 }
 
-/// Which factors must not all be 0 for a parameter's memory to be needed; see [`ValidTree::guard`].
+/// The factors, not all 0, for which a parameter's memory is needed; see [`ValidTree::guard`].
 pub(super) fn guards(
     values: &[Value],
     outputs: &[ValidOutput],
     parameters: &[ValidParameter],
 ) -> Vec<Option<SmallVec<[ValueId; 2]>>> {
-    // `None`: needed always. A value is needed where any of its users needs it.
+    // `None`: always needed. A value is needed if any of its users needs it.
     let mut needs: Vec<Option<Operands>> = vec![Some(Operands::new()); values.len()];
     for output in outputs {
         needs[output.value.index()] = None;
@@ -190,16 +190,16 @@ pub(super) fn guards(
     parameters.iter().map(guard).collect()
 }
 
-/// Gives every value an identifier of its own.
+/// Gives every value a unique identifier.
 struct Identifiers {
     taken: FreeNames,
-    /// What the parameters are called.
+    /// The identifiers of the parameters.
     parameters: Vec<String>,
     unnamed: usize,
 }
 
 impl Identifiers {
-    /// Parameters keep their names, whether they are read or not, so that arguments can be told apart too.
+    /// Parameters keep their names even if they are not read, so that arguments can be told apart.
     fn new(tree: &Tree) -> Self {
         let mut taken = FreeNames::numbered(2);
         let parameters = tree.parameters.iter().map(|p| taken.unique(&identifier::sanitize(p.name))).collect();
@@ -226,7 +226,7 @@ impl Identifiers {
 }
 
 impl Value {
-    /// Whether it is a literal, a parameter or an accumulator: nothing to compute.
+    /// Whether it is a literal, a parameter or an accumulator, for which nothing is computed.
     #[must_use]
     pub const fn is_leaf(&self) -> bool {
         matches!(
@@ -240,7 +240,7 @@ impl Value {
         )
     }
 
-    /// Registers of 32 bits that it takes.
+    /// The 32-bit registers that it takes.
     #[must_use]
     pub const fn registers(&self) -> usize {
         match self.ty {
@@ -258,7 +258,7 @@ mod tests {
 
     const F16: Types = Types::new(ElementType::F16, ElementType::F16);
 
-    /// `d = alpha * accum + tanh(beta * c)` and the sums of its rows.
+    /// `d = alpha * accum + tanh(beta * c)`, and the sum of each row.
     fn row_reduction() -> Tree {
         let mut b = TreeBuilder::new("row_reduction", "a.rs");
         let accum = b.accum("accum");

@@ -1,11 +1,11 @@
-//! What an operation on numbers known beforehand gives.
+//! Evaluates operations on constants.
 
 use super::{Op, Real};
 
 /// The result of an operation on constants, computed in the arithmetic type; `None` for comparisons and selects.
 ///
-/// The operations that IEEE 754 rounds correctly give the bits that every device gives; the others are rounded from a
-/// result that is accurate in f64.
+/// Operations that IEEE 754 rounds correctly give the same bits as every device; the others are computed accurately in
+/// f64, and then rounded.
 pub(crate) fn apply(op: Op, operands: &[f64], real: Real) -> Option<f64> {
     let exact = match (op, operands) {
         (Op::Neg, [x]) => -x,
@@ -52,7 +52,7 @@ pub(crate) fn compare(op: Op, x: f64, y: f64) -> Option<bool> {
     })
 }
 
-/// An operation on integers, which wrap; `None` for those that give no integer.
+/// An operation on integers, which wrap; `None` for operations that don't give an integer.
 pub(crate) fn integers(op: Op, operands: &[i64]) -> Option<i64> {
     Some(match (op, operands) {
         (Op::Neg, [x]) => x.wrapping_neg(),

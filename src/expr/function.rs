@@ -23,7 +23,7 @@ pub enum Body {
     Expression(Expression),
 }
 
-/// A scalar expression: a directed acyclic graph, operands before users.
+/// A scalar expression: a directed acyclic graph with operands before users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     nodes: Vec<ExprNode>,
@@ -31,12 +31,12 @@ pub struct Expression {
     root: ExprId,
 }
 
-/// A node's place in its [`Expression`].
+/// A node's index in its [`Expression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExprId(u32);
 
 impl ExprId {
-    /// Position in [`Expression::nodes`].
+    /// The index in [`Expression::nodes`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -46,7 +46,7 @@ impl ExprId {
 /// A node of an [`Expression`].
 #[derive(Clone, Debug)]
 pub enum ExprNode {
-    /// The function's parameter of this position.
+    /// The function's parameter with this index.
     Parameter(usize),
     /// A number.
     Literal(f64),
@@ -59,8 +59,8 @@ pub enum ExprNode {
 }
 
 impl PartialEq for ExprNode {
-    /// Numbers are the same where their bits are. Called functions are mostly the same object: functions that call each
-    /// other twice, in a row, are not compared anew at each call.
+    /// Numbers are equal if their bits are. Called functions are mostly the same object, so a chain of functions in
+    /// which each calls the next twice is not compared again at each call.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Parameter(a), Self::Parameter(b)) => a == b,
@@ -74,7 +74,7 @@ impl PartialEq for ExprNode {
 }
 
 impl ExprNode {
-    /// The nodes this one reads.
+    /// The nodes that this one reads.
     #[must_use]
     pub fn operands(&self) -> &[ExprId] {
         match self {

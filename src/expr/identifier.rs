@@ -1,9 +1,9 @@
-//! Names that are identifiers both in Rust and in CUDA C++.
+//! Names that are valid identifiers both in Rust and in CUDA C++.
 
 use std::collections::HashSet;
 
-/// Words that a C++ value or function can't be called: keywords, alternative tokens, and what CUDA, NVRTC and the C
-/// library define as macros or built-in variables.
+/// Words that can't be the name of a C++ value or function: keywords, alternative tokens, and what CUDA, NVRTC and the
+/// C library define as macros or built-in variables.
 const RESERVED: &str = "
     alignas alignof and and_eq asm assert atomic_cancel atomic_commit atomic_noexcept auto bitand bitor blockDim
     blockIdx bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield compl
@@ -16,10 +16,10 @@ const RESERVED: &str = "
     volatile warpSize wchar_t while xor xor_eq
 ";
 
-/// A C++ identifier as close to the Rust name as can be: the same, where that is allowed.
+/// A C++ identifier that is as close to the Rust name as possible: the same name if it is allowed.
 ///
 /// The result has only ASCII letters, digits and single underscores, doesn't begin or end with an underscore, and is
-/// no reserved word. Names in capitals get a suffix, since macros have such names. Different Rust names can have the
+/// not a reserved word. Names in capitals get a suffix, since macros have such names. Different Rust names can give the
 /// same result.
 #[must_use]
 pub fn sanitize(name: &str) -> String {
@@ -54,7 +54,7 @@ pub(crate) struct FreeNames {
 }
 
 impl FreeNames {
-    /// None yet. The second that wants to be called `x` is `x_2`, or with another number for `second`.
+    /// Without names so far. The second name `x` becomes `x_2` if `second` is 2.
     pub(crate) fn numbered(second: usize) -> Self {
         Self { taken: HashSet::new(), second }
     }
@@ -68,12 +68,12 @@ impl FreeNames {
         free
     }
 
-    /// Takes names that are written elsewhere.
+    /// Marks names that are written elsewhere as taken.
     pub(crate) fn reserve<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
         self.taken.extend(names.into_iter().map(str::to_owned));
     }
 
-    /// Gives a name back, at the end of what it stands for.
+    /// Makes a name free again, at the end of its scope.
     pub(crate) fn release(&mut self, name: &str) {
         self.taken.remove(name);
     }

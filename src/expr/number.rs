@@ -1,11 +1,11 @@
-//! What operations are called with: numbers of the host, or expressions of another kind that say so here.
+//! The operands of operations: numbers of the host, or other kinds of expressions that implement these traits.
 
 use super::Function;
 
-/// What the first operand of an operation may be: an `f32`, or an expression of tensors ([`te::Expr`](crate::te::Expr)).
+/// The first operand of an operation: an `f32`, or a tensor expression ([`te::Expr`](crate::te::Expr)).
 ///
-/// It decides what the operation gives: the number, or an expression that computes it wherever a kernel runs. So one word
-/// is the same function in an epilogue, on the host and in tensor expressions:
+/// It determines the result: a number, or an expression that computes it in a kernel. So one name is the same function
+/// in an epilogue, on the host and in tensor expressions:
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -28,10 +28,10 @@ use super::Function;
     note = "operations take values of type `f32`, and in tensor expressions `te::Expr`"
 )]
 pub trait Number: Sized {
-    /// What an operation of it gives: `f32`, or an expression.
+    /// The result of an operation: `f32`, or an expression.
     type Value;
 
-    /// The operation: `host` of the numbers, or a call of the function.
+    /// Computes the operation: `host` for numbers, a call of `function` for expressions.
     #[doc(hidden)]
     fn call<const REST: usize>(
         self,
@@ -41,8 +41,8 @@ pub trait Number: Sized {
     ) -> Self::Value;
 }
 
-/// What the other operands of an operation may be, where it gives a `V`: an `f32` among numbers; among expressions also
-/// what becomes one, such as a number, which takes the others' type.
+/// The other operands of an operation that gives a `V`. With numbers they are `f32`; with expressions also anything
+/// that can become one, such as a number, which takes the type of the others.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no operand beside a `{V}`",
     label = "not of the kind that the first operand is of",
@@ -50,22 +50,22 @@ pub trait Number: Sized {
             becomes an expression by `te::Expr::from(x)`"
 )]
 pub trait Operand<V>: Sized {
-    /// As what the operation takes it.
+    /// The operand in the form that the operation takes.
     #[doc(hidden)]
     fn operand(self) -> V;
 }
 
-/// What [`select`](fn@crate::ops::select) may choose by: a truth value of the host, or an expression of one.
+/// The condition of [`select`](fn@crate::ops::select): a truth value of the host, or an expression of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no condition",
     label = "neither a `bool` nor an expression",
     note = "a condition is a comparison such as `x > 0.0`, and in tensor expressions such as `x.greater(0)`"
 )]
 pub trait Condition: Sized {
-    /// What is chosen from: `f32`, or an expression.
+    /// The type of the values to choose from: `f32`, or an expression.
     type Value;
 
-    /// One of the two.
+    /// One of the two values.
     #[doc(hidden)]
     fn choose(self, then: Self::Value, otherwise: Self::Value) -> Self::Value;
 }

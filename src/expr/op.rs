@@ -1,6 +1,6 @@
 //! The primitive operations.
 
-/// A primitive scalar operation: what the printer, the evaluators and the CPU's vector code implement directly.
+/// A primitive scalar operation, which the printer, the evaluators and the CPU's vector code implement directly.
 ///
 /// Everything else is a [`Function`](super::Function) made of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// All of them: those of one operand, of two, comparisons, those of three.
+    /// All operations: those of one operand, of two, comparisons, those of three.
     pub const ALL: [Self; 31] = [
         Self::Neg,
         Self::Abs,
@@ -127,14 +127,14 @@ impl Op {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
     }
 
-    /// Whether it is an operation on integers too.
+    /// Whether it also applies to integers.
     #[must_use]
     pub const fn takes_integers(self) -> bool {
         self.is_comparison()
             || matches!(self, Self::Neg | Self::Add | Self::Sub | Self::Mul | Self::Min | Self::Max | Self::Select)
     }
 
-    /// Whether it takes many instructions, on every device.
+    /// Whether it takes many instructions on every device.
     #[must_use]
     pub const fn is_costly(self) -> bool {
         matches!(
@@ -194,7 +194,7 @@ impl Op {
     }
 }
 
-/// How truth values are combined; both sides are computed.
+/// An operation on truth values. Both sides are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Logic {
     /// `x && y`

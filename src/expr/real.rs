@@ -1,10 +1,10 @@
-//! The type that arithmetic is done in.
+//! The type of an epilogue's arithmetic.
 
 use std::fmt;
 
 use crate::ElementType;
 
-/// The type that an epilogue's arithmetic is done in.
+/// The type of an epilogue's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Real {
     /// IEEE 754 binary32.
@@ -34,7 +34,7 @@ impl Real {
         }
     }
 
-    /// The nearest value of this type to an integer, ties to even.
+    /// The value of this type nearest to an integer, ties to even.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "it is what is asked for")]
     pub fn of_integer(self, x: i64) -> f64 {
@@ -45,7 +45,7 @@ impl Real {
         }
     }
 
-    /// Number of significant bits, the hidden one counted.
+    /// The number of significant bits, including the hidden one.
     #[must_use]
     pub const fn significand(self) -> u32 {
         match self {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use epilogue_runtime::Device;
+use epilogue_runtime::{Device, trace};
 
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
@@ -23,9 +23,10 @@ use super::{autotune, cpu, sm90};
 use crate::evt::{Pass, Phases, Prices, Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
 
-/// Describes a [`Gemm`] before it is planned: for products whose tensors aren't there yet, and for choices of one's own.
+/// Describes a [`Gemm`] before it is planned: for products whose tensors don't exist yet, and for choices that the
+/// model would make otherwise.
 ///
-/// Types and extents must be said; how A and B lie, arithmetic, tile, stages and split-K may be, and are chosen otherwise.
+/// Element types and extents are required. Layouts of A and B, arithmetic, tile, stages and split-K are optional.
 ///
 /// ```
 /// use epilogue::gemm::{Builder, Major, OperandLayout, SplitK};
@@ -72,9 +73,9 @@ pub struct Builder<E = ()> {
 }
 
 impl Gemm<()> {
-    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`; one for each of
-    /// several accumulators, see [`Right`](super::Right)) with the epilogue `E`: validates the tree, chooses a kernel for these extents, layouts and types, and compiles it (or
-    /// finds it in the disk cache).
+    /// Plans the product of tensors like `a` (`[M, K]` or `[L, M, K]`) and `b` (`[K, N]` or `[L, K, N]`; one for each
+    /// of several accumulators, see [`Right`](super::Right)) with the epilogue `E`: validates the tree, chooses a
+    /// kernel for these extents, layouts and types, and compiles it or finds it in the disk cache.
     ///
     /// # Errors
     /// [`Error`]: a tree that does not fit the types, shapes that don't multiply, NVRTC missing.
@@ -86,10 +87,10 @@ impl Gemm<()> {
         Self::builder::<E>(device).operands(a, b)?.plan()
     }
 
-    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as `epilogue!`'s.
+    /// [`plan`](Self::plan) for an epilogue whose type has no name, such as that of `epilogue!`.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// Those of [`plan`](Self::plan).
     pub fn plan_for<'a, 'b, E: Epilogue>(
         device: &Device,
         a: impl Into<Left<'a>>,
@@ -99,14 +100,14 @@ impl Gemm<()> {
         Self::plan(device, a, b)
     }
 
-    /// A plan to be described step by step: other layouts, tile, split-K, arithmetic.
+    /// Describes a plan step by step: other layouts, tile, split-K, arithmetic.
     #[must_use]
     pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
         Builder::new(device, E::tree())
     }
 }
 
-// By hand: derived, they would ask for an epilogue that can be cloned and printed.
+// Written by hand, because the derived implementations would require an epilogue that can be cloned and printed.
 impl<E> Clone for Builder<E> {
     fn clone(&self) -> Self {
         Self { device: self.device.clone(), tree: self.tree.clone(), epilogue: PhantomData, ..*self }
@@ -133,7 +134,7 @@ impl<E> fmt::Debug for Builder<E> {
 }
 
 impl<E> Builder<E> {
-    /// For a tree that was built, not written; run it with [`Gemm::run_bound`].
+    /// A builder for a tree that is built at run time; [`Gemm::run_bound`] runs it.
     #[must_use]
     pub fn new(device: &Device, tree: Tree) -> Self {
         Self {
@@ -151,10 +152,10 @@ impl<E> Builder<E> {
         }
     }
 
-    /// Extents, element types and layouts like those of `a` and `b`.
+    /// Extents, element types and layouts are those of `a` and `b`.
     ///
     /// # Errors
-    /// [`Error::RightCount`]; what [`Problem::of`] fails with.
+    /// [`Error::RightCount`]; the errors of [`Problem::of`].
     pub fn operands<'a, 'b>(mut self, a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
         let (a, b) = (a.into(), b.into());
         b.check_count(self.tree.name(), self.tree.accumulators())?;
@@ -164,7 +165,7 @@ impl<E> Builder<E> {
         Ok(self)
     }
 
-    /// The extents to choose a kernel for; it runs others too.
+    /// The extents for which a kernel is chosen; the plan also runs others.
     #[must_use]
     pub fn problem(mut self, m: usize, n: usize, k: usize) -> Self {
         let (batch, batched) = self.problem.map_or((1, false), |p| (p.batch, p.batched));
@@ -172,7 +173,7 @@ impl<E> Builder<E> {
         self
     }
 
-    /// How many products, along a batch axis in front.
+    /// The number of products, along a leading batch axis.
     #[must_use]
     pub fn batch(mut self, batch: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).batched(batch));
@@ -186,44 +187,45 @@ impl<E> Builder<E> {
         self
     }
 
-    /// How A and B lie in memory; packed row-major if it is not said.
+    /// The layouts of A and B in memory; packed row-major by default.
     #[must_use]
     pub fn layouts(mut self, a: OperandLayout, b: OperandLayout) -> Self {
         self.layouts = (a, b);
         self
     }
 
-    /// How the product is computed: as exactly as the operands are, if it is not said.
+    /// How the product is computed; by default as exactly as the operands allow.
     #[must_use]
     pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
         self.arithmetic = arithmetic;
         self
     }
 
-    /// The tile of a kernel for sm_80 and up, of those that [`Tile::all`] lists (in any number of stages). On the CPU, which
-    /// has no kernels and refuses what else can be asked of one, its `m` and `n` are the tile of per-tile partials.
+    /// The tile of a kernel for sm_80 and later, one of those that [`Tile::all`] lists (with any number of stages). On
+    /// the CPU, its `m` and `n` are the tile of per-tile partials; the CPU has no kernels, and refuses the other knobs.
     #[must_use]
     pub fn tile(mut self, tile: Tile) -> Self {
         self.request.sm80 = Some(tile);
         self
     }
 
-    /// A kernel for sm_90a with some knobs pinned (see [`sm90::Request`]); the model completes it, or it is refused.
+    /// Some knobs of a kernel for sm_90a (see [`sm90::Request`]). The model chooses the others; a request without a
+    /// kernel is refused.
     #[must_use]
     pub fn sm90(mut self, request: sm90::Request) -> Self {
         self.request.sm90 = Some(request);
         self
     }
 
-    /// Exactly this kernel, one of the [candidates](Choice::candidates) for this very product: what measuring one
-    /// after the other takes.
+    /// Exactly this kernel, one of the [candidates](Choice::candidates) for this very product: for measuring one
+    /// candidate after another.
     #[must_use]
     pub fn candidate(mut self, candidate: &Candidate) -> Self {
         self.request.exact = Some((candidate.key, candidate.split_k));
         self
     }
 
-    /// The number of pipeline stages: 2 to 8, on sm_90a as many as shared memory holds, up to 16.
+    /// The number of pipeline stages: 2 to 8; on sm_90a as many as fit in shared memory, up to 16.
     #[must_use]
     pub fn stages(mut self, stages: usize) -> Self {
         self.request.stages = Some(stages);
@@ -237,24 +239,24 @@ impl<E> Builder<E> {
         self
     }
 
-    /// On sm_90a, how many multiprocessors a kernel may fill whose blocks take one tile after another (those for sm_90a, and
-    /// those for sm_80 with stream-K); all if it is not said. The rest is left to other streams.
+    /// On sm_90a, how many multiprocessors a persistent kernel may fill, whose blocks take one tile after another
+    /// (those for sm_90a, and those for sm_80 with stream-K); by default all. The rest is left to other streams.
     #[must_use]
     pub fn multiprocessors(mut self, multiprocessors: usize) -> Self {
         self.multiprocessors = Some(multiprocessors);
         self
     }
 
-    /// Whether the epilogue may use approximate instructions whatever its outputs' types.
+    /// Whether the epilogue may use approximate instructions for outputs of any type.
     #[must_use]
     pub fn fast_math(mut self, fast_math: bool) -> Self {
         self.switches.fast_math = fast_math;
         self
     }
 
-    /// Whether a kernel for sm_90a may begin while the one before it on the stream is still at its end (programmatic
-    /// dependent launch): it makes its barriers ready meanwhile, then waits (`griddepcontrol.wait`) until all that was
-    /// launched before is complete and visible, and tells its own follower to begin when its last loads are under way. The
+    /// Whether a kernel for sm_90a may begin while the kernel before it on the stream is finishing (programmatic
+    /// dependent launch). It initialises its barriers, then waits (`griddepcontrol.wait`) until everything that was
+    /// launched before is complete and visible. It lets the next kernel begin as soon as its last loads are issued. The
     /// results are the same; some microseconds between two runs are saved. Kernels of the other family wait as always.
     #[must_use]
     pub fn dependent_launch(mut self, dependent_launch: bool) -> Self {
@@ -262,16 +264,16 @@ impl<E> Builder<E> {
         self
     }
 
-    /// Leaves out, without a word, the knobs that the device doesn't have: for one description of a plan that is tuned for
-    /// some devices and runs on others, too. Without it they are refused by name. The types of the operands, and values
-    /// that a knob of the device doesn't have, are refused either way. [`supports`] says what every device has.
+    /// Ignores, without an error, the knobs that the device doesn't have: for one description of a plan that is tuned
+    /// for some devices and also runs on others. Otherwise they are refused by name. Operand types, and values that a
+    /// knob of the device doesn't have, are always refused. [`supports`] says what every device has.
     #[must_use]
     pub fn ignore_unsupported_knobs(mut self) -> Self {
         self.ignore_unsupported = true;
         self
     }
 
-    /// The knobs that were turned.
+    /// The knobs that were set.
     fn knobs(&self) -> impl Iterator<Item = Knob> + use<E> {
         let Request { sm80, sm90, exact, stages, split_k } = &self.request;
         let turned = [
@@ -288,7 +290,7 @@ impl<E> Builder<E> {
         turned.into_iter().filter(|(_, is_turned)| *is_turned).map(|(knob, _)| knob)
     }
 
-    /// As if it had never been turned.
+    /// Unsets a knob.
     fn reset(&mut self, knob: Knob) {
         match knob {
             Knob::Tile => self.request.sm80 = None,
@@ -302,10 +304,10 @@ impl<E> Builder<E> {
         }
     }
 
-    /// The same without the knobs that the device doesn't have.
+    /// The same builder without the knobs that the device doesn't have.
     ///
     /// # Errors
-    /// [`Error::NoKnob`] where they are not to be ignored.
+    /// [`Error::NoKnob`] unless they are to be ignored.
     fn for_its_device(mut self) -> Result<Self, Error> {
         for knob in self.knobs() {
             match supports(&self.device, knob) {
@@ -323,10 +325,10 @@ impl<E> Builder<E> {
         Ok(self.tree.validate(Types::new(a, b))?)
     }
 
-    /// Chooses a kernel, and compiles nothing.
+    /// Chooses a kernel, without compiling it.
     ///
     /// # Errors
-    /// [`Error`], as [`plan`](Self::plan) but for the compiler's.
+    /// [`Error`], as [`plan`](Self::plan), without those of compilation.
     pub fn choose(&self) -> Result<Choice, Error> {
         Ok(self.clone().for_its_device()?.decide()?.2)
     }
@@ -348,7 +350,7 @@ impl<E> Builder<E> {
         Ok((phases, problem, Choice { kind, later }))
     }
 
-    /// The operands' types and how they lie, and how much of the device may be filled.
+    /// Checks the operands' types and layouts, and how much of the device may be filled.
     fn check_request(&self, types: Types) -> Result<(), Error> {
         supports(&self.device, (types.a, types.b, self.arithmetic))?;
         for (operand, layout, element) in [("A", self.layouts.0, types.a), ("B", self.layouts.1, types.b)] {
@@ -397,26 +399,32 @@ impl<E> Builder<E> {
         Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, product, chosen))))
     }
 
-    /// Chooses a kernel and compiles it, or finds it in the disk cache or in the device's
-    /// [bundles](crate::bundle). What was planned before for this device, by the last 64 plans, is looked up.
+    /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A
+    /// device keeps its last 64 plans, so planning the same again is only a lookup.
     ///
     /// # Errors
-    /// [`Error`]: something was not said; a tree that does not fit the types; a tile that is none; NVRTC missing; a bundle
-    /// without the kernel.
+    /// [`Error`]: a missing setting; a tree that does not fit the types; a tile that doesn't exist; NVRTC missing; a
+    /// bundle without the kernel.
     pub fn plan(self) -> Result<Gemm<E>, Error> {
         let plan = self.for_its_device()?;
+        let Problem { m, n, k, batch, .. } = plan.problem.unwrap_or(Problem::new(0, 0, 0));
+        let (epilogue, device) = (plan.tree.name(), trace::text(&plan.device));
+        let _span =
+            trace::span!(DEBUG, "plan", epilogue = epilogue, device = device, m = m, n = n, k = k, batch = batch);
         let (remembered, question) = (plan.device.kept::<Remembered>(), plan.question());
         if let Some(made) = remembered.plan(&plan.device, &question) {
+            trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
             return Ok(Gemm::of(made));
         }
         let (phases, problem, choice) = plan.decide()?;
+        trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
         let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
         let made = Plan::new(plan.device, Arc::new(phases), problem, settings, choice, plan.multiprocessors)?;
         remembered.note(question, &made);
         Ok(Gemm::of(made))
     }
 
-    /// All that a plan for the device follows from.
+    /// Everything that determines a plan for the device.
     pub(super) fn question(&self) -> Question {
         Question {
             problem: self.problem,

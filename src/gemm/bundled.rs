@@ -1,4 +1,4 @@
-//! The choice among the kernels that were compiled ahead of time, on a device that has a bundle.
+//! The choice among kernels that were compiled ahead of time, on a device with a bundle.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use super::kernel::KernelKey;
 use super::model::choice::{ChosenKernel, Tuning};
 use crate::evt::Pass;
 
-/// Whether a kernel can be had: the device has no bundles, or they hold it.
+/// Whether the kernel is available: the device has no bundles, or they have it.
 pub(super) fn may_run(device: &Device, product: &Pass<'_>, key: &KernelKey) -> bool {
-    // A name is compared in less time than a text is written.
+    // Comparing a name takes less time than writing the source.
     device.is_name_bundled(&symbol(&product.part.tree, key)).unwrap_or(true)
         && emit::emit(product, key).is_ok_and(|text| device.is_bundled(&text.source).unwrap_or(true))
 }
 
-/// The best of the model's candidates that the device's bundles hold. Where they hold none, the choice stays as it was: that
-/// its kernel is missing is said where it is looked for. So is it of what the user asked for.
+/// The best of the model's candidates that the device's bundles have. If they have none, or if the user asked for this
+/// kernel, the choice stays: the missing kernel is reported where it is looked up.
 pub(super) fn among_bundled(device: &Device, product: &Pass<'_>, chosen: ChosenKernel) -> ChosenKernel {
     if chosen.asked || device.bundles().is_empty() {
         return chosen;
     }
-    // Candidates that differ in the number of splits only have one kernel.
+    // Candidates that differ only in the number of splits share one kernel.
     let mut known = HashMap::<KernelKey, bool>::new();
     let mut holds = |key: &KernelKey| *known.entry(*key).or_insert_with(|| may_run(device, product, key));
     if holds(&chosen.chosen.key) {

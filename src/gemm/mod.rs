@@ -5,13 +5,14 @@
 //! | plan a product for tensors, and run it | [`Gemm`] |
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
-//! | know what a device takes | [`supports`] |
-//! | hold results against the f64 reference | [`Gemm::reference`] |
-//! | choose a kernel by measuring | [`Gemm::autotune`] |
+//! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
+//! | know what a device supports | [`supports`] |
+//! | compare results with the f64 reference | [`Gemm::reference`] |
 //! | see which kernel was chosen, and why | [`Gemm::choice`], [`Choice`] |
 //! | see why something is refused | [`Error`] |
+//! | launch a kernel from another program | [`launch`] |
 //!
-//! The rest is the cost model's and the kernels' own, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
+//! The rest belongs to the cost model and the kernels, for tools: [`rank`], [`estimate`], [`source()`], [`sm90`].
 
 mod autotune;
 mod builder;
@@ -19,6 +20,7 @@ mod bundled;
 pub(crate) mod cpu;
 mod emit;
 mod kernel;
+pub mod launch;
 mod model;
 mod planned;
 mod problem;

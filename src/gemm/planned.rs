@@ -1,4 +1,4 @@
-//! A planned GEMM, as users hold it.
+//! A planned GEMM, as users have it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel, Source, Stream};
 
+use super::kernel::launch::LaunchDescription;
 use super::model::Choice;
 use super::problem::{Error, Left, Problem, Right};
 use super::run::by_name::by_name;
@@ -14,7 +15,7 @@ use super::run::plan::Plan;
 use crate::evt::{Form, ValidTree};
 use crate::{Argument, Arguments, Epilogue};
 
-/// A matrix product with a fused epilogue, planned for a device: what one keeps, and runs again and again.
+/// A matrix product with a fused epilogue, planned for a device: make it once, and run it many times.
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -45,9 +46,9 @@ use crate::{Argument, Arguments, Epilogue};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It can be run any number of times, with any extents: M, N, K and strides are run-time arguments. Operands that lie
-/// in memory in another way than planned for get a kernel of their own, compiled at their first run, or are copied to
-/// memory of the plan's before the product, whichever the model says.
+/// It can be run with any extents: M, N, K and strides are run-time arguments. For operands of another layout than
+/// planned, it compiles another kernel at the first run, or copies them to its own memory before the product, whichever
+/// the model predicts to be faster.
 pub struct Gemm<E = ()> {
     plan: Arc<Plan>,
     epilogue: PhantomData<fn() -> E>,
@@ -70,10 +71,10 @@ impl<E> Gemm<E> {
         Self { plan: Arc::new(plan), epilogue: PhantomData }
     }
 
-    /// Multiplies and runs the epilogue, ordered on the device's default stream. Reading an output back waits for it.
+    /// Multiplies and runs the epilogue, on the device's default stream. Reading an output back waits for it.
     ///
     /// # Errors
-    /// [`Error`]; then nothing has been written.
+    /// [`Error`]. Then nothing has been written.
     pub fn run<'a, 'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -86,10 +87,10 @@ impl<E> Gemm<E> {
         self.run_on(&self.plan.device.default_stream(), a, b, arguments)
     }
 
-    /// [`run`](Self::run) on a stream of the caller's.
+    /// [`run`](Self::run) on the given stream.
     ///
     /// # Errors
-    /// [`Error`]; then nothing has been written.
+    /// [`Error`]. Then nothing has been written.
     pub fn run_on<'a, 'l, 'r>(
         &self,
         stream: &Stream,
@@ -103,7 +104,7 @@ impl<E> Gemm<E> {
         self.run_arguments(stream, a, b, &arguments.arguments())
     }
 
-    /// [`run_on`](Self::run_on) with the arguments by name, in any order: for epilogues that were built, not written.
+    /// [`run_on`](Self::run_on) with the arguments by name, in any order: for epilogues that are built at run time.
     ///
     /// ```
     /// use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder};
@@ -130,8 +131,8 @@ impl<E> Gemm<E> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's, and as
-    /// [`run_on`](Self::run_on); then nothing has been written.
+    /// [`Error::ArgumentNames`] for names that are missing, given twice or not the epilogue's, and the errors of
+    /// [`run_on`](Self::run_on). Then nothing has been written.
     pub fn run_bound<'a, 'l, 'r>(
         &self,
         stream: &Stream,
@@ -154,11 +155,11 @@ impl<E> Gemm<E> {
         by_name(self.plan.tree(), arguments)
     }
 
-    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. Two tensors of one
-    /// shape can be swapped unnoticed: [`run_bound`](Self::run_bound) takes them by name.
+    /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. If two tensors
+    /// have one shape, swapping them is not noticed: [`run_bound`](Self::run_bound) takes them by name.
     ///
     /// # Errors
-    /// [`Error`]; then nothing has been written.
+    /// [`Error`]. Then nothing has been written.
     pub fn run_arguments<'l, 'r>(
         &self,
         stream: &Stream,
@@ -169,38 +170,80 @@ impl<E> Gemm<E> {
         self.plan.run(stream, a.into(), &b.into(), arguments)
     }
 
+    /// The launch that [`run_arguments`](Self::run_arguments) would do, as data, for a program that does it by itself:
+    /// everything but addresses and the values of host scalars. Tensors give their shapes and strides, and need no memory
+    /// ([`Device::without_memory`]); memory that takes their place must be as aligned as theirs, to 16 bytes at least.
+    ///
+    /// ```
+    /// use epilogue::bundle::Builder;
+    /// use epilogue::gemm::launch::Memory;
+    /// use epilogue::prelude::*;
+    /// use epilogue::{Argument, DeviceTensor};
+    ///
+    /// #[epilogue]
+    /// fn scaled(accum: Accum, alpha: Scalar) -> Tensor {
+    ///     let d = alpha * accum;
+    ///     d
+    /// }
+    ///
+    /// # if epilogue::runtime::Compiler::find().is_err() { return Ok(()) }
+    /// let device = Builder::new().target(Arch::SM_80)?; // an A100 that need not be here
+    /// let [a, b] = [[64, 32], [32, 128]].map(|shape| device.without_memory(ElementType::F16, shape));
+    /// let (a, b, mut d) = (a?, b?, device.without_memory(ElementType::F16, [64, 128])?);
+    /// let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+    /// let arguments = gemm.bind([("alpha", Argument::Scalar(0.0)), ("d", (&mut d).into())])?;
+    /// let launch = gemm.describe_launch(&a, &b, &arguments)?;
+    ///
+    /// let bytes = launch.parameter(|of| if of == Memory::A { 0x1000 } else { 0x2000 }, |_| 0.5, |_| Err("no maps"))?;
+    /// assert_eq!(bytes.len(), launch.parameter_bytes);
+    /// assert_eq!(bytes[..8], 0x1000_u64.to_le_bytes());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoLaunch`] on the CPU, where an operand would be copied first, and for an epilogue that is computed from its
+    /// own reductions; what [`run_on`](Self::run_on) fails with.
+    pub fn describe_launch<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {
+        self.plan.describe_launch(a.into(), &b.into(), arguments)
+    }
+
     pub(super) fn inner(&self) -> &Plan {
         &self.plan
     }
 
-    /// The device that it is planned for.
+    /// The device that the plan is for.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.plan.device
     }
 
-    /// The epilogue, checked and simplified.
+    /// The epilogue, validated and simplified.
     #[must_use]
     pub fn tree(&self) -> &ValidTree {
         self.plan.tree()
     }
 
-    /// The choice of the kernel and its reasons; `Display` prints them.
+    /// The choice of the kernel, and its reasons, which `Display` prints.
     #[must_use]
     pub fn choice(&self) -> &Choice {
         &self.plan.choice
     }
 
-    /// What runs: the CUDA C++ of the planned kernel, complete; on the CPU, which has no kernels, a comment that says what
-    /// is computed there. ([`kernel_source`](Self::kernel_source) tells the two apart; what an epilogue launches after its
-    /// product is in [`later_sources`](Self::later_sources).)
+    /// The complete CUDA C++ of the planned kernel. On the CPU, which has no kernels, a comment that describes what is
+    /// computed. ([`kernel_source`](Self::kernel_source) tells the two apart; kernels that are launched after the product's
+    /// are in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.source()
     }
 
-    /// What is compiled for the planned kernel: [`source`](Self::source) with its symbol and options, for compiling it by
-    /// other means or for another architecture; `None` on the CPU.
+    /// [`source`](Self::source) with its symbol and options, for compiling it by other means or for another
+    /// architecture; `None` on the CPU.
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {
         self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
@@ -212,32 +255,32 @@ impl<E> Gemm<E> {
         self.plan.later.iter().map(|kernel| &kernel.emitted.source)
     }
 
-    /// Whether its kernels may use approximate instructions whatever the outputs' types.
+    /// Whether its kernels may use approximate instructions for outputs of any type.
     #[must_use]
     pub fn is_fast_math(&self) -> bool {
         self.plan.planned.as_ref().is_some_and(|variant| variant.key.fast_math())
     }
 
-    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU. Its name, which profilers list, says
-    /// which epilogue it runs, on operands of which types, in which tile: `bias_gelu_bf16_128x256`.
+    /// The planned kernel: its registers, spills and shared memory; `None` on the CPU. Its name, which profilers list,
+    /// has the epilogue, the operands' type and the tile: `bias_gelu_bf16_128x256`.
     #[must_use]
     pub fn kernel(&self) -> Option<&Kernel> {
         self.plan.planned.as_ref().map(|variant| &variant.kernel)
     }
 
-    /// The shape that a per-tile partials output must have for the product that was planned: `[ceil(N / tile_n), M]` for
-    /// rows, `[ceil(M / tile_m), N]` for columns, with L in front where the product is batched.
+    /// The shape that an output of per-tile partials must have for the planned product: `[ceil(N / tile_n), M]` for
+    /// rows, `[ceil(M / tile_m), N]` for columns, with a leading L if the product is batched.
     ///
     /// # Errors
-    /// [`Error::NoPartials`] when `name` is no such output.
+    /// [`Error::NoPartials`] if `name` is not such an output.
     pub fn partials_shape(&self, name: &str) -> Result<Vec<usize>, Error> {
         self.partials_shape_of(name, &self.plan.problem)
     }
 
-    /// [`partials_shape`](Self::partials_shape) for a product of other extents.
+    /// [`partials_shape`](Self::partials_shape) for a product with other extents.
     ///
     /// # Errors
-    /// [`Error::NoPartials`] when `name` is no such output.
+    /// [`Error::NoPartials`] if `name` is not such an output.
     pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
         let tree = self.plan.tree();
         let output = tree

@@ -1,6 +1,6 @@
-//! What a run must give: the product and the epilogue on the host, in more precision than any device's.
+//! The reference of a run: the product and the epilogue on the host, in higher precision than any device's.
 //!
-//! Slow, exact, and independent of every device: for tests, examples, and a first look at a new epilogue.
+//! It is slow, exact, and independent of every device: for tests, examples, and a first look at a new epilogue.
 
 use epilogue_runtime::DeviceTensor;
 
@@ -12,20 +12,20 @@ use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output
 use crate::evt::{ParameterClass, ShapeClass};
 use crate::{Argument, Arguments, Epilogue};
 
-/// What the outputs of one run must be: values in f64, and bounds that every correct device's results lie in.
+/// The correct outputs of one run: values in f64, and the bounds within which every correct device's results lie.
 #[derive(Clone, Debug)]
 pub struct Reference {
     outputs: Vec<Output>,
 }
 
 impl<E> Gemm<E> {
-    /// What [`run`](Self::run) must give with these arguments, by the f64 reference. Nothing is written; an epilogue
-    /// that overwrites what it reads (`TensorMut`) must be given here before it is run.
+    /// The outputs that [`run`](Self::run) must give for these arguments, by the f64 reference. Nothing is written. If
+    /// an epilogue overwrites what it reads (`TensorMut`), call this before the run.
     ///
-    /// Takes M·N·K steps on one thread: for small products.
+    /// It takes M·N·K steps on one thread, so it is for small products.
     ///
     /// # Errors
-    /// Whatever [`run`](Self::run) refuses.
+    /// Those of [`run`](Self::run).
     pub fn reference<'a, 'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -35,13 +35,27 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {
-        let (a, b, arguments) = (a.into(), b.into(), arguments.arguments());
+        self.reference_arguments(a, b, &arguments.arguments())
+    }
+
+    /// [`reference`](Self::reference) with the arguments as a list, for epilogues that were built, not written;
+    /// [`bind`](Self::bind) makes the list of arguments by name.
+    ///
+    /// # Errors
+    /// Whatever [`run_arguments`](Self::run_arguments) refuses.
+    pub fn reference_arguments<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Reference, Error> {
+        let (a, b) = (a.into(), b.into());
         let plan = self.inner();
         let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
         let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();
-        check::arguments(&plan.device, tree, &problem, tile, (a, &b), &arguments)?;
+        check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
@@ -78,7 +92,7 @@ impl<E> Gemm<E> {
 }
 
 impl Reference {
-    /// The outputs, in the order of return.
+    /// The outputs, in the order in which the epilogue returns them.
     #[must_use]
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
@@ -87,7 +101,7 @@ impl Reference {
     /// Compares a device's output, by the output's name.
     ///
     /// # Errors
-    /// [`Error::NoOutput`] for a name that the epilogue doesn't return; a failing read.
+    /// [`Error::NoOutput`] for a name that the epilogue doesn't return; or the output can't be read.
     pub fn compare(&self, name: &str, actual: &DeviceTensor) -> Result<Comparison, Error> {
         let output = self.outputs.iter().find(|output| output.name == name);
         let output = output.ok_or_else(|| Error::NoOutput {
@@ -107,7 +121,7 @@ impl Reference {
 
 impl Comparison {
     /// # Errors
-    /// [`Error::OutsideBounds`] when an element is outside its bounds.
+    /// [`Error::OutsideBounds`] if an element is outside its bounds.
     pub fn check(self) -> Result<Self, Error> {
         match self.wrong {
             Some(_) => Err(Error::OutsideBounds(self)),
@@ -146,7 +160,7 @@ impl Values {
             ShapeClass::RowVector | ShapeClass::ColumnVector => 1,
             ShapeClass::Tensor => 2,
         };
-        // A device scalar of shape [1] is one value; of shape [L], one for each batch.
+        // A device scalar of shape [1] is one value for all batches; one of shape [L] has a value for each.
         let batched = self.rank > own && (class != ShapeClass::Scalar || self.values.len() > 1);
         Array::packed(&self.values, class, extent, batched)
     }

@@ -1,8 +1,8 @@
-//! Plans that were made before: planning the same thing again looks it up.
+//! Plans that were made before: the same plan is looked up instead of made again.
 //!
-//! A device keeps what the last plans made for it have found: the checked tree, the choice, the compiled kernel. The
-//! memory that runs need is every plan's own, so that what one drops is freed. Nothing is locked while a plan is made: two
-//! threads that plan the same thing at once both make it.
+//! A device keeps what its last plans consist of: the checked tree, the choice, the compiled kernel. The memory that
+//! runs need belongs to each plan, so it is freed with the plan. Nothing is locked while a plan is made: two threads
+//! that plan the same at once both make it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,10 @@ use crate::ElementType;
 use crate::evt::{Node, NodeData, Phases, Tree};
 use crate::sync::lock;
 
-/// The most plans that a device keeps; those that were asked for last.
+/// The most plans that a device keeps: those that were last asked for.
 const MOST: usize = 64;
 
-/// All that a plan for a device follows from. What differs most often is compared first.
+/// Everything that determines a plan for a device. What differs most often is compared first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) problem: Option<Problem>,
@@ -36,7 +36,7 @@ pub(super) struct Question {
     /// How many bundles the device had.
     pub(super) bundles: usize,
     pub(super) tree: Tree,
-    /// The bits of the tree's numbers: as numbers, a zero and its negative are equal.
+    /// The bits of the tree's numbers, because 0.0 equals -0.0 as a number.
     pub(super) literals: Vec<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Question {
     }
 }
 
-/// What was found.
+/// The parts of a plan that was made.
 #[derive(Debug)]
 struct Answer {
     phases: Arc<Phases>,
@@ -62,12 +62,12 @@ struct Answer {
     kernels: Option<(KeptVariant, Vec<KeptLater>)>,
 }
 
-/// What a device keeps, the last asked for at the end.
+/// The plans that a device keeps; the last one asked for is at the end.
 #[derive(Debug, Default)]
 pub(super) struct Remembered(Mutex<VecDeque<(Question, Arc<Answer>)>>);
 
 impl Remembered {
-    /// A plan as it was made before, if it was.
+    /// The plan that was made before, if there is one.
     pub(super) fn plan(&self, device: &Device, question: &Question) -> Option<Plan> {
         let answer = {
             let mut kept = lock(&self.0);
@@ -110,15 +110,15 @@ impl Remembered {
         let (phases, choice) = (Arc::clone(phases), choice.clone());
         let answer = Arc::new(Answer { phases, problem: *problem, settings: *settings, choice, kernels });
         let mut kept = lock(&self.0);
-        kept.retain(|(asked, _)| *asked != question);
+        let same = kept.iter().position(|(asked, _)| *asked == question).and_then(|at| kept.remove(at));
         let oldest = if kept.len() >= MOST { kept.pop_front() } else { None };
         kept.push_back((question, answer));
-        // A kernel is unloaded without the lock.
+        // Drops them after the lock is released, because this may unload a kernel.
         drop(kept);
-        drop(oldest);
+        drop((same, oldest));
     }
 
-    /// Forgets all: something that choices depend on has changed.
+    /// Forgets all plans: something that choices depend on has changed.
     pub(super) fn clear(&self) {
         let forgotten = std::mem::take(&mut *lock(&self.0));
         drop(forgotten);
@@ -182,7 +182,7 @@ mod tests {
         assert_ne!(question(0.0), question(-0.0));
     }
 
-    /// What was asked for last stays, and no more than so many.
+    /// The plans that were last asked for are kept, up to the limit.
     #[test]
     fn the_plans_asked_for_last_are_kept() {
         let (device, kept) = (Device::cpu(), Remembered::default());

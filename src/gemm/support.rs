@@ -1,4 +1,4 @@
-//! What a device takes: types of operands, and knobs. Plans are refused by this, and by nothing else of the kind.
+//! What a device supports: types of operands, and knobs. Plans call this, and check nothing of the kind elsewhere.
 
 use epilogue_runtime::{Arch, Device};
 
@@ -43,8 +43,8 @@ impl From<Knob> for Feature {
     }
 }
 
-/// Whether a device takes something: the product of two element types, or a [`Knob`] of a plan; if not, why, and what to
-/// do instead. A plan fails with the same error.
+/// Whether a device supports the product of two element types, or a [`Knob`] of a plan. If not, the error says why, and
+/// what to do instead. A plan fails with the same error.
 ///
 /// ```
 /// use epilogue::gemm::{self, Error, Knob};
@@ -58,9 +58,9 @@ impl From<Knob> for Feature {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What every device takes
+/// # What every device supports
 ///
-/// An emulated device takes what a GPU of its architecture takes.
+/// An emulated device supports what a GPU of its architecture does.
 ///
 #[doc = include_str!("support.md")]
 ///
@@ -97,7 +97,7 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     if device.arch().is_none() {
         return on_the_cpu;
     }
-    // What the kernels for sm_90a multiply, those for sm_80 do, too.
+    // The kernels for sm_80 multiply everything that those for sm_90a do.
     match Instruction::of(a, b, arithmetic) {
         Some(_) => Ok(()),
         None if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
@@ -108,10 +108,10 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     }
 }
 
-/// Why a device of this architecture, or the CPU, has no such knob; `None` where it has it.
+/// Why a device of this architecture, or the CPU, doesn't have this knob; `None` if it has.
 fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
     match (arch, knob) {
-        // On the CPU its rows and columns are those of per-tile partials.
+        // On the CPU, the tile's rows and columns are those of per-tile partials.
         (_, Knob::Tile) | (Some(Arch::SM_90A), _) => None,
         (None, _) => Some("which runs no kernels"),
         (Some(_), Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch) => {

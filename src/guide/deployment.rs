@@ -82,6 +82,27 @@
 //! [`choice`](crate::Gemm::choice) says so where the model ranks others before it. A kernel that you ask for (a tile, a
 //! split) must be there.
 //!
+//! A program's start may also [capture](super::services#cuda-graphs) its steps as graphs; on a target that compiles their
+//! kernels.
+//!
+//! # Without Rust
+//!
+//! A program in C or C++, PyTorch's extensions among them, calls a kernel by a header. The command `epilogue`
+//! (`cargo install epilogue-cli`) writes it, for one product:
+//!
+//! ```text
+//! epilogue emit layer.rs --arch sm_90a --shape 4096,4096,1024 --b column --all layer/
+//! ```
+//!
+//! `layer/` then has the CUDA C++, the PTX, the machine code and `layer.h`: the kernel's parameter as a struct, the shape of
+//! its launch, how many bytes of memory it needs beside its arguments, and `layer_load` and `layer_launch`, which use the
+//! CUDA driver and nothing else. The header is for packed tensors of exactly this shape, and for one launch: an epilogue
+//! that is computed from its own reductions is refused. `tools/command/example/main.cpp` in the repository is a program
+//! that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data against the reference.
+//!
+//! What the header says comes from [`Gemm::describe_launch`](crate::Gemm::describe_launch): a program that writes headers
+//! for another language starts there.
+//!
 //! # What can go wrong
 //!
 //! | what | error |

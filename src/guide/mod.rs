@@ -10,6 +10,7 @@
 //! | [`devices`] | where does it run, are results the same everywhere, how accurate are they? |
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
+//! | [`services`] | how do I see what happens, share plans among threads, and use CUDA graphs? |
 //! | [`performance`] | which kernel was chosen, why, and what do I measure? |
 //! | [`debugging`] | a result is wrong: what do I look at? |
 //! | [`comparison`] | how does it compare with cuBLASLt, CUTLASS, Triton, and the fusion of candle and burn? |
@@ -23,4 +24,5 @@ pub mod first_product;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod services;
 pub mod tensor_expressions;

@@ -1,9 +1,9 @@
-//! Conversions between f32 and the 16-bit floats as code without branches, which loops make vector code of.
+//! Conversions between f32 and the 16-bit floats without branches, so that loops over them become vector code.
 
 use half::{bf16, f16};
 
-/// Rounds to f32 so that rounding again to fewer bits gives what rounding once would: towards 0, and an inexact result
-/// gets an odd last bit. (`half`'s own conversions from f64 drop the low half of the significand.)
+/// Rounds to f32 such that rounding again to fewer bits gives the same as rounding once: towards 0, and an inexact
+/// result gets an odd last bit. (`half`'s own conversions from f64 drop the low half of the significand.)
 #[inline(always)]
 pub(crate) fn to_odd(x: f64) -> f32 {
     let near = x as f32;
@@ -27,12 +27,12 @@ pub(crate) fn bf16_from_f32(x: f32) -> bf16 {
 /// Elements that are widened at once.
 pub(crate) const GROUP: usize = 8;
 
-/// An element as it lies in memory, for a wider value to compute with.
+/// An element in memory that can be widened to a type for computations.
 pub(crate) trait Widen<T>: Copy {
     /// The same value.
     fn widen(self) -> T;
 
-    /// The values of neighbours.
+    /// The values of a group of neighbours.
     ///
     /// # Safety
     /// `FMA` is what [`Vectorised::run`](super::Vectorised::run) was given by [`dispatch`](super::dispatch).
@@ -41,7 +41,7 @@ pub(crate) trait Widen<T>: Copy {
         group.map(Self::widen)
     }
 
-    /// The values of as many neighbours as there are, a multiple of [`GROUP`].
+    /// The values of a row of neighbours. Its length is a multiple of [`GROUP`].
     ///
     /// # Safety
     /// As [`widen_group`](Self::widen_group).
@@ -71,7 +71,8 @@ macro_rules! same {
 
 same!(f32, f64, i32, i64);
 
-/// Types of which x86-64 widens eight at once, by the instructions given: of a vector loaded, to a vector that is stored.
+/// Implements widening for types of which x86-64 can widen eight at once: how to load a vector, convert it, and store
+/// it.
 macro_rules! widened {
     ($($from:ty => $to:ty: $widen:expr, $load:ident, |$x:ident| $group:expr, $store:ident;)*) => {$(
         impl Widen<$to> for $from {
@@ -97,8 +98,8 @@ macro_rules! widened {
                 #[cfg(target_arch = "x86_64")]
                 if FMA {
                     let mut wide = <[$to; GROUP]>::default();
-                    // SAFETY: the CPU has AVX2 and F16C where `FMA` holds; the load is of a group's bytes, and the store of
-                    // 8 values of 4 bytes.
+                    // SAFETY: the CPU has AVX2 and F16C if `FMA` holds; the load reads the bytes of a group, and the
+                    // store writes 8 values of 4 bytes.
                     unsafe {
                         use std::arch::x86_64::*;
                         let $x = $load(group.as_ptr().cast());
@@ -119,13 +120,13 @@ widened! {
     u8 => i32: i32::from, _mm_loadl_epi64, |x| _mm256_cvtepu8_epi32(x), _mm256_storeu_si256;
 }
 
-/// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.) A NaN becomes
-/// quiet, as F16C makes it.
+/// Widens without branches, so that loops become vector code. (`half` converts 8 at a time behind a call.) A NaN
+/// becomes quiet, as with F16C.
 #[inline(always)]
 pub(crate) fn f16_to_f32(x: f16) -> f32 {
     let bits = u32::from(x.to_bits());
     let magnitude = (bits & 0x7fff) << 13;
-    // The exponent's bias grows by 112; that of infinity and NaN, which has all bits, twice.
+    // The exponent's bias grows by 112; for infinity and NaN, whose exponent has all bits set, by twice that.
     let rebias = if magnitude < 0x0f80_0000 { 112 << 23 } else { 224 << 23 };
     let normal = f32::from_bits(magnitude + rebias);
     let subnormal = ((bits & 0x3ff) as i32 as f32) * (1.0 / 16_777_216.0);
@@ -142,7 +143,7 @@ pub(crate) fn f16_from_f32(x: f32) -> f16 {
     let magnitude = (bits & 0x7fff_ffff).min(0x4780_0000);
     let even = (magnitude >> 13) & 1;
     let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + even) >> 13;
-    // Next to 0.5 an f32's last bit is a half's smallest step: the addition rounds, to even.
+    // Near 0.5, an f32's last bit is a half's smallest step: so the addition rounds, to even.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let code = if magnitude < 0x3880_0000 { subnormal } else { normal };
     let code = if x.is_nan() { 0x7e00 } else { code };

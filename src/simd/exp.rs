@@ -1,12 +1,13 @@
-//! Exponentials, and the hyperbolic tangent and error function that stand on them.
+//! Exponentials, and the hyperbolic tangent and error function, which use them.
 
 use super::fma;
 
-/// Adding and subtracting it rounds an f32 below 2^22 in magnitude to an integer, whose value is then in the low bits.
+/// Adding and subtracting it rounds an f32 below 2^22 in magnitude to an integer. In between, its low bits hold that
+/// integer.
 const ROUND_F32: f32 = 12_582_912.0;
 pub(super) const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 
-/// ln 2 in two parts; the first has 10 significant bits, so that its products with small integers are exact.
+/// ln 2 in two parts; the first has 9 significant bits, so that its products with small integers are exact.
 const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 
@@ -42,7 +43,7 @@ fn scale(p: f32, n: i32) -> f32 {
     (p * power_of_two(half)) * power_of_two(n.wrapping_sub(half))
 }
 
-/// `x` held between `low` and `high`; NaN stays.
+/// `x` limited to `low..=high`; NaN stays.
 #[inline(always)]
 fn hold(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
@@ -52,7 +53,7 @@ fn hold(x: f32, low: f32, high: f32) -> f32 {
 /// `e^x`.
 #[inline(always)]
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
-    // Beyond these the result is 0 or infinite, which the scaling then gives.
+    // Beyond these limits the result is 0 or infinite; at the limits the scaling gives the same.
     let (r, n) = reduce::<FMA>(hold(x, -104.0, 89.0));
     scale(1.0 + expm1_reduced::<FMA>(r), n)
 }
@@ -130,7 +131,7 @@ pub(super) fn exp2_wide<const FMA: bool>(x: f64) -> f64 {
     fma_wide::<FMA>(r, p, 1.0) * f64::from_bits(n.wrapping_add(1023).wrapping_shl(52))
 }
 
-/// `a·b + c` in f64, fused where the CPU can.
+/// `a·b + c` in f64, fused if the CPU can.
 #[inline(always)]
 pub(super) fn fma_wide<const FMA: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FMA { a.mul_add(b, c) } else { a * b + c }

@@ -37,7 +37,7 @@ pub(crate) trait Float:
     fn sin<const FMA: bool>(self) -> Self;
     fn cos<const FMA: bool>(self) -> Self;
     fn pow<const FMA: bool>(self, y: Self) -> Self;
-    /// Whether the vector code of sine and cosine holds for this argument.
+    /// Whether the vector code for sine and cosine works for this argument.
     fn sine_reducible(self) -> bool;
     /// `self · y + z`, rounded once.
     fn fma(self, y: Self, z: Self) -> Self;
@@ -70,7 +70,8 @@ macro_rules! common {
         }
         #[inline(always)]
         fn round(self) -> Self {
-            // Ties go away from zero; the largest number below one half keeps what is just below a tie from reaching it.
+            // Ties go away from zero. The addend is the largest number below one half, so that numbers just below a tie
+            // don't reach it.
             let half: Self = $half_below;
             (self + half.copysign(self)).trunc()
         }

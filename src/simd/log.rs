@@ -17,7 +17,7 @@ fn split(x: f32) -> (f32, f32) {
     (m, k as f32 - if subnormal { 25.0 } else { 0.0 })
 }
 
-/// Puts in what the logarithm of any base gives at 0, below 0, at infinity and NaN.
+/// Sets the results of a logarithm of any base at 0, below 0, at infinity and NaN.
 #[inline(always)]
 fn with_limits(x: f32, y: f32) -> f32 {
     let y = if x < f32::INFINITY { y } else { x };
@@ -25,7 +25,7 @@ fn with_limits(x: f32, y: f32) -> f32 {
     if x < 0.0 { f32::NAN } else { y }
 }
 
-/// Natural logarithm: `k·ln 2 + 2·atanh(f / (2 + f))`, with the rounding error of `f - f²/2` put back in.
+/// Natural logarithm: `k·ln 2 + 2·atanh(f / (2 + f))`, corrected by the rounding error of `f - f²/2`.
 #[inline(always)]
 pub(crate) fn log<const FMA: bool>(x: f32) -> f32 {
     let (m, k) = split(x);

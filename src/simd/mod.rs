@@ -1,18 +1,18 @@
 //! Vector arithmetic on rows: every primitive operation over slices, for f32 and f64.
 //!
-//! The functions are written once, without branches, as scalar code that is inlined into loops over slices;
-//! [`dispatch`] finds at run time which instructions the CPU has and runs the loop compiled for them (AVX-512, AVX2 with
-//! FMA and F16C, NEON, or the baseline), so that no compiler flags are needed.
+//! The functions are written once, without branches, as scalar code that is inlined into loops over slices.
+//! [`dispatch`] finds out at run time which instructions the CPU has, and runs the loop that was compiled for them
+//! (AVX-512, AVX2 with FMA and F16C, NEON, or the baseline). So no compiler flags are needed.
 //!
-//! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices; never tensors or threads.
+//! `gemm::cpu` and `te::auto`'s CPU path share this module. It knows numbers in slices, but not tensors or threads.
 //!
-//! Approximations use fused multiply-add where the CPU has it, so their last bit may differ from one CPU to another;
-//! [`portable_unary`] and [`portable_power`] never do, and give the same bits everywhere.
+//! Approximations use fused multiply-add if the CPU has it, so their last bit may differ between CPUs;
+//! [`portable_unary`] and [`portable_power`] give the same bits everywhere.
 //!
 //! # Accuracy
-//! Largest errors found in units in the last place of f32, over one finite f32 in 61 of all magnitudes, with fused
-//! multiply-add; without it `exp`, `exp2`, `log`, `tanh` and `erf` may be half a unit worse. The tests hold the code to
-//! the bounds in brackets.
+//! The largest errors found, in units in the last place of f32, over one of 61 finite f32 of all magnitudes, with fused
+//! multiply-add. Without it, `exp`, `exp2`, `log`, `tanh` and `erf` may be half a unit worse. Tests check the bounds in
+//! brackets.
 //!
 //! | operation | ULP | | operation | ULP |
 //! |---|---|---|---|---|
@@ -21,8 +21,8 @@
 //! | `log2` | 0.501 (0.51) | | `rsqrt` | 1.49 (1.5) |
 //! | `tanh` | 1.32 (1.5) | | `erf` | 1.09 (1.5) |
 //!
-//! The others round exactly. In f64 `erf` and `pow` are [`libm`]'s, one element at a time; the other functions are
-//! vector code within 2 ULP (`rsqrt` 1.5).
+//! The other operations round correctly. In f64, `erf` and `pow` are [`libm`]'s, one element at a time; the other
+//! functions are vector code within 2 ULP (`rsqrt` 1.5).
 
 pub(crate) mod convert;
 mod exp;
@@ -38,13 +38,13 @@ mod wide;
 pub(crate) use float::Float;
 pub(crate) use rows::{binary, portable_power, portable_unary, select_fma, unary};
 
-/// A piece of work whose loops are worth compiling for every instruction set.
+/// Work whose loops are compiled for every instruction set.
 pub(crate) trait Vectorised {
-    /// What the work gives.
+    /// The result of the work.
     type Output;
 
-    /// Does the work; `FMA` says whether the CPU has fused multiply-add and, if it is an x86-64, F16C. Must be
-    /// `#[inline(always)]`, as must everything with loops that it calls.
+    /// Does the work. `FMA` says whether the CPU has fused multiply-add and, on x86-64, F16C. It must be
+    /// `#[inline(always)]`, and so must all functions with loops that it calls.
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 
@@ -104,7 +104,7 @@ mod x86 {
     }
 }
 
-/// `a·b + c`, fused where the CPU can: for the inside of approximations, not for `Op::Fma`, which is always fused.
+/// `a·b + c`, fused if the CPU can. It is used inside approximations, not for `Op::Fma`, which is always fused.
 #[inline(always)]
 fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }

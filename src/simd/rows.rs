@@ -3,18 +3,18 @@
 use super::{Float, Vectorised, dispatch};
 use crate::expr::Op;
 
-/// Applies a unary operation to every element. The slices have one length.
+/// Applies a unary operation to every element. The slices must have the same length.
 pub(crate) fn unary<T: Float>(op: Op, to: &mut [T], x: &[T]) {
     dispatch(Unary { op, to, x });
 }
 
-/// Applies a binary operation to pairs of elements; a comparison gives 1 for true, 0 for false. The slices have one
-/// length, or an operand is a single value.
+/// Applies a binary operation to pairs of elements; a comparison gives 1 for true, 0 for false. The slices must have
+/// the same length, or an operand is a single value.
 pub(crate) fn binary<T: Float>(op: Op, to: &mut [T], x: &[T], y: &[T]) {
     dispatch(Binary { op, to, x, y });
 }
 
-/// `Op::Fma` or `Op::Select` (where the first operand is a truth value as [`binary`] gives). The slices have one
+/// `Op::Fma`, or `Op::Select` (with a truth value from [`binary`] as its first operand). The slices must have the same
 /// length.
 pub(crate) fn select_fma<T: Float>(op: Op, to: &mut [T], x: &[T], y: &[T], z: &[T]) {
     dispatch(Ternary { op, to, x, y, z });
@@ -25,7 +25,7 @@ pub(crate) fn portable_unary<T: Float>(op: Op, to: &mut [T], x: &[T]) {
     dispatch(PortableUnary(Unary { op, to, x }));
 }
 
-/// `x` to the power of `y`, with the same bits on every CPU. The slices have one length.
+/// `x` to the power of `y`, with the same bits on every CPU. The slices must have the same length.
 pub(crate) fn portable_power<T: Float>(to: &mut [T], x: &[T], y: &[T]) {
     dispatch(PortablePower { to, x, y });
 }
@@ -43,7 +43,7 @@ fn map<T: Float>(to: &mut [T], x: &[T], f: impl Fn(T) -> T) {
     }
 }
 
-/// Sine or cosine: the vector code for all, then the few arguments that are too large for it again.
+/// Sine or cosine: the vector code for all elements; then scalar code for the few arguments that are too large for it.
 #[inline(always)]
 fn periodic<T: Float>(to: &mut [T], x: &[T], vector: impl Fn(T) -> T, scalar: impl Fn(f64) -> f64) {
     map(to, x, vector);

@@ -1,22 +1,22 @@
-//! Stores past the caches: of what is written once and is too long to be found there again. The CPU then doesn't read a
-//! line of memory before it writes it.
+//! Non-temporal stores, which bypass the caches: for data that is too long to be in a cache when it is read. The CPU
+//! then doesn't read a line of memory before it writes it.
 
-/// Bytes of a cache line, which is written at once.
+/// Bytes of a cache line, which is written as a whole.
 pub(crate) const LINE: usize = 64;
 
-/// Bytes that together are longer than what the caches of a CPU keep.
+/// Data of this many bytes doesn't fit in a CPU's caches.
 pub(crate) const FAR: usize = 32 << 20;
 
-/// Copies elements to memory past the caches.
+/// Copies elements to memory, bypassing the caches.
 ///
 /// # Safety
-/// `to` is aligned, as many elements from there on are writable, and nobody else touches them before a [`Fence`] of this
-/// thread is dropped.
+/// `to` is aligned, all elements from there on are writable, and no other thread touches them before a [`Fence`] of
+/// this thread is dropped.
 pub(crate) unsafe fn store<T: Copy>(to: *mut T, elements: &[T]) {
     let before = (to.addr().next_multiple_of(LINE) - to.addr()) / size_of::<T>();
     let (head, rest) = elements.split_at(before.min(elements.len()));
     let (body, tail) = rest.split_at(rest.len() - rest.len() % (LINE / size_of::<T>()));
-    // SAFETY: these are parts of what the caller promises; the body begins with a line and is of whole lines.
+    // SAFETY: these are parts of what the caller promises; the body begins at a line and consists of whole lines.
     unsafe {
         std::ptr::copy_nonoverlapping(head.as_ptr(), to, head.len());
         let to = to.add(head.len());
@@ -25,8 +25,8 @@ pub(crate) unsafe fn store<T: Copy>(to: *mut T, elements: &[T]) {
     }
 }
 
-/// Orders a thread's stores when it is dropped: whoever hears of them afterwards finds them. Every thread that stores past
-/// the caches holds one for as long.
+/// Orders a thread's stores when it is dropped: a thread that is notified afterwards sees them. Every thread with such
+/// stores must have one.
 #[derive(Debug)]
 pub(crate) struct Fence;
 
@@ -41,8 +41,8 @@ impl Drop for Fence {
 }
 
 /// # Safety
-/// `to` is the beginning of a cache line, `count` lines from there on are writable, and as many bytes readable from `from`
-/// on.
+/// `to` is the beginning of a cache line, `count` lines from there on are writable, and as many bytes are readable from
+/// `from` on.
 #[cfg(target_arch = "x86_64")]
 unsafe fn lines(to: *mut u8, from: *const u8, count: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};

@@ -3,8 +3,8 @@
 use super::{binary, exp, log, trig, unary, wide};
 use crate::expr::Op;
 
-/// The error of `got` in units in the last place of an f32 near `want`; infinite where one is NaN and the other not, or
-/// where infinities or the sign of zero differ.
+/// The error of `got` in units in the last place of an f32 near `want`; infinite if only one is NaN, or if infinities
+/// or the sign of zero differ.
 fn ulp(got: f32, want: f64) -> f64 {
     let rounded = want as f32;
     if want.is_nan() || got.is_nan() {
@@ -14,7 +14,7 @@ fn ulp(got: f32, want: f64) -> f64 {
         let signs_differ = want == 0.0 && got.is_sign_negative() != want.is_sign_negative();
         return if signs_differ { f64::INFINITY } else { half_ulp_or_less(got, want) };
     }
-    // Beyond the largest f32, infinity is the neighbour.
+    // After the largest f32, infinity is the next value.
     let wide = |x: f32| if x.is_infinite() { 2f64.powi(128).copysign(x.into()) } else { f64::from(x) };
     if got.is_infinite() && rounded.is_finite() && wide(got) - want.abs() > 2f64.powi(105) {
         return f64::INFINITY;
@@ -31,7 +31,7 @@ fn unit(want: f64) -> f64 {
     2f64.powi(exponent - 23)
 }
 
-/// One f32 in `step`, of all signs and magnitudes, and the special ones.
+/// One f32 in `step`, of all signs and magnitudes, and the special values.
 fn samples(step: usize) -> Vec<f32> {
     let special =
         [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE, 1e-45];
@@ -89,7 +89,7 @@ fn sine_and_cosine_keep_their_bounds_without_fma() {
 fn power_keeps_its_bound_and_special_cases() {
     let special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     let mut pairs: Vec<(f32, f32)> = special.iter().flat_map(|&x| special.iter().map(move |&y| (x, y))).collect();
-    // A base of any magnitude with an exponent that keeps the result in range or just past it.
+    // A base of any magnitude, with an exponent for which the result is in range or just beyond.
     for (i, x) in samples(200_003).into_iter().enumerate() {
         let largest = 130.0 / x.abs().log2().abs().max(1e-6);
         pairs.push((x, largest * ((i % 201) as f32 / 100.0 - 1.0)));
@@ -124,7 +124,7 @@ type WideCase = (Op, fn(f64) -> f64, fn(f64) -> f64);
 
 #[test]
 fn functions_in_f64_are_within_two_units_of_libm() {
-    // libm itself is within 1 ULP; its doubt is added to the bound.
+    // libm itself is within 1 ULP; its error is added to the bound.
     let cases: [WideCase; 7] = [
         (Op::Exp, libm::exp, wide::exp::<false>),
         (Op::Exp2, libm::exp2, wide::exp2::<false>),

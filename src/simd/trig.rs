@@ -2,12 +2,12 @@
 
 use super::exp::fma_wide;
 
-/// Up to this magnitude the vector code's reduction by π/2 in two parts is good: the multiple has 20 bits, so that its
-/// product with the first part is exact. Beyond, [`libm`] is asked.
+/// Up to this magnitude the vector code can reduce by π/2 in two parts: the multiple has 20 bits, so its product with
+/// the first part is exact. Beyond it, [`libm`] is used.
 pub(super) const REDUCIBLE: f32 = 1_500_000.0;
 
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// π/2's first 33 bits, and the rest.
+/// The first 33 bits of π/2, and the rest.
 const HALF_PI_HIGH: f64 = 1.570_796_326_734_125_6;
 const HALF_PI_LOW: f64 = 6.077_100_506_506_192e-11;
 

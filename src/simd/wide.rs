@@ -1,4 +1,4 @@
-//! The functions in f64: the algorithms of their f32 counterparts, with polynomials of f64's degree.
+//! The functions in f64: the algorithms of their f32 counterparts, with polynomials of higher degree.
 
 use super::exp::{ROUND_F64, fma_wide};
 
@@ -6,7 +6,7 @@ use super::exp::{ROUND_F64, fma_wide};
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
 
-/// `x·y + z` down a list of coefficients, the highest first.
+/// Evaluates a polynomial by Horner's scheme; the highest coefficient comes first.
 #[inline(always)]
 fn horner<const FMA: bool, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     let mut y = coefficients[0];
@@ -135,7 +135,7 @@ fn with_limits(x: f64, y: f64) -> f64 {
     if x < 0.0 { f64::NAN } else { y }
 }
 
-/// `f`, `f²/2` and what is left of log(1 + f).
+/// `f`, `f²/2`, and the remaining part of log(1 + f).
 #[inline(always)]
 fn log_parts<const FMA: bool>(m: f64) -> (f64, f64, f64) {
     let f = m - 1.0;
@@ -170,7 +170,7 @@ pub(super) fn log<const FMA: bool>(x: f64) -> f64 {
 /// Base-2 logarithm: the natural one in two parts, times 1/ln 2 in two parts.
 #[inline(always)]
 pub(super) fn log2<const FMA: bool>(x: f64) -> f64 {
-    // 1/ln 2: 21 bits, so that products with 32 bits are exact; then the rest.
+    // 1/ln 2: a first part of 21 bits, so that products with 32 bits are exact; then the rest.
     const INVERSE_HIGH: f64 = f64::from_bits(0x3ff7_1547_6520_0000);
     const INVERSE_LOW: f64 = f64::from_bits(0x3de7_05fc_2eef_a200);
     let (m, k) = split(x);
@@ -179,12 +179,12 @@ pub(super) fn log2<const FMA: bool>(x: f64) -> f64 {
     let low = (f - high) - half_square + rest;
     let small = (low + high) * INVERSE_LOW + low * INVERSE_HIGH;
     let large = high * INVERSE_HIGH;
-    // `k` and `large` don't overlap: what the sum loses is put back.
+    // `k` and `large` don't overlap; the sum's rounding error is added again.
     let sum = k + large;
     with_limits(x, sum + (small + ((k - sum) + large)))
 }
 
-/// π/2 in three parts, the first two of 33 bits.
+/// π/2 in three parts; the first two have 33 bits.
 const HALF_PI: [f64; 3] = [
     f64::from_bits(0x3ff9_21fb_5440_0000),
     f64::from_bits(0x3dd0_b461_1a60_0000),
@@ -196,7 +196,7 @@ const HALF_PI: [f64; 3] = [
 fn sine<const FMA: bool>(x: f64, quarter: u64) -> f64 {
     let shifted = fma_wide::<FMA>(x, std::f64::consts::FRAC_2_PI, ROUND_F64);
     let n = shifted - ROUND_F64;
-    // The first two products are exact; the first difference too.
+    // The first two products are exact, and so is the first difference.
     let first = x - n * HALF_PI[0];
     let second = n * HALF_PI[1];
     let near = first - second;

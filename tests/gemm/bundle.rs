@@ -19,11 +19,11 @@ mod here {
     }
 }
 
-/// The same function in another place of a file, as a build script has it.
+/// The same function in another place in a file, as a build script would have it.
 mod there {
     use epilogue::prelude::*;
 
-    /// In other lines.
+    /// On other lines.
     #[epilogue]
     pub(super) fn bias_relu(accum: Accum, bias: RowVector<f32>) -> Tensor {
         let d = relu(accum + bias);
@@ -38,7 +38,7 @@ fn builder<E: Epilogue>(device: &Device) -> Builder<E> {
     Gemm::builder::<E>(device).elements(ElementType::F16, ElementType::F16).problem(m, n, k)
 }
 
-/// Elements that are no multiples of each other.
+/// Values that are not multiples of each other.
 fn values(count: usize) -> Vec<f16> {
     (0..count).map(|i| f16::from_f32((i * 7 % 13) as f32 * 0.37 - 2.0)).collect()
 }
@@ -102,7 +102,7 @@ fn run_scheduled(device: &Device) -> Result<Vec<u8>, Box<dyn std::error::Error>>
     Ok(ys.to_bytes()?)
 }
 
-/// All of it on one device.
+/// All results on one device.
 fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
     let gemm = builder::<here::BiasRelu>(device).plan()?;
     Ok(vec![product(&gemm)?, Softmax::new(device)?.run(5, 300)?, run_scheduled(device)?])
@@ -110,8 +110,8 @@ fn results(device: &Device) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> 
 
 const BUNDLE: &str = "EPILOGUE_TEST_BUNDLE";
 
-/// A process that finds no NVRTC and no cache runs products and tensor expressions from a bundle, with the bits that they
-/// have where they are compiled; what the bundle was not made for, it refuses.
+/// A process without NVRTC and without a cache runs products and tensor expressions from a bundle, with the same bits
+/// as where they are compiled. It refuses what the bundle doesn't have.
 #[test]
 fn a_process_without_a_compiler_runs_from_a_bundle() {
     const NAME: &str = "bundle::a_process_without_a_compiler_runs_from_a_bundle";
@@ -163,7 +163,7 @@ fn a_process_without_a_compiler_runs_from_a_bundle() {
     std::fs::remove_dir_all(folder).expect("it is there");
 }
 
-/// A process that finds no NVRTC runs what another compiled, from the cache on disk.
+/// A process without NVRTC runs a kernel that another process compiled, from the cache on disk.
 #[test]
 fn a_cached_kernel_is_found_where_the_compiler_is_gone() {
     const NAME: &str = "bundle::a_cached_kernel_is_found_where_the_compiler_is_gone";
@@ -210,8 +210,8 @@ fn missing(result: Result<Gemm<here::BiasRelu>, Error>) -> String {
     }
 }
 
-/// Without a wish, a plan takes the best kernel that the bundle has, and says so; a wish that it doesn't have is refused by
-/// name. So are other types.
+/// Without a request, a plan takes the best kernel that the bundle has, and says so. A requested kernel that the bundle
+/// doesn't have is refused by name, and so are other types.
 #[test]
 fn a_plan_chooses_among_what_the_bundle_has() {
     if testing::compiler("a_plan_chooses_among_what_the_bundle_has").is_none() {
@@ -253,8 +253,8 @@ fn tile_of(choice: &epilogue::gemm::Choice) -> &Tile {
     }
 }
 
-/// Planning on a target compiles the copies of operands, too, that the plan's runs begin with; and classes of shapes that
-/// were not prepared are refused.
+/// Planning on a target also compiles the copies of operands that come before the plan's runs. A shape that needs a kernel
+/// that was not prepared is refused.
 #[test]
 fn what_runs_begin_with_is_in_the_bundle() {
     if testing::compiler("what_runs_begin_with_is_in_the_bundle").is_none() {
@@ -291,7 +291,7 @@ fn what_runs_begin_with_is_in_the_bundle() {
     assert!(refused.contains("one of this name is there with another text"), "{refused}");
 }
 
-/// Machine code for GPUs that are not here.
+/// Machine code for GPUs that this machine doesn't have.
 #[test]
 fn targets_compile_for_architectures_that_are_not_here() {
     if testing::compiler("targets_compile_for_architectures_that_are_not_here").is_none() {

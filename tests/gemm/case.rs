@@ -16,10 +16,10 @@ pub(crate) struct Kernel {
     arithmetic: Arithmetic,
     layouts: (OperandLayout, OperandLayout),
     largest: usize,
-    /// Whether K may be many blocks long: where it is cut in one launch.
+    /// Whether K may have many blocks: for kernels that cut it in one launch.
     long: bool,
-    /// For the kernels for sm_90a, which tensors tensor copies reach: bit `i % 8` is of argument `i`. It is the kernel's,
-    /// since every other set is another kernel.
+    /// For the kernels for sm_90a, which tensors tensor copies can reach: bit `i % 8` is for argument `i`. It belongs
+    /// to the kernel, since another set needs another kernel.
     reached: Option<u8>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Family {
     pub(crate) elements: (ElementType, ElementType),
     pub(crate) arithmetic: Arithmetic,
     pub(crate) hopper: bool,
-    /// Whether the operands of those for sm_90a lie so that they must be copied first, more often than not.
+    /// Whether most operands of the kernels for sm_90a have layouts that must be copied first.
     pub(crate) repacked: bool,
 }
 
-/// The tile, cluster and order of tiles that `number` stands for. Clusters take their shares in atoms of 8 rows, or in
-/// boxes of 64.
+/// The tile, cluster and raster with this number. The blocks of a cluster take shares in atoms of 8 rows, or in boxes
+/// of 64.
 fn sm90_request(number: usize) -> sm90::Request {
     let tiles = sm90::Tile::all();
     let tile = tiles[tiles.len() - 1 - number % tiles.len()];
@@ -55,7 +55,7 @@ fn sm90_request(number: usize) -> sm90::Request {
 const EXTENTS: [usize; 20] = [1, 2, 0, 3, 5, 7, 8, 13, 15, 16, 17, 31, 33, 37, 47, 64, 65, 79, 97, 130];
 
 impl Kernel {
-    /// A random epilogue on the tile, layout and split-K that `number` stands for: consecutive numbers cover them all.
+    /// A random epilogue on the tile, layout and split-K with this number: consecutive numbers cover all of them.
     pub(crate) fn random(
         device: &Device,
         family: &Family,
@@ -84,12 +84,12 @@ impl Kernel {
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
-        // Few blocks at once, so that each takes tile after tile.
+        // Few blocks at once, so that each computes several tiles.
         builder = builder.multiprocessors(4);
         if hopper {
             builder = builder.split_k(split_k);
-            // A cluster's blocks take equal shares of their tiles, deep pipelines need small ones, and the largest tiles
-            // leave few registers to an epilogue: not every kernel can be.
+            // The blocks of a cluster take equal shares of their tiles, deep pipelines need small tiles, and the
+            // largest tiles leave few registers to an epilogue, so not every combination has a kernel.
             let request = sm90_request(number);
             let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
             let any = sm90::Request { tile: None, ..alone };
@@ -99,8 +99,8 @@ impl Kernel {
             (device.arch(), Instruction::of(elements.0, elements.1, arithmetic))
         {
             let tiles = Tile::all(instruction);
-            // From the smallest up: a small tile has more of everything that can go wrong at a tile's edge. Not every tile
-            // has room for several accumulators.
+            // From the smallest tile up: a small one has more edges, where most can go wrong. Not every tile has room
+            // for several accumulators.
             let from = |number: usize| builder.clone().tile(tiles[tiles.len() - 1 - number % tiles.len()]);
             let next = (number..number + tiles.len()).map(from).find(|tiled| !several || tiled.choose().is_ok());
             builder = next.unwrap_or_else(|| builder.clone()).split_k(split_k);
@@ -111,7 +111,7 @@ impl Kernel {
         Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, long, reached })
     }
 
-    /// A plan for sm_90a whose tensors are all in tensor copies' reach.
+    /// A plan for sm_90a all of whose tensors can be reached by tensor copies.
     pub(crate) fn planned(builder: Builder, family: &Family, majors: (Major, Major)) -> Result<Self, String> {
         let Family { elements, arithmetic, .. } = *family;
         let layouts = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
@@ -126,7 +126,7 @@ impl Kernel {
         &self.gemm
     }
 
-    /// One product of given extents; A and B have the batch axis, if there is one.
+    /// One product with the given extents; A and B have the batch axis, if there is one.
     pub(crate) fn product(&self, problem: Problem, choices: &mut Choices<'_>) -> Result<(), String> {
         Case::of(self, problem, if problem.batched { 0 } else { 3 }, choices)?
             .run()
@@ -153,9 +153,9 @@ struct Case<'k> {
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
-    /// For every parameter its values and whether they are per batch; scalars have one value and no place.
+    /// For every parameter, its values and whether they are per batch; scalars have one value and no tensor.
     parameters: Vec<(Option<Placed>, Vec<f64>, bool)>,
-    /// For every output that is no parameter's.
+    /// For every output that is not a parameter's.
     outputs: Vec<Option<Placed>>,
 }
 
@@ -168,7 +168,7 @@ impl<'k> Case<'k> {
         let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
         let (m, n, mut k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
         if kernel.long && choices.once_in(4) {
-            // As many blocks of K as a pipeline has stages, one more, many times as many.
+            // As many blocks of K as a pipeline has stages, one more, and many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);
@@ -184,7 +184,7 @@ impl<'k> Case<'k> {
         let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let mut b = Vec::new();
         for i in 0..kernel.gemm.tree().accumulators().len() {
-            // Of several B one may be shared by all batches where the others are not.
+            // If there are several B, some may be shared by all batches while others are not.
             let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
             b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
         }
@@ -207,7 +207,7 @@ impl<'k> Case<'k> {
         shape
     }
 
-    /// Where argument `i` of a run lies.
+    /// The placement of argument `i` of a run.
     fn placement(&self, choices: &mut Choices<'_>, i: usize, element: ElementType, tensor: bool) -> Placement {
         match self.kernel.reached {
             Some(reached) if tensor && reached >> (i % 8) & 1 == 1 => Placement::aligned(choices, false, 16, element),
@@ -245,7 +245,7 @@ impl<'k> Case<'k> {
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
-            // What no kernel gives, so that an element that is left out is seen.
+            // A value that no kernel gives, so that an element that is not written is noticed.
             let poison = if output.element.is_float() { f64::NAN } else { 77.0 };
             let before = vec![poison; shape.iter().product()];
             let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();

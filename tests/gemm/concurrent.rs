@@ -15,7 +15,7 @@ fn plain() -> Tree {
     builder.finish()
 }
 
-/// A product of two matrices of ones, `extent` in every direction.
+/// A product of two matrices of ones, with `extent` rows and columns.
 struct Ones {
     ones: DeviceTensor,
     d: DeviceTensor,
@@ -23,7 +23,7 @@ struct Ones {
 }
 
 impl Ones {
-    /// `padded` ones lie where tensor copies can't load them.
+    /// If `padded`, tensor copies can't load the operands.
     fn new(device: &Device, extent: usize, padded: bool) -> Self {
         let memory = device.full::<half::f16>([extent, extent + 1], half::f16::ONE).expect("memory");
         let ones = memory.slice(1, 0..extent).expect("a view");
@@ -45,7 +45,7 @@ impl Ones {
 /// An extent whose product takes an emulated GPU some seconds.
 const LONG: usize = 768;
 
-/// A run waits for no other: neither for its workspace nor for its copies of operands.
+/// A run waits for no other run, neither for its workspace nor for its copies of operands.
 #[test]
 fn a_long_run_holds_no_short_one_up() {
     if testing::compiler("a_long_run_holds_no_short_one_up").is_none() {
@@ -56,7 +56,7 @@ fn a_long_run_holds_no_short_one_up() {
     let gemm =
         builder.sm90(epilogue::gemm::sm90::Request::default()).split_k(SplitK::Serial(2)).plan().expect("a plan");
     let (mut long, mut short) = (Ones::new(&device, LONG, true), Ones::new(&device, 16, true));
-    // What is to be compiled is, before it is looked at the time.
+    // Everything is compiled before times are compared.
     short.run(&gemm);
     let (ended, mut meanwhile) = (AtomicBool::new(false), 0);
     std::thread::scope(|scope| {
@@ -64,7 +64,7 @@ fn a_long_run_holds_no_short_one_up() {
             long.run(&gemm);
             ended.store(true, Ordering::SeqCst);
         });
-        // By then the long one is under way.
+        // Then the long run has started.
         std::thread::sleep(Duration::from_millis(100));
         while !ended.load(Ordering::SeqCst) {
             short.run(&gemm);
@@ -76,7 +76,7 @@ fn a_long_run_holds_no_short_one_up() {
     short.check();
 }
 
-/// Eight threads on one stream, with operands in layouts of their own: each has the memory that its run needs for itself.
+/// Eight threads on one stream, with operands in different layouts: each run has its own memory.
 #[test]
 fn threads_with_layouts_of_their_own_get_their_own_results() {
     if testing::compiler("threads_with_layouts_of_their_own_get_their_own_results").is_none() {
@@ -101,7 +101,7 @@ fn threads_with_layouts_of_their_own_get_their_own_results() {
     }
 }
 
-/// What threads share can be shared.
+/// Handles can be shared between threads.
 #[test]
 fn handles_are_send_and_sync() {
     const fn shared<T: Send + Sync>() {}
@@ -111,6 +111,9 @@ fn handles_are_send_and_sync() {
     shared::<epilogue::Event>();
     shared::<Gemm>();
     shared::<Builder<()>>();
+    shared::<epilogue::Kernel>();
+    shared::<epilogue::Graph>();
+    shared::<epilogue::bundle::Builder>();
     shared::<te::Kernel>();
     shared::<te::auto::Kernel>();
 }

@@ -1,4 +1,4 @@
-//! Several accumulators that share A: their B in every form that weights come in, and what a run refuses of them.
+//! Several accumulators that share A: with B in every form that weights have, and what a run refuses.
 
 use epilogue::gemm::{Builder, Instruction, SplitK, Tile, sm90};
 use epilogue::prelude::*;
@@ -15,13 +15,13 @@ fn swiglu(gate: Accum, up: Accum, bias: RowVector, scale: Scalar) -> (Tensor, Co
     (d, sums)
 }
 
-/// Every accumulator as it is.
+/// Every accumulator, stored unchanged.
 #[epilogue]
 fn each(one: Accum, two: Accum, three: Accum) -> (Tensor<f32>, Tensor<f32>, Tensor<f32>) {
     (one, two, three)
 }
 
-/// One of them only: the others' B are checked, and not read.
+/// Only one of them: the B's of the others are checked, but not read.
 #[epilogue]
 fn second(_one: Accum, two: Accum, _three: Accum) -> Tensor<f32> {
     two
@@ -32,7 +32,7 @@ fn plain(accum: Accum) -> Tensor<f32> {
     accum
 }
 
-/// Numbers with few bits, so that sums of products are exact in f32, and some that are not numbers where asked for.
+/// Numbers with few bits, so that sums of products are exact in f32; if `special`, with NaN and infinities.
 fn matrix(device: &Device, shape: [usize; 2], seed: usize, special: bool) -> Result<DeviceTensor, Error> {
     let value = |i: usize| match i * 7 + seed * 13 {
         x if special && x % 97 == 5 => f16::NAN,
@@ -55,8 +55,8 @@ fn run_swiglu(device: &Device, [m, n, k]: [usize; 3], gate: &DeviceTensor, up: &
     Ok(())
 }
 
-/// Weights as they lie in checkpoints: apart, stacked, beside each other, column by column in turn; one with numbers that
-/// are none.
+/// Weights as they are in checkpoints: separate, stacked, side by side, with alternating columns; one with NaN and
+/// infinities.
 fn weights_in_every_form(device: &Device) -> Result<(), Error> {
     for [m, n, k] in [[5, 24, 40], [70, 40, 72], [1, 7, 9]] {
         let apart = [matrix(device, [k, n], 3, false)?, matrix(device, [k, n], 4, true)?];
@@ -73,7 +73,7 @@ fn weights_in_every_form(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a kernel is asked to be.
+/// The knobs of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Knobs {
     tile: Option<Tile>,
@@ -93,8 +93,9 @@ impl Knobs {
     }
 }
 
-/// Accumulators of one B have the bits of the product alone, in whatever place they are, and so has one that is alone alive.
-/// (But where stream-K cuts the tiles, which are others: there they have each other's.)
+/// Every accumulator of one B has the same bits as the product alone, at any index, and so has the only one that is
+/// read. (With stream-K the tiles are cut differently than for the product alone: there the accumulators have the same
+/// bits as each other.)
 fn the_same_b_gives_the_same_bits(device: &Device, [m, n, k]: [usize; 3], knobs: Knobs) -> Result<(), Error> {
     let value = |i: usize| (i as f32 * 0.618_034).fract() - 0.5;
     let rough = |shape: [usize; 2]| {
@@ -171,7 +172,7 @@ fn on_sm_90a() {
     weights_in_every_form(&device).unwrap();
 }
 
-/// Wrong B, each refused with what was given, what is allowed and what to do, and nothing written.
+/// Wrong B's: each is refused with what was given, what is allowed and what to do, and nothing is written.
 #[test]
 fn wrong_operands_are_refused() {
     let device = Device::cpu();

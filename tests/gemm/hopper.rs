@@ -57,7 +57,7 @@ fn builder(device: &Device, request: Request) -> Builder {
     Builder::new(device, tree()).problem(64, 64, 64).multiprocessors(4).sm90(request)
 }
 
-/// Small kernels with every knob turned: what was asked for is what runs, and it is right.
+/// Small kernels with every knob turned: exactly what was asked for runs, and its results are correct.
 #[test]
 fn every_knob_is_obeyed_and_right() {
     const NAME: &str = "hopper::every_knob_is_obeyed_and_right";
@@ -101,8 +101,8 @@ fn every_knob_is_obeyed_and_right() {
     }
 }
 
-/// Six functions of every element, of one accumulator or the difference of two, a tensor in and one out, and reductions along
-/// each axis.
+/// Six functions for every element, of one accumulator or the difference of two, a tensor in and one out, and
+/// reductions along each axis.
 fn heavy(accumulators: usize) -> Tree {
     let mut b = TreeBuilder::new("heavy", file!());
     let mut accum = b.accum("accum");
@@ -132,7 +132,7 @@ fn heavy(accumulators: usize) -> Tree {
     b.finish()
 }
 
-/// Heavy epilogues on tiles with many accumulators a thread: their code is there once, for some columns at a time.
+/// Heavy epilogues on tiles with many accumulators per thread: their code is a loop over groups of columns.
 #[test]
 fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
     const NAME: &str = "hopper::the_code_of_heavy_epilogues_is_gone_through_several_times";
@@ -171,8 +171,9 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
     }
 }
 
-/// One plan of each kind runs product after product on one workspace: every number of blocks of K from none to three
-/// times the stages, whole and with a tail, and tiles that are no multiple of the cluster's or of what a block takes.
+/// One plan of each kind runs product after product on one workspace: with every number of blocks of K from none to
+/// three times the stages, whole and with a remainder, and with tiles that are not a multiple of the cluster's or of
+/// what a block takes.
 #[test]
 fn products_one_after_the_other() {
     const NAME: &str = "hopper::products_one_after_the_other";
@@ -242,7 +243,7 @@ fn what_no_kernel_can_be_is_refused_with_its_reason() {
     assert_eq!(text, "the number of stages whose products are pending is 7; it must be 0 or 1");
 }
 
-/// What is asked for of any kernel does not rule the better family out.
+/// Knobs that all kernels have don't exclude the better family.
 #[test]
 fn a_split_alone_leaves_the_choice_among_both_families() {
     let device = device(Completion::Eager, 0);
@@ -252,8 +253,8 @@ fn a_split_alone_leaves_the_choice_among_both_families() {
     assert!(matches!(chosen.key, KernelKey::Sm90(_)) && chosen.split_k == SplitK::Serial(4), "{chosen}");
 }
 
-/// D = A · B, then E = D · W + D, the second begun before the first has ended: nothing of D is read too early. Without
-/// its wait the second would, and the detector says so.
+/// D = A · B, then E = D · W + D. The second begins before the first has ended, and nothing of D is read too early.
+/// Without its wait the second would read too early, and the detector reports it.
 #[test]
 fn dependent_launches_wait_for_what_they_read() {
     const NAME: &str = "hopper::dependent_launches_wait_for_what_they_read";
@@ -293,7 +294,7 @@ fn dependent_launches_wait_for_what_they_read() {
             let arguments = [Argument::Input(&d), Argument::Output(&mut e)];
             second.run_arguments(&stream, &d, &w, &arguments).expect("it runs");
         }
-        // A · I = A, and A · I + A = 2A: all are numbers of f16.
+        // A · I = A, and A · I + A = 2A: all of them are exact in f16.
         let read = |t: &epilogue::DeviceTensor| {
             epilogue::evt::reference::decode(ElementType::F16, &t.to_bytes().expect("bytes"))
         };

@@ -1,5 +1,5 @@
-//! Products of 8-bit integers whose sums are beyond what an f32 holds: as `i32` or `i64` they are stored as they are, on
-//! every device, whatever shares K.
+//! Products of 8-bit integers whose sums exceed what an f32 holds exactly: as `i32` or `i64` they are stored exactly,
+//! on every device and with every split of K.
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::reference::{Array, Extent, Multiplication, Options, Product, decode, encode, evaluate};
@@ -13,7 +13,7 @@ use crate::placement::{Placed, Placement};
 const OUTPUTS: [(&str, ElementType); 4] =
     [("narrow", ElementType::I32), ("wide", ElementType::I64), ("rounded", ElementType::F32), ("cut", ElementType::I8)];
 
-/// The accumulator in several types.
+/// The accumulator, stored in several types.
 fn tree() -> Tree {
     let mut b = TreeBuilder::new("integers", file!());
     let accum = b.accum("accum");
@@ -32,7 +32,7 @@ fn operand(choices: &mut Choices<'_>, element: ElementType, count: usize, negati
     (0..count).map(|i| sign * (least + (next(i) % count_of) as i64)).collect()
 }
 
-/// One product, against sums of integers.
+/// One product, compared with sums of integers.
 fn product(builder: Builder, [a, b]: [ElementType; 2], device: &Device, choices: &mut Choices<'_>) {
     let gemm = builder.elements(a, b).plan().expect("a plan");
     let [m, n] = [1 + choices.below(70), 1 + choices.below(70)];
@@ -55,7 +55,7 @@ fn product(builder: Builder, [a, b]: [ElementType; 2], device: &Device, choices:
     for ((name, element), placed) in OUTPUTS.iter().zip(&mut outputs) {
         let rounded: Vec<f64> = sums.iter().map(|sum| f64::from(*sum as f32)).collect();
         let kept = matches!(element, ElementType::I32 | ElementType::I64);
-        // Rounded to the element's type, on the way through f32 where there is arithmetic.
+        // Rounded to the element's type, by way of f32 if there is arithmetic.
         let expected = decode(*element, &encode(*element, if kept { &sums } else { &rounded }));
         let what = format!("{name} of {m}x{n}x{k} {a} by {b}: {}", gemm.choice());
         assert_eq!(placed.values().expect("values"), expected, "{what}");
@@ -106,7 +106,7 @@ fn emulated() {
     }
 }
 
-/// The reference says the same: exactly one value for every element.
+/// The reference agrees: exactly one value for every element.
 #[test]
 fn in_the_reference() {
     let tree = tree().validate(Types::new(ElementType::U8, ElementType::U8)).expect("a valid tree");

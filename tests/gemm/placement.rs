@@ -1,10 +1,10 @@
-//! Tensors at awkward places: views with padding, offsets, transposed or stretched strides, inside a guarded parent.
+//! Tensors with unusual layouts: views with padding, offsets, transposed or stretched strides, inside a guarded parent.
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::reference;
 use epilogue::{Device, DeviceTensor, ElementType};
 
-/// What fills the memory around a view, to see whether somebody writes there.
+/// Fills the memory around a view, to detect writes there.
 const GUARD: u8 = 0xa5;
 
 /// A view with the memory around it.
@@ -14,7 +14,7 @@ pub(crate) struct Placed {
     element: ElementType,
 }
 
-/// How the last axes of a tensor lie in memory.
+/// The layout of the last axes of a tensor in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placement {
     /// Whether the last two axes are exchanged in memory.
@@ -25,7 +25,7 @@ pub(crate) struct Placement {
     pub(crate) padding: usize,
     /// Elements before the view.
     pub(crate) offset: usize,
-    /// Whether every second element only is the view's.
+    /// Whether only every second element belongs to the view.
     pub(crate) stretched: bool,
 }
 
@@ -62,7 +62,7 @@ impl Placement {
 }
 
 impl Placed {
-    /// `values` of `shape`, the last axis fastest.
+    /// `values` with shape `shape`, in row-major order.
     pub(crate) fn new(
         device: &Device,
         element: ElementType,
@@ -93,12 +93,12 @@ impl Placed {
         Ok(Self { view, parent, element })
     }
 
-    /// The view's values, the last axis fastest.
+    /// The view's values, in row-major order.
     pub(crate) fn values(&self) -> Result<Vec<f64>, epilogue_runtime::Error> {
         Ok(reference::decode(self.element, &self.view.to_bytes()?))
     }
 
-    /// Whether the memory around the view is as it was. Overwrites the view.
+    /// Whether the memory around the view is unchanged. Overwrites the view.
     pub(crate) fn is_guarded(&mut self) -> Result<bool, epilogue_runtime::Error> {
         let bytes = vec![GUARD; self.view.len() * self.element.size()];
         self.view.copy_from_bytes(&bytes)?;

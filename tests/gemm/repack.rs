@@ -1,4 +1,4 @@
-//! Operands that a kernel for sm_90a can't load as they lie: what is chosen for them, and that it is right.
+//! Operands that a kernel for sm_90a can't load as they are: the chosen kernels, and their results.
 
 use epilogue::evt::{ShapeClass, Tree, TreeBuilder};
 use epilogue::gemm::{Arithmetic, Builder, KernelKey, Major, OperandLayout};
@@ -26,7 +26,7 @@ const fn layout(major: Major, copy_bytes: usize) -> OperandLayout {
     OperandLayout { major, copy_bytes }
 }
 
-/// The family that is chosen, and the printed reason of copies.
+/// The family that is chosen, and the printed reason for copies.
 fn choice(element: ElementType, extents: [usize; 3], a: OperandLayout, b: OperandLayout) -> (Arch, String) {
     let choice = builder(&hopper(), element, extents).layouts(a, b).choose().expect("a kernel");
     let text = choice.to_string();
@@ -40,9 +40,9 @@ fn the_model_says_what_is_copied_and_why() {
     let (k, mn) = (layout(Major::K, 16), layout(Major::Mn, 16));
     let odd = layout(Major::K, 2);
     let large = [4096, 4096, 4096];
-    // Nothing needs to be.
+    // Nothing needs to be copied.
     assert_eq!(choice(ElementType::BF16, large, k, mn), (Arch::SM_90A, String::new()));
-    // A large product pays for copies of its operands, a small one does not.
+    // For a large product, copies of its operands pay; for a small one they don't.
     let (family, why) = choice(ElementType::BF16, large, odd, mn);
     assert_eq!(
         (family, why.as_str()),
@@ -50,7 +50,7 @@ fn the_model_says_what_is_copied_and_why() {
     );
     let (family, why) = choice(ElementType::BF16, [64, 64, 64], odd, odd);
     assert_eq!((family, why.as_str()), (Arch::SM_80, ""));
-    // 8-bit operands are transposed on their way by kernels for sm_80, or copied first.
+    // 8-bit operands are transposed by kernels for sm_80 while they are loaded, or copied first.
     let (family, why) = choice(ElementType::F8E4M3, [64, 64, 64], k, mn);
     assert_eq!((family, why.as_str()), (Arch::SM_80, ""));
     let (family, why) = choice(ElementType::F8E4M3, large, k, mn);
@@ -92,7 +92,7 @@ fn sm90_request(request: epilogue::gemm::sm90::Request) -> KernelKey {
     builder.choose().expect("a kernel").kernel().expect("a GPU").key
 }
 
-/// `[rows, columns]` of small integers, each batch another.
+/// `[rows, columns]` of small integers, different in each batch.
 fn matrix(device: &Device, element: ElementType, shape: &[usize], seed: usize) -> (DeviceTensor, Vec<i64>) {
     let count: usize = shape.iter().product();
     let values: Vec<i64> = (0..count).map(|i| ((i * 7 + seed * 13 + i / 5) % 5) as i64 - 2).collect();
@@ -115,7 +115,7 @@ fn run(gemm: &Gemm, a: &DeviceTensor, b: &DeviceTensor, shape: &[usize], element
     epilogue::evt::reference::decode(output, &d.to_bytes().expect("bytes"))
 }
 
-/// One plan for packed operands takes operands that lie in any other way, of any extents, one after another on the same
+/// One plan for packed operands takes operands with any other layouts and extents, one after another, in the same
 /// memory.
 #[test]
 fn a_plan_for_packed_operands_takes_any() {
@@ -139,7 +139,7 @@ fn a_plan_for_packed_operands_takes_any() {
             let d = run(&gemm, &a, &b, &[m, n], element);
             assert_eq!(d, expected(&a_values, &b_values, [m, n, k]), "{element} {m}x{n}x{k}");
         }
-        // A of every batch the same memory; B of every batch another, contiguous along neither axis.
+        // All batches of A have the same memory; B is different in every batch, and contiguous along neither axis.
         let (m, n, k, batch) = (19, 21, 37, 3);
         let (a, a_values) = matrix(&device, element, &[m, k], 3);
         let a = a.broadcast_to([batch, m, k]).expect("a view");

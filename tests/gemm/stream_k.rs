@@ -1,5 +1,5 @@
-//! Stream-K on the emulated device: every shape is right, the same bits come at every run, and the workspace is left as
-//! it was found.
+//! Stream-K on the emulated device: results are correct for every shape, every run gives the same bits, and the
+//! workspace ends as it began.
 
 use epilogue::evt::random::{self, Choices};
 use epilogue::evt::reference;
@@ -28,8 +28,8 @@ fn request(rows: usize, columns: usize, schedule: Schedule, cluster: (usize, usi
     }
 }
 
-/// One plan runs product after product, from no K at all to more than three times its stages, on one workspace: in
-/// waves that are partial and that are not, with parts of a tile on two blocks and on many.
+/// One plan runs product after product, from no K at all to more than three times its stages, on one workspace: with
+/// full and partial waves, and with tiles cut among two blocks and among many.
 #[test]
 fn products_of_every_kind_one_after_the_other() {
     const NAME: &str = "stream_k::products_of_every_kind_one_after_the_other";
@@ -63,8 +63,8 @@ fn products_of_every_kind_one_after_the_other() {
     }
 }
 
-/// Whatever order blocks, copies and turns come in, and however often the plan has run before, a product has the same
-/// bits: its sums are rounded, so another order would show.
+/// A product has the same bits for every order of blocks, copies and turns, and however often the plan has run before.
+/// Its sums are rounded, so another order would show.
 #[test]
 fn the_same_bits_at_every_run() {
     const NAME: &str = "stream_k::the_same_bits_at_every_run";
@@ -117,13 +117,13 @@ fn the_model_streams_a_partial_wave_and_says_so() {
     assert!(streamed.to_string().contains("168 blocks in 1.27 waves"), "{streamed}");
     let choice = builder().problem(1792, 3072, 16384).choose().expect("a kernel");
     assert!(choice.candidates().iter().any(|c| c.split_k == SplitK::Stream));
-    // Whole waves are not cut.
+    // Full waves are not cut.
     let choice = builder().problem(8192, 8192, 512).choose().expect("a kernel");
     assert!(choice.candidates().iter().all(|c| c.split_k != SplitK::Stream || c.waves.fract() != 0.0));
 }
 
-/// The same of a kernel for sm_80, whose blocks are fewer than its tiles or more: with operands copied in one piece and
-/// element by element, and with sums of every type.
+/// The same for a kernel for sm_80, with fewer blocks than tiles or more: with operands copied by large and by single
+/// elements, and with sums of every type.
 #[test]
 fn products_on_sm_80_one_after_the_other() {
     const NAME: &str = "stream_k::products_on_sm_80_one_after_the_other";
@@ -141,11 +141,11 @@ fn products_on_sm_80_one_after_the_other() {
         let family =
             Family { elements: (element, element), arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
         let tiles = Tile::all(Instruction::of(element, element, family.arithmetic).expect("an instruction"));
-        // The smallest but one: tiles of more than one warp either way.
+        // The second smallest tile, which has more than one warp in both directions.
         let builder = Builder::new(&device, tree()).problem(64, 64, 64).tile(tiles[tiles.len() - 2]);
         let builder = builder.split_k(SplitK::Stream).multiprocessors(multiprocessors);
         let kernel = Kernel::planned(builder, &family, (Major::K, Major::Mn)).expect("a plan");
-        // From no K at all to many blocks of it for every tile.
+        // From no K at all to many blocks of it per tile.
         for (j, k) in [640, 0, 64, 65, 190, 449].into_iter().enumerate() {
             let (m, n, batch) = shapes[(i + j) % shapes.len()];
             let problem = Problem::new(m, n, k);
@@ -156,7 +156,7 @@ fn products_on_sm_80_one_after_the_other() {
     }
 }
 
-/// On sm_80, too, the same bits come whoever is early.
+/// On sm_80, too, every order of blocks gives the same bits.
 #[test]
 fn the_same_bits_at_every_run_on_sm_80() {
     const NAME: &str = "stream_k::the_same_bits_at_every_run_on_sm_80";
@@ -204,7 +204,7 @@ fn the_model_streams_on_sm_80_where_a_wave_is_partial() {
     assert!(streamed.to_string().contains("120 blocks in 1.11 waves"), "{streamed}");
     let chosen = builder().problem(3072, 1280, 8192).choose().expect("a kernel");
     assert_eq!(chosen.kernel().expect("a kernel").split_k, SplitK::Stream, "{chosen}");
-    // Whole waves are not cut.
+    // Full waves are not cut.
     let choice = builder().problem(108 * 256, 1024, 2048).choose().expect("a kernel");
     assert!(choice.candidates().iter().all(|c| c.split_k != SplitK::Stream || c.waves.fract() != 0.0));
 }

@@ -1,5 +1,5 @@
-//! Integers and truth values in kernels: what reaches a lane by every way there is, on tiles of both orientations and with
-//! every split of K. The random trees of the other tests have them too.
+//! Integers and truth values in kernels: every way in which they reach a lane, on tiles of both orientations and with
+//! every split of K. The random trees of the other tests have them, too.
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Tree, ValueType, Width};
@@ -12,7 +12,7 @@ use epilogue_runtime::{Arch, testing};
 use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, tile};
 
-/// Integers of 32 bits.
+/// 32-bit integers.
 #[epilogue]
 fn narrow(
     accum: Accum,
@@ -34,7 +34,7 @@ fn narrow(
     (d, hidden, place, even, last, total, picked)
 }
 
-/// Of 64, which wrap, and are not what an f32 is.
+/// 64-bit integers, which wrap, and are not exact in f32.
 #[epilogue]
 fn wide(
     accum: Accum,
@@ -48,7 +48,7 @@ fn wide(
     (sum, above, place)
 }
 
-/// Of two accumulators.
+/// With two accumulators.
 #[epilogue]
 fn gated(
     gate: Accum,

@@ -1,8 +1,8 @@
-//! The expansion needs nothing of what a user's module holds, and adds no warning to it.
+//! The expansion needs nothing from a user's module, and causes no warnings in it.
 #![deny(missing_docs, unused, clippy::pedantic, clippy::all, unreachable_pub, unused_qualifications)]
 #![deny(unsafe_code)]
 
-/// Names of the prelude, of the library and of the language, all meaning something else here.
+/// Names of the prelude, of the library and of the language, all with other meanings here.
 mod shadowed {
     #![allow(non_camel_case_types, dead_code, missing_docs)]
     pub(crate) struct Option;

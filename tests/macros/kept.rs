@@ -1,4 +1,4 @@
-//! A plan is kept, shared and sent as its type is written: no lifetime stands in it, though each run borrows.
+//! A plan is kept, shared and sent with its type as written: it has no lifetime, although each run borrows.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Positions, integers and truth values: masks, triangles, one-hot rows, against plain loops on the host.
+//! Positions, integers and truth values: masks, triangles, one-hot rows, compared with plain loops on the host.
 
 use epilogue::Error;
 use epilogue::evt::{Node, Position};

@@ -1,4 +1,4 @@
-//! The GEMM kernels for sm_80 and for sm_90a, and the products that they are tried on.
+//! The GEMM kernels for sm_80 and for sm_90a, and the products on which their mutants are tried.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use epilogue_runtime::Arch;
 use crate::placement::{Placed, Placement};
 use crate::trial::{Kill, Subject, Text, stopped};
 
-/// A kernel and the product that it is tried on.
+/// A kernel, and the products on which it is tried.
 pub(crate) struct Multiplied {
     name: String,
     element: ElementType,
@@ -33,12 +33,12 @@ pub(crate) struct Multiplied {
 struct Case {
     /// M, N, K.
     extents: [usize; 3],
-    /// What C is multiplied by, where the epilogue has a factor.
+    /// The factor of C, if the epilogue has one.
     beta: f64,
 }
 
-/// The kernels for sm_80: of every family one of each kind of split-K, with all layouts and with complete reductions; and
-/// one of stream-K.
+/// The kernels for sm_80: for every family one of each kind of split-K, with all layouts and with complete reductions;
+/// and one with stream-K.
 pub(crate) fn ampere() -> Vec<Multiplied> {
     let families = [
         (ElementType::F16, Arithmetic::Exact),
@@ -72,7 +72,7 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
                 majors,
                 reduces,
                 hopper: None,
-                // In the last one the last copies, of zeros, are to the first stage, which the epilogue writes over.
+                // In the last one, the last copies, of zeros, go to the first stage, which the epilogue overwrites.
                 products: [(17, 2 * tile.stages), (3, tile.stages + 1), (3, tile.stages + 2)].map(product).to_vec(),
                 known: OnceLock::new(),
             });
@@ -82,8 +82,8 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
     subjects
 }
 
-/// A kernel for sm_80 with stream-K on three multiprocessors of an sm_90a, which can be told so: tiles all of which are
-/// cut, some of which are, and one that three blocks share.
+/// A kernel for sm_80 with stream-K on three multiprocessors of an sm_90a, where this can be configured: with all tiles
+/// cut, with some cut, and with one that three blocks share.
 fn streamed() -> Multiplied {
     let tile = tile(Instruction::MmaF16);
     let product = |m: usize, n: usize, steps: usize| {
@@ -114,8 +114,8 @@ struct Hopper {
     arithmetic: Arithmetic,
 }
 
-/// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, of each kind of split-K and stream-K, and
-/// those of FP8, which sum in the tensor cores alone or beside them.
+/// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, with each kind of split-K and
+/// stream-K, and those of FP8, which sum only in the tensor cores or also in f32.
 pub(crate) fn hopper() -> Vec<Multiplied> {
     use sm90::Schedule::{Cooperative, PingPong};
     let form = |schedule, consumers, cluster, split_k, reduces| Hopper {
@@ -142,19 +142,19 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
 }
 
 impl Hopper {
-    /// The kernel of the smallest tile with wide enough rows, and products for it; `None` where there is no such tile.
+    /// The kernel with the smallest tile with wide enough rows, and products for it; `None` if there is no such tile.
     fn subject(&self) -> Option<Multiplied> {
         let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, arithmetic } = self;
         let tiles = sm90::Tile::all();
         let of_kind = |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64;
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
         let stages = 3;
-        // N and K are multiples of 16 bytes, or packed tensors would be out of reach of tensor copies. Rings of operands
-        // go round within a tile; those of the epilogue's tensors after many tiles, whose number is odd, so that the
-        // parts of a tile's K go to different clusters and that stream-K has tiles to cut.
+        // N and K are multiples of 16 bytes, or tensor copies could not reach packed tensors. The rings of operands
+        // wrap around within a tile. Those of the epilogue's tensors wrap around after many tiles, whose number is odd,
+        // so that the parts of a tile's K go to different clusters and that stream-K has tiles to cut.
         let (atom, block) = (16 / element.size(), 128 / element.size());
         let (columns, k) = (tile.columns + 3 * atom, |steps: usize| split_k.splits() * steps * block - 5 * atom);
-        // Stream-K leaves the first team one tile fewer that is whole.
+        // With stream-K, the first team has one whole tile less.
         let many = if split_k == SplitK::Stream { 22 } else { 10 };
         let mut products = vec![
             Case { extents: [2 * tile.rows + 9, columns, k(2 * stages)], beta: 0.5 },
@@ -191,15 +191,16 @@ impl Hopper {
     }
 }
 
-/// The smallest: it has more of everything that can go wrong at a tile's edge, and more mutants run in a second. Of 8-bit
-/// operands it is the smallest whose warps have 32 columns: with 16 a lane may read back only what it wrote itself.
+/// The smallest tile: it has more edges, where most can go wrong, and more mutants run in a second. For 8-bit operands
+/// it is the smallest whose warps have 32 columns: with 16, a lane may read back only what it wrote itself.
 fn tile(instruction: Instruction) -> Tile {
     let wide = |tile: &&Tile| instruction.element_size() > 1 || tile.warp_n >= 32;
     let tiles = Tile::all(instruction);
     *tiles.iter().rfind(wide).unwrap_or(&tiles[tiles.len() - 1])
 }
 
-/// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its columns.
+/// `relu(accum + c)` or `relu(accum + beta * c + bias)`, with the sums of its rows and the largest values of its
+/// columns.
 fn tree(linear: bool, reduces: bool) -> Tree {
     let mut b = TreeBuilder::new("mutated", file!());
     let accum = b.accum("accum");
@@ -225,7 +226,7 @@ fn tree(linear: bool, reduces: bool) -> Tree {
     b.finish()
 }
 
-/// A product with its operands' values and what is right.
+/// A product with its operands' values and the correct results.
 struct Known {
     case: Case,
     /// Of A, B, C and the bias.
@@ -300,7 +301,7 @@ impl Multiplied {
             .arithmetic(self.arithmetic)
             .layouts(a, b)
             .split_k(self.split_k);
-        // Two clusters, each of which has several tiles one after the other.
+        // Two clusters, each of which computes several tiles.
         let builder = match self.hopper {
             Some(request) => builder
                 .multiprocessors(2 * request.cluster.map_or(1, |c| c.m * c.n))
@@ -314,7 +315,7 @@ impl Multiplied {
         builder.plan().map_err(text)
     }
 
-    /// The products with what is right, computed once.
+    /// The products with the correct results, computed once.
     fn known(&self, gemm: &Gemm) -> Result<&[Known], String> {
         let known = |&case: &Case| {
             let [m, n, k] = case.extents;
@@ -357,7 +358,7 @@ impl Multiplied {
             let placement = Placement { transposed, multiple, padding: 0, offset: 0, stretched: false };
             Placed::new(device, self.element, shape, values, placement).map_err(text)
         };
-        // A is stored transposed where its rows in memory run along M, B where they run along K.
+        // A is stored transposed if its rows in memory are along M, B if they are along K.
         Ok([
             place(&[m, k], &values[0], a == Major::Mn)?,
             place(&[k, n], &values[1], b == Major::K)?,

@@ -1,5 +1,5 @@
-//! Mutants of the project's own kernels (products, automatic reductions and scans): each is a kernel with one mistake in
-//! its synchronisation, and running it must show that it is one, by the race detector, by an error, or by a wrong result.
+//! Mutants of the project's own kernels (products, automatic reductions and scans). Each is a kernel with one mistake
+//! in its synchronisation, and running it must show this: by the race detector, by an error, or by a wrong result.
 //!
 //! The test runs a fixed sample. `cargo xtask mutate` runs every mutant and prints what found how many.
 #![allow(clippy::print_stdout, reason = "the full run's table")]
@@ -28,7 +28,7 @@ use crate::trial::{Bench, Kill, Subject};
 /// Mutants of each kernel in the sample.
 const SAMPLE: usize = 10;
 
-/// What became of one mutant.
+/// The result for one mutant.
 struct Fate {
     operator: Operator,
     kill: Option<Kill>,
@@ -37,7 +37,7 @@ struct Fate {
     text: String,
 }
 
-/// The known survivor that a mutant is.
+/// The known survivor that matches a mutant.
 fn known(subject: &dyn Subject, mutation: &Mutation, instruction: &str, calls: &[&str]) -> Option<usize> {
     let is_it = |s: &Survivor| {
         s.operator == mutation.operator
@@ -49,7 +49,7 @@ fn known(subject: &dyn Subject, mutation: &Mutation, instruction: &str, calls: &
     SURVIVORS.iter().position(is_it)
 }
 
-/// A sample of a kernel's mutants, the same at every run, or all of them.
+/// A sample of a kernel's mutants, the same in every run, or all of them.
 fn chosen(ptx: &str, all: bool, seed: usize) -> Vec<Mutation> {
     let mut left: Vec<Mutation> = mutations(ptx).collect();
     if all {
@@ -120,7 +120,7 @@ fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
     done.into_iter().map(|(_, fates)| fates).collect()
 }
 
-/// Mutants by operator: how many, how many each kind of evidence killed, and survivors.
+/// Mutants by operator: how many there are, how many each kind of evidence killed, and survivors.
 fn table(fates: &[Fate]) -> String {
     let mut rows: BTreeMap<Operator, BTreeMap<Option<Kill>, usize>> = BTreeMap::new();
     for fate in fates {

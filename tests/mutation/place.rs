@@ -1,4 +1,4 @@
-//! Where in the CUDA C++ a line of PTX comes from.
+//! Finds the place in the CUDA C++ that a line of PTX comes from.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ type Position = (u32, u32, u32);
 /// For every line of a PTX text, the calls that it was inlined through.
 pub(crate) struct Places<'t> {
     source: Vec<&'t str>,
-    /// Number of the source among the PTX's files; code that an epilogue's own file has is not looked up.
+    /// The source's number among the PTX's files; code from an epilogue's own file is not looked up.
     file: Option<u32>,
-    /// The places that the PTX names, and the number of each one's caller.
+    /// The places that the PTX names, each with the index of its caller.
     places: Vec<(Position, Option<usize>)>,
-    /// The number of the place in force at each line of the PTX.
+    /// The index of the current place at each line of the PTX.
     at: Vec<Option<usize>>,
 }
 
@@ -21,7 +21,7 @@ fn numbers(text: &str) -> Option<Position> {
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
-/// The label that a line jumps to, if it does.
+/// The label to which a line jumps, if it jumps.
 fn jump(line: &str) -> Option<&str> {
     let statement = match line.split_once(char::is_whitespace) {
         Some((predicate, rest)) if predicate.starts_with('@') => rest.trim(),
@@ -35,9 +35,9 @@ impl<'t> Places<'t> {
     /// `ptx` was compiled from `source`, a file called `name`.
     pub(crate) fn new(ptx: &str, source: &'t str, name: &str) -> Self {
         let (mut places, mut at, mut current, mut file) = (Vec::new(), Vec::new(), None, None);
-        // A function is inlined at many places: the one meant is the one named last.
+        // A function may be inlined in many places: the last one that was named is meant.
         let mut latest: HashMap<Position, usize> = HashMap::new();
-        // But a block that is only jumped to goes on where the jump is.
+        // But a block that is reached only by a jump continues at the place of the jump.
         let (mut at_jump, mut falls_through) = (HashMap::new(), true);
         for line in ptx.lines().map(str::trim) {
             if let Some((label, "")) = line.split_once(':')
@@ -70,12 +70,12 @@ impl<'t> Places<'t> {
         Self { source: source.lines().collect(), file, places, at }
     }
 
-    /// The source lines behind a line of PTX (from 1), the called before the caller.
+    /// The source lines behind a line of PTX (from 1), the callee before the caller.
     pub(crate) fn calls(&self, line: usize) -> Vec<&'t str> {
         let mut calls = Vec::new();
         let mut number = self.at.get(line.wrapping_sub(1)).copied().flatten();
         while let Some(&((file, line, _), caller)) = number.and_then(|number| self.places.get(number)) {
-            // Line 0 is what the compiler made.
+            // Line 0 is code that the compiler added.
             let text = (line as usize).checked_sub(1).and_then(|line| self.source.get(line));
             calls.extend(text.filter(|_| Some(file) == self.file).map(|text| text.trim()));
             number = caller;

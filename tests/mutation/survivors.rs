@@ -1,20 +1,20 @@
-//! The mutants that nothing shows to be wrong, and why they are not.
+//! The mutants that no test shows to be wrong, and why they are correct.
 
 use epilogue_runtime::ptx_vm::mutate::Operator;
 
 /// Mutants of one kind at one place.
 pub(crate) struct Survivor {
     pub(crate) operator: Operator,
-    /// Part of what is changed, in words; empty for any change.
+    /// A part of the description of the change; empty for any change.
     pub(crate) change: &'static str,
     /// Part of the name of the kernels; empty for all.
     pub(crate) kernels: &'static str,
-    /// How the mutated instruction begins.
+    /// The beginning of the mutated instruction.
     pub(crate) instruction: &'static str,
-    /// Part of the line of CUDA C++ that it comes from and of those that call it, joined by ` < `, the called before the
-    /// caller; empty for anywhere.
+    /// A part of the line of CUDA C++ that it comes from and of those that call it, joined by ` < `, the callee before
+    /// the caller; empty for any place.
     pub(crate) place: &'static str,
-    /// Why the mutant is as right as the kernel.
+    /// Why the mutant is as correct as the kernel.
     pub(crate) reason: &'static str,
 }
 
@@ -58,7 +58,7 @@ const fn survivor(
     Survivor { operator, change: "", kernels, instruction, place, reason }
 }
 
-/// All that are known.
+/// All known survivors.
 pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),
     survivor(Operator::LooserWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),

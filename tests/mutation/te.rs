@@ -6,7 +6,7 @@ use epilogue_runtime::Source;
 
 use crate::trial::{Kill, Subject, Text, stopped};
 
-/// A kernel, what it is run on and what is right.
+/// A kernel, its input and the correct results.
 struct Work {
     name: String,
     /// The kernel's symbol.
@@ -23,10 +23,10 @@ struct Array {
     values: Vec<i32>,
 }
 
-/// Shapes whose reductions lie in a block and in several blocks; chains of reductions in one launch, with a row's elements
-/// in registers and read again; scans of blocks that own their columns, and of blocks that share them, with one tile at a
-/// time to look back to and with several; scans whose columns are folded, each way that lanes lie over them; cells of
-/// recurrent networks, with a thread and with a warp for a column.
+/// Shapes whose reductions fit in a block and that need several blocks; chains of reductions in one launch, with a
+/// row's elements in registers and read again; scans of blocks that own their columns, and of blocks that share them,
+/// with look-back over one tile at a time and over several; scans with column reductions, for each mapping of lanes to
+/// columns; cells of recurrent networks, with a thread and with a warp per column.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     let mut all = Vec::new();
     for (rows, columns, of_rows) in
@@ -53,7 +53,7 @@ fn integers(shape: &[usize], most: i32) -> Array {
     Array { shape: shape.to_vec(), values: (0..count).map(|_| random.i32(-most..=most)).collect() }
 }
 
-/// `rows` or columns, as a kernel's name has it.
+/// `rows` or columns, as in a kernel's name.
 const fn lines(of_rows: bool) -> &'static str {
     if of_rows { "rows" } else { "columns" }
 }
@@ -82,11 +82,11 @@ fn sums(rows: usize, columns: usize, of_rows: bool) -> Work {
     }
 }
 
-/// How far an element's double may be from a sum, at most.
+/// The largest difference of an element's double from a sum.
 const CLAMP: i32 = 5;
 
-/// Three passes over each row or column: the sum s; the largest of 2·a - clamp(s); every element plus that. A matrix whose
-/// columns are reduced has its results' axis last.
+/// Three passes over each row or column: the sum s; the largest of 2·a - clamp(s); every element plus that. For a
+/// matrix whose columns are reduced, the results' axis is last.
 fn chain(results: usize, elements: usize, of_rows: bool) -> Work {
     let shape = if of_rows { [results, elements] } else { [elements, results] };
     let input = integers(&shape, 99);
@@ -142,9 +142,9 @@ fn running_sums(steps: usize, columns: usize) -> Work {
     }
 }
 
-/// y[t] = 3·y[t-1] + x[t] for `[steps, kept, reduced]` states, of which those along the last axis are combined, as maps one
-/// after the other: z ↦ (2·y + 1)·z + x. Whatever is left out, taken twice or taken in another order changes the results.
-/// Time is the first axis in memory, or the last.
+/// y[t] = 3·y[t-1] + x[t] for `[steps, kept, reduced]` states. Those along the last axis are combined, as maps one
+/// after the other: z ↦ (2·y + 1)·z + x. If anything is left out, used twice or used in another order, the results
+/// change. Time is the first axis in memory, or the last.
 fn folded([steps, kept, reduced]: [usize; 3], of_time: bool) -> Work {
     let shape = if of_time { [kept, reduced, steps] } else { [steps, kept, reduced] };
     let input = integers(&shape, 9);
@@ -199,8 +199,8 @@ fn fold_expressions(of_time: bool) -> Result<auto::Automatic, TeError> {
     auto::scan_all(&outputs.iter().collect::<Vec<_>>())
 }
 
-/// y[t] = g·W + x[t], where g is made of two columns of y[t-1]: three levels of stages. Threads have columns of W that lie
-/// side by side, or warps have rows of it.
+/// y[t] = g·W + x[t], where g is computed from two columns of y[t-1]: three levels of stages. Neighbouring threads have
+/// neighbouring columns of W, or warps have rows of it.
 fn cell(turned: bool) -> Work {
     let [steps, batch, n] = [4usize, 2, 40];
     let (x, w) = (integers(&[steps, batch, n], 9), integers(&[n, n], 5));

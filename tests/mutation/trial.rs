@@ -1,23 +1,23 @@
-//! Running kernels and their mutants.
+//! Runs kernels and their mutants.
 
 use epilogue::Device;
 use epilogue_runtime::Arch;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 
-/// How a mutant was found out.
+/// How a mutant was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kill {
-    /// The text was refused before it ran.
+    /// The text was refused before it was run.
     Refused,
     /// The race detector found something.
     Race,
     /// The launch failed: a deadlock, an uninitialised read, too many instructions.
     Stopped,
-    /// The result lies outside of the reference's bounds, or outside of the outputs' memory.
+    /// The result is outside of the reference's bounds, or was written outside of the outputs' memory.
     Wrong,
 }
 
-/// Ways in which asynchronous copies complete.
+/// The ways in which asynchronous copies can complete.
 const COMPLETIONS: [Completion; 3] = [Completion::Eager, Completion::Lazy, Completion::Random];
 
 /// Enough for every kernel here, many times over.
@@ -33,12 +33,12 @@ pub(crate) struct Text {
     pub(crate) file: String,
 }
 
-/// Work that kernels are tried on.
+/// Work on which kernels are tried.
 pub(crate) trait Subject: Sync {
-    /// What the table and the list of survivors call it.
+    /// Its name in the table and in the list of survivors.
     fn name(&self) -> String;
 
-    /// What it is compiled for.
+    /// The architecture that it is compiled for.
     fn arch(&self) -> Arch {
         Arch::SM_80
     }
@@ -46,19 +46,19 @@ pub(crate) trait Subject: Sync {
     /// Its kernel.
     fn text(&self, device: &Device) -> Result<Text, String>;
 
-    /// Runs everything on one plan, so that a later run finds what an earlier one has left in the workspace, and compares
-    /// with what is right.
+    /// Runs everything with one plan, so that a later run finds what an earlier one has left in the workspace, and
+    /// compares with the correct results.
     fn run(&self, device: &Device) -> Result<(), (Kill, String)>;
 }
 
-/// An error that a launch gave, and what it shows.
+/// An error of a launch, and what it shows.
 pub(crate) fn stopped(error: impl std::fmt::Display) -> (Kill, String) {
     let error = error.to_string();
-    // As `epilogue_runtime::Error::Races` says it.
+    // The text is that of `epilogue_runtime::Error::Races`.
     (if error.contains("races or misused barriers") { Kill::Race } else { Kill::Stopped }, error)
 }
 
-/// A subject on devices in which copies complete in every way.
+/// A subject, with devices for each way in which copies complete.
 pub(crate) struct Bench<'s> {
     subject: &'s dyn Subject,
     devices: Vec<Device>,
@@ -79,7 +79,7 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Runs a mutant. `None` if nothing shows that it is one.
+    /// Runs a mutant; `None` if nothing shows that it is wrong.
     pub(crate) fn kill(&self, ptx: &str) -> Option<(Kill, String)> {
         let module = match Module::parse(ptx) {
             Ok(module) => module,
@@ -92,7 +92,7 @@ impl<'s> Bench<'s> {
         }
         let killed = self.run_all();
         for device in &self.devices {
-            // Only another kind of device could refuse.
+            // Only devices of other kinds refuse this.
             let _ = device.substitute(&self.text.kernel, None);
         }
         killed

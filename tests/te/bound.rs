@@ -1,4 +1,4 @@
-//! Arguments by tensor: in any order, each once, and the kernel's own only.
+//! Arguments by tensor: in any order, each once, and no others.
 
 use epilogue::te::{self, Array, TeError, Tensor};
 use epilogue::{Argument, Device};
@@ -25,7 +25,7 @@ const Z: [f32; 4] = [0.0, 10.0, 20.0, 30.0];
 /// A kernel's `run_bound`.
 type Run<'a> = &'a dyn Fn(&[(&Tensor, Argument<'_>)]) -> Result<(), TeError>;
 
-/// Runs with every order of the arguments, and with what is wrong.
+/// Runs with the arguments in every order, and with wrong ones.
 fn check(case: &Case, run: Run<'_>) -> Result<(), TeError> {
     let device = Device::cpu();
     let (x, y, mut z) = (device.tensor(&X, [4])?, device.tensor(&Y, [4])?, device.zeros::<f32>([4])?);

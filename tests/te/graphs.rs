@@ -1,4 +1,4 @@
-//! Expressions are graphs: what is shared is walked, computed and printed once, and depth has a stated limit.
+//! Expressions are graphs: shared parts are walked, computed and printed once, and the depth has a documented limit.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use epilogue::te::{self, Array, Expr, TeError, Tensor};
 use epilogue::{Arch, Device, ElementType};
 use epilogue_runtime::testing;
 
-/// Far above what a linear time takes on any machine, and far below what doubling at every step would.
+/// Much longer than a linear time on any machine, and much shorter than doubling at every step would take.
 const BOUND: Duration = Duration::from_secs(100);
 const N: usize = 8;
 
@@ -16,7 +16,7 @@ fn x() -> Tensor {
     te::placeholder([N as i32], "x")
 }
 
-/// `x = x * x`, so many times.
+/// `x = x * x`, `times` times.
 fn squares(x: &Tensor, times: usize) -> Tensor {
     te::compute([N as i32], "y", |[i]| (0..times).fold(x.at([i]), |x, _| &x * &x)).unwrap()
 }
@@ -31,7 +31,7 @@ fn stages(x: &Tensor, count: usize) -> Vec<Tensor> {
     all
 }
 
-/// `x = if x > 0 { x * 0.5 + x * 0.5 } else { x }`: what is shared is under conditions too.
+/// `x = if x > 0 { x * 0.5 + x * 0.5 } else { x }`: shared parts are under conditions, too.
 fn leaky(x: &Tensor, times: usize) -> Tensor {
     let step = |x: Expr, _| x.greater(0.0).select(&x * 0.5 + &x * 0.5, &x);
     te::compute([N as i32], "y", |[i]| (0..times).fold(x.at([i]), step)).unwrap()
@@ -44,7 +44,7 @@ fn within(what: &str, f: impl FnOnce()) {
     assert!(took < BOUND, "{what} took {took:?}");
 }
 
-/// Values whose squares stay what they are.
+/// Values whose squares are again 0 or 1.
 const VALUES: [f32; N] = [1.0, -1.0, 0.0, 1.0, -1.0, 1.0, 0.0, -1.0];
 
 fn squared() -> Vec<f32> {
@@ -151,7 +151,7 @@ fn virtual_threads_by_parts() {
     }
 }
 
-/// So many stages in a row, each a copy of the one before.
+/// `count` stages in a row, each a copy of the one before.
 fn copies(x: &Tensor, count: usize) -> Result<Tensor, TeError> {
     (0..count).try_fold(x.clone(), |before, _| te::compute([N as i32], "copy", |[i]| before.at([i])))
 }
@@ -176,7 +176,7 @@ fn chains_have_a_limit_that_a_thread_of_2_mib_reaches() {
         .unwrap();
 }
 
-/// A sum of so many terms, one inside the other.
+/// A sum of `depth` terms, one inside the other.
 fn nested(x: &Tensor, depth: usize) -> Result<Tensor, TeError> {
     te::compute([N as i32], "y", |[i]| (0..depth).fold(x.at([i]), |sum, _| sum * 1.0 + 0.0))
 }
@@ -201,7 +201,7 @@ fn depth_has_a_limit_that_a_thread_of_2_mib_reaches() {
         .unwrap();
 }
 
-/// How long the program of a chain of stages is: lowered with all stages inlined, and as a kernel for sm_80.
+/// The length of the text for a chain of stages: the program with all stages inlined and, with a device, the kernel.
 fn text_of_stages(device: Option<&Device>, count: usize) -> usize {
     let x = x();
     let all = stages(&x, count);
@@ -213,7 +213,7 @@ fn text_of_stages(device: Option<&Device>, count: usize) -> usize {
     program.script(te::ScriptStyle::LATER).len() + source
 }
 
-/// How long the program of so many virtual threads is, which each have a split of their own.
+/// The length of the program for `count` virtual threads with a separate split each.
 fn text_of_virtual_threads(count: i32) -> usize {
     let n = te::var("n");
     let x = te::placeholder([n, n], "x");
@@ -226,7 +226,7 @@ fn text_of_virtual_threads(count: i32) -> usize {
     te::lower(&s, &[&x, &y], "main").unwrap().script(te::ScriptStyle::LATER).len()
 }
 
-/// Twice the stages are at most about twice the text, which is what passes and compilers walk.
+/// With twice the stages, the text that passes and compilers walk is at most about twice as long.
 #[test]
 fn programs_grow_as_what_they_are_made_of() {
     let device = devices("programs_grow_as_what_they_are_made_of").pop().filter(|device| *device != Device::cpu());
@@ -234,6 +234,6 @@ fn programs_grow_as_what_they_are_made_of() {
     assert!(stages.windows(2).all(|pair| pair[1] * 10 < pair[0] * 23), "{stages:?}");
     let threads: Vec<usize> = [2, 4, 8, 15].map(text_of_virtual_threads).into();
     assert!(threads.windows(2).all(|pair| pair[1] * 10 < pair[0] * 23), "{threads:?}");
-    // From 16 on, they are a loop.
+    // From 16 on they become a loop.
     assert!(text_of_virtual_threads(16) < threads[0] * 2, "{threads:?}");
 }

@@ -1,4 +1,4 @@
-//! Lowered programs, run by the interpreter, against sums and recurrences computed directly.
+//! Lowered programs, run by the interpreter, compared with sums and recurrences computed directly.
 
 use crate::tutorial::{cross_thread, row_sums};
 use epilogue::ElementType;
@@ -27,7 +27,7 @@ fn check_rows(s: &Schedule, a: &Tensor, b: &Tensor, n: usize, m: usize) -> Resul
     Ok(())
 }
 
-/// What a thread is says its axis, not its name.
+/// The axis decides what is a thread, not the name.
 #[test]
 fn any_axis_may_be_called_as_a_thread() -> Result<(), TeError> {
     let (n, m) = (3, 5);
@@ -54,7 +54,7 @@ fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A reduction whose loop is bound to threads, of which there are none: its result is stored all the same.
+/// A reduction whose loop is bound to zero threads: its result is stored nevertheless.
 #[test]
 fn a_reduction_over_no_threads() -> Result<(), TeError> {
     let i32 = ElementType::I32;
@@ -187,7 +187,7 @@ proptest! {
         check_rows(&s, &a, &b, n, m).unwrap();
     }
 
-    /// Reductions over threads store every row once and only rows that exist.
+    /// Reductions over threads store every row once, and only rows that exist.
     #[test]
     fn cross_thread_reductions_give_the_same_sums((n, m) in (0usize..70, 0usize..70), threads in 1i32..40, rows in 1i32..9) {
         let (a, b) = row_sums().unwrap();
@@ -195,7 +195,7 @@ proptest! {
         check_rows(&s, &a, &b, n, m).unwrap();
     }
 
-    /// A cumulative sum in threads is the sequential one.
+    /// A cumulative sum in threads equals the sequential one.
     #[test]
     fn scans_in_threads((steps, width) in (1usize..12, 0usize..20), threads in 1i32..9) {
         let (m, n) = (te::var("m"), te::var("n"));

@@ -1,5 +1,5 @@
-//! What scheduled programs compute of every element type: each operation, function, cast, reduction and kind of memory
-//! gives on the CPU and on an emulated GPU what the interpreter gives, or is refused where it is written.
+//! Scheduled programs with every element type: each operation, function, cast, reduction and kind of memory gives on
+//! the CPU and on an emulated GPU what the interpreter gives, or is refused where it is written.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn types() -> Vec<DType> {
     ElementType::ALL.into_iter().map(DType::from).collect()
 }
 
-/// Values of a type that show rounding, wrapping, signs of zeros, and what is no number.
+/// Values of a type that show rounding, wrapping, signs of zeros, NaN and infinities.
 fn special(dtype: DType) -> Vec<f64> {
     let all: &[f64] = match dtype {
         DType::Bool => &[0.0, 1.0, 1.0],
@@ -63,8 +63,8 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// `x`, `y` and `z` meet each other in many pairs; `by` is never zero; `at` are indices, and `wild` are indices where
-    /// `flag` is 1 only.
+    /// `x`, `y` and `z` form many pairs of values; `by` is never zero; `at` are valid indices, and `wild` are valid
+    /// only where `flag` is 1.
     fn new(dtype: DType) -> Self {
         let values = special(dtype);
         let pick = |step: usize, shift: usize| -> Vec<f64> {
@@ -78,7 +78,8 @@ impl Inputs {
         let place = |i: usize| ((i * 7 + 3) % N) as f64;
         let given = |name: &str, values: Vec<f64>| (placeholder_of(dtype, [N], name), values);
         let index = |name: &str, values: Vec<f64>| (placeholder_of(ElementType::I32, [N], name), values);
-        // A column of ones, and two of some; of the sparse ones, every sum of a few is exact in every type.
+        // `few` has a column of ones and columns of some ones; `sparse` has so few ones that sums of several such
+        // elements are exact in every type.
         let few = |i: usize| i.is_multiple_of(COLUMNS) || (i / COLUMNS + i) % 5 > 1;
         let sparse = |i: usize| i % 17 == 3;
         let matrix = |name: &str, holds: &dyn Fn(usize) -> bool| {
@@ -109,7 +110,8 @@ impl Inputs {
     }
 }
 
-/// How far a result may be from the interpreter's: in units of the result's type, and of f32 or f64 of the largest term.
+/// The largest difference of a result from the interpreter's: in units of the result's type, and of f32 or f64 of the
+/// largest term.
 #[derive(Clone, Copy)]
 struct Bound {
     units: f64,
@@ -129,7 +131,7 @@ fn is_mistake(x: &Expr) -> bool {
     }
 }
 
-/// Adds a value; `allowed` is whether its type has the operation, and what has not is refused as it is written.
+/// Adds a value. `allowed` says whether its type has the operation; if not, it must be refused where it is written.
 fn add(all: &mut Values, name: String, x: Expr, allowed: bool, bound: Bound) {
     assert_eq!(is_mistake(&x), !allowed, "{name}");
     if allowed {
@@ -197,7 +199,7 @@ fn rounds(x: f32, y: f32) -> f32 {
     max(a, b) * 0.3
 }
 
-/// The library's functions, with how many rounding units of f32 or f64 they may be off by, of what terms.
+/// The library's functions, with the rounding units of f32 or f64 by which they may be wrong, and of which terms.
 fn functions() -> Vec<(&'static Function, f64)> {
     let costly = [
         (ops::exp::function(), 2.0),
@@ -239,13 +241,13 @@ fn functions() -> Vec<(&'static Function, f64)> {
     costly.into_iter().chain(made.map(|function| (function, 8.0))).collect()
 }
 
-/// Calls of functions, which devices have of their own.
+/// Calls of functions that devices implement themselves.
 fn calls(given: &Inputs, i: te::Axis) -> Values {
     let mut all = Values::new();
     let operands = given.three(i);
     for (function, units) in functions() {
         let operands = operands[..function.parameters().len()].to_vec();
-        // What is added and cancels may be as large as 1 or the operand.
+        // Terms that are added and cancel may be as large as 1 or the operand.
         let bound = Bound { units: 1.0, terms: units };
         let called = Expr::call(function, operands);
         add(&mut all, function.name().to_owned(), called, given.dtype.is_float(), bound);
@@ -304,7 +306,7 @@ fn devices() -> Vec<Device> {
     std::iter::once(Device::cpu()).chain(emulated()).collect()
 }
 
-/// What values are in memory. A truth value that holds is any byte but 0.
+/// The bytes of values in memory. True may be any byte but 0.
 fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
     let mut bytes = encode(dtype.in_memory(), values);
     if dtype == DType::Bool {
@@ -314,7 +316,7 @@ fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
     bytes
 }
 
-/// The distance of neighbours in a type about a value.
+/// The difference between neighbours in a type near a value.
 fn unit(dtype: DType, x: f64) -> f64 {
     let (stored, lowest) = match dtype {
         DType::Number(ElementType::F64) => (52, -1022),
@@ -329,7 +331,7 @@ fn unit(dtype: DType, x: f64) -> f64 {
     2f64.powi(exponent - stored)
 }
 
-/// Runs what a schedule computes everywhere, and compares. `bounds` are the outputs'.
+/// Runs a schedule on every device, and compares. `bounds` are those of the outputs.
 fn check(what: &str, given: &Inputs, s: &Schedule, outputs: &[Tensor], bounds: &[Bound]) -> Result<(), TeError> {
     let read: Vec<&(Tensor, Vec<f64>)> =
         given.tensors.iter().filter(|(tensor, _)| s.operation(tensor).is_ok()).collect();
@@ -355,7 +357,7 @@ fn check(what: &str, given: &Inputs, s: &Schedule, outputs: &[Tensor], bounds: &
         for (place, (tensor, got)) in outputs.iter().zip(&made).enumerate() {
             let got = decode(got.element_type(), &got.to_bytes()?);
             let wanted = arrays[read.len() + place].values();
-            // Native code has the interpreter's functions.
+            // Native code uses the interpreter's functions.
             let bound = if device == Device::cpu() { EXACT } else { bounds[place] };
             for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                 let dtype = tensor.dtype();
@@ -372,7 +374,7 @@ fn check(what: &str, given: &Inputs, s: &Schedule, outputs: &[Tensor], bounds: &
     Ok(())
 }
 
-/// What is read at a place, for messages.
+/// The inputs at an index, for messages.
 fn of(given: &Inputs, i: usize) -> Vec<f64> {
     given.tensors[..4].iter().map(|(_, values)| values[i]).collect()
 }
@@ -432,7 +434,7 @@ fn functions_of_devices() -> Result<(), TeError> {
     Ok(())
 }
 
-/// In loops and in vectors of a CPU, without threads: bit by bit as the interpreter.
+/// In loops and in vectors of a CPU, without threads: the same bits as the interpreter.
 #[test]
 fn in_loops_and_vectors() -> Result<(), TeError> {
     for dtype in types() {
@@ -451,7 +453,7 @@ fn reductions_of_rows() -> Result<(), TeError> {
         let given = Inputs::new(dtype);
         for over_threads in [false, true] {
             let made = reductions(&given)?;
-            // Results of one operation lie side by side.
+            // The results of one operation are neighbours.
             let roots: Vec<&Tensor> = made.iter().filter(|tensor| tensor.value() == 0).collect();
             for root in roots {
                 let own: Vec<Tensor> =

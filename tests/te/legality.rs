@@ -98,7 +98,7 @@ fn schedules() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A thread that reduces its loop first takes elements that are not neighbours.
+/// A thread that first reduces its own loop gets elements that are not neighbours.
 #[test]
 fn a_reducer_that_needs_its_order_keeps_it_over_threads() -> Result<(), TeError> {
     let (n, m) = (te::var("n"), te::var("m"));
@@ -244,7 +244,7 @@ fn factoring() -> Result<(), TeError> {
             "B can't be factored over k.outer: another reduction loop is bound to a thread index; factor first, and bind the loops of the two stages that this makes"
         ],
     );
-    // The only loop: what is left reduces over nothing, but it is a reduction still.
+    // It is the only loop. The rest reduces over nothing, but is still a reduction.
     let mut s = te::create_schedule(&[&b]);
     let partial = s.rfactor(&b, b.reduce_axis(0)?)?;
     refused(
@@ -325,7 +325,7 @@ fn scans() -> Result<(), TeError> {
         s.stage(&good)?.split(good.axis(0)?, 2),
         &expect!["`split` can't take i: it is a scan update's time; schedule the scan's own axis instead"],
     );
-    // Between the scan and what is inside it there would be a circle.
+    // Otherwise the scan and what is inside it would depend on each other.
     let after = te::compute([m, n], "after", |[t, i]| result.at([t, i]) + 1)?;
     let mut within = te::create_schedule(&[&after]);
     for part in [&init, &good] {
@@ -409,7 +409,7 @@ fn extents_and_factors() -> Result<(), TeError> {
         &expect!["a split of i by T.float32(2.5): a factor is a positive integer, or one made of sizes"],
     );
     refused(stage.split(i, k), &expect!["a split of i by k: a factor is a positive integer, or one made of sizes"]);
-    // What is refused leaves no trace.
+    // A refused call changes nothing.
     refused(
         stage.tile(i, k, 2, 0).map(|_| ()),
         &expect!["a split of k by 0: a factor is a positive integer, or one made of sizes"],
@@ -436,7 +436,7 @@ fn arguments() -> Result<(), TeError> {
     let (a, b) = row_sums();
     let s = te::create_schedule(&[&b]);
     refused(te::lower(&s, &[&a, &a, &b], "main"), &expect!["argument A: it is given twice among the arguments"]);
-    // What nothing reads may be given, and its extents are sizes.
+    // An input that nothing reads may be given, and its extents are sizes.
     let unread = te::placeholder([te::var("p")], "unread");
     let program = te::lower(&s, &[&a, &unread, &b], "main")?;
     let array = |shape: &[usize]| Array::new(ElementType::F32, shape, &vec![1.0; shape.iter().product()]);
@@ -488,7 +488,7 @@ fn what_a_scan_keeps_to_itself() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A scan of no steps makes nothing; one of fewer steps than are given has no meaning.
+/// A scan of no steps computes nothing; a scan with fewer steps than are given is refused.
 #[test]
 fn scans_of_few_steps() -> Result<(), TeError> {
     let m = te::var("m");
@@ -537,7 +537,7 @@ fn memory_of_one_thread() -> Result<(), TeError> {
         s.stage(&b)?.bind(b.axis(0)?, te::thread_axis(thread))?;
         refused(te::lower(&s, &[&a, &c], "main"), &message);
     }
-    // Each thread has a row, and can't take part in the sums of the others' rows.
+    // Each thread has a row, so it can't take part in the sums of the others' rows.
     let rows = te::placeholder((n, 32), "R");
     let k = te::reduce_axis((0, 32), "k");
     let total = te::compute([n], "T", |[i]| te::sum(rows.at([i, k]), [k]))?;
@@ -553,7 +553,7 @@ fn memory_of_one_thread() -> Result<(), TeError> {
             "T is in local memory, of which every thread has its own, but its loop k is bound to threadIdx.x: no thread would see what another computed; put it in shared memory (`set_scope`), or don't bind the loop"
         ],
     );
-    // Every thread that takes part in a sum gets it; but those of the next launch took no part.
+    // Every thread that takes part in a sum gets it; but those of the next launch did not take part.
     let k = te::reduce_axis((0, 32), "k");
     let total = te::compute([1], "T", |[i]| te::sum(rows.at([i, k]), [k]))?;
     let less = te::compute([n], "L", |[i]| a.at([i]) - total.at([0]))?;
@@ -572,7 +572,7 @@ fn memory_of_one_thread() -> Result<(), TeError> {
     );
     s.stage(&less)?.bind(tile, te::thread_axis("blockIdx.x"))?;
     te::lower(&s, &[&rows, &a, &less], "main")?;
-    // A sum starts before its loop.
+    // A sum is initialised before its loop.
     let k = te::reduce_axis((0, n), "k");
     let d = te::compute([n], "D", |[i]| te::sum_reducer().over_from(a.at([k]), [k], b.at([i])))?;
     let mut s = te::create_schedule(&[&d]);
@@ -585,7 +585,7 @@ fn memory_of_one_thread() -> Result<(), TeError> {
     );
     s.compute_at(&b, &d, d.axis(0)?)?;
     te::lower(&s, &[&a, &d], "main")?;
-    // Also where it is read under a condition, in a cache of more elements than there are.
+    // Also if it is read under a condition, in a cache with more elements than the tensor.
     let mut s = te::create_schedule(&[&d]);
     s.stage(&d)?.split(d.axis(0)?, 4)?;
     let cache = s.cache_write(&d, "local")?;

@@ -1,4 +1,4 @@
-//! The complete listings of TVM's reduction and scan tutorials, reproduced: text equality, comments and imports aside.
+//! The complete listings of TVM's reduction and scan tutorials: the same text, except for comments and imports.
 
 use epilogue::te::{self, ScriptStyle, TeError, Tensor};
 
@@ -61,7 +61,7 @@ fn factored_reduction() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The older dialect, against listings of which the last line may be cut.
+/// The older dialect, compared with listings whose last line may be cut off.
 fn check_primfn(schedule: &te::Schedule, arguments: &[&Tensor], golden: &str) -> Result<(), TeError> {
     let ours = te::lower(schedule, arguments, "main")?.primfn();
     let golden = golden.trim_end();

@@ -1,4 +1,4 @@
-//! Tensor expressions: what they say, what is refused, and what the interpreter and the other executors make of them.
+//! Tensor expressions: what they mean, what is refused, and how the interpreter and the other executors run them.
 
 #[cfg(feature = "native")]
 mod bound;

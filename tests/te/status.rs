@@ -1,5 +1,5 @@
-//! Data that kernels can't use: an index outside of its tensor, an integer divided by zero. Every device says the same
-//! about it, none stops for it, and what runs afterwards is right.
+//! Data that kernels can't use: an index outside of its tensor, an integer divided by zero. Every device reports the
+//! same, none stops, and later runs are correct.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -74,7 +74,8 @@ fn indices(device: &Device, element: ElementType, values: &[i64]) -> DeviceTenso
     }
 }
 
-/// What a run ends with: the values, or the failure, from the run itself on the CPU and from reading back elsewhere.
+/// The result of a run: the values, or the failure, from the run itself on the CPU and from reading back on other
+/// devices.
 fn outcome(device: &Device, run: Result<(), TeError>, result: &DeviceTensor) -> Result<Vec<f32>, DataError> {
     let read = result.to_vec::<f32>().map_err(TeError::from);
     if *device != Device::cpu() {
@@ -131,7 +132,7 @@ proptest! {
                 drop(arguments);
                 outcomes.push(outcome(&device, run, &result));
             }
-            // What was there when it failed says so too, once; what came later, and the device, knows of nothing.
+            // A tensor that existed when it failed reports it, too, once; later tensors, and the device, don't.
             if device != Device::cpu() && outcomes[0].is_err() {
                 assert_eq!(other.to_vec::<f32>().map_err(TeError::from), Err(TeError::Data(outcomes[0].clone().unwrap_err())));
                 assert_eq!(other.to_vec::<f32>().unwrap(), [1.0]);
@@ -175,7 +176,7 @@ proptest! {
         good.clear();
     }
 
-    /// Programs of one's own schedule: rows and columns by index, quotients.
+    /// Programs with hand-written schedules: rows and columns by index, quotients.
     #[test]
     fn programs_report_what_the_cpu_reports(
         columns: bool,
@@ -227,7 +228,7 @@ proptest! {
                     let said = |failure: &DataError| match failure {
                         DataError::Element { element, count, .. } => (Some((*element, *count)), failure.to_string().starts_with("A[")),
                         DataError::DivisionByZero { divisor } => {
-                            // A lowered program knows the element by its place in memory only.
+                            // A lowered program knows the element only by its index in memory.
                             (None, divisor.as_ref().is_none_or(|divisor| divisor.starts_with("I[")))
                         }
                         _ => (None, false),

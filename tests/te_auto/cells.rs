@@ -1,5 +1,5 @@
-//! Scans whose columns read each other's state, and reductions over ranges that depend on an output's index: on the CPU and
-//! on an emulated GPU, against the interpreter of the default schedule or plain loops.
+//! Scans whose columns read each other's state, and reductions over ranges that depend on an output's index: on the CPU
+//! and on an emulated GPU, compared with the interpreter of the default schedule or with plain loops.
 
 use epilogue::expr::Op;
 use epilogue::te::auto::Order;
@@ -17,8 +17,8 @@ fn emulated() -> Device {
 
 const KINDS: usize = 7;
 
-/// A recurrence of `[steps, n]` and, in some kinds, `[steps, m]`, over wrapping integers: the bits don't depend on how sums
-/// are added up.
+/// A recurrence of `[steps, n]` and, in some kinds, `[steps, m]`, over wrapping integers: the bits don't depend on the
+/// order of sums.
 fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
     let (steps, n, m) = (var("steps"), var("n"), var("m"));
     let x = placeholder_of(I32, [steps, n], "X");
@@ -29,7 +29,7 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
     let k = reduce_axis((0, n), "k");
     let one = |update: Tensor| te::scan(&init, &update, &state, &[]).map(|made| vec![made]);
     match kind {
-        // A product of the state and a matrix, as a stage of its own.
+        // A product of the state and a matrix, as a separate stage.
         0 => {
             let product = te::compute([steps, n], "product", |[t, i]| {
                 te::sum(state.at([t - 1, k.into()]) * weights.at([k, i]), [k])
@@ -50,14 +50,14 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
                 te::compute([steps, m], "new z", |[t, c]| te::max(state.at([t - 1, i.into()]) - wide.at([i, c]), [i]))?;
             te::scan_all(&[init, first], &[y, z], &[state, other], &[])
         }
-        // Of another column.
+        // It reads another column.
         2 => one(te::compute([steps, n], "update", |[t, i]| state.at([t - 1, n - 1 - i]) * 3 + x.at([t, i]))?),
-        // Of several steps, by a reduction.
+        // It reads several steps, in a reduction.
         3 => {
             let lag = reduce_axis((1, 3), "lag");
             one(te::compute([steps, n], "update", |[t, i]| te::sum(state.at([t - lag, n - 1 - i]) * lag, [lag]))?)
         }
-        // Of columns that are data, and what doesn't depend on the state: a reduction for every step.
+        // It reads columns given by data; and a reduction that doesn't depend on the state, for every step.
         4 => {
             let to = placeholder_of(I32, [n], "to");
             let total = te::compute([steps], "total", |[t]| te::sum(x.at([t, k]), [k]))?;
@@ -65,7 +65,7 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
                 state.at([(t - 1), to.at([i]) % n]) + total.at([t]) * x.at([t, i])
             })?)
         }
-        // What is made of the states.
+        // Outputs computed from the states.
         5 => {
             let scan = one(te::compute([steps, n], "update", |[t, i]| state.at([t - 1, n - 1 - i]) + x.at([t, i]))?)?;
             let sums = te::compute([steps], "sums", |[t]| te::sum(scan[0].at([t, k]), [k]))?;
@@ -110,7 +110,7 @@ fn check(device: &Device, kind: usize, sizes: [usize; 3], order: Order, seed: u6
     let mut written = made.iter().map(|t| Ok(device.zeros::<i32>(shape(t))?)).collect::<Result<Vec<_>, TeError>>()?;
     let mut arguments: Vec<(&Tensor, Argument<'_>)> = inputs.iter().zip(read.iter().map(Argument::from)).collect();
     arguments.extend(made.iter().zip(written.iter_mut().map(Argument::from)));
-    // Again: the second run finds what the first left.
+    // Again: the second run uses what the first has left.
     kernel.run_bound(&arguments)?;
     kernel.run_bound(&arguments)?;
     drop(arguments);
@@ -153,7 +153,7 @@ fn cells_on_an_emulated_gpu() {
     check_all(&emulated(), 8, 20);
 }
 
-/// An LSTM with its matrix, in f32, against plain loops in f64.
+/// An LSTM with its matrix, in f32, compared with plain loops in f64.
 #[test]
 fn an_lstm() -> Result<(), TeError> {
     const STEPS: usize = 6;
@@ -219,7 +219,7 @@ fn an_lstm() -> Result<(), TeError> {
     Ok(())
 }
 
-/// First value and end of the columns that row `i` of `n` takes, of `m`.
+/// The first and one past the last of the columns that row `i` of `n` takes, of `m`.
 type Ragged = (&'static str, fn(te::Axis, te::Var, te::Var) -> (Expr, Expr), fn(i64, i64, i64) -> (i64, i64));
 
 const RAGGED: [Ragged; 6] = [
@@ -273,7 +273,7 @@ fn ragged_reductions() -> Result<(), TeError> {
             }
         }
     }
-    // A length that only data tell has no bound.
+    // A length that only data determine has no bound.
     let (a, lengths) = (te::placeholder([4, 8], "A"), placeholder_of(I32, [4], "lengths"));
     let sums = te::compute([4], "sums", |[i]| {
         let k = reduce_axis((0, lengths.at([i])), "k");

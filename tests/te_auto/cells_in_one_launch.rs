@@ -1,5 +1,5 @@
-//! Recurrent cells whose steps are one launch of a GPU: random ones against the interpreter of the default schedule, gated
-//! ones against plain loops, and what decides whether they are one launch.
+//! Recurrent cells whose steps run in one launch on a GPU: random ones compared with the interpreter of the default
+//! schedule, gated ones with plain loops, and the conditions for one launch.
 
 use epilogue::expr::Op;
 use epilogue::te::auto::{Kernel, Order};
@@ -23,7 +23,7 @@ fn devices(test: &str) -> Vec<Device> {
     }
 }
 
-/// What a random cell's update adds up.
+/// The number of terms that a random cell's update can add.
 const TERMS: usize = 12;
 
 /// Sizes of a random cell.
@@ -37,8 +37,8 @@ struct Sizes {
     m: usize,
 }
 
-/// A cell over wrapping integers, whose sums are the same in any order: a state y of `[steps, batch…, n]`, and with some
-/// terms another, z, of `[steps, batch…, m]`.
+/// A cell over wrapping integers, whose sums are the same in any order: a state y of `[steps, batch…, n]`, and with
+/// some terms a second one, z, of `[steps, batch…, m]`.
 struct Cell {
     states: Vec<Tensor>,
     sizes: Vec<(Var, usize)>,
@@ -87,7 +87,7 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
         stages.push(compute(n, "turned", &|t, b, i| te::sum(before(&y, t, b, k.into()) * w.at([i, k]), [k]))?);
     }
     if has(2) {
-        // What is read inside a reduction, computed of two columns.
+        // A value inside a reduction that is computed from two columns.
         let reset = compute(n, "reset", &|t, b, i| {
             before(&y, t, b, i.into()).max(2) * before(&y, t, b, n - 1 - i) + x.at(at(t, b, &[i.into()]))
         })?;
@@ -106,7 +106,7 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
         })?);
     }
     if has(5) {
-        // Of the inputs only, with rows.
+        // It reads only the inputs, with rows.
         let k = axis(n);
         stages.push(compute(n, "projected", &|t, b, i| te::sum(x.at(at(t, b, &[k.into()])) * w.at([k, i]), [k]))?);
     }
@@ -122,7 +122,7 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
         })?);
     }
     let total = {
-        // Of the step only: the same for the whole batch.
+        // It depends only on the step: the same for the whole batch.
         let k = axis(n);
         let first: Vec<Expr> = batch.iter().map(|_| 0.into()).collect();
         let own = |t: Axis| at(t, &[], &[first.clone(), vec![k.into()]].concat());
@@ -170,7 +170,7 @@ fn cell_of<const N: usize>(terms: u32, given: i64, sizes: Sizes) -> Result<Cell,
     Ok(Cell { states, sizes: known.into_iter().chain(of_batch).collect() })
 }
 
-/// The values of what is read, and of the states.
+/// The values of the inputs, and of the states.
 type Interpreted = (Vec<Vec<i32>>, Vec<Vec<f64>>);
 
 impl Cell {
@@ -182,7 +182,7 @@ impl Cell {
         tensor.shape().iter().map(extent).collect()
     }
 
-    /// The states as the interpreter has them, and what it was given.
+    /// The states from the interpreter, and its inputs.
     fn interpreted(&self, inputs: &[Tensor], seed: u64) -> Result<Interpreted, TeError> {
         let outputs: Vec<&Tensor> = self.states.iter().collect();
         let parameters: Vec<&Tensor> = inputs.iter().chain(&self.states).collect();
@@ -237,7 +237,7 @@ fn random_cells(device: &Device, cases: u32, most: usize) {
     proptest!(config, |(terms in 0..1u32 << TERMS, given in 1..3i64, sizes in sizes, order in orders, seed: u64)| {
         let (more, batch, rank, n, m) = sizes;
         let sizes = Sizes { steps: given as usize + more, batch, rank, n, m };
-        // Else columns are on their own.
+        // Otherwise columns would be independent.
         let terms = if terms & 0b1111_0111 == 0 { terms | 1 << 7 } else { terms };
         let made = cell(terms, given, sizes).and_then(|cell| cell.check(device, order, seed).map(|_| ()));
         if let Err(error) = made {
@@ -272,7 +272,7 @@ fn every_term_is_one_launch() -> Result<(), TeError> {
                 assert!(kernel.choice().contains("3 steps in one launch"), "term {term}: {}", kernel.choice());
             }
         }
-        // What doesn't depend on the states, with rows and without.
+        // Terms that don't depend on the states, with rows and without.
         let kernel = cell(1 << 5 | 1 << 9 | 1 << 7, 1, sizes)?.check(device, Order::Device, 3)?;
         assert!(kernel.choice().contains("in one launch: 1 rows in a block"), "{}", kernel.choice());
         let blocks = kernel.choice().contains("; 3 blocks of");
@@ -281,7 +281,7 @@ fn every_term_is_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Rows of a batch share a block where there are more than multiprocessors; the last block has fewer.
+/// Rows of a batch share a block if there are more rows than multiprocessors; the last block has fewer.
 #[test]
 fn rows_share_blocks() -> Result<(), TeError> {
     for device in &devices("rows_share_blocks")[1..] {
@@ -305,7 +305,7 @@ fn more_columns_than_threads_and_than_shared_memory_holds() -> Result<(), TeErro
         let kernel = cell(1 << 7, 1, sizes(40_000))?.check(device, Order::Device, 1)?;
         assert!(kernel.choice().contains("2 steps, one after the other (a row takes"), "{}", kernel.choice());
     }
-    // Columns that keep a whole GPU busy: a step of 4 million products.
+    // Enough columns to keep a whole GPU busy: a step of 4 million products.
     if let Some(device) = devices("a large matrix").get(1) {
         let (n, state) = (2048usize, placeholder_of(I32, [2, 2048], "y"));
         let w = placeholder_of(I32, [n, n], "W");
@@ -345,7 +345,8 @@ fn few_steps_and_no_batch() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A gated recurrent unit in some type of state, and its values by plain loops, which round the state alike.
+/// A gated recurrent unit with some type of state, and its values from plain loops, which round the state in the same
+/// way.
 fn gru<T: Element + Into<f64> + Copy>(device: &Device, order: Order, round: fn(f64) -> T) -> Result<String, TeError> {
     const STEPS: usize = 5;
     const BATCH: usize = 3;
@@ -409,7 +410,7 @@ fn gru<T: Element + Into<f64> + Copy>(device: &Device, order: Order, round: fn(f
         (&v, (&v_values).into()),
         (&states, (&mut got).into()),
     ])?;
-    // A sum near the middle of two values of the type may go either way.
+    // A sum near the middle between two values of the type may be rounded either way.
     let near = if T::TYPE.size() == 2 { 2e-2 } else { 1e-5 };
     let got: Vec<f64> = got.to_vec::<T>()?.into_iter().map(Into::into).collect();
     assert!(got.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < near), "on {device}: {got:?}, not {wanted:?}");
@@ -434,7 +435,7 @@ fn gated_units_of_every_float() -> Result<(), TeError> {
     Ok(())
 }
 
-/// One after the other is one order: the bits of the default schedule.
+/// Sequential sums have only one order: the bits of the default schedule.
 #[test]
 fn exact_sums_are_the_interpreters() -> Result<(), TeError> {
     const SHAPE: [usize; 3] = [5, 2, 7];

@@ -1,4 +1,5 @@
-//! Several reductions in one kernel, and maps without any: on an emulated GPU with the race detector on, and on the CPU.
+//! Several reductions in one kernel, and maps without any: on an emulated GPU with the race detector on, and on the
+//! CPU.
 
 use epilogue::te::auto::{Automatic, Order};
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
@@ -8,34 +9,35 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 fn emulated() -> Device {
-    // Random turns: blocks meet in every order.
+    // Random turns: blocks run in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
 }
 
-/// Small integers: sums and products of them are exact in f32, in whatever order.
+/// Small integers, so that sums and products of them are exact in f32 in any order.
 fn integers(len: usize, seed: u64) -> Vec<f32> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| random.i32(-4..=4) as f32).collect()
 }
 
-/// What is computed of a matrix's rows, each with every result an integer.
+/// What is computed from a matrix's rows; every result is an integer.
 #[derive(Clone, Copy, Debug)]
 enum Chain {
     /// The largest and the least: one pass, two outputs.
     Ends,
     /// How many elements are the largest: two passes.
     CountLargest,
-    /// How far every element is from its row's least, times how many are above the row's first: two passes side by side,
-    /// and every element again.
+    /// The difference of every element from its row's least, times how many are above the row's first: two independent
+    /// passes, and every element again.
     Scaled,
-    /// The sum; the sum of squares from it; the largest of what both give; all, and every element: three passes.
+    /// The sum; the sum of squares, from it; the largest value computed from both; and every element, from all of
+    /// these: three passes.
     Three,
-    /// An output of a total and one of all elements, computed through stages in between.
+    /// An output computed from a total, and one computed from all elements, through stages in between.
     Stages,
-    /// A sum from an initial value, then a sum of some elements only.
+    /// A sum from an initial value, then a sum of only some elements.
     Conditions,
-    /// Where the largest element is, and the largest of the others: a condition on what a tuple gave.
+    /// The index of the largest element, and the largest of the others: a condition on a tuple's result.
     Second,
 }
 
@@ -128,7 +130,7 @@ fn tensors(chain: Chain, rows: &Rows) -> Result<Vec<Tensor>, TeError> {
     })
 }
 
-/// The place of the first largest element plus the largest of the others.
+/// The index of the first largest element plus the largest of the others.
 fn second(rows: &Rows) -> Result<Tensor, TeError> {
     let reduced = || -> Vec<Axis> { rows.inner.iter().map(|m| te::reduce_axis((0, *m), m.name())).collect() };
     let place = |axes: &[Axis]| {
@@ -194,9 +196,9 @@ fn expected(chain: Chain, row: &[f32]) -> Vec<Vec<f32>> {
 struct Case {
     chain: Chain,
     element: ElementType,
-    /// Of the matrix: rows, then the elements' extents.
+    /// The matrix: rows, then the elements' extents.
     shape: Vec<usize>,
-    /// Whether neighbours in memory are of different rows.
+    /// Whether neighbours in memory belong to different rows.
     turned: bool,
     gap: usize,
     order: Order,
@@ -218,7 +220,7 @@ fn cases(most: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// A tensor of the values: with the first axis innermost in memory, if `turned`, and a gap after every line.
+/// A tensor of the values: if `turned`, with the first axis innermost in memory, and with a gap after every line.
 fn laid_out(
     device: &Device,
     values: &[f32],
@@ -269,7 +271,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     }
     let mut arguments = vec![Argument::from(&a)];
     arguments.extend(outputs.iter_mut().map(Argument::from));
-    // Again: the second run finds what the first left.
+    // Again: the second run uses what the first has left.
     kernel.run(&arguments)?;
     kernel.run(&arguments)?;
     drop(arguments);
@@ -313,7 +315,7 @@ fn chains_of_any_shape_and_layout_on_the_cpu() {
     });
 }
 
-/// Whatever a row's length: in registers, read again, and, of a few long rows, kernel after kernel.
+/// Rows of any length: in registers, read again, and, for a few long rows, one kernel after another.
 #[test]
 fn rows_of_every_length() -> Result<(), TeError> {
     if testing::compiler("rows_of_every_length").is_none() {
@@ -340,7 +342,8 @@ fn rows_of_every_length() -> Result<(), TeError> {
     Ok(())
 }
 
-/// One tree on every device, in passes too: the bits of a mean and a variance that a user writes as stages.
+/// The same reduction tree on every device, also in passes: the bits of a mean and a variance that a user writes as
+/// stages.
 #[test]
 fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), TeError> {
     if testing::compiler("the_order_of_the_shape_gives_passes_the_same_bits_everywhere").is_none() {
@@ -373,7 +376,7 @@ fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), 
     Ok(())
 }
 
-/// What reads reductions is no map, and says so.
+/// An expression that reads reductions is not a map, and the error says so.
 #[test]
 fn what_maps_refuse() -> Result<(), TeError> {
     let rows = Rows::new(ElementType::F32, 2);
@@ -405,7 +408,7 @@ fn maps_of_any_shape() {
     });
 }
 
-/// `x·2 + row` and the element that an index chooses, which is 0 for indices below 0.
+/// `x·2 + row` and the element at an index from data, which is 0 for negative indices.
 fn map_of(
     device: &Device,
     element: ElementType,
@@ -477,7 +480,7 @@ fn an_index_outside_its_tensor_is_an_error() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Runs that share a kernel don't share what lies between its passes.
+/// Runs that share a kernel don't share the memory between its passes.
 #[test]
 fn runs_at_once_do_not_meet() -> Result<(), TeError> {
     let rows = Rows::new(ElementType::F32, 2);
@@ -505,7 +508,7 @@ fn runs_at_once_do_not_meet() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A random expression of an element and what earlier passes gave.
+/// A random expression of an element and results of earlier passes.
 fn random_value(random: &mut fastrand::Rng, x: &Expr, totals: &[Expr], depth: usize) -> Expr {
     if depth == 0 || random.u8(0..5) == 0 {
         return match random.usize(0..totals.len() + 3) {
@@ -618,7 +621,7 @@ fn exact_order_has_the_interpreters_bits_on_the_cpu() {
     });
 }
 
-/// A map of functions, with results of a type; the values, and the text.
+/// A map of functions, with results of a type; gives the values and the text.
 fn functions(device: &Device, result: ElementType, order: Order, x: &[f32]) -> Result<(Vec<f32>, String), TeError> {
     let n = var("n");
     let a = placeholder_of(ElementType::F32, [n], "A");
@@ -651,7 +654,7 @@ fn functions_are_as_accurate_as_their_results() -> Result<(), TeError> {
     let x: Vec<f32> = (0..3000).map(|_| random.f32() * 12.0 - 6.0).collect();
     let (exact, source) = functions(&device, ElementType::F32, Order::Device, &x)?;
     assert!(!source.contains("= epilogue::math::approx11") && !source.contains("ops::approx11::"), "{source}");
-    // Half a unit of the result, and what functions may be off by where terms cancel.
+    // Half a unit of the result, and the error of functions where terms cancel.
     for (result, unit) in [(ElementType::F16, 2f32.powi(-11)), (ElementType::BF16, 2f32.powi(-8))] {
         let (close, source) = functions(&device, result, Order::Device, &x)?;
         assert!(source.contains("ops::approx11::gelu"), "{source}");

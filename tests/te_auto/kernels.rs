@@ -1,5 +1,5 @@
-//! Automatic kernels as machine code: no registers in memory, enough loads in flight to keep a GPU's memory busy, and no
-//! more instructions than it has time for meanwhile. None of that shows in what a kernel computes.
+//! Automatic kernels as machine code: no spills, enough loads in flight to keep a GPU's memory busy, and no more
+//! instructions than it can issue in that time. None of this shows in a kernel's results.
 
 use epilogue::te::{self, TeError, Tensor, auto, ops};
 use epilogue::{Device, DeviceTensor, Element};
@@ -8,11 +8,11 @@ use half::{bf16, f16};
 
 use crate::sass::Sass;
 
-/// Instructions that a Hopper GPU issues in the time in which its memory brings 16 bytes: 132 multiprocessors of 4 warps'
-/// instructions a cycle at 1.7 GHz, for 4.8 TB/s (H200 data sheet).
+/// Instructions that a Hopper GPU issues in the time in which its memory brings 16 bytes: 132 multiprocessors of 4
+/// warps' instructions a cycle at 1.7 GHz, for 4.8 TB/s (H200 data sheet).
 const ISSUED: usize = 95;
 
-/// Runs on zeros, because the choice needs sizes; then looks at what ran.
+/// Runs on zeros, because the choice needs sizes; then checks the machine code of what ran.
 fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceTensor, number: usize) -> Option<Sass> {
     let (compiler, nvdisasm) = (testing::compiler("te_auto_kernels")?, testing::nvdisasm("te_auto_kernels")?);
     kernel.run(&[input.into(), (&mut output).into()]).expect("it runs");
@@ -26,22 +26,22 @@ fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceT
     Some(Sass::of(&nvdisasm, &compiled.cubin, number).expect("it is disassembled"))
 }
 
-/// What a kernel's machine code has to reach.
+/// The requirements for a kernel's machine code.
 struct Wanted {
     /// Loads of 16 bytes that are in flight together.
     loads: usize,
-    /// Two thirds of what the GPU issues while memory brings what the kernel reads, and takes what it writes; nothing for
-    /// scans, whose loops have ways that are hardly ever taken.
+    /// Two thirds of what the GPU can issue while memory transfers what the kernel reads and writes; `None` for scans,
+    /// whose loops have branches that are hardly ever taken.
     instructions: Option<usize>,
 }
 
 impl Wanted {
-    /// Of a kernel that reads, and writes next to nothing.
+    /// For a kernel that reads, and writes almost nothing.
     const fn reading(loads: usize) -> Self {
         Self { loads, instructions: Some(ISSUED * 2 / 3) }
     }
 
-    /// Of a kernel that writes as much as it reads.
+    /// For a kernel that writes as much as it reads.
     const fn writing(loads: usize) -> Self {
         Self { loads, instructions: Some(2 * ISSUED * 2 / 3) }
     }
@@ -72,7 +72,7 @@ fn check<T: Element>(
     Ok(())
 }
 
-/// A profiler's list says what ran, whatever a tensor is called: like C++'s and CUDA's own names, like the library's.
+/// A profiler shows which kernel ran, for any name of a tensor: also names of C++, of CUDA and of the library.
 #[test]
 fn kernels_are_called_after_their_first_output() -> Result<(), Box<dyn std::error::Error>> {
     if testing::compiler("kernels_are_called_after_their_first_output").is_none() {

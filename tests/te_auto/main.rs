@@ -1,4 +1,5 @@
-//! Automatic maps, reductions and scans on the CPU and on an emulated GPU, against the interpreter or plain loops.
+//! Automatic maps, reductions and scans on the CPU and on an emulated GPU, compared with the interpreter or with plain
+//! loops.
 
 mod cells;
 mod cells_in_one_launch;

@@ -1,4 +1,4 @@
-//! Automatic reductions on an emulated GPU, with the race detector on, against sums computed directly.
+//! Automatic reductions on an emulated GPU, with the race detector on, compared with sums computed directly.
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Axis, Binary, DType, Expr, Reducer, TeError, Tensor, var};
@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 fn device() -> Device {
-    // Random turns: blocks meet in every order.
+    // Random turns: blocks run in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
 }
@@ -44,7 +44,7 @@ fn rows_of_any_shape() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Reducers whose results are exact on small integers, in whatever order.
+/// Reducers whose results are exact for small integers, in any order.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Sum,
@@ -83,7 +83,7 @@ fn matrices() -> Reducer {
     .associative_only()
 }
 
-/// What is reduced of `a[i, j, k]`, with the axes' number.
+/// What is reduced for `a[i, j, k]`, with the index of the axes.
 fn body(kind: Kind, a: &Expr, place: &Expr, axes: &[Axis]) -> Vec<Expr> {
     let integer = || a.clone().cast(ElementType::I32);
     match kind {
@@ -101,7 +101,7 @@ fn body(kind: Kind, a: &Expr, place: &Expr, axes: &[Axis]) -> Vec<Expr> {
     }
 }
 
-/// The same, of a list of values in order.
+/// The same for a list of values, in order.
 fn expected(kind: Kind, values: &[(usize, f64)]) -> Vec<f64> {
     let fold = |start: f64, f: fn(f64, f64) -> f64| values.iter().fold(start, |x, (_, y)| f(x, *y));
     match kind {
@@ -152,7 +152,7 @@ fn reduction(kind: Kind, element: ElementType, mask: [bool; 3]) -> Result<(Tenso
     Ok((a, tensors))
 }
 
-/// A tensor of the values, whose memory has the axes in another order, and gaps.
+/// A tensor of the values, with its axes in another order in memory, and with gaps.
 fn laid_out(
     device: &Device,
     values: &[f32],
@@ -215,7 +215,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (what, [extent.clone(), extent.clone(), extent], layout, 0usize..3, order, any::<u64>()).prop_map(
         |((kind, element, mask), shape, layout, gap, order, seed)| Case {
             kind,
-            // A maximum's identity is an infinity.
+            // The identity of a maximum is an infinity.
             element: if element == ElementType::I32 && !matches!(kind, Kind::Sum | Kind::Matrices) {
                 ElementType::F32
             } else {
@@ -254,7 +254,7 @@ fn kept(shape: [usize; 3], mask: [bool; 3]) -> Vec<usize> {
     (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect()
 }
 
-/// What the kernel makes of `a`. It runs twice: the second launch finds the counters as the first left them.
+/// The kernel's results for `a`. It runs twice: the second launch uses the counters as the first has left them.
 fn twice(
     device: &Device,
     kernel: &te::auto::Kernel,
@@ -275,7 +275,7 @@ fn twice(
     Ok(results)
 }
 
-/// The places and values that each output reduces.
+/// The indices and values that each output reduces.
 fn groups(values: &[f32], shape: [usize; 3], mask: [bool; 3]) -> Vec<Vec<(usize, f64)>> {
     let mut groups = vec![Vec::new(); kept(shape, mask).iter().product()];
     for (place, value) in values.iter().enumerate() {
@@ -286,7 +286,7 @@ fn groups(values: &[f32], shape: [usize; 3], mask: [bool; 3]) -> Vec<Vec<(usize,
     groups
 }
 
-/// The value as the tensor holds it.
+/// The value after rounding to the tensor's type.
 fn rounded(value: f64, tensor: &DeviceTensor) -> f64 {
     match tensor.element_type() {
         ElementType::F16 => f16::from_f64(value).into(),
@@ -328,7 +328,7 @@ fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
     share_long_rows_and_few_columns(&device(), "blocks per output")
 }
 
-/// Halfway between two values, but for a bit that a detour over f32 would lose.
+/// Halfway between two values, except for a bit that is lost by way of f32.
 #[test]
 fn numbers_are_rounded_once_on_the_cpu() -> Result<(), TeError> {
     let device = Device::cpu();
@@ -350,8 +350,8 @@ fn numbers_are_rounded_once_on_the_cpu() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Sums of what lies in memory are vector code from memory to lanes, of whatever shape and strides; the values are small
-/// integers, so that the tree doesn't show.
+/// Sums of tensors in memory are vector code from memory to lanes, for any shape and strides. The values are small
+/// integers, so that the tree doesn't matter.
 #[test]
 fn plain_sums_on_the_cpu_come_straight_from_memory() -> Result<(), TeError> {
     let device = Device::cpu();
@@ -437,7 +437,7 @@ fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), 
 
 #[test]
 fn results_too_long_for_the_caches() -> Result<(), TeError> {
-    // 36 MB of sums, then 36 MB of small floats; the first element is nowhere near the beginning of a cache line.
+    // 36 MB of sums, then 36 MB of small floats; the first element is not at the beginning of a cache line.
     let (device, count) = (Device::cpu(), 9_000_001);
     let values: Vec<i8> = (0..count * 2).map(|i| (i % 251) as i8).collect();
     let a = device.tensor(&values, [count, 2])?;
@@ -463,8 +463,8 @@ fn results_too_long_for_the_caches() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The place of the largest and of the smallest element, of rows of any length and type: the first of equal ones, and the
-/// first NaN before all.
+/// The indices of the largest and of the smallest element, for rows of any length and type: the first of equal ones,
+/// and the first NaN before all others.
 #[test]
 fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
     let device = Device::cpu();
@@ -509,7 +509,8 @@ fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
     Ok(())
 }
 
-/// What a run compiled serves the next one: on other tensors of these shapes; other shapes and strides have their own.
+/// Code that a run compiled is used by the next one, on other tensors with these shapes; other shapes and strides have
+/// separate code.
 #[test]
 fn runs_on_the_cpu_follow_each_other_on_any_tensors() -> Result<(), TeError> {
     let device = Device::cpu();

@@ -1,4 +1,4 @@
-//! Automatic scans on an emulated GPU, with the race detector on, against recurrences run step by step.
+//! Automatic scans on an emulated GPU, with the race detector on, compared with recurrences run step by step.
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Expr, TeError, Tensor, placeholder_of, var};
@@ -7,7 +7,7 @@ use epilogue_runtime::testing;
 use proptest::prelude::*;
 
 fn device() -> Device {
-    // Random turns: blocks meet in every order.
+    // Random turns: blocks run in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
 }
@@ -29,7 +29,7 @@ enum Kind {
     Order2,
     /// s += x; r += s·a
     SumOfSums,
-    /// Begins anew where a is 0.
+    /// Restarts where a is 0.
     Reset,
     /// y = y² + x: not linear.
     Square,
@@ -51,7 +51,7 @@ impl Kind {
         !matches!(self, Self::Square)
     }
 
-    /// The new states, from those of the step before and the one before that.
+    /// The new states, from those of the last two steps.
     fn update(self, back: [&[Expr]; 2], x: &Expr, a: &Expr) -> Vec<Expr> {
         let y = back[0][0].clone();
         match self {
@@ -172,7 +172,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
         }
     }
     arguments.extend(outputs.iter_mut().map(epilogue::Argument::from));
-    // Again: the second launch finds flags and claims as the first left them.
+    // Again: the second launch uses flags and claims as the first has left them.
     kernel.run(&arguments)?;
     kernel.run(&arguments)?;
     drop(arguments);
@@ -258,14 +258,15 @@ fn blocks_share_long_columns() -> Result<(), TeError> {
     Ok(())
 }
 
-/// What a step does not read can't spoil it: neither what was before a reset, nor what is between a comb's teeth. Not
-/// even where it has overflowed to infinity, or is NaN.
+/// What a step does not read can't affect it: neither what comes before a reset, nor, in a comb filter, the steps
+/// between. Not even an infinity from overflow, or a NaN, does.
 #[test]
 fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
     const NAN: f32 = f32::NAN;
     type Update = fn(&dyn Fn(i32) -> Expr, &Expr, &Expr) -> Expr;
     type Step = fn([f32; 2], f32, f32) -> f32;
-    /// What it is, the given steps, the update of the states `back` steps ago, x and a flag, and the same in f32.
+    /// The name, the number of given steps, the update from the states `back` steps ago, x and a flag, and the same in
+    /// f32.
     const CASES: [(&str, usize, Update, Step); 5] = [
         ("sums", 1, |y, x, f| f.greater(0.0).select(x, y(1) + x), |y, x, f| if f > 0.0 { x } else { y[0] + x }),
         ("products", 1, |y, x, f| f.less(1.0).select(x * y(1), x), |y, x, f| if f < 1.0 { x * y[0] } else { x }),
@@ -333,7 +334,7 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Sums and linear recurrences of floats in order, whatever the number of threads; where time is cut, nearly.
+/// Sums and linear recurrences of floats in order, for any number of threads; if time is cut, nearly equal.
 #[test]
 fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<(), TeError> {
     let device = Device::cpu();
@@ -362,7 +363,7 @@ fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<
                 let skipped = usize::from(!linear);
                 kernel.run_bound(&arguments[skipped..])
             };
-            // Other memory each time: what the first run compiled is moved.
+            // Different memory each time: what the first run compiled is applied to it.
             let mut results = Vec::new();
             for pool in [None, Some(&alone), None] {
                 let mut result = device.full::<f32>([rows, columns], f32::NAN)?;

@@ -1,5 +1,6 @@
-//! Reductions over the columns of a scan, in the scan's own kernel: on an emulated GPU with the race detector on, and on
-//! the CPU, against loops over wrapping integers, whose bits don't depend on how steps or columns are combined.
+//! Reductions over the columns of a scan, in the scan's own kernel: on an emulated GPU with the race detector on, and
+//! on the CPU, compared with loops over wrapping integers, whose bits don't depend on how steps or columns are
+//! combined.
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 const I32: ElementType = ElementType::I32;
 
 fn emulated() -> Device {
-    // Random turns: blocks meet in every order.
+    // Random turns: blocks run in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
 }
@@ -29,11 +30,11 @@ enum Update {
     Square,
 }
 
-/// What becomes of a step's columns.
+/// How a step's columns are reduced.
 #[derive(Clone, Copy, Debug)]
 enum Reducer {
     Sum,
-    /// Of the columns whose weight is above 0.
+    /// Only the columns whose weight is above 0.
     SumWhere,
     /// The largest and the sum, side by side.
     Two,
@@ -48,9 +49,9 @@ struct Case {
     shape: [usize; 3],
     /// The order in memory of the three axes of x and a.
     layout: [usize; 3],
-    /// Whether an output is computed of the total and other tensors.
+    /// Whether an output is computed from the total and other tensors.
     computed: bool,
-    /// Whether the states are an output too.
+    /// Whether the states are an output, too.
     stored: bool,
     reversed: bool,
     order: Order,
@@ -193,7 +194,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
         arguments.push(tensor.into());
     }
     arguments.extend(outputs.iter_mut().map(Argument::from));
-    // Again: the second run finds what the first left.
+    // Again: the second run uses what the first has left.
     kernel.run(&arguments)?;
     kernel.run(&arguments)?;
     drop(arguments);
@@ -254,7 +255,7 @@ fn columns_folded_in_any_shape_and_layout_on_the_cpu() {
     });
 }
 
-/// In order, by a block's tiles, by tiles that blocks share, and by lanes that have several columns.
+/// Sequentially, by a block's tiles, by tiles that blocks share, and by lanes that have several columns each.
 #[test]
 fn every_walk_folds() -> Result<(), TeError> {
     if testing::compiler("every_walk_folds").is_none() {
@@ -285,7 +286,7 @@ fn every_walk_folds() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The bits of rounded sums: one tree of columns on every device in the order of the shape.
+/// The bits of rounded sums: the same tree of columns on every device in the order of the shape.
 #[test]
 fn the_order_of_the_shape_gives_folds_the_same_bits_everywhere() -> Result<(), TeError> {
     if testing::compiler("the_order_of_the_shape_gives_folds_the_same_bits_everywhere").is_none() {
@@ -319,7 +320,7 @@ fn the_order_of_the_shape_gives_folds_the_same_bits_everywhere() -> Result<(), T
     Ok(())
 }
 
-/// What one kernel can't make of a scan's states: kernels in a row.
+/// Outputs that one kernel can't compute from a scan's states: several kernels in a row.
 #[test]
 fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     let (m, n) = (var("m"), var("n"));
@@ -328,7 +329,8 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     let k = te::reduce_axis((0, n), "k");
     let t = te::reduce_axis((0, m), "t");
     let total = te::compute([m], "total", |[t]| te::sum(scan.at([t, k]), [k]))?;
-    // Over time; from a value on; of totals at other steps; of a scan and of no scan; elements at other places.
+    // Over time; from an initial value; of totals at other steps; of a scan and of another tensor; of elements at other
+    // indices.
     let last = te::compute([n], "last", |[i]| te::max(scan.at([t, i]), [t]))?;
     let from = te::compute([m], "from", |[t]| te::sum_reducer().over_from(scan.at([t, k]), [k], 7))?;
     let early = te::compute([m], "early", |[t]| total.at([m - 1 - t]) * 2)?;
@@ -355,7 +357,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     let compiler = testing::compiler("what_is_made_of_whole_scans").is_some();
     let devices = [Some(Device::cpu()), compiler.then(emulated)];
     for device in devices.iter().flatten() {
-        // Each by itself, and all together.
+        // Each alone, and all together.
         for chosen in (0..wanted.len()).map(|place| place..place + 1).chain(std::iter::once(0..wanted.len())) {
             let wanted = &wanted[chosen];
             let outputs: Vec<&Tensor> = wanted.iter().map(|(tensor, ..)| *tensor).collect();
@@ -378,7 +380,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Columns that read each other's state run step by step, whatever is made of them.
+/// Columns that read each other's state run step by step, for any outputs.
 #[test]
 fn columns_that_read_each_other() -> Result<(), TeError> {
     let (m, n) = (var("m"), var("n"));

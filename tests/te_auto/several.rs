@@ -1,5 +1,5 @@
-//! Reductions that one kernel can't do together: over different axes, or of each other's results at other indices. On an
-//! emulated GPU with the race detector on, and on the CPU, against the interpreter of the default schedule.
+//! Reductions that one kernel can't compute together: over different axes, or of each other's results at other indices.
+//! On an emulated GPU with the race detector on, and on the CPU, compared with the interpreter of the default schedule.
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Array, Expr, TeError, Tensor, var};
@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 const KINDS: usize = 11;
 
-/// Outputs computed of a matrix `[n, m]` (square for some), whose elements are small integers: all results are exact.
+/// Outputs computed from a matrix `[n, m]` (for some, a square one), whose elements are small integers, so that all
+/// results are exact.
 fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeError> {
     let shape = a.shape();
     let (n, m) = (shape[0].clone(), shape[1].clone());
@@ -21,26 +22,26 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
     let columns = te::compute([m.clone()], "columns", |[j]| te::max(at(r.into(), j.into()), [r]))?;
     Ok(match kind {
         0 => vec![rows, columns],
-        // Every element, of its row and its column.
+        // Every element, with its row's and its column's result.
         1 => vec![te::compute([n, m], "out", |[i, j]| at(i.into(), j.into()) - rows.at([i]) * 2 + columns.at([j]))?],
         // A reduction of a reduction, to one element.
         2 => {
             let last = te::reduce_axis((0, m), "last");
             vec![te::compute((), "total", |[]| te::sum(columns.at([last]).max(-3.0), [last]))?]
         }
-        // Of the columns' results at the reduced index.
+        // Reads the columns' results at the reduced index.
         3 => {
             let c = te::reduce_axis((0, m), "c");
             vec![te::compute([n], "apart", |[i]| te::sum(at(i.into(), c.into()) - columns.at([c]), [c]))?, columns]
         }
-        // The same axes, and the results at other indices.
+        // The same axes, with results read at other indices.
         4 => {
             let n = square.shape()[0].clone();
             let (k, l) = (te::reduce_axis((0, n.clone()), "k"), te::reduce_axis((0, n.clone()), "l"));
             let once = te::compute([n.clone()], "once", |[i]| te::sum(square.at([i, k]).cast(f32), [k]))?;
             vec![te::compute([n], "twice", |[i]| te::sum(square.at([i, l]).cast(f32) * once.at([l]).min(9.0), [l]))?]
         }
-        // A tuple: how often a column has a row's first largest element.
+        // A tuple: for each column, the least of the rows' largest elements that are in it.
         5 => {
             let argmax = te::tuple_reducer(
                 |x, y| {
@@ -56,7 +57,7 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
             let won = |j: te::Axis| best[0].at([r]).equal(j).select(best[1].at([r]), 100.0);
             vec![te::compute([m], "won", |[j]| te::min(won(j), [r]))?, best[0].clone(), best[1].clone()]
         }
-        // Three levels, and outputs of all.
+        // Three levels, and outputs that read all of them.
         6 => {
             let c = te::reduce_axis((0, m.clone()), "c");
             let q = te::reduce_axis((0, n.clone()), "q");
@@ -66,7 +67,7 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
             let both = te::compute([n], "both", |[i]| apart.at([i]) * 2 + rows.at([i]))?;
             vec![both, least, columns]
         }
-        // An output of two shapes of results, and one of none.
+        // An output that reads results of two shapes, and one that reads none.
         7 => {
             let (i, j) = (te::reduce_axis((0, n.clone()), "i"), te::reduce_axis((0, m.clone()), "j"));
             let all = te::compute((), "all", |[]| te::sum(at(i.into(), j.into()), [i, j]))?;
@@ -82,13 +83,13 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
             let high = te::compute([m], "high", |[j]| te::sum(above(columns.at([j]) - at(q.into(), j.into())), [q]))?;
             vec![wide, high]
         }
-        // One set of axes, read at other indices by what is computed of every element.
+        // One set of axes, whose results are read at other indices by expressions of every element.
         9 => {
             let back = n.clone() - 1;
             let out = te::compute([n, m], "out", |[i, j]| at(i.into(), j.into()) + rows.at([back.clone() - i]))?;
             vec![out]
         }
-        // In a small type: what is kept between kernels is not rounded to it.
+        // In a small type: values kept between kernels are not rounded to it.
         _ => {
             let small =
                 te::compute([shape[0].clone()], "small", |[i]| te::sum(a.at([i, k]).cast(ElementType::F16), [k]))?;
@@ -142,7 +143,7 @@ fn check(device: &Device, kind: usize, sizes: [usize; 2], half: bool, order: Ord
     }
     let mut arguments: Vec<Argument<'_>> = read.iter().map(Argument::from).collect();
     arguments.extend(written.iter_mut().map(Argument::from));
-    // Again: the second run finds what the first left.
+    // Again: the second run uses what the first has left.
     kernel.run(&arguments)?;
     kernel.run(&arguments)?;
     drop(arguments);
@@ -184,7 +185,7 @@ fn on_an_emulated_gpu() {
     check_all(&device, 24, 50);
 }
 
-/// What the kernel says of itself, and what stays refused.
+/// The description of the kernel, and what is still refused.
 #[test]
 fn choices_and_refusals() -> Result<(), TeError> {
     let a = te::placeholder([var("n"), var("m")], "A");

@@ -1,5 +1,5 @@
-//! What automatic kernels compute of every element type: operations, casts and every kind of read, in maps, reductions and
-//! scans, on the CPU and on an emulated GPU, against the interpreter of the default schedule.
+//! Automatic kernels with every element type: operations, casts and every kind of read, in maps, reductions and scans,
+//! on the CPU and on an emulated GPU, compared with the interpreter of the default schedule.
 
 use epilogue::evt::reference::{decode, encode};
 use epilogue::expr::Op;
@@ -8,7 +8,7 @@ use epilogue::te::{self, Array, DType, Expr, TeError, Tensor, placeholder_of};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
 
-/// Elements of a row, steps of a scan: sums of so many ones are exact in every type.
+/// Elements of a row, and steps of a scan: a sum of this many ones is exact in every type.
 const N: usize = 7;
 const COLUMNS: usize = 3;
 
@@ -29,7 +29,7 @@ struct Inputs {
     /// Small numbers, positive in `y`.
     x: Tensor,
     y: Tensor,
-    /// Indices, and indices that are inside where `flag` is 1 only.
+    /// Indices, and indices that are valid only where `flag` is 1.
     at: Tensor,
     wild: Tensor,
     flag: Tensor,
@@ -51,7 +51,7 @@ impl Inputs {
     }
 
     fn all(&self) -> [(&Tensor, Vec<f64>); 6] {
-        // A type's largest exact sums are small.
+        // Small values, because the largest exact sums of some types are small.
         let values =
             |shift: usize| (0..N * COLUMNS).map(|i| f64::from((i * 5 + shift).is_multiple_of(3) as u8)).collect();
         let flag = |i: usize| i % 3 != 1;
@@ -65,14 +65,14 @@ impl Inputs {
         ]
     }
 
-    /// `x` at an index that is data, under a condition that is data, and at its own.
+    /// `x` at an index from data, under a condition from data, and at its own index.
     fn read(&self, i: te::Axis, j: te::Axis) -> Expr {
         let under = self.flag.at([i]).greater(0).select(self.x.at([self.wild.at([i]), j.into()]), self.x.at([i, j]));
         self.x.at([self.at.at([i]), j.into()]) + under
     }
 }
 
-/// A function rounds where it casts, an expression truncates.
+/// A function rounds when it casts; an expression truncates.
 #[elementwise]
 fn rounds(x: f32) -> f32 {
     (x * 0.7).cast::<i32>() + (x * 1.5).cast::<u8>()
@@ -84,7 +84,7 @@ type Made = Result<Vec<Tensor>, TeError>;
 fn maps(element: ElementType, given: &Inputs) -> Made {
     let mut made = Vec::new();
     let mut add = |name: &str, f: &dyn Fn(Expr, Expr) -> Expr| {
-        // What a type has no meaning for is refused as it is written.
+        // Operations without a meaning for the type are refused where they are written.
         let tensor = te::compute([N, COLUMNS], name, |[i, j]| f(given.x.at([i, j]), given.y.at([i, j])));
         made.extend(tensor.ok());
     };
@@ -144,7 +144,7 @@ fn reductions(element: ElementType, given: &Inputs) -> Made {
     ])
 }
 
-/// Recurrences that read under conditions on the state, and at indices that it gives.
+/// Recurrences that read under conditions on the state, and at indices computed from it.
 fn scans(element: ElementType, given: &Inputs) -> Made {
     let state: Vec<Tensor> = ["sum", "reset", "walk"].map(|name| placeholder_of(element, [N, COLUMNS], name)).into();
     let init = [&given.x, &given.x, &given.y].map(|of| te::compute([1, COLUMNS], "init", |[t, j]| of.at([t, j])));
@@ -175,7 +175,7 @@ fn shape(tensor: &Tensor) -> Vec<usize> {
     tensor.shape().iter().filter_map(|x| usize::try_from(x.as_int()?).ok()).collect()
 }
 
-/// The widest relative error of a function's result in a type.
+/// The largest relative error of a function's result in a type.
 fn tolerance(name: &str, element: ElementType) -> f64 {
     if !["exp", "tanh", "sqrt", "rsqrt", "power", "div"].contains(&name) {
         return 0.0;
@@ -209,7 +209,7 @@ fn check(device: &Device, given: &Inputs, made: &[Tensor], what: &str) -> Result
     let upload = |(tensor, values): &&(&Tensor, Vec<f64>)| -> Result<DeviceTensor, TeError> {
         let mut bytes = encode(element(tensor), values);
         if tensor.dtype() == DType::Bool {
-            // One that holds is any byte but 0.
+            // True may be any byte but 0.
             bytes.iter_mut().zip([1, 2, 128, 255].into_iter().cycle()).for_each(|(byte, by)| *byte *= by);
         }
         Ok(device.tensor_from_bytes(element(tensor), &bytes, shape(tensor))?)
@@ -233,7 +233,7 @@ fn check(device: &Device, given: &Inputs, made: &[Tensor], what: &str) -> Result
     Ok(())
 }
 
-/// What makes the tensors of one kind of kernel.
+/// Makes the tensors of one kind of kernel.
 type Maker = fn(ElementType, &Inputs) -> Made;
 
 fn check_all(device: &Device) {

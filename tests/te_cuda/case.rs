@@ -1,4 +1,4 @@
-//! Running a program on an emulated device and in the interpreter.
+//! Runs a program on an emulated device and in the interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
@@ -18,7 +18,7 @@ pub(crate) fn device() -> &'static Device {
     &DEVICE
 }
 
-/// Whether a test must be left out because there is no compiler; says so once.
+/// Whether a test must be skipped because there is no compiler; says so once.
 pub(crate) fn lacks_nvrtc(test: &'static str) -> bool {
     static SAID: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let lacks = Compiler::find().is_err();
@@ -80,7 +80,7 @@ pub(crate) fn read(tensor: &DeviceTensor) -> Vec<f64> {
         .collect()
 }
 
-/// What a program makes of its inputs, in the interpreter, on the emulated device and on the CPU. Outputs come after
+/// The results of a program for its inputs, from the interpreter, the emulated device and the CPU. Outputs come after
 /// inputs.
 pub(crate) struct Results {
     pub(crate) interpreted: Vec<Vec<f64>>,
@@ -89,7 +89,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Every bit is the same; one NaN is as good as another.
+    /// Every bit is the same, except that all NaNs count as equal.
     pub(crate) fn assert_equal(&self) {
         for (name, results) in [("the emulated device", &self.emulated), ("the CPU", &self.native)] {
             for (a, b) in self.interpreted.iter().zip(results) {
@@ -103,7 +103,7 @@ impl Results {
     }
 }
 
-/// Runs a program everywhere.
+/// Runs a program on every target.
 pub(crate) fn run(program: &Program, inputs: &[Numbers], outputs: &[(ElementType, Vec<usize>)]) -> Results {
     let mut arrays: Vec<Array> =
         inputs.iter().map(|x| Array::new(x.element, &x.shape, &x.values).expect("an array")).collect();
@@ -139,7 +139,7 @@ fn run_on(
     made.iter().map(read).collect()
 }
 
-/// Small integers, of which every order of summation gives the same bits.
+/// Small integers, so that every order of summation gives the same bits.
 pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(2) | 1;
     let mut next = || {

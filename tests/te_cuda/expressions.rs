@@ -1,4 +1,4 @@
-//! Elementwise expressions of every type: the same bits as the interpreter's.
+//! Elementwise expressions of every type: the same bits as from the interpreter.
 
 use epilogue::expr::Op;
 use epilogue::te::{self, DType, Expr, TeError, Tensor};
@@ -85,7 +85,7 @@ impl Generator<'_> {
     fn truth(&mut self, depth: usize) -> Expr {
         let dtype = DType::from(*self.rng.choice(ELEMENTS.iter()).expect("not empty"));
         let a = self.value(dtype, depth);
-        // Comparisons with zero are what compilers make other operations of.
+        // Compilers turn comparisons with zero into other operations.
         let b = if self.rng.bool() { Expr::constant(0.0, dtype) } else { self.value(dtype, depth) };
         match self.rng.u8(..8) {
             0 => a.less(b),
@@ -157,7 +157,7 @@ fn check(seed: u64, n: usize) -> Result<(), TeError> {
     let (block, thread) = stage.split(results[0].axis(0)?, 32)?;
     stage.bind(block, te::thread_axis("blockIdx.x"))?;
     stage.bind(thread, te::thread_axis("threadIdx.x"))?;
-    // An input that no expression reads is no part of the schedule.
+    // An input that no expression reads is not part of the schedule.
     let used: Vec<usize> = (0..inputs.len()).filter(|place| s.operation(&inputs[*place]).is_ok()).collect();
     let arguments: Vec<&Tensor> = used.iter().map(|place| &inputs[*place]).chain(&results).collect();
     let program = te::lower(&s, &arguments, "main")?;
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// Functions of the device's library: within what `epilogue::ops` promises of each.
+/// Functions of the device's library: within the errors that `epilogue::ops` documents for each.
 #[test]
 fn functions() -> Result<(), TeError> {
     if lacks_nvrtc("expressions::functions") {

@@ -1,4 +1,4 @@
-//! Programs as users of tensor expressions write them: each against a plain loop, on every target.
+//! Programs as users of tensor expressions write them, each compared with a plain loop on every target.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, TeError};
@@ -167,7 +167,7 @@ fn reduction_loops_outside() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Softmax in stages, each at its place in one launch.
+/// Softmax in stages, each at its own place in one launch.
 #[test]
 fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
     if lacks_nvrtc("a_chain_of_reductions_in_one_launch") {
@@ -213,7 +213,7 @@ fn a_chain_of_reductions_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The compiler may make one load of the two reads, but not one of memory that nobody writes.
+/// The compiler may merge the two reads into one load, but not into a load of read-only memory.
 #[test]
 fn a_choice_between_an_input_and_what_the_kernel_wrote() -> Result<(), TeError> {
     if lacks_nvrtc("a_choice_between_an_input_and_what_the_kernel_wrote") {
@@ -235,7 +235,7 @@ fn a_choice_between_an_input_and_what_the_kernel_wrote() -> Result<(), TeError> 
     Ok(())
 }
 
-/// Names that mean something in C++, or can't be said there: tensors and programs may have any.
+/// Tensors and programs may have any names, including those that mean something in C++ or can't be written there.
 #[test]
 fn any_name() -> Result<(), TeError> {
     if lacks_nvrtc("any_name") {
@@ -262,7 +262,7 @@ fn any_name() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A sum of everything: over blocks, in each over threads.
+/// A sum of all elements: over blocks, and over threads in each block.
 #[test]
 fn a_reduction_factored_twice() -> Result<(), TeError> {
     if lacks_nvrtc("a_reduction_factored_twice") {
@@ -333,7 +333,7 @@ fn a_product_of_halves() -> Result<(), TeError> {
     Ok(())
 }
 
-/// How the consumer reads the producer, from its own index and the length.
+/// The index and length with which the consumer reads the producer.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     Shifted(i32),
@@ -391,7 +391,7 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-/// The producer inside a loop of its consumer: as much of it as that loop's iteration reads.
+/// The producer inside a loop of its consumer: it computes only what that loop's iteration reads.
 fn producer_inside(
     reading: Reading,
     (outer, inner): (i32, i32),
@@ -446,7 +446,7 @@ proptest! {
         n in 0_usize..50,
     ) {
         if !lacks_nvrtc("a_producer_inside_its_consumer") {
-            // Outside the threads' loop it is for all of them; inside, each has its own.
+            // Outside the threads' loop, all threads share it; inside, each has its own.
             let scope = if (threads && place == 0) || (shared && !threads) { "shared" } else { "local" };
             if let Err(error) = producer_inside(reading, split, place, scope, threads, n) {
                 return Err(TestCaseError::fail(error.to_string()));

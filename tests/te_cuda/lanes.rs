@@ -1,5 +1,5 @@
-//! Vectorised loops read and write several elements at a time where addresses allow it, and shared memory beyond what a
-//! kernel may have without asking.
+//! Vectorised loops, which read and write several elements at a time if addresses allow it; and shared memory beyond
+//! what a kernel may have by default.
 
 use epilogue::te::{self, Program, TeError};
 use epilogue::{Arch, Device, DeviceTensor, ElementType};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::case::{Numbers, device, integers, lacks_nvrtc, read, run};
 
-/// `B = A * 2 + D`, four threads a block, `lanes` neighbouring elements a thread.
+/// `B = A * 2 + D`, four threads per block, `lanes` neighbouring elements per thread.
 fn affine(element: ElementType, lanes: i32) -> Result<Program, TeError> {
     let (n, m) = (te::var("n"), te::var("m"));
     let a = te::placeholder_of(element, [n, m], "A");
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// The instructions are there, and the same program runs everywhere.
+/// The vector instructions exist, and the same program runs everywhere.
 #[test]
 fn vectors_are_loaded_and_stored() -> Result<(), TeError> {
     if lacks_nvrtc("lanes::vectors_are_loaded_and_stored") {
@@ -96,7 +96,7 @@ fn vectors_are_loaded_and_stored() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Loads under a condition, or of what the loop writes at other places, are left one by one.
+/// Loads under a condition, or of elements that the loop also writes, stay single.
 #[test]
 fn what_may_not_be_moved_is_not() -> Result<(), TeError> {
     if lacks_nvrtc("lanes::what_may_not_be_moved_is_not") {
@@ -104,7 +104,7 @@ fn what_may_not_be_moved_is_not() -> Result<(), TeError> {
     }
     let n = te::var("n");
     let a = te::placeholder([n], "A");
-    // Padding: the element before the first is not there.
+    // Padding: there is no element before the first.
     let b = te::compute([n], "B", |[i]| te::Expr::from(i).greater(0).select(a.at([i - 1]), 7.0) + a.at([i]))?;
     let mut s = te::create_schedule(&[&b]);
     let stage = s.stage(&b)?;

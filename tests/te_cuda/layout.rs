@@ -1,4 +1,4 @@
-//! Layouts: other orders of a tensor's elements in memory, and memory that is used in a circle.
+//! Layouts: other orders of a tensor's elements in memory, and circular memory.
 
 use epilogue::ElementType;
 use epilogue::te::{self, AXIS_SEPARATOR, Expr, LayoutIndex, ScriptStyle, TeError, Var};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
-/// The place of an element in memory.
+/// The index of an element in memory.
 type Place = dyn Fn(usize, usize) -> usize;
 
 /// A layout of a matrix of `n * 4` by `m * 6` elements.
@@ -17,7 +17,7 @@ enum Layout {
     Plain,
     Transposed,
     Tiled,
-    /// Tiled, with the tiles' indices flattened apart.
+    /// Tiled, with the tiles' indices flattened separately.
     Separated,
     Fused,
     /// Quotients and remainders of a fused index.
@@ -42,7 +42,7 @@ impl Layout {
         }
     }
 
-    /// The shape, and the place of each element.
+    /// The shape, and the index of each element in memory.
     fn place(self, (rows, columns): (usize, usize)) -> (Vec<usize>, Box<Place>) {
         match self {
             Self::Plain => (vec![rows, columns], Box::new(move |i, j| i * columns + j)),
@@ -115,7 +115,7 @@ proptest! {
         results.assert_equal();
     }
 
-    /// Sums over a window, of what a loop computes window by window.
+    /// Sums over a window of values that a loop computes window by window.
     #[test]
     fn of_a_window(
         (n, m) in (1usize..14, 1usize..6), width in 2i32..5, stride in 1i32..4, tile in 1i32..5,
@@ -191,7 +191,7 @@ fn window(
         stage.storage_align(b.axis(0)?, 4, 1)?;
     }
     if place == 2 {
-        // Other threads than those that read it.
+        // With other threads than those that read it.
         let thread = if along_rows { b.axis(1)? } else { b.axis(0)? };
         stage.bind(thread, te::thread_axis("threadIdx.x"))?;
         s.set_scope(&b, "shared")?;

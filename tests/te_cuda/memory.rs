@@ -1,4 +1,4 @@
-//! How intermediate tensors lie in memory: padded rows, two halves, prefetches. None changes what is computed.
+//! The memory of intermediate tensors: padded rows, double buffers, prefetches. None of them changes the results.
 
 use epilogue::ElementType;
 use epilogue::te::{self, ScriptStyle, TeError};
@@ -8,18 +8,18 @@ use proptest::prelude::*;
 
 use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
-/// How a product of matrices is computed in blocks, its operands copied to shared memory.
+/// How a product of matrices is computed in blocks, with its operands copied to shared memory.
 #[derive(Clone, Debug)]
 struct Plan {
     /// Rows and columns of a block, and steps of k.
     tile: (i32, i32, i32),
-    /// Which operand's copy has two halves.
+    /// Which operand's copy is double-buffered.
     double: [bool; 2],
     /// Factor, offset and dimension of the copies' padding.
     align: [Option<(i64, i64, usize)>; 2],
     /// How many iterations ahead the operands are fetched.
     prefetch: Option<i32>,
-    /// Whether a block's elements are threads'.
+    /// Whether a block's elements are computed by threads.
     threads: bool,
     /// Whether the sum is in registers.
     local: bool,
@@ -72,7 +72,7 @@ fn product(plan: &Plan, (n, m, l): (usize, usize, usize), constant: bool) -> Res
         }
         let (rows, columns, depth) = plan.tile;
         let elements = depth * if place == 0 { rows } else { columns };
-        // An inner loop of constant extent is cut to what was split: the threads would be fewer.
+        // An inner loop of constant extent is limited to what was split, which would leave fewer threads.
         let whole = !constant || [(n, rows), (m, columns), (l, depth)].iter().all(|(size, tile)| *size as i32 >= *tile);
         if plan.threads && elements >= columns && whole {
             let fused = stage.fuse(own[0], own[1])?;
@@ -127,7 +127,7 @@ fn script(program: &te::Program, expected: &Expect) {
     expected.assert_eq(&program.script(ScriptStyle::LATER));
 }
 
-/// While a block's threads use one half, they fill the other: one barrier an iteration.
+/// While a block's threads use one half, they fill the other: one barrier per iteration.
 #[test]
 fn two_halves_and_padded_rows() -> Result<(), TeError> {
     let plan = Plan {
@@ -297,7 +297,7 @@ fn what_memory_refuses() -> Result<(), TeError> {
         ],
     );
 
-    // C is computed in the same iteration as B, from it.
+    // C is computed from B, in the same iteration.
     let mut s = fresh();
     s.compute_at(&b, &d, d.axis(0)?)?;
     s.compute_at(&c, &d, d.axis(0)?)?;

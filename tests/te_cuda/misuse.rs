@@ -1,4 +1,4 @@
-//! Arguments that don't fit, and programs that a GPU has no form for: typed errors, and nothing is written.
+//! Arguments that don't fit, and programs that can't run on a GPU: typed errors, and nothing is written.
 
 use epilogue::te::{self, DType, Kernel, TeError};
 use epilogue::{Argument, Device, ElementType};
@@ -55,7 +55,7 @@ fn of_arguments() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Any strides, repeated inputs, and shapes of nothing: all of them run.
+/// Any strides, repeated inputs, and empty shapes: all of them run.
 #[test]
 fn any_strides_and_empty_shapes() -> Result<(), TeError> {
     if lacks_nvrtc("misuse::any_strides_and_empty_shapes") {

@@ -1,5 +1,5 @@
-//! A product of matrices with everything that a schedule for a GPU has: blocks, virtual threads, tiles in shared memory
-//! that all threads fetch as vectors, twice, so that one is filled while the other is used, and sums in registers.
+//! A product of matrices with all elements of a GPU schedule: blocks, virtual threads, tiles in shared memory that all
+//! threads fetch as vectors, in double buffers, and sums in registers.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Schedule, TeError, Tensor};

@@ -23,16 +23,16 @@ fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
     Ok(())
 }
 
-/// What is reduced: element types of the values that combine, and how.
+/// How values are combined, and their element types.
 #[derive(Clone, Copy, Debug)]
 enum Combination {
     Sum(ElementType),
     Product(ElementType),
     Max(ElementType),
     Min(ElementType),
-    /// The largest value and its place; the first of equals, wherever the schedule puts it.
+    /// The largest value and its index; the first of equal ones, for any schedule.
     ArgMax,
-    /// The product of 2×2 matrices: the order counts.
+    /// The product of 2×2 matrices, in which the order matters.
     Matrices,
 }
 
@@ -160,7 +160,8 @@ fn check_over_threads(
     Ok(())
 }
 
-/// The case that TVM's own tests leave out as known to be wrong: the maximum of 10 rows of 37, 4 rows to a block.
+/// A case that TVM's own tests leave out because it is known to be wrong: the maximum of 10 rows of 37, with 4 rows per
+/// block.
 #[test]
 fn maxima_of_a_warp_with_several_rows_to_a_block() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::maxima_of_a_warp_with_several_rows_to_a_block") {
@@ -171,7 +172,7 @@ fn maxima_of_a_warp_with_several_rows_to_a_block() -> Result<(), TeError> {
     check_over_threads(maximum, (10, 37), 32, 4, ("threadIdx.x", "threadIdx.y"), false, true)
 }
 
-/// Shuffles from lanes beyond the group would give a product or a maximum that is wrong, where zeros would not show.
+/// Shuffles from lanes outside of the group would give a wrong product or maximum, while zeros would not show in a sum.
 #[test]
 fn groups_of_any_size_up_to_a_block() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::groups_of_any_size_up_to_a_block") {
@@ -200,7 +201,7 @@ fn a_block_of_more_threads_than_there_are_is_refused() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A sum over two axes, both of which are threads.
+/// A sum over two axes, both bound to threads.
 #[test]
 fn two_reduction_axes_over_two_thread_indices() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::two_reduction_axes_over_two_thread_indices") {
@@ -246,7 +247,7 @@ fn a_sum_where_a_condition_holds() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A condition that is itself computed, and inlined: rows 2 and on are reduced, a thread to each.
+/// A condition that is itself computed, and inlined: rows from 2 on are reduced, with one thread for each.
 #[test]
 fn an_inlined_condition() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::an_inlined_condition") {
@@ -297,7 +298,7 @@ fn initial_values() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A factored sum with a condition on the row, 16 threads to each of 10 rows.
+/// A factored sum with a condition on the row, with 16 threads for each of 10 rows.
 #[test]
 fn a_factored_sum_where_a_condition_holds() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::a_factored_sum_where_a_condition_holds") {
@@ -315,8 +316,8 @@ fn a_factored_sum_where_a_condition_holds() -> Result<(), TeError> {
     Ok(())
 }
 
-/// As TVM's tests write it: a part of the reduction's loop is a thread, the other stays a loop, inside which a part of the
-/// input is brought to shared memory.
+/// As in TVM's tests: one part of the reduction's loop is bound to threads; the other stays a loop, in which a part of
+/// the input is copied to shared memory.
 #[test]
 fn each_thread_reduces_its_loop_first() -> Result<(), TeError> {
     if lacks_nvrtc("reductions::each_thread_reduces_its_loop_first") {
@@ -348,7 +349,7 @@ fn each_thread_reduces_its_loop_first() -> Result<(), TeError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
 
-    /// Any reducer, any shape of a block, any matrix: what the interpreter gives, without a race.
+    /// Any reducer, shape of a block and matrix: the results of the interpreter, without a race.
     #[test]
     fn over_threads_of_any_shape(
         combination in combination(),

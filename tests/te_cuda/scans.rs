@@ -38,7 +38,7 @@ fn bind_columns(s: &mut Schedule, part: &Tensor, threads: i32) -> Result<te::Axi
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(16)) })]
 
-    /// One launch for each step, or one for all: the sequential recurrence, bit for bit.
+    /// One launch for each step, or one for all: the bits of the sequential recurrence.
     #[test]
     fn of_columns(
         steps in 2usize..9, width in 0usize..70, threads in 1i32..40, initial in 1i32..3,
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// TVM's example of two states, of which one reads a column of the other: a launch for every step.
+/// TVM's example of two states, one of which reads another column: a launch for every step.
 #[test]
 fn two_states() -> Result<(), TeError> {
     if lacks_nvrtc("scans::two_states") {
@@ -94,7 +94,7 @@ fn two_states() -> Result<(), TeError> {
     Ok(())
 }
 
-/// `y[t, i] = y[t - 1, (i + 1) mod n] + x[t, i]`, scheduled in one launch: `blocks` if over blocks too.
+/// `y[t, i] = y[t - 1, (i + 1) mod n] + x[t, i]`, scheduled in one launch; if `blocks`, also over blocks.
 fn rotated(blocks: bool) -> Result<(Schedule, Tensor, Tensor), TeError> {
     let (m, n) = (te::var("m"), 24);
     let x = te::placeholder((m, n), "X");

@@ -1,4 +1,4 @@
-//! Intermediate tensors in every memory, and stages of one launch that are bound differently.
+//! Intermediate tensors in every memory, and stages of one launch with different bindings.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, TeError, Tensor};
@@ -12,7 +12,7 @@ use crate::case::{Numbers, integers, lacks_nvrtc, run};
 enum Place {
     Inline,
     Root,
-    /// Inside a block, in shared memory, by as many threads as given; 0 for one thread.
+    /// Inside a block, in shared memory, with the given number of threads; 0 for one thread.
     Shared(i32),
     /// Inside a thread.
     Local,
@@ -23,7 +23,7 @@ enum Place {
 struct Plan {
     place: Place,
     tile: (i32, i32),
-    /// Copies A to shared memory first, by as many threads.
+    /// Whether A is first copied to shared memory, and with how many threads.
     cache_read: Option<i32>,
     /// Sums in a register, and copies the sum out.
     cache_write: bool,
@@ -80,7 +80,7 @@ fn stencil(plan: Plan, (n, m): (usize, usize)) -> Result<(), TeError> {
     }
     match plan.place {
         Place::Inline => s.compute_inline(&b)?,
-        // What is in shared memory is in one launch with its reader.
+        // A tensor in shared memory is in the same launch as its reader.
         Place::Root if copy.is_some() => share(&mut s, &b, 0)?,
         Place::Root => {
             let stage = s.stage(&b)?;
@@ -130,7 +130,7 @@ proptest! {
 }
 
 /// Rows are summed into shared memory, then every thread of the block reads all sums: a barrier is needed in between,
-/// and one more before the next round overwrites them.
+/// and another one before the next round overwrites them.
 #[test]
 fn shared_memory_that_is_used_again_in_a_loop() -> Result<(), TeError> {
     if lacks_nvrtc("schedules::shared_memory_that_is_used_again_in_a_loop") {

@@ -1,4 +1,4 @@
-//! Tensor intrinsics: loops replaced by what a user wrote, on every target.
+//! Tensor intrinsics: loops replaced by the user's statements, on every target.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::case::{Numbers, integers, lacks_nvrtc, run};
 
-/// What an intrinsic gives besides `body`.
+/// The parts of an intrinsic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parts {
     /// `body` only.
@@ -33,7 +33,7 @@ __device__ void gemv_add(float* c, const float* a, const float* b, int m, int l,
 }
 ";
 
-/// `c[i] = Σ_k a[k] * b[i, k]` over `m` rows of `l`, with strides as they are.
+/// `c[i] = Σ_k a[k] * b[i, k]` over `m` rows of `l`, for any strides.
 fn gemv(m: i32, l: i32, parts: Parts, device: Option<&Arc<DeviceFunction>>) -> Result<TensorIntrin, TeError> {
     let a = te::placeholder([l], "a");
     let b = te::placeholder([m, l], "b");
@@ -65,19 +65,19 @@ fn gemv(m: i32, l: i32, parts: Parts, device: Option<&Arc<DeviceFunction>>) -> R
     })
 }
 
-/// A product of matrices whose innermost loops an intrinsic replaces.
+/// A product of matrices, with its innermost loops replaced by an intrinsic.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// Columns that the intrinsic computes at once, and how many of the sum it adds.
+    /// The columns, and the terms of the sum, that the intrinsic computes at once.
     tile: (i32, i32),
-    /// How many such parts of the sum there are, and columns.
+    /// The number of such groups of terms, and of columns.
     count: (i32, i32),
     rows: i32,
     parts: Parts,
-    /// Whether the device function does it on CUDA.
+    /// Whether CUDA calls the device function.
     device: bool,
     threads: bool,
-    /// Copies of the operands in shared memory, with padded rows, and of the result in a thread's own.
+    /// Whether the operands are copied to shared memory with padded rows, and the result to a thread's private memory.
     shared: bool,
     local: bool,
     symbolic: bool,
@@ -313,7 +313,7 @@ fn what_tensorize_refuses() -> Result<(), TeError> {
         }),
         &expect!["`tensorize` can't take j.inner: it is bound to a thread index"],
     );
-    // Rows in fours: the number of rows may not be a multiple.
+    // Rows in groups of four: the number of rows need not be a multiple.
     let a = te::placeholder([te::var("n")], "A");
     let n = a.shape().swap_remove(0);
     let b = te::compute([n], "B", |[i]| a.at([i]) + 1.0)?;
@@ -427,7 +427,7 @@ fn what_declarations_refuse() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Indices that are quotients and remainders match too: TVM's own test of an operation written as one call.
+/// Indices with quotients and remainders match, too: TVM's own test of an operation as one call.
 #[test]
 fn a_gather_in_one_intrinsic() -> Result<(), TeError> {
     if lacks_nvrtc("tensorize::a_gather_in_one_intrinsic") {
@@ -461,7 +461,8 @@ fn a_gather_in_one_intrinsic() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A matrix of four rows by four columns of a tensor of three dimensions, with the actual strides and offset as numbers.
+/// A matrix of four rows by four columns in a tensor of three dimensions, with the actual strides and offset as
+/// numbers.
 #[test]
 fn parts_of_larger_tensors() -> Result<(), TeError> {
     if lacks_nvrtc("tensorize::parts_of_larger_tensors") {
@@ -474,7 +475,7 @@ fn parts_of_larger_tensors() -> Result<(), TeError> {
     let intrin = te::decl_tensor_intrin(&z, &[declared], |ins, outs| {
         let body = Stmt::for_range("i", 4, |i| {
             Stmt::for_range("j", 4, |j| {
-                // The place of the part's first element is known; it is taken out of the sum again.
+                // The index of the part's first element is known; it is subtracted again.
                 let place = (offset + first * 3 + second).cast(ElementType::F32);
                 outs[0].store([i, j], ins[0].load([j, i]) * ins[1].load([j]) + &place - &place)
             })
@@ -507,7 +508,7 @@ fn parts_of_larger_tensors() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The place of the largest element and the element: a reduction of two values, four columns at a time.
+/// The index of the largest element, and the element: a reduction of two values, four columns at a time.
 #[test]
 fn a_reduction_of_two_values() -> Result<(), TeError> {
     if lacks_nvrtc("tensorize::a_reduction_of_two_values") {
@@ -526,7 +527,7 @@ fn a_reduction_of_two_values() -> Result<(), TeError> {
     let argmax = |place: &dyn Fn(Expr) -> Expr, a: &dyn Fn(Expr) -> Expr, k: te::Axis| {
         reducer().over_all(&[place(k.into()), a(k.into())], [k])
     };
-    // The intrinsic reads the places too: a part of a row doesn't know where it begins.
+    // The intrinsic reads the indices, too, because a part of a row doesn't know where it begins.
     let (x, p) = (te::placeholder([4], "x"), te::placeholder_of(ElementType::I32, [4], "p"));
     let k = te::reduce_axis((0, 4), "k");
     let small = te::compute_all([1], "largest", |[_]| argmax(&|k| p.at([k]), &|k| x.at([k]), k))?;

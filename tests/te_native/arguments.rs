@@ -1,4 +1,4 @@
-//! What a kernel is called with, and what it refuses.
+//! The arguments of a kernel, and what it refuses.
 
 use epilogue::te::native::{self, HostTensor};
 use epilogue::te::{self, Program, TeError};
@@ -66,7 +66,7 @@ fn strides() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A row-major output's stride may be a size, which is no stride that a caller gives: sizes of 1 are sizes.
+/// The stride of a row-major output may be a size. It is not a stride that the caller gives, so sizes of 1 count.
 #[test]
 fn sizes_that_are_strides_of_results() -> Result<(), TeError> {
     let (n, m) = (te::var("n"), te::var("m"));

@@ -1,10 +1,10 @@
-//! One program on both: the interpreter, and native code. Their results must agree bit for bit.
+//! Runs one program in the interpreter and as native code. Their results must agree bit for bit.
 
 use epilogue::evt::reference;
 use epilogue::te::native::{self, HostTensor, NativeKernel};
 use epilogue::te::{Array, DType, Program, TeError};
 
-/// An argument: what it holds before the run, or nothing for an output.
+/// An argument: its values before the run, or nothing for an output.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(crate) dtype: DType,
@@ -36,7 +36,7 @@ fn decoded(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Runs a kernel; gives all arguments as they are afterwards, outputs starting as what `before` gives for an index.
+/// Runs a kernel; gives all arguments after the run. Outputs start with the values of `before` for each index.
 pub(crate) fn run_kernel(
     kernel: &NativeKernel,
     given: &[Given],
@@ -63,7 +63,7 @@ pub(crate) fn run_kernel(
     Ok(given.iter().zip(&bytes).map(|(g, bytes)| decoded(g.dtype, bytes)).collect())
 }
 
-/// Runs the interpreter; elements that nothing was written to are NaN.
+/// Runs the interpreter; elements that were not written are NaN.
 pub(crate) fn run_interpreter(program: &Program, given: &[Given]) -> Result<Vec<Vec<f64>>, TeError> {
     let mut arrays = given
         .iter()
@@ -76,13 +76,14 @@ pub(crate) fn run_interpreter(program: &Program, given: &[Given]) -> Result<Vec<
     Ok(arrays.iter().map(Array::values).collect())
 }
 
-/// Both results, which must agree: in every bit, but for which NaN it is. Gives the arguments after the run.
+/// Runs both. All results must agree in every bit, except that all NaNs count as equal. Gives the arguments after the
+/// run.
 #[track_caller]
 pub(crate) fn agree(program: &Program, given: &[Given]) -> Vec<Vec<f64>> {
     let expected = run_interpreter(program, given).unwrap();
     let kernel = native::compile(program).unwrap();
     let actual = run_kernel(&kernel, given, &|_| 0.0).unwrap();
-    // Elements that nothing was written to keep what they held.
+    // Elements that were not written keep their values.
     let other = run_kernel(&kernel, given, &|_| 1.0).unwrap();
     for (((argument, expected), actual), other) in program.arguments.iter().zip(&expected).zip(&actual).zip(&other) {
         for (i, ((expected, actual), other)) in expected.iter().zip(actual).zip(other).enumerate() {

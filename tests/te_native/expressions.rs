@@ -1,4 +1,4 @@
-//! Random expressions of every type, the same ones for a seed.
+//! Random expressions of every type, the same for each seed.
 
 use epilogue::ElementType;
 use epilogue::expr::Op;
@@ -38,7 +38,7 @@ pub(crate) struct Generator<'a> {
 
 impl Generator<'_> {
     pub(crate) fn dtype(&mut self) -> DType {
-        // Index types more often than their share, so that arithmetic on loops is met too.
+        // Index types are more frequent than others, so that arithmetic on loops occurs, too.
         match self.random.usize(0..12) {
             10 | 11 => DType::I32,
             i => ElementType::ALL[i].into(),

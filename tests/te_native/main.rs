@@ -1,4 +1,4 @@
-//! Native code against the interpreter, bit for bit.
+//! Native code, compared with the interpreter bit for bit.
 
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -85,7 +85,7 @@ proptest! {
     }
 }
 
-/// Row sums as a CPU wants them: rows in parallel, each in `lanes` interleaved partial sums that are a vector.
+/// Row sums for a CPU: rows in parallel, each in `lanes` interleaved partial sums, which form a vector.
 fn vector_rows(lanes: i32, parallel: bool) -> Result<(Schedule, Tensor, Tensor), TeError> {
     let (a, b) = row_sums()?;
     let mut s = te::create_schedule(&[&b]);
@@ -147,7 +147,7 @@ proptest! {
         agree(&program, &[input(ElementType::F32, &[n, m], &numbers(n * m, 3)), output(ElementType::F32, &[m])]);
     }
 
-    /// A whole axis in vectors: what is left over is done one by one.
+    /// A whole axis in vectors; the remaining elements are computed one by one.
     #[test]
     fn elementwise_in_vectors((n, m) in (0usize..9, 0usize..90), parallel: bool) {
         let (rows, columns) = (te::var("n"), te::var("m"));
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Values that a type has, the special ones among them.
+/// Values of a type, including special ones.
 fn values_of(element: ElementType, len: usize, seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let one = |random: &mut fastrand::Rng| {
@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn any_expression(seed: u64, (n, m) in (0usize..4, 0usize..45), vectorize: bool, width in 0i32..40) {
         let (rows, columns) = (te::var("n"), te::var("m"));
-        // Those of numbers.
+        // Types of numbers only.
         let elements = &ElementType::ALL[..10];
         let inputs: Vec<Tensor> = elements
             .iter()
@@ -298,7 +298,7 @@ fn tiles_in_shared_memory() -> Result<(), TeError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(testing::cases(32)))]
 
-    /// A recurrence over time, its columns in threads, in vectors or neither.
+    /// A recurrence over time, with its columns in threads, in vectors or neither.
     #[test]
     fn scans((steps, width) in (1usize..9, 0usize..40), by in 1i32..40, how in 0usize..4) {
         let (m, n) = (te::var("m"), te::var("n"));

@@ -1,4 +1,4 @@
-//! Random schedules of a few computations: whatever lowering makes of them, both run alike.
+//! Random schedules of a few computations: the interpreter and native code agree on whatever lowering gives.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Axis, AxisKind, Expr, Schedule, TeError, Tensor};
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::both::{Given, agree, input, output};
 use super::numbers;
 
-/// A chain of stages, its inputs and outputs, and what they hold for given sizes.
+/// A chain of stages, its inputs and outputs, and their values for given sizes.
 struct Case {
     tensors: Vec<Tensor>,
-    /// What a schedule may change, consumers last.
+    /// The stages that a schedule may change, consumers last.
     stages: Vec<Tensor>,
     given: Vec<Given>,
 }
@@ -21,7 +21,7 @@ fn case(kind: usize, n: usize, m: usize) -> Result<Case, TeError> {
     let a = te::placeholder([rows, columns], "A");
     let matrix = || input(ElementType::F32, &[n, m], &numbers(n * m, 11));
     match kind {
-        // Sums of squares, and what is made of them.
+        // Sums of squares, and values computed from them.
         0 => {
             let p = te::compute([rows, columns], "P", |[i, j]| a.at([i, j]) * a.at([i, j]))?;
             let k = te::reduce_axis((0, columns), "k");
@@ -51,7 +51,7 @@ fn case(kind: usize, n: usize, m: usize) -> Result<Case, TeError> {
             let given = vec![matrix(), output(ElementType::F64, &[n, n])];
             Ok(Case { tensors: vec![a, c.clone()], stages: vec![w, c], given })
         }
-        // Where each row's largest value is, and that value.
+        // The index of each row's largest value, and that value.
         3 => {
             let argmax = te::tuple_reducer(
                 |x, y| {
@@ -80,7 +80,7 @@ fn case(kind: usize, n: usize, m: usize) -> Result<Case, TeError> {
     }
 }
 
-/// Applies primitives at random; those that are refused are left out.
+/// Applies random primitives; those that are refused are skipped.
 fn schedule(case: &Case, random: &mut fastrand::Rng) -> Schedule {
     let last = case.stages.last().expect("a case has stages");
     let mut s = te::create_schedule(&[last]);
@@ -157,13 +157,13 @@ proptest! {
         let case = case(kind, n, m).unwrap();
         let s = schedule(&case, &mut fastrand::Rng::with_seed(seed));
         let arguments: Vec<&Tensor> = case.tensors.iter().collect();
-        // What lowering refuses is not this test's business.
+        // Programs that lowering refuses are not tested here.
         let Ok(program) = te::lower(&s, &arguments, "main") else { return Ok(()) };
         agree(&program, &case.given);
     }
 }
 
-/// What all threads of one launch in a block have summed, those of the next one in the same block read.
+/// Threads of one launch write sums that threads of the next launch in the same block read.
 #[test]
 fn a_total_that_other_threads_of_the_block_read() -> Result<(), TeError> {
     let (n, k) = (40usize, te::reduce_axis((0, 12), "k"));

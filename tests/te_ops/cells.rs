@@ -109,7 +109,7 @@ fn gru_cells_are_pytorchs() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The gates are views of one product: a batch's rows are as far apart as the caller's memory has them.
+/// The gates are views of one product: the rows of a batch have the stride of the caller's memory.
 #[test]
 fn cells_take_views() -> Result<(), TeError> {
     let (b, h) = (var("batch"), var("hidden"));

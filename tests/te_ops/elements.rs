@@ -20,7 +20,7 @@ fn indices_of_eight_dimensions_mix_kinds() -> Result<(), TeError> {
 }
 
 proptest! {
-    /// 64-bit integers are exact, also beyond 2^53, and so is what is computed of them.
+    /// 64-bit integers are exact, even beyond 2^53, and so are results computed from them.
     #[test]
     fn integers_of_every_size_are_exact(values in prop::collection::vec(any::<i64>(), 1..20), by in any::<i64>()) {
         let i64 = ElementType::I64;

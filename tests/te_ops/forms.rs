@@ -1,4 +1,4 @@
-//! Over which dimensions, in which direction, and of which extents: every form against loops, and what doesn't fit.
+//! Every choice of dimensions, direction and extents, compared with loops; and arguments that don't fit.
 
 use epilogue::te::ops::{Dimensions, Running};
 use epilogue::te::{self, Array, TeError, Tensor, ops, var};
@@ -19,7 +19,7 @@ fn values() -> Vec<f64> {
     (0..60).map(|_| f64::from(random.i32(-4..5))).collect()
 }
 
-/// An operation on a device, chosen automatically, and its default schedule in the interpreter.
+/// Runs an operation on a device with an automatic schedule, and with its default schedule in the interpreter.
 fn everywhere(result: &Tensor, a: &Tensor, scan: bool, shape: &[usize]) -> Result<Vec<Vec<f64>>, TeError> {
     let element = result.dtype().in_memory();
     let mut all = Vec::new();
@@ -38,7 +38,7 @@ fn everywhere(result: &Tensor, a: &Tensor, scan: bool, shape: &[usize]) -> Resul
     Ok(all)
 }
 
-/// The elements that are reduced to each result, with their places.
+/// The elements that are reduced to each result, with their indices.
 fn groups(dimensions: &[usize]) -> Vec<Vec<f64>> {
     let kept: usize = (0..3).filter(|d| !dimensions.contains(d)).map(|d| SHAPE[d]).product();
     let mut groups = vec![Vec::new(); kept];
@@ -192,7 +192,7 @@ fn extents_that_do_not_fit_are_refused_in_the_operations_words() {
             "argmax: the tensor x is [1048576, 4096]; it must be of at most 2147483647 elements where it is reduced"
         ],
     );
-    // A size of its own could have any value.
+    // A separate size may have another value, even if its name is the same.
     let sized = te::placeholder([var("n"), var("m")], "x");
     let weight = te::placeholder([var("m")], "w");
     refused(
@@ -204,7 +204,7 @@ fn extents_that_do_not_fit_are_refused_in_the_operations_words() {
 }
 
 proptest! {
-    /// A selective scan takes what fits and nothing else.
+    /// A selective scan refuses arguments that don't fit.
     #[test]
     fn selective_scans_take_what_fits(wrong in 0usize..6, dimension in 0usize..3, by in 1usize..3) {
         let (t, b, c, s) = (7, 2, 3, 4);
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// Scalars and devices of no elements: reductions of nothing, with their dimensions kept.
+/// Scalars and tensors without elements: empty reductions, with their dimensions kept.
 #[test]
 fn kept_dimensions_of_nothing() -> Result<(), TeError> {
     let a = te::placeholder([var("n"), var("m")], "A");

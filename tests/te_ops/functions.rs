@@ -1,4 +1,4 @@
-//! One word for both worlds: a function of the epilogue language computes of expressions what it does of numbers.
+//! A function of the epilogue language computes the same for expressions as for numbers.
 
 use epilogue::prelude::*;
 use epilogue::te::{self, Array, DType, Expr, TeError, placeholder_of};
@@ -107,7 +107,7 @@ fn numbers_of_the_host_are_what_they_were() {
     assert_eq!(choose(false, 1.0, 2.0), 2.0);
 }
 
-/// The rule of the operators: a number that is written down takes the others' type, and all else is of one.
+/// The rule of the operators: a literal number takes the type of the others; all other operands must have one type.
 #[test]
 fn types_are_not_mixed() -> Result<(), TeError> {
     let of = |element| placeholder_of(element, [4], "x").at([1]);

@@ -1,5 +1,5 @@
-//! The ready-made operations, scheduled automatically, on the emulated GPU (race detector on) and on the CPU, against
-//! f64.
+//! The ready-made operations, scheduled automatically, on the emulated GPU (with the race detector on) and on the CPU,
+//! compared with f64.
 
 mod cells;
 mod elements;
@@ -15,18 +15,18 @@ use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use half::{bf16, f16};
 
 fn devices() -> [Device; 2] {
-    // Random turns: blocks meet in every order.
+    // Random turns: blocks run in every order.
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     [Device::cpu(), Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")]
 }
 
-/// Normally distributed, nearly.
+/// Nearly normally distributed values.
 fn normal(len: usize, seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| (0..12).map(|_| random.f64()).sum::<f64>() - 6.0).collect()
 }
 
-/// The values as a type holds them.
+/// The values after rounding to a type.
 fn rounded(element: ElementType, values: &[f64]) -> Vec<f64> {
     let round = |x: &f64| match element {
         ElementType::F16 => f16::from_f64(*x).to_f64(),
@@ -57,7 +57,7 @@ fn download(tensor: &DeviceTensor) -> Result<Vec<f64>, TeError> {
     })
 }
 
-/// Runs a kernel of one output.
+/// Runs a kernel with one output.
 fn run(kernel: &Kernel, inputs: &[&DeviceTensor], shape: &[usize]) -> Result<Vec<f64>, TeError> {
     let output = kernel.parameters().last().expect("an output").clone();
     let te::DType::Number(element) = output.dtype() else { panic!("truth values") };
@@ -68,8 +68,8 @@ fn run(kernel: &Kernel, inputs: &[&DeviceTensor], shape: &[usize]) -> Result<Vec
     download(&result)
 }
 
-/// The output type's rounding of a result, and so many rounding units of the arithmetic type of it, or of `scale`, the
-/// sum of the magnitudes that went into it.
+/// The tolerance is the output type's rounding of a result, and `units` rounding units of the arithmetic type, of the
+/// result or of `scale`, the sum of the magnitudes that were added.
 fn close(element: ElementType, got: &[f64], wanted: &[f64], units: f64, scale: f64, what: &str) {
     assert_eq!(got.len(), wanted.len(), "{what}");
     let storing = match element {

@@ -1,4 +1,4 @@
-//! Reductions, and what is computed from them.
+//! Reductions, and operations that use them.
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Expr, TeError, Tensor, ops, var};
@@ -109,7 +109,7 @@ fn normalisations_in_one_launch() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Infinities and NaN, in rows and in columns: what the definition gives, as PyTorch computes it.
+/// Infinities and NaN, in rows and in columns: the results of the definition, as PyTorch computes it.
 #[test]
 fn softmax_of_infinities_and_nan() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("softmax_of_infinities_and_nan").is_none() {
@@ -181,7 +181,7 @@ fn layer_norm_has_weight_and_bias() -> Result<(), TeError> {
     Ok(())
 }
 
-/// NaN wins, the first of several; of equal values, the lowest index; of nothing, −1.
+/// NaN wins, and the first of several; of equal values, the lowest index; without elements, −1.
 #[test]
 fn argmax_and_argmin_have_one_answer_on_every_schedule() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("argmax_and_argmin_have_one_answer_on_every_schedule").is_none() {
@@ -225,7 +225,7 @@ fn argmax_and_argmin_have_one_answer_on_every_schedule() -> Result<(), TeError> 
     Ok(())
 }
 
-/// A tree that depends on the shape only gives the same bits on the CPU and on the GPU, in whatever layout.
+/// A tree that depends only on the shape gives the same bits on the CPU and on the GPU, for any layout.
 #[test]
 fn the_order_of_the_shape_gives_the_same_bits_everywhere() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("the_order_of_the_shape_gives_the_same_bits_everywhere").is_none() {
@@ -261,12 +261,12 @@ fn conditions_guards_and_computed_indices() -> Result<(), TeError> {
     let a = te::placeholder([n, m], "A");
     let places = te::placeholder_of(ElementType::I32, [n], "P");
     let k = te::reduce_axis((0, m), "k");
-    // Padded: the neighbour to the right, or 0 past the end.
+    // Padded: the neighbour to the right, or 0 beyond the end.
     let padded = te::compute([n], "padded", |[i]| {
         let inside = (k + 1).less(m);
         te::sum(a.at([i, k]) + inside.select(a.at([Expr::from(i), k + 1]), 0.0), [k])
     })?;
-    // Only where the element is positive, of the row that P names.
+    // Only where the element is positive, in the row that P gives.
     let chosen = te::compute([n], "chosen", |[i]| {
         let x = a.at([places.at([i]), k.into()]);
         te::sum_reducer().over_where(x.clone(), [k], x.greater(0.0))

@@ -43,7 +43,7 @@ fn scans_of_floats() -> Result<(), TeError> {
     Ok(())
 }
 
-/// However blocks and warps happen to run, the bits are the same.
+/// The bits are the same for every order in which blocks and warps run.
 #[test]
 fn every_run_gives_the_same_bits() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("every_run_gives_the_same_bits").is_none() {
@@ -66,7 +66,7 @@ fn every_run_gives_the_same_bits() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Exact order gives the bits of the plain loop, also where it is not linear.
+/// Exact order gives the bits of the plain loop, even for non-linear updates.
 #[test]
 fn exact_scans_have_the_bits_of_the_loop() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("exact_scans_have_the_bits_of_the_loop").is_none() {
@@ -182,7 +182,7 @@ fn selective_scan_is_mambas() -> Result<(), TeError> {
     Ok(())
 }
 
-/// One launch, in which the states stay in registers: there is no memory for them among the arguments.
+/// One launch, in which the states stay in registers: the arguments include no memory for them.
 #[test]
 fn selective_scan_output_is_mambas() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("selective_scan_output_is_mambas").is_none() {
@@ -253,7 +253,7 @@ fn selective_scan_output_is_mambas() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Running sums have the shape of what they are of, whatever dimension they run along, with or without elements.
+/// Running sums have the shape of their input, along any dimension, with or without elements.
 #[test]
 fn running_sums_along_any_dimension() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("running_sums_along_any_dimension").is_none() {

@@ -1,5 +1,5 @@
-//! Infinities, NaN, huge and tiny numbers, at every place: one rule on every path. The rule is PyTorch's, computed here in
-//! f64 from the definition.
+//! Infinities, NaN, huge and tiny numbers, at every index: every path follows the same rule. The rule is PyTorch's,
+//! computed here in f64 from the definition.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, TeError, Tensor, ops, var};
@@ -8,7 +8,7 @@ use super::{devices, matrix, run, upload};
 
 const LEN: usize = 7;
 
-/// Every special number at every place of a line of ordinary ones, and lines of nothing else.
+/// Every special number at every index of a line of ordinary numbers, and lines of special numbers only.
 fn lines() -> Vec<[f64; LEN]> {
     let ordinary = [0.5, -1.25, 3.0, 2.0, -0.75, 8.0, 1.0];
     let special = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e38, -3e38, 1e30, -1e30, 1e-30, 1e-44, -1e-20];
@@ -19,7 +19,7 @@ fn lines() -> Vec<[f64; LEN]> {
             let mut line = ordinary;
             line[place] = x;
             lines.push(line);
-            // Two of them, and among small ones.
+            // Two of them, with opposite signs, and among small numbers.
             line[(place + 3) % LEN] = -x;
             lines.push(line);
             lines.push(std::array::from_fn(|i| if i == place { x } else { 1e-30 * ordinary[i] }));
@@ -66,7 +66,7 @@ fn norm(line: &[f64]) -> Vec<f64> {
     vec![single(line.iter().map(|x| x * x).sum::<f64>()).sqrt()]
 }
 
-/// The sum in f32, where its order doesn't count.
+/// The sum in f32, for lines in which its order doesn't matter.
 fn mean(line: &[f64]) -> Vec<f64> {
     let least = line.iter().copied().fold(0.0, f64::min);
     let magnitudes: f64 = line.iter().map(|x| x.abs()).sum();
@@ -87,7 +87,7 @@ const OPERATIONS: [Operation; 6] = [
     ("rms_norm", |a, d| ops::rms_norm(a, d, None, 1e-5), rms_norm),
 ];
 
-/// `got` is laid out with one result for each line, or as the input.
+/// `got` has one result for each line, or the layout of the input.
 fn check(name: &str, got: &[f64], lines: &[[f64; LEN]], dimension: usize, rule: fn(&[f64]) -> Vec<f64>, path: &str) {
     let count = lines.len();
     for (at, line) in lines.iter().enumerate() {
@@ -100,7 +100,7 @@ fn check(name: &str, got: &[f64], lines: &[[f64; LEN]], dimension: usize, rule: 
             let got = got[place];
             let size = line.iter().filter(|x| x.is_finite()).fold(0.0, |a: f64, x| a.max(x.abs()));
             let normalised = name.ends_with("_norm");
-            // A mean may cancel; what is normalised is about 1.
+            // A mean may cancel; normalised values are about 1.
             let scale = if normalised {
                 1.0
             } else if name == "mean" {
@@ -151,7 +151,7 @@ fn special_numbers_at_every_place() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Doubles have nothing wider: their differences are halved before they can overflow.
+/// There is no wider type than f64: differences are halved before they can overflow.
 #[test]
 fn huge_doubles() -> Result<(), TeError> {
     let device = epilogue::Device::cpu();

@@ -1,4 +1,4 @@
-//! `cache_write` of all tensors of a computation, and with the loops scheduled before as the cache's layout.
+//! `cache_write` for all tensors of a computation, and with loops that were scheduled before as the cache's layout.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, TeError, Tensor};
@@ -192,7 +192,7 @@ fn mistakes() -> Result<(), TeError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
 
-    /// Any splits, fusion and order of a sum's or a product's loops before the cache is made, with tails.
+    /// Any splits, fusion and order of a sum's or a product's loops before the cache is created, with tails.
     #[test]
     fn any_layout(
         (n, m, l) in (0usize..9, 0usize..9, 0usize..5),
@@ -227,7 +227,7 @@ proptest! {
         }
         let mut given: Vec<Numbers> = Vec::new();
         let mut arguments = Vec::new();
-        // What isn't summed has no input to take its sizes from but its output.
+        // Without a sum, there is no input to take its sizes from, only its output.
         if sum {
             arguments.push(&a);
             given.push(Numbers::new(ElementType::F32, &[n, m, l], integers(n * m * l, 7)));
@@ -245,7 +245,7 @@ proptest! {
     }
 }
 
-/// Where a layout has more elements than the tensor, what a reduction starts from is not read there.
+/// If a layout has more elements than the tensor, the initial value of a reduction is not read outside of the tensor.
 #[test]
 fn a_start_is_read_inside_only() -> Result<(), TeError> {
     if lacks_nvrtc("cache_write::a_start_is_read_inside_only") {

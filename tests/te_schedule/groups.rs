@@ -44,7 +44,7 @@ fn a_group_is_placed_as_a_whole() -> Result<(), TeError> {
     let stage = s.stage(&e)?;
     stage.bind(e.axis(0)?, te::thread_axis("blockIdx.x"))?;
     s.group_compute_at(group, &e, e.axis(0)?)?;
-    // Inside the group, stages are placed as ever.
+    // Inside the group, stages are placed as usual.
     s.compute_at(&b, &c, c.axis(1)?)?;
     let program = te::lower(&s, &[&a, &e], "main")?;
     expect![[r##"
@@ -103,7 +103,7 @@ fn groups_in_groups() -> Result<(), TeError> {
     };
     assert_eq!((at(&b).as_str(), at(&d).as_str()), ("D", "E"));
     agrees(&s, &a, &e)?;
-    // A part of a group that was made before.
+    // A part of a group that was created before.
     let [_, b, c, d, e] = chain()?;
     let mut s = te::create_schedule(&[&e]);
     s.create_group(&[&c], &[&b], true)?;

@@ -1,5 +1,5 @@
-//! Documents that are made to take long, to nest deep or to contradict themselves: each is refused by a typed error, or
-//! what it says runs the same everywhere. All on a thread of 2 MiB, within seconds.
+//! Documents that are made to take long, to nest deeply or to contradict themselves. Each is refused with a typed
+//! error, or its program runs with equal results everywhere; all on a thread of 2 MiB, within seconds.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use epilogue::te::{self, Array, Schedule, TeError, Tensor};
 use epilogue::{Device, ElementType};
 use serde_json::{Value, json};
 
-/// Far above what a document takes on a busy machine, and far below what doubling at every step would.
+/// Much longer than a document takes on a busy machine, and much shorter than doubling at every step would take.
 const MOST: Duration = Duration::from_secs(60);
 
-/// A document that is being made: `y` of 8 elements, which is computed from `x`.
+/// A document under construction: `y`, with 8 elements, is computed from `x`.
 struct Document {
     nodes: Vec<Value>,
     stages: Vec<Value>,
     groups: Vec<Value>,
-    /// The places of some nodes: `x`, the size 8, the axis of `y` and its value.
+    /// The indices of some nodes: `x`, the size 8, the axis of `y` and its value.
     x: usize,
     eight: usize,
     axis: usize,
@@ -61,7 +61,7 @@ impl Document {
         self.add(json!({ "node": "compute", "name": "y", "axes": axes, "body": body }))
     }
 
-    /// A stage by itself; its place in the list.
+    /// Adds a stage of its own; gives its index in the list.
     fn stage(&mut self, operation: usize, loops: &[usize]) -> usize {
         self.stages.push(json!({
             "origin": operation, "operation": operation, "relations": [], "loops": loops, "kinds": [], "threads": [],
@@ -83,7 +83,7 @@ impl Document {
         .to_string()
     }
 
-    /// The text where `y` has this element.
+    /// The text with this element of `y`.
     fn of(mut self, body: usize) -> String {
         let y = self.compute(&[self.axis], &[body]);
         self.stage(y, &[self.axis]);
@@ -91,7 +91,8 @@ impl Document {
     }
 }
 
-/// What becomes of a text: the numbers that it makes of ones, in the interpreter and as native code alike, or the error.
+/// The outcome for a text: the numbers that it computes from ones, which must be equal in the interpreter and in native
+/// code, or the error.
 fn outcome(name: &str, text: String) -> Result<Vec<f64>, TeError> {
     let (send, receive) = channel();
     let run = move || send.send(panic::catch_unwind(|| everywhere(&text)));
@@ -117,13 +118,13 @@ fn everywhere(text: &str) -> Result<Vec<f64>, TeError> {
     let mut y = device.full::<f32>([8], f32::NAN)?;
     program.build(&device)?.run(&[(&x).into(), (&mut y).into()])?;
     let native: Vec<f64> = y.to_vec::<f32>()?.into_iter().map(f64::from).collect();
-    // What was not written is no number in either.
+    // Elements that were not written are NaN in both.
     let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&arrays[1].values()), bits(&native));
     Ok(native)
 }
 
-/// A condition that is shared in both ways, each under another one.
+/// `a && x || b && x`, nested 60 times: the shared part is under a condition in both operands.
 fn chosen(document: &mut Document, tests: [usize; 2], x: usize) -> usize {
     (0..60).fold(x, |x, _| {
         let [a, b] = tests.map(|test| document.binary("and", test, x));
@@ -131,7 +132,7 @@ fn chosen(document: &mut Document, tests: [usize; 2], x: usize) -> usize {
     })
 }
 
-/// A node that is shared so often that it has 2^60 leaves.
+/// A node with so much sharing that its tree would have 2^60 leaves.
 fn doubled(document: &mut Document, op: &str, x: usize) -> usize {
     (0..60).fold(x, |x, _| document.binary(op, x, x))
 }
@@ -150,7 +151,7 @@ fn shared_expressions() {
         assert_eq!(outcome(op, d.of(body)), Ok(vec![f64::from(expected); 8]), "{op}");
     }
     for op in ["add", "mul", "min", "floor_div", "floor_mod", "sub"] {
-        // An index: 0 or 8, or anything that lies outside.
+        // An index: 0 or 8, or one outside of the tensor.
         let mut d = Document::new();
         let i = d.i;
         let index = doubled(&mut d, op, i);
@@ -241,7 +242,7 @@ fn shared_ranges_and_factors() {
     }
 }
 
-/// The sum over an axis of what `source` makes of its value.
+/// The sum over an axis of what `source` builds from its value.
 fn reduction(d: &mut Document, axis: usize, source: impl FnOnce(&mut Document, usize) -> usize) -> usize {
     let var = |d: &mut Document, name: &str| {
         d.add(json!({ "node": "variable", "name": name, "type": "f32", "counter": false }))
@@ -271,7 +272,7 @@ fn shared_reductions() {
     let y = d.compute(&[d.axis], &[body]);
     d.stage(y, &[d.axis, axis]);
     assert_eq!(outcome("a source", d.text()), Ok(vec![8.0; 8]));
-    // What combines, the identity and the condition.
+    // The combination, the identity and the condition.
     for part in ["result", "identity", "condition", "init"] {
         let mut d = Document::new();
         let axis = d.new_axis("reduce", d.eight);
@@ -290,7 +291,7 @@ fn shared_reductions() {
     }
 }
 
-/// Operations that each read the one before twice, at what `index` makes of 0 and 1.
+/// Operations that each read the previous one twice, at indices that `index` makes from 0 and 1.
 fn stages(count: usize, inlined: bool, index: impl Fn(&mut Document, usize) -> usize) -> String {
     let mut d = Document::new();
     let mut before = d.x;
@@ -318,7 +319,7 @@ fn shared_operations() {
     let same = |d: &mut Document, _| d.i;
     assert_eq!(outcome("stages", stages(60, false, same)), Ok(vec![1.0; 8]));
     assert_eq!(outcome("inlined stages", stages(60, true, same)), Ok(vec![1.0; 8]));
-    // Two places each: there are as many as there are stages, or twice as many with every stage.
+    // Two indices each: there are as many in all as stages, or twice as many with every stage.
     let mixed = |d: &mut Document, which: usize| {
         let seven = d.int(7);
         let (double, which) = (d.binary("add", d.i, d.i), d.int(which as i64));
@@ -334,7 +335,7 @@ fn shared_operations() {
     assert!(matches!(refused, Err(TeError::Nested { .. })), "{refused:?}");
 }
 
-/// `count` functions, each of which calls the one before so many times in a row; `y` is the last one's value.
+/// `count` functions, each of which calls the previous one `times` times in a row; `y` is the last one's value.
 fn functions(name: &str, count: usize, times: usize) -> String {
     let mut d = Document::new();
     let mut before = None;
@@ -360,7 +361,7 @@ fn functions(name: &str, count: usize, times: usize) -> String {
 fn functions_that_call_functions() {
     assert_eq!(outcome("a few", functions("few", 8, 2)), Ok(vec![1.0; 8]));
     for _ in 0..2 {
-        // Read again, they are compared with those that are kept.
+        // Read again, they are compared with the functions that are kept.
         assert_eq!(outcome("many steps", functions("many", 1, 10_000)), Ok(vec![1.0; 8]));
         assert_eq!(outcome("a chain", functions("chain", 60, 1)), Ok(vec![1.0; 8]));
     }
@@ -422,7 +423,7 @@ fn depth() {
     }
 }
 
-/// `y` with its loop split so many times in a row.
+/// `y` with its loop split `count` times in a row.
 fn splits(count: usize, by: i64) -> String {
     let mut d = Document::new();
     let factor = d.int(by);
@@ -455,7 +456,7 @@ fn splits_of_splits() {
     }
 }
 
-/// Stages of which each is computed in a loop of the next, in nested groups.
+/// Stages that are each computed in a loop of the next, in nested groups.
 fn placed(count: usize, groups: usize) -> String {
     let mut d = Document::new();
     d.groups = (0..groups)
@@ -506,7 +507,7 @@ fn size() {
     }
     let refused = Schedule::from_json(&d.text()).map(|_| ()).expect_err("it has many nodes").to_string();
     assert_eq!(refused, "a schedule of 32773 nodes is not read; there may be up to 32768");
-    // Few nodes that many operations have.
+    // A few nodes that many operations share.
     let mut d = Document::new();
     let zero = d.int(0);
     let first = d.read(d.x, &[zero]);
@@ -518,7 +519,7 @@ fn size() {
     }
     let refused = outcome("shared by operations", d.text());
     assert!(matches!(refused, Err(TeError::JsonSize { most: 131_072, .. })), "{refused:?}");
-    // Text in text in text.
+    // Deeply nested text.
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
         assert!(matches!(outcome("brackets", text), Err(TeError::Json { .. })));
@@ -533,7 +534,7 @@ fn size() {
 
 #[test]
 fn an_operation_that_contradicts_its_origin() {
-    // What the stage computes instead of `y`: of another extent, type, number of dimensions or of values.
+    // The stage computes something else than `y`, with another extent, type, number of dimensions or number of values.
     for other in ["extent", "symbol", "type", "rank", "values", "kind", "nothing"] {
         let mut d = Document::new();
         let x = d.read(d.x, &[d.i]);
@@ -593,7 +594,7 @@ fn ranges_that_no_index_has() {
     let y = d.compute(&[axis], &[body]);
     d.stage(y, &[axis]);
     assert!(matches!(outcome("a first index", d.text()), Err(TeError::Json { .. })));
-    // Threads of which there is none.
+    // Threads that don't exist.
     for name in ["threadIdx.x", "blockIdx.x", "vthread"] {
         let mut d = Document::new();
         let none = d.int(0);
@@ -612,7 +613,7 @@ fn ranges_that_no_index_has() {
 
 #[test]
 fn stages_of_a_scan() -> Result<(), TeError> {
-    // Each reads the one before at two steps: as many different ones as there are stages.
+    // Each reads the previous one at two steps: there are as many different steps as stages.
     let scan = |count: usize| -> Result<Tensor, TeError> {
         let state = te::placeholder([2000, 8], "state");
         let init = te::compute([1000, 8], "init", |[_, i]| te::Expr::from(i).cast(ElementType::F32))?;
@@ -625,7 +626,7 @@ fn stages_of_a_scan() -> Result<(), TeError> {
     te::lower(&te::create_schedule(&[&scanned]), &[&scanned], "main")?;
     let refused = scan(400).map(|_| ());
     assert!(matches!(refused, Err(TeError::ScanSteps { most: 4096, .. })), "{refused:?}");
-    // In a row, at one step: lowered in no time.
+    // In a row, at one step: lowered at once.
     let state = te::placeholder([20, 8], "state");
     let init = te::compute([1, 8], "init", |[_, i]| te::Expr::from(i).cast(ElementType::F32))?;
     let first = te::compute([20, 8], "u", |[t, i]| state.at((t - 1, i)) + 1.0)?;

@@ -1,4 +1,4 @@
-//! Schedules saved as JSON and read back: the same program, and mistakes as typed errors.
+//! Schedules saved as JSON and read back: they give the same program, and mistakes are typed errors.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
@@ -11,12 +11,12 @@ use crate::case::integers;
 
 const STYLE: te::ScriptStyle = te::ScriptStyle::LATER;
 
-/// The text of the program of a schedule that was saved and read.
+/// The text of the program of a schedule after saving and reading.
 fn read_back(s: &Schedule, tensors: &[&Tensor]) -> Result<String, TeError> {
     let text = s.to_json(tensors)?;
     let (read, found) = Schedule::from_json(&text)?;
     let found: Vec<&Tensor> = found.iter().collect();
-    // What is read is written the same.
+    // What was read is written with the same text.
     assert_eq!(read.to_json(&found)?, text);
     let program = te::lower(&read, &found, "main")?;
     Ok(format!("{}{}", program.script(STYLE), program.primfn()))
@@ -84,7 +84,7 @@ fn scans_groups_tuples_and_virtual_threads() -> Result<(), TeError> {
     stays(&s, &[&x, &e[0], &e[1]])
 }
 
-/// A cache of more elements than there are starts from the identity where there is none.
+/// A cache with more elements than the tensor starts from the identity outside of it.
 #[test]
 fn a_cache_over_padding_of_a_sum_from_a_value() -> Result<(), TeError> {
     let n = te::var("n");
@@ -149,7 +149,7 @@ fn mistakes() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Every member removed, and every number changed, by turns: an error or a schedule, never a panic.
+/// Every member removed, and every number changed, one at a time: the result is an error or a schedule, never a panic.
 #[test]
 fn damaged_text() -> Result<(), TeError> {
     let (n, m) = (te::var("n"), te::var("m"));
@@ -165,7 +165,7 @@ fn damaged_text() -> Result<(), TeError> {
         count += 1;
         if let Ok((read, tensors)) = Schedule::from_json(&damaged.to_string()) {
             let tensors: Vec<&Tensor> = tensors.iter().collect();
-            // What was read can be lowered, or is refused.
+            // The schedule can be lowered, or lowering refuses it.
             let _ = te::lower(&read, &tensors, "main");
         }
     });
@@ -260,7 +260,7 @@ proptest! {
     }
 }
 
-/// What is said of a loop holds until it becomes other loops: those that start a reduction are none of what was said.
+/// Marks on a loop are valid until the loop is replaced: loops that start a reduction don't inherit them.
 #[test]
 fn what_was_said_of_loops_that_are_fused() -> Result<(), TeError> {
     let a = te::placeholder([8, 21], "A");
@@ -283,7 +283,7 @@ fn what_was_said_of_loops_that_are_fused() -> Result<(), TeError> {
         assert_eq!(plain(&s)?, expected);
         stays(&s, &[&a, &b])?;
     }
-    // A prefetch runs ahead of a loop in order, whichever was said first.
+    // A prefetch runs ahead of a loop in order, whichever was given first.
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.prefetch(&a, i, 1)?;
     let refused = s.stage(&b)?.bind(i, te::thread_axis("threadIdx.x")).map_err(|e| e.to_string());

@@ -116,7 +116,7 @@ fn mistakes() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Threads keep the extent that was given to them, whatever is split; other loops are cut short.
+/// Threads keep the extent that they were given, for any split; other loops are shortened.
 #[test]
 fn constant_extents_below_the_factor() -> Result<(), TeError> {
     let a = te::placeholder([20, 3], "A");
@@ -167,7 +167,7 @@ fn a_split_without_predication_is_held_to_its_promise() -> Result<(), TeError> {
             assert_eq!(result.is_ok(), kept, "{n}: {result:?}");
         }
     }
-    // 20 is no multiple of 8, whatever a run gives.
+    // 20 is not a multiple of 8, for any arguments.
     let a = te::placeholder([20], "A");
     let c = te::compute([20], "C", |[i]| a.at([i]) * 2.0)?;
     let mut s = te::create_schedule(&[&c]);
@@ -183,7 +183,7 @@ fn a_split_without_predication_is_held_to_its_promise() -> Result<(), TeError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
 
-    /// Loops over data and reduction axes, fused in any way and split again, sum the same.
+    /// Loops over data and reduction axes, fused in any way and split again, give the same sums.
     #[test]
     fn fused_and_split_again(
         (n, m) in (0usize..13, 0usize..13),
@@ -242,8 +242,8 @@ fn primitives_are_on_record() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Several values at once, in memory that threads share, by one of those that would compute the same: what that one reads
-/// and then writes needs no barrier, which the others would never come to.
+/// One of several threads updates a tuple in shared memory, since all would compute the same. What this thread reads
+/// and then writes needs no barrier, which the others would never reach.
 #[test]
 fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
     if lacks_nvrtc("loops::one_thread_of_several_updates_a_tuple") {
@@ -285,7 +285,7 @@ fn one_thread_of_several_updates_a_tuple() -> Result<(), TeError> {
     Ok(())
 }
 
-/// The same, where the elements are fewer than the threads: a test leaves one thread.
+/// The same with fewer elements than threads: a test leaves one thread.
 #[test]
 fn one_thread_of_several_has_the_only_element() -> Result<(), TeError> {
     if lacks_nvrtc("loops::one_thread_of_several_has_the_only_element") {

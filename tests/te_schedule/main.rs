@@ -1,5 +1,5 @@
-//! Every schedule primitive by itself and composed with others: the interpreter, native code and an emulated GPU agree,
-//! and mistakes are typed errors.
+//! Every schedule primitive alone and combined with others: the interpreter, native code and an emulated GPU agree, and
+//! mistakes are typed errors.
 #![cfg(feature = "native")]
 
 mod cache_write;

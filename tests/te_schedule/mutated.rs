@@ -1,5 +1,5 @@
-//! Saved schedules with mistakes: whatever is changed in a document, it is refused by a typed error, or what is read runs
-//! the same in the interpreter and as native code. Nothing panics, and nothing takes long.
+//! Saved schedules with random mistakes. A changed document is refused with a typed error, or its program gives equal
+//! results in the interpreter and as native code. Nothing panics, and nothing takes long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -17,20 +17,20 @@ use crate::replay::World;
 use crate::trial::Generator;
 use crate::{programs, random};
 
-/// Far above what any document of a page takes on a busy machine.
+/// Much longer than any document of a page takes on a busy machine.
 const MOST: Duration = Duration::from_secs(60);
 
-/// Stands for a number that no type of numbers has.
+/// Stands for a number that exceeds every number type.
 const TOO_LARGE: &str = "a number that is too large";
 
-/// A saved schedule, and what its arguments are.
+/// A saved schedule, and its arguments.
 struct Document {
     text: String,
     inputs: Vec<Numbers>,
     outputs: Vec<Numbers>,
 }
 
-/// What became of a document.
+/// The outcome for a document.
 #[derive(Clone, Copy, PartialEq)]
 enum Became {
     Refused,
@@ -51,7 +51,7 @@ fn document(random: &mut Rng) -> Option<Document> {
     Some(Document { text, inputs: numbers(&case.inputs), outputs: numbers(&case.outputs) })
 }
 
-/// The way to a value: members by name, elements by place.
+/// The path to a value: members by name, elements by index.
 type Path = Vec<String>;
 
 fn paths(value: &Value, path: &mut Path, all: &mut Vec<Path>) {
@@ -75,7 +75,7 @@ fn at<'a>(value: &'a mut Value, path: &[String]) -> &'a mut Value {
     })
 }
 
-/// Changes what one node refers to, to another of the same kind, or a small number.
+/// Makes a reference point to another node of the same kind, or changes a small number.
 fn mutate_gently(document: &mut Value, random: &mut Rng) {
     let mut all = Vec::new();
     paths(document, &mut Vec::new(), &mut all);
@@ -161,7 +161,7 @@ fn mutate(document: &mut Value, random: &mut Rng) {
     }
 }
 
-/// Numbers for a tensor's elements: those that it had, where it still has its shape.
+/// Numbers for a tensor's elements: the original ones, if it still has its shape.
 fn argument(tensor: &Tensor, known: Option<&Numbers>) -> Option<Numbers> {
     let DType::Number(element) = tensor.dtype() else { return None };
     let old = |d: usize| known.and_then(|known| known.shape.get(d)).copied().unwrap_or(3);
@@ -177,7 +177,7 @@ fn argument(tensor: &Tensor, known: Option<&Numbers>) -> Option<Numbers> {
     Some(Numbers::new(element, &shape, same.map_or_else(any, |known| known.values.clone())))
 }
 
-/// Whether a program has a loop, launch or memory of more than can be run here.
+/// Whether a program has a loop, launch or memory that is too large to run here.
 fn is_large(script: &str) -> bool {
     let counted = |line: &&str| {
         ["for ", "launch_thread", "T.alloc", "T.allocate", "decl_buffer"].iter().any(|word| line.contains(word))
@@ -188,7 +188,7 @@ fn is_large(script: &str) -> bool {
     script.lines().filter(counted).any(numbers)
 }
 
-/// The outputs' elements; `None` where some are not written.
+/// The outputs' elements; `None` for an output that is not completely written.
 fn interpreted(program: &Program, inputs: usize, given: &[Numbers]) -> Result<Vec<Option<Vec<f64>>>, TeError> {
     let array = |(at, x): (usize, &Numbers)| match at < inputs {
         true => Array::new(x.element, &x.shape, &x.values),
@@ -207,7 +207,7 @@ fn native(program: &Program, inputs: usize, given: &[Numbers]) -> Result<Vec<Vec
     let mut read_only: Vec<_> = given[..split].iter().map(|x| x.on(&device)).collect();
     let mut made: Vec<_> =
         given[split..].iter().map(|x| device.zeros_of(x.element, &x.shape)).collect::<Result<_, _>>()?;
-    // What was an input may be written now.
+    // Tensors that were inputs may now be written.
     let mut arguments: Vec<Argument<'_>> = read_only.iter_mut().map(Argument::from).collect();
     arguments.extend(made.iter_mut().map(Argument::from));
     kernel.run(&arguments)?;
@@ -240,16 +240,16 @@ fn try_document(document: &Document) -> Result<Became, String> {
             if same { Ok(Became::Run) } else { Err(format!("{a:?}\n{b:?}\n{script}")) }
         }
         (Err(_), Err(_)) => Ok(Became::Refused),
-        // Native code doesn't know what was not written yet.
+        // Native code doesn't know which elements are not yet written.
         (Err(TeError::Run { reason }), Ok(_)) if reason.contains("not written") => Ok(Became::Run),
         (Err(error), Ok(_)) => Err(format!("only native code runs it: {error}\n{script}")),
-        // Native code asks for the value of every variable before it runs; the interpreter, where one is used.
+        // Native code needs the value of every variable before it runs; the interpreter only when one is used.
         (Ok(_), Err(TeError::Run { reason }))
             if reason.contains("has no value here") || reason.contains("can't be found from the arguments") =>
         {
             Ok(Became::Refused)
         }
-        // What a device has no form for is refused by name.
+        // Unsupported programs are refused by name.
         (Ok(_), Err(TeError::Target { .. } | TeError::Unfolded { .. })) => Ok(Became::Refused),
         (Ok(_), Err(error)) => Err(format!("only the interpreter runs it: {error}\n{script}")),
     }

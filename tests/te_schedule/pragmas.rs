@@ -1,4 +1,4 @@
-//! Pragmas: unrolling with TVM's rules, regions that are skipped, and those of parallel loops.
+//! Pragmas: unrolling with TVM's rules, skipped regions, and those of parallel loops.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Schedule, TeError, Tensor, UnrollConfig};
@@ -63,7 +63,7 @@ fn loops_of_few_steps_are_written_out() -> Result<(), TeError> {
                     B_1[cse_var_1] = A_1[cse_var_1] * T.float32(2.0)
     "#]]
     .assert_eq(&body(&s, &[&a, &b])?);
-    // A loop that is marked is written out where unrolling is explicit.
+    // A marked loop is unrolled if unrolling is explicit.
     s.stage(&b)?.pragma(outer, "unroll_explicit", true)?;
     s.stage(&b)?.unroll(inner)?;
     expect![[r#"
@@ -197,7 +197,7 @@ fn mistakes() -> Result<(), TeError> {
     s.stage(&b)?.pragma(inner, "parallel_barrier_when_finish", ())?;
     let refused = |s: &Schedule| te::lower(s, &[&a, &b], "main").expect_err("a mistake was accepted").to_string();
     expect!["the pragma `parallel_barrier_when_finish`: at i.inner: inside a parallel loop threads do different iterations; put it outside of that loop"].assert_eq(&refused(&s));
-    // A marked loop of a size that is not known.
+    // A marked loop whose extent is not known.
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.unroll(i)?;
     s.stage(&b)?.pragma(i, "unroll_explicit", true)?;
@@ -205,7 +205,7 @@ fn mistakes() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Index arithmetic that a store repeats has a name, which may stand for a negative number: a test of it stays.
+/// An index expression that a store repeats gets a name. It may be negative, so its test stays.
 #[test]
 fn a_shared_index_may_be_negative() -> Result<(), TeError> {
     let a = te::placeholder([6], "A");
@@ -227,7 +227,7 @@ fn a_shared_index_may_be_negative() -> Result<(), TeError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(16)) })]
 
-    /// Whatever is unrolled, the numbers are the same: tails, reductions, a stage computed inside.
+    /// Unrolling never changes the results: with tails, with reductions, with a stage computed inside.
     #[test]
     fn unrolled_programs_compute_the_same(
         (n, m) in (0usize..9, 0usize..9), (rows, columns) in (1i32..5, 1i32..5),
@@ -260,7 +260,7 @@ proptest! {
         } else {
             s.compute_inline(&p).unwrap();
         }
-        // In a thread of its own, memory needs a constant extent; on the others any does.
+        // In a thread's own memory an extent must be constant; elsewhere it can be any.
         let input = Numbers::new(ElementType::F32, &[n, m], integers(n * m, 5));
         let program = te::lower(&s, &[&a, &b], "main").unwrap();
         if inside {

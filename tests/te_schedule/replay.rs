@@ -1,7 +1,8 @@
-//! Primitives as data: a schedule that was drawn at random can be made again without some of its primitives, and so be
-//! made smaller while it still fails.
+//! Primitives as data: a random schedule can be built again without some of its primitives, and so be reduced while it
+//! still fails.
 //!
-//! Loops and stages are called by the step that made them, not by their place: what is left means the same.
+//! Loops and stages are identified by the step that created them, not by their index, so the remaining steps keep their
+//! meaning.
 
 use epilogue::te::{
     self, AXIS_SEPARATOR, Axis, Expr, Group, LayoutIndex, Schedule, SplitBy, TeError, Tensor, TensorIntrin, thread_axis,
@@ -9,7 +10,8 @@ use epilogue::te::{
 
 use crate::trial::Case;
 
-/// A tensor or a loop: the step that made it, and which of the things that step made it is. Step 0 is the computation.
+/// A tensor or a loop: the step that created it, and its index among the results of that step. Step 0 is the
+/// computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(usize, usize);
 
@@ -36,7 +38,7 @@ pub(crate) enum Primitive {
         stage: Name,
         axes: Vec<Name>,
     },
-    /// With `kept`, to the one thread axis that the whole schedule has of this name, as TVM's scripts do it.
+    /// If `kept`, binds to the only thread axis of this name in the whole schedule, as TVM's scripts do.
     Bind {
         stage: Name,
         axis: Name,
@@ -72,7 +74,7 @@ pub(crate) enum Primitive {
     RollingBuffer {
         stage: Name,
     },
-    /// The dimensions change places; the last one is cut by a factor; the first index lies apart.
+    /// Exchanges the dimensions, splits the last one by a factor, and separates the first index.
     Layout {
         stage: Name,
         turned: bool,
@@ -121,12 +123,12 @@ pub(crate) enum Primitive {
         stage: Name,
         threads: Vec<&'static str>,
     },
-    /// Where the kept thread axis of this name is 0.
+    /// Stores where the kept thread axis of this name is 0.
     StoreAtFirst {
         stage: Name,
         thread: &'static str,
     },
-    /// By the computation's own intrinsic, of the given extents.
+    /// Uses the computation's own intrinsic, with the given extents.
     Tensorize {
         stage: Name,
         axis: Name,
@@ -148,19 +150,19 @@ pub(crate) enum Inlined {
     Injective,
 }
 
-/// A schedule of a case, with names for all that primitives are applied to.
+/// A schedule of a case, with names for everything that primitives are applied to.
 pub(crate) struct World<'a> {
     case: &'a Case,
     pub(crate) schedule: Schedule,
     tensors: Vec<(Name, Tensor)>,
     axes: Vec<(Name, Axis)>,
     threads: Vec<(&'static str, Axis)>,
-    /// What was applied and not refused, with the step that it was.
+    /// The primitives that were applied and not refused, each with its step.
     pub(crate) applied: Vec<(usize, Primitive)>,
     step: usize,
 }
 
-/// What a primitive made.
+/// The results of a primitive.
 #[derive(Default)]
 struct Made {
     tensors: Vec<Tensor>,
@@ -194,7 +196,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// The schedule that the given steps make. One that is refused, because others are missing, is left out.
+    /// The schedule that the given steps make. A step that is refused, because others are missing, is left out.
     pub(crate) fn replayed(case: &'a Case, steps: &[(usize, Primitive)]) -> Self {
         let mut world = Self::new(case);
         for (step, primitive) in steps {
@@ -204,7 +206,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Applies a primitive; the names of the loops that it gives back. A refused one leaves the schedule as it was.
+    /// Applies a primitive; gives the names of its results. A refused one leaves the schedule as it was.
     pub(crate) fn apply(&mut self, primitive: Primitive) -> Result<Vec<Name>, TeError> {
         self.step += 1;
         let made = self.run(&primitive)?;
@@ -212,7 +214,7 @@ impl<'a> World<'a> {
         Ok(self.register(made))
     }
 
-    /// Gives names to what a step made: the tensors and loops that it gives back, and those that are new in any stage.
+    /// Gives names to the results of a step: the tensors and loops that it returns, and new ones in any stage.
     fn register(&mut self, made: Made) -> Vec<Name> {
         for (place, tensor) in made.tensors.into_iter().enumerate() {
             self.tensors.push((Name(self.step, place), tensor));
@@ -237,7 +239,7 @@ impl<'a> World<'a> {
         self.axes.iter().find(|(_, known)| *known == axis).map(|(name, _)| *name)
     }
 
-    /// The tensors that a step made last, by their names.
+    /// The names of the tensors that the last step created.
     pub(crate) fn made(&self) -> Vec<Name> {
         self.tensors.iter().map(|(name, _)| *name).filter(|name| name.0 == self.step).collect()
     }
@@ -261,7 +263,7 @@ impl<'a> World<'a> {
         found.ok_or_else(|| TeError::NotScheduled { tensor: format!("{name:?}") })
     }
 
-    /// The operation that computes a tensor now.
+    /// The operation that currently computes a tensor.
     pub(crate) fn operation(&self, name: Name) -> Result<std::sync::Arc<te::Operation>, TeError> {
         self.schedule.operation(&self.tensor(name)?).cloned()
     }
@@ -278,7 +280,7 @@ impl<'a> World<'a> {
         loops.into_iter().filter_map(|axis| self.name_of(axis)).collect()
     }
 
-    /// Those loops of a stage that are of its data, or that it reduces over.
+    /// The loops of a stage that are over its data, or those over which it reduces.
     pub(crate) fn loops_of(&mut self, stage: Name, kind: te::AxisKind) -> Vec<Name> {
         let mut loops = self.loops(stage);
         loops.retain(|name| self.axis(*name).is_ok_and(|axis| axis.kind() == kind));

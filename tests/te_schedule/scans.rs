@@ -1,4 +1,4 @@
-//! Scans beside other stages: consumers of a scan, caches of its state, slices of it computed inside a consumer.
+//! Scans combined with other stages: consumers of a scan, caches of its state, slices of it computed inside a consumer.
 
 use epilogue::ElementType;
 use epilogue::te::{self, TeError, Tensor};
@@ -58,7 +58,7 @@ fn assert_right(s: &te::Schedule, r: &Recurrence, [m, n]: [i32; 2], mirrored: bo
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(24)) })]
 
-    /// By itself, or inside a loop over tiles of columns, of which it computes only what the tile reads if it can.
+    /// Alone, or inside a loop over tiles of columns, where it computes only what the tile reads, if possible.
     #[test]
     fn beside_other_stages(
         (m, n) in (1i32..7, 1i32..12), tile in 1i32..5, mirrored: bool, inside: bool, block: bool, place in 0usize..3,
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// Of a slice, memory has the slice's size.
+/// The memory of a slice has only the slice's size.
 #[test]
 fn a_slice_has_the_memory_of_a_slice() -> Result<(), TeError> {
     let length = |mirrored: bool| -> Result<String, TeError> {
@@ -107,7 +107,7 @@ fn a_slice_has_the_memory_of_a_slice() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A cache of the state is made in every step.
+/// A cache of the state is filled in every step.
 #[test]
 fn a_cache_of_the_state() -> Result<(), TeError> {
     if lacks_nvrtc("scans::a_cache_of_the_state") {
@@ -126,7 +126,7 @@ fn a_cache_of_the_state() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A tile of the input in the scan's own loops, which may be split.
+/// A tile of the input inside the scan's own loops, which may be split.
 #[test]
 fn stages_in_the_loop_over_time() -> Result<(), TeError> {
     if lacks_nvrtc("scans::stages_in_the_loop_over_time") {
@@ -156,7 +156,7 @@ fn stages_in_the_loop_over_time() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Taps of a filter: an update that sums over the steps before, itself or in a stage between.
+/// Taps of a filter: an update that sums over the steps before, itself or in a stage of its own.
 #[test]
 fn an_update_that_sums_over_steps() -> Result<(), TeError> {
     if lacks_nvrtc("scans::an_update_that_sums_over_steps") {
@@ -189,7 +189,7 @@ fn an_update_that_sums_over_steps() -> Result<(), TeError> {
         results.assert_equal();
         assert_eq!(results.interpreted[0], wanted);
     }
-    // The taps begin at the step itself.
+    // The taps begin at the current step.
     let x = te::placeholder([m, n], "X");
     let state = te::placeholder([m, n], "state");
     let init = te::compute((3, n), "init", |[t, i]| x.at([t, i]))?;
@@ -199,7 +199,7 @@ fn an_update_that_sums_over_steps() -> Result<(), TeError> {
     Ok(())
 }
 
-/// A slice for each thread is no slice where the threads share a stage of its body.
+/// A slice per thread is not possible if the threads share a stage of its body.
 #[test]
 fn a_slice_whose_body_threads_share() -> Result<(), TeError> {
     if lacks_nvrtc("scans::a_slice_whose_body_threads_share") {

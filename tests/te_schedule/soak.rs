@@ -1,5 +1,5 @@
-//! Random schedules without end: `cargo xtask soak` runs this test for so many minutes; otherwise it tries a few, to see
-//! that it counts and reports.
+//! Random schedules without end. `cargo xtask soak` runs this test for a given number of minutes; otherwise it tries a
+//! few, to check that it counts and reports.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::case::lacks_nvrtc;
 use crate::trial::{Generator, Outcome};
 use crate::{programs, random};
 
-/// What was tried of one computation.
+/// The outcomes for one computation.
 #[derive(Default)]
 struct Counts {
     right: u64,
@@ -22,13 +22,13 @@ struct Counts {
     slowest: (Duration, u64),
 }
 
-/// What `cargo xtask soak` asks for.
+/// The options of `cargo xtask soak`.
 struct Asked {
     time: Option<Duration>,
     seed: u64,
     of: String,
     generator: String,
-    /// Tries one seed only.
+    /// Tries only one seed.
     only: Option<u64>,
     /// How many in a thousand are tried on the emulated device.
     emulate: u32,
@@ -49,7 +49,7 @@ impl Asked {
         }
     }
 
-    /// Generators that have what is asked for.
+    /// The generators that can give what is asked for.
     fn generators(&self) -> Vec<&'static Generator> {
         let all = [&random::GENERATOR, &programs::GENERATOR];
         let has = |g: &&Generator| (g.kinds)().iter().any(|kind| kind.contains(&self.of));
@@ -58,11 +58,11 @@ impl Asked {
 }
 
 fn say(text: &str) {
-    // The test harness keeps what `println!` writes in a passing test to itself; this it does not.
+    // The test harness hides what a passing test writes with `println!`, but not this.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Where the seed that is being tried is kept, for a trial that ends the process.
+/// The file with the seed that is being tried, for a trial that ends the process.
 fn current() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("soak.current")
 }
@@ -74,7 +74,7 @@ fn soak() {
     let generators = asked.generators();
     assert!(!generators.is_empty(), "nothing is called so");
     if asked.time.is_some() {
-        // A panic is a trial's result, and told with it.
+        // A panic is a trial's result, and is reported with it.
         std::panic::set_hook(Box::new(|_| {}));
     }
     let (start, mut seeds) = (Instant::now(), fastrand::Rng::with_seed(asked.seed));
@@ -116,7 +116,7 @@ fn soak() {
     assert_eq!(counts.values().map(|c| c.right + c.refused + c.promise).sum::<u64>(), tried);
 }
 
-/// How many came to what, by computation.
+/// The numbers of outcomes, by computation.
 fn table(counts: &BTreeMap<(&str, &str), Counts>, time: Duration) -> String {
     let mut text = "     right   refused  promise  wrong  slowest (s, its seed)\n".to_owned();
     let mut all = Counts::default();

@@ -1,5 +1,5 @@
-//! A computation under a random schedule: refused by a typed error, or right in the interpreter, as native code and on an
-//! emulated GPU. What fails is made smaller by leaving out primitives.
+//! A computation with a random schedule: it is refused with a typed error, or gives correct results in the interpreter,
+//! as native code and on an emulated GPU. A failing schedule is reduced by leaving out primitives.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -12,25 +12,25 @@ use fastrand::Rng;
 use crate::case::{Numbers, device, read};
 use crate::replay::{Primitive, World};
 
-/// Makes a computation's own intrinsic, of given extents.
+/// Makes a computation's own intrinsic, with the given extents.
 pub(crate) type MakeIntrinsic = dyn Fn(&[i32]) -> Result<TensorIntrin, TeError>;
 
-/// A computation with its inputs and what it must make of them.
+/// A computation, with its inputs and the expected results.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) inputs: Vec<(Tensor, Numbers)>,
-    /// What a schedule may change, consumers last.
+    /// The stages that a schedule may change, consumers last.
     pub(crate) stages: Vec<Tensor>,
     pub(crate) outputs: Vec<(Tensor, Numbers)>,
     pub(crate) intrinsic: Option<Box<MakeIntrinsic>>,
 }
 
-/// Where cases and their schedules are drawn from.
+/// Generates cases and their schedules.
 pub(crate) struct Generator {
     pub(crate) name: &'static str,
     /// The names of its computations.
     pub(crate) kinds: fn() -> Vec<&'static str>,
-    /// A computation of a kind, by its place.
+    /// A computation of a kind, by its index.
     pub(crate) case: fn(usize, &mut Rng) -> Result<Case, TeError>,
     pub(crate) schedule: fn(&mut World<'_>, &mut Rng),
 }
@@ -39,31 +39,31 @@ pub(crate) struct Generator {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     pub(crate) emulated: bool,
-    /// Loops are written out, as far as these rules say.
+    /// Loops are unrolled by these rules.
     unrolled: Option<UnrollConfig>,
-    /// Saved as text and read back before.
+    /// The schedule is first saved as text and read back.
     saved: bool,
 }
 
-/// What becomes of a random schedule.
+/// The outcome for a random schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// It computes what it must.
+    /// Its results are correct.
     Right,
     /// Lowering refuses it.
     Refused(String),
-    /// A split promises what the sizes don't keep.
+    /// A split assumes a multiple that the sizes are not.
     Promise,
 }
 
-/// What is wrong with one.
+/// A mistake that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Wrong {
-    /// Other numbers, and where.
+    /// Wrong numbers, and where.
     Numbers(String),
     /// A program that is not refused can't be run.
     Run(String),
-    /// The text that it is saved as is not what it was.
+    /// Saving and reading changes the schedule.
     Saved(String),
     Panic(String),
 }
@@ -101,7 +101,7 @@ impl Case {
         te::create_schedule(&self.outputs.iter().map(|(output, _)| output).collect::<Vec<_>>())
     }
 
-    /// Tries a schedule everywhere.
+    /// Tries a schedule on every target.
     fn check(&self, schedule: &Schedule, trial: Trial) -> Result<Outcome, Wrong> {
         let tried = catch_unwind(AssertUnwindSafe(|| self.try_everywhere(schedule, trial)));
         tried.unwrap_or_else(|panic| {
@@ -120,7 +120,7 @@ impl Case {
             self.check_saved(schedule, &program)?;
         }
         if let Some(config) = &trial.unrolled {
-            // A mark on a loop of unknown length is refused.
+            // A mark on a loop of unknown extent is refused.
             program = program.unrolled(config).unwrap_or(program);
         }
         match self.interpreted(&program) {
@@ -131,7 +131,7 @@ impl Case {
         for device in [Some(Device::cpu()), trial.emulated.then(|| device().clone())].into_iter().flatten() {
             let kernel = match program.build(&device) {
                 Ok(kernel) => kernel,
-                // What a device has no form for is refused by name; this is a mistake in the code that was made.
+                // Unsupported programs are refused by name; this is a mistake in the generated code.
                 Err(error) if error.to_string().contains("the code generator refuses") => {
                     return Err(Wrong::Run(format!("{device}: {error}")));
                 }
@@ -139,7 +139,7 @@ impl Case {
             };
             match self.run(&kernel, &device) {
                 Ok(got) => self.compare(&device.to_string(), &got)?,
-                // More threads than a block has, along some axis.
+                // More threads along some axis than a block can have.
                 Err(error) if error.to_string().contains("can't be launched so") => {}
                 Err(error) => return Err(Wrong::Run(format!("{device}: {error}"))),
             }
@@ -161,7 +161,7 @@ impl Case {
     }
 
     fn check_saved(&self, schedule: &Schedule, program: &Program) -> Result<(), Wrong> {
-        // What has no text, a new layout or an intrinsic, is refused.
+        // Schedules without a text form, with a new layout or an intrinsic, are refused.
         let Ok(text) = schedule.to_json(&self.arguments()) else { return Ok(()) };
         let read = || {
             let (read, tensors) = Schedule::from_json(&text)?;
@@ -193,7 +193,7 @@ impl Case {
         Ok(made.iter().map(read).collect())
     }
 
-    /// What the default schedule makes, in the interpreter.
+    /// The results of the default schedule in the interpreter.
     pub(crate) fn by_default(&self) -> Result<Vec<Vec<f64>>, TeError> {
         self.interpreted(&te::lower(&self.schedule(), &self.arguments(), "main")?)
     }
@@ -207,7 +207,7 @@ pub(crate) fn element_of(tensor: &Tensor) -> ElementType {
     }
 }
 
-/// What one trial came to, with all that tells of it.
+/// The outcome of one trial, with everything that describes it.
 pub(crate) struct Tried {
     pub(crate) kind: &'static str,
     pub(crate) result: Result<Outcome, String>,
@@ -215,8 +215,8 @@ pub(crate) struct Tried {
 }
 
 impl Generator {
-    /// Draws a computation whose name contains a text, and a schedule of it, and tries it. `emulate` says how many in a
-    /// thousand are tried on the emulated device, too.
+    /// Generates a computation whose name contains a text, and a schedule for it, and tries it. `emulate` says how many
+    /// of a thousand are also tried on the emulated device.
     pub(crate) fn try_seed(&self, seed: u64, of: &str, emulate: u32) -> Tried {
         let start = Instant::now();
         let mut random = Rng::with_seed(seed);
@@ -244,7 +244,7 @@ impl Generator {
     }
 }
 
-/// The steps without those that a failure of the same kind doesn't need.
+/// The steps without those that are not needed for a failure of the same kind.
 fn smallest(case: &Case, mut steps: Vec<(usize, Primitive)>, trial: Trial, wrong: &Wrong) -> Vec<(usize, Primitive)> {
     let start = Instant::now();
     let fails = |steps: &[(usize, Primitive)]| {
@@ -277,7 +277,7 @@ fn report(case: &Case, steps: &[(usize, Primitive)], trial: Trial) -> String {
     format!("{}\n{trial:?}\n{record}\n{program}\n{wrong:?}", shapes.join(", "))
 }
 
-/// Tries as many seeds, which follow from `PROPTEST_RNG_SEED`, as of other random tests; a third must be right.
+/// Tries `count` seeds, which depend on `PROPTEST_RNG_SEED` as in other random tests; at least a third must be right.
 pub(crate) fn check_all(generator: &Generator, count: u32, emulate: u32) {
     let base = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0u64);
     let mut seeds = Rng::with_seed(base ^ u64::from(emulate));

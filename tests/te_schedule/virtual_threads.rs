@@ -1,4 +1,4 @@
-//! Virtual threads: statements interleaved, memory of each one's own, memory that they share.
+//! Virtual threads: interleaved statements, memory of each virtual thread, shared memory.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Axis, TeError, Tensor};
@@ -16,9 +16,9 @@ struct Product {
     virtual_threads: (i32, i32),
     own: (i32, i32),
     depth: i32,
-    /// Whether the loads to shared memory are shared out among the virtual threads too.
+    /// Whether the virtual threads, too, share the loads to shared memory.
     shared_loads: bool,
-    /// Whether what is loaded has two halves of memory, with padded rows.
+    /// Whether the loaded tiles are double-buffered, with padded rows.
     double_buffer: bool,
 }
 
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(&results.interpreted[0], &expected);
     }
 
-    /// Symbolic sizes with tails; few and many virtual threads; with and without a stage of each one's own.
+    /// Symbolic sizes with tails; few and many virtual threads; with and without a stage of each virtual thread.
     #[test]
     fn of_an_elementwise_stage((n, m) in (0usize..40, 0usize..12), count in 1i32..20, threads in 1i32..9, own: bool) {
         if lacks_nvrtc("virtual_threads::of_an_elementwise_stage") {
@@ -211,7 +211,7 @@ fn mistakes() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Loads that all virtual threads need are done once, and each one's sum is in memory of its own.
+/// Loads that all virtual threads need are done once, and each one's sum is in its own memory.
 #[test]
 fn the_program_of_a_small_product() -> Result<(), TeError> {
     let plan = Product {

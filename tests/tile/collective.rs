@@ -1,4 +1,4 @@
-//! Reductions over a block's threads: the printed plans, executed.
+//! Reductions over a block's threads: executes the printed plans.
 
 use epilogue::tile::collective::{CollectiveText, CombineText};
 use epilogue::tile::{Collective, CollectivePlan, headers};
@@ -25,8 +25,8 @@ const SHAPES: [(&[u32], &[usize]); 16] = [
     (&[33, 31], &[1, 0]),
 ];
 
-/// A kernel in which every thread loads its state, reduces it twice, and stores what it then has: the second time the
-/// state is the first result combined with what was loaded.
+/// A kernel in which every thread loads its state, reduces it twice, and stores the result. The second time, the state
+/// is the first result combined with what was loaded.
 fn kernel(plan: &CollectivePlan, types: &[&str], combine: &CombineText<'_>) -> Source {
     let names: Vec<String> = (0..types.len()).map(|i| format!("x{i}")).collect();
     let state: Vec<(&str, &str)> = types.iter().copied().zip(names.iter().map(String::as_str)).collect();
@@ -74,7 +74,7 @@ fn launch(
     kernel.launch(&launch, &arguments, &device.default_stream())
 }
 
-/// For every thread, those of its group in the order of ranks.
+/// For every thread, the threads of its group in the order of ranks.
 fn groups(plan: &CollectivePlan) -> Vec<Vec<usize>> {
     let [x, y, z] = [0, 1, 2].map(|i| plan.extents().get(i).copied().unwrap_or(1));
     let threads: Vec<[u32; 3]> =
@@ -125,7 +125,7 @@ fn products_of_matrices_keep_their_order() {
     });
 }
 
-/// Largest value with its least place: two values of different sizes that change together.
+/// The largest value with its lowest index: two values of different sizes that change together.
 #[test]
 fn largest_value_and_its_place() {
     let Some(device) = super::device("collective::largest_value_and_its_place") else { return };
@@ -163,7 +163,7 @@ fn largest_value_and_its_place() {
     });
 }
 
-/// What is executed again without the barrier that orders the reuse of shared memory is a race, and found to be one.
+/// Executed again without the barrier that orders the reuse of shared memory, it has a race, which is found.
 #[test]
 fn repetition_needs_the_last_barrier() {
     let Some(device) = super::device("collective::repetition_needs_the_last_barrier") else { return };

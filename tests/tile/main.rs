@@ -8,7 +8,7 @@ use epilogue::{Arch, Device};
 use epilogue_runtime::ptx_vm::{Detector, Options};
 use epilogue_runtime::testing;
 
-/// A device whose launches fail on a race; `None`, with a message, where kernels can't be compiled.
+/// A device whose launches fail on a race; `None`, with a message, if kernels can't be compiled.
 fn device(test: &str) -> Option<Device> {
     testing::compiler(test)?;
     let options = Options::default().detector(Detector::On);

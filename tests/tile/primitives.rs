@@ -1,4 +1,4 @@
-//! The device primitives themselves: every width of a lane reduction, every number of warps of a block's.
+//! The device primitives themselves: every width of a lane reduction, every number of warps in a block.
 
 use epilogue::tile::headers;
 use epilogue_runtime::{KernelArgument, Launch, Source};

@@ -1,5 +1,5 @@
-//! Reductions of tiles: the emitted statements, executed and compared with a host's loop. Values are small integers, on
-//! which every element type computes exactly in any order.
+//! Reductions of tiles: the emitted statements are executed and compared with a loop on the host. Values are small
+//! integers, for which every element type is exact in any order.
 
 use std::collections::HashMap;
 use std::slice::from_ref;
@@ -27,7 +27,7 @@ struct Case {
     axes: Vec<isize>,
     thread_reduce: bool,
     block: [u32; 3],
-    /// Which of the scope's kind executes; all, for registers.
+    /// Which of the scope's groups executes it; for registers, all do.
     who: usize,
     variant: &'static str,
 }
@@ -44,7 +44,7 @@ impl Case {
         self.block.iter().map(|&n| n as usize).product()
     }
 
-    /// Threads that have a tile of registers together; for shared memory, all.
+    /// The number of threads that share a tile of registers; for shared memory, all.
     fn team(&self) -> usize {
         match self.source.scope() {
             Local => self.scope.threads(self.threads()),
@@ -52,12 +52,12 @@ impl Case {
         }
     }
 
-    /// Words of an array: of every thread, or of the block.
+    /// The words of an array: of every thread, or of the block.
     fn words(&self, buffer: &TileBuffer) -> usize {
         buffer.layout().memory_len() * if buffer.scope() == Local { self.threads() } else { 1 }
     }
 
-    /// Where a place of a team is among all words.
+    /// The index of a team's element among all words.
     fn word(&self, buffer: &TileBuffer, team: usize, place: Place) -> usize {
         match buffer.scope() {
             Local => {
@@ -115,7 +115,7 @@ impl Case {
         Source::new("reduction.cu", "reduce", code)
     }
 
-    /// Runs it, and compares.
+    /// Runs it and compares.
     fn check(&self, device: &Device) {
         let mut random = fastrand::Rng::with_seed(self.words(&self.source) as u64);
         let element = self.source.element();
@@ -126,7 +126,7 @@ impl Case {
         let old = words(self.words(&self.destination), &mut random);
         let mut shown = input.clone();
         if element != I32 && element != I64 {
-            // What no layout reaches must not be read.
+            // Elements that no layout reaches must not be read.
             let mut held = vec![false; shown.len()];
             for team in 0..self.threads() / self.team() {
                 for place in self.source.layout().elements().keys() {
@@ -197,7 +197,8 @@ impl Case {
         let per_output = self.destination.layout().len() / spatial;
         let mut written = vec![false; results.len()];
         for (place, number) in self.destination.layout().elements() {
-            // Parts of reduced dimensions along lanes stand behind or before kept ones: found by the kept digits.
+            // Parts of reduced dimensions along lanes come after or before kept ones, so they are found by the kept
+            // digits.
             let output = if per_output == 1 { number } else { self.kept_of_destination(number, &reduced) };
             let word = self.word(&self.destination, team, place);
             let thread = place.warp * 32 + place.lane;
@@ -222,7 +223,7 @@ impl Case {
         }
     }
 
-    /// Every lane has a result of its own.
+    /// Whether every lane has a result of its own.
     fn partial(&self) -> bool {
         self.variant == "local.view" && !self.thread_reduce
     }
@@ -387,7 +388,7 @@ fn warp_case(source: TileBuffer, destination: TileBuffer, axes: &[isize], varian
 fn lanes_with_replicas_of_the_result() {
     let one = |extent| TileLayout::shards([(1, 1, Memory)]).replicas([(extent, 1, Lane)]);
     let mut cases = vec![
-        // A whole warp, one and four elements to a lane (T10: a lane's own elements first, and the old value once).
+        // A whole warp, with one and four elements per lane (T10: a lane's own elements first, and the old value once).
         warp_case(
             local("A", F32, &[32], TileLayout::shards([(32, 1, Lane)])),
             local("B", F32, &[1], one(32)),
@@ -400,7 +401,7 @@ fn lanes_with_replicas_of_the_result() {
             &[0, 1],
             "local.warp",
         ),
-        // Gapped and permuted registers.
+        // Registers with gaps and in another order.
         warp_case(
             local(
                 "A",
@@ -470,7 +471,7 @@ fn parts_of_each_lane() {
             "local.view",
         ));
     }
-    // Accumulators of wgmma, 16 × 128 per warp: each lane's part of a row, or the row.
+    // Accumulators of wgmma, 16 × 128 per warp: each lane's part of a row, or the whole row.
     let wgmma = TileLayout::shards([(2, 2, Memory), (8, 4, Lane), (16, 4, Memory), (4, 1, Lane), (2, 1, Memory)]);
     let row = TileLayout::shards([(2, 1, Memory), (8, 4, Lane), (4, 1, Lane)]);
     for element in [F32, F16] {
@@ -492,14 +493,14 @@ fn parts_of_each_lane() {
         let case = warp_case(source, destination, &[1], "local.view");
         cases.push(Case { scope: Warpgroup, block: [256, 1, 1], ..case });
     }
-    // A warpgroup's 128 × 16: a row to a thread.
+    // A warpgroup's 128 × 16: one row per thread.
     let rows = |n: usize| TileLayout::shards([(4, 1, WarpId), (32, 1, Lane), (n, 1, Memory)]);
     let case = warp_case(local("A", F32, &[128, 16], rows(16)), local("B", F32, &[128], rows(1)), &[1], "local.view");
     cases.push(Case { scope: Warpgroup, block: [128, 2, 1], ..case });
     check_all("reduction::parts_of_each_lane", &cases);
 }
 
-/// A 16-bit sum is rounded once: where it was accumulated in its own type, 4096 ones would make 2048.
+/// A 16-bit sum is rounded once: accumulated in its own type, 4096 ones would give 2048.
 #[test]
 fn sixteen_bits_accumulate_in_thirty_two() {
     let Some(device) = super::device("reduction::sixteen_bits_accumulate_in_thirty_two") else { return };
@@ -533,7 +534,8 @@ fn nan_and_zeros() {
     assert!(out[128..160].iter().all(|x| *x == 0.0 && x.is_sign_negative()), "{out:?}");
 }
 
-/// Random shards: their extents, where they run, how they are grouped into dimensions, which of those are reduced.
+/// Random shards: their extents, what they run over, how they are grouped into dimensions, and which of these are
+/// reduced.
 fn random_case() -> impl Strategy<Value = Case> {
     let shard = (prop::sample::select(vec![2usize, 2, 4, 3, 5]), any::<bool>(), any::<bool>(), any::<bool>());
     let shards = prop::collection::vec(shard, 1..6);
@@ -564,7 +566,7 @@ fn random_case() -> impl Strategy<Value = Case> {
                 }
             }
         }
-        // The destination keeps the shards of the dimensions that are kept, with registers of its own.
+        // The destination has the shards of the dimensions that are kept, with its own registers.
         let (mut kept, mut replicas, mut own, mut dimension) = (Vec::new(), Vec::new(), 1, 0);
         let mut covered = 1;
         for iter in &iters {

@@ -1,4 +1,4 @@
-//! The programs of the reduction tutorial that several test programs try on their targets.
+//! The programs of the reduction tutorial that several test programs run on their targets.
 
 use epilogue::te::{self, Schedule, TeError, Tensor};
 

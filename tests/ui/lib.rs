@@ -1,1 +1,1 @@
-//! The messages that users read when they make a mistake: `cases/`, each with what is expected.
+//! The messages that users read when they make a mistake: `cases/`, each with the expected message.

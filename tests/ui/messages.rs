@@ -1,13 +1,14 @@
-//! What users read when they make a mistake. `TRYBUILD=overwrite cargo test --test ui` rewrites the expected messages.
+//! The messages that users read when they make a mistake. `TRYBUILD=overwrite cargo test --test ui` rewrites the
+//! expected ones.
 
-// Only failing cases: with a passing one, every dependency would be compiled a second time, not only checked.
+// Only failing cases: with a passing one, every dependency would be compiled a second time instead of only checked.
 #[test]
 fn mistakes() {
     let cases = trybuild::TestCases::new();
     cases.compile_fail("cases/*.rs");
 }
 
-/// No name of the expansion's own reaches a user.
+/// Users see no internal name of the expansion.
 #[test]
 fn messages_name_nothing_internal() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");

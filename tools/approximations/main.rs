@@ -1,9 +1,9 @@
 //! Tries the short formulas of `src/device/math.cuh` on every f32: `cargo xtask approximations`.
 //!
-//! The formulas are carried out here as a GPU does it, step by step in f32; what an approximate instruction gives is
-//! taken at both ends of what PTX ISA lets it give. Coefficients are read from the header, so that there is one list of
-//! them. The errors printed, and the bounds that they are held to, are those that `src/evt/reference` counts on.
-//! Negative numbers need no trial: the formulas copy the sign.
+//! The formulas are computed here as on a GPU, step by step in f32. For an approximate instruction, both ends of the
+//! range that PTX ISA allows are tried. Coefficients are read from the header, so there is only one list of them. The
+//! errors that are printed, and the bounds they must keep, are those on which `src/evt/reference` relies. Negative
+//! numbers need no trial, because the formulas copy the sign.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 use std::process::ExitCode;
@@ -12,15 +12,15 @@ use rayon::prelude::*;
 
 const HEADER: &str = include_str!("../../src/device/math.cuh");
 
-/// What PTX ISA says of `ex2.approx.ftz.f32`: 2 units of the last place; and of `rcp.approx.ftz.f32`: 1.
+/// The error of `ex2.approx.ftz.f32` by PTX ISA, 2 units of the last place, and of `rcp.approx.ftz.f32`, 1.
 const EX2: i32 = 2;
 const RCP: i32 = 1;
 
-/// The errors of a function are under these: relative, and absolute beside it.
+/// The bounds of a function's errors: the relative one, and an absolute one added to it.
 const RELATIVE: f64 = 1.0 / 65_536.0;
 const ABSOLUTE: f64 = 1.0 / 2_097_152.0;
 
-/// `x` in f32, moved by so many units of its last place.
+/// `x` in f32, moved by `units` units of its last place.
 fn moved(x: f64, units: i32) -> f32 {
     let nearest = x as f32;
     if nearest == 0.0 || nearest.is_infinite() || nearest < f32::MIN_POSITIVE {
@@ -30,7 +30,7 @@ fn moved(x: f64, units: i32) -> f32 {
     f32::from_bits(nearest.to_bits().wrapping_add_signed(units))
 }
 
-/// The numbers that a function's body in the header has, in order.
+/// The numbers in a function's body in the header, in order.
 fn numbers(function: &str) -> Vec<f32> {
     let start =
         HEADER.find(&format!("float {function}(float x) {{\n    float ")).expect("the function is in the header");
@@ -55,20 +55,20 @@ fn number(word: &str) -> Option<f32> {
     Some(if negative { -value } else { value } as f32)
 }
 
-/// `erf` of a positive number, for an exponential that errs by so many units.
+/// `erf` of a positive number, with an exponential that is wrong by the given number of units.
 fn erf(c: &[f32], x: f32, [ex2, _]: [i32; 2]) -> f32 {
     let z = x.min(c[0]);
     let p = c[2..7].iter().fold(c[1], |p, c| p.mul_add(z, *c));
     c[7] - moved(libm::exp2(f64::from(p * z)), ex2)
 }
 
-/// `tanh`, likewise.
+/// `tanh` of a positive number, with instructions that are wrong by the given numbers of units.
 fn tanh(c: &[f32], x: f32, [ex2, rcp]: [i32; 2]) -> f32 {
     let sum = c[0] + moved(libm::exp2(f64::from(x * c[1])), ex2);
     c[2].mul_add(moved(1.0 / f64::from(sum), rcp), c[3])
 }
 
-/// Of all positive f32, the largest relative error beyond the absolute one, and the largest error at all.
+/// Over all positive f32: the largest relative error beyond the absolute one, and the largest error.
 fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64, f64) {
     let errors = |bits: u32| {
         let x = f32::from_bits(bits);
@@ -80,11 +80,11 @@ fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64
         (((error - ABSOLUTE) / right).max(0.0), error)
     };
     let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
-    // Beyond 40 both give what they give there: 1.
+    // Beyond 40, both functions give the same as at 40: 1.
     (1..=40f32.to_bits()).into_par_iter().map(errors).reduce(|| (0.0, 0.0), larger)
 }
 
-/// Prints a function's errors; whether they are as small as they should be.
+/// Prints a function's errors; gives whether they are within the bounds.
 fn report(name: &str, (relative, absolute): (f64, f64)) -> bool {
     println!("{name}: relative error 2^{:.2} beside 2^-21; absolute error 2^{:.2}", relative.log2(), absolute.log2());
     relative <= RELATIVE

@@ -1,5 +1,5 @@
-//! What the model chooses: for every shape of a table the best kernel for an H200, with what limits it; and for the
-//! shapes of `benches/gemm_shapes.txt` the best four on three GPUs.
+//! The model's choices: for every shape of a table the best kernel for an H200, with what limits it; and for the shapes
+//! of `benches/gemm_shapes.txt` the best four on three GPUs.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -16,8 +16,8 @@ use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
 
 const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
 
-/// A line of the table: M, N, K and what is multiplied, with which epilogue; and what others choose there, as far as it
-/// is known (kernels' names in profiles of cuBLAS 12 and 13 on an H100; nvMatmulHeuristics 0.1 for an H200).
+/// A line of the table: M, N, K, the operands and the epilogue; and what other libraries choose there, as far as it is
+/// known (kernels' names in profiles of cuBLAS 12 and 13 on an H100; nvMatmulHeuristics 0.1 for an H200).
 type Line = (usize, usize, usize, &'static str, &'static str, &'static str);
 
 const TABLE: [Line; 62] = [
@@ -126,8 +126,8 @@ pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// Prints the table, then the best kernels for every shape of the file, on an A100, an H100 and an H200. Those for sm_90a
-/// are printed as the model has them, whether or not this version can emit them.
+/// Prints the table, then the best kernels for every shape of the file, on an A100, an H100 and an H200. Those for
+/// sm_90a are printed as the model ranks them, whether or not this version can emit them.
 pub(crate) fn print() -> Result<(), Box<dyn Error>> {
     println!("{}", table()?);
     let tree = bias_gelu_residual();

@@ -1,7 +1,7 @@
-//! Instructions that an epilogue takes for each element, held to a limit.
+//! The instructions that an epilogue takes per element, compared with a limit.
 //!
-//! The largest cooperative tile of 128x256 has 128 accumulators a thread, whose epilogue stands unrolled in the code: what
-//! a kernel has more instructions than the one without an epilogue, divided by 128, is what an element costs.
+//! The largest cooperative tile of 128x256 has 128 accumulators per thread, and its epilogue is unrolled. So the cost
+//! of an element is the number of instructions beyond those of the kernel without an epilogue, divided by 128.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use epilogue_runtime::{Arch, Output};
 use super::epilogues::{bias_gelu_residual, plain};
 use super::gate::Gate;
 
-/// An epilogue's name, and the most instructions that an element of it may take with outputs of bf16 and of f16.
+/// An epilogue's name, and the most instructions per element with outputs of bf16 and of f16.
 const LIMITS: [(&str, [f64; 2]); 12] = [
     ("gelu", [14.2, 14.2]),
     ("gelu_grad", [21.5, 21.5]),
@@ -31,7 +31,7 @@ const LIMITS: [(&str, [f64; 2]); 12] = [
     ("bias_gelu_residual", [23.5, 23.5]),
 ];
 
-/// What an epilogue was found to take.
+/// The instructions that an epilogue takes.
 pub(crate) struct Measured {
     name: &'static str,
     instruction: Wgmma,
@@ -40,7 +40,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Whether it is more than it may be.
+    /// Whether it takes more than the limit.
     pub(crate) fn exceeds(&self) -> bool {
         self.per_element > self.limit
     }
@@ -103,7 +103,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
     Ok(Gate::disassemble(nvdisasm, &compiled.cubin)?.count_where(|i| i.opcode != "NOP"))
 }
 
-/// Counts all of them; nothing where there is no nvdisasm.
+/// Counts the instructions of all of them; an empty list if there is no nvdisasm.
 pub(crate) fn measure(gate: &Gate) -> Result<Vec<Measured>, String> {
     if gate.nvdisasm.is_none() {
         return Ok(Vec::new());

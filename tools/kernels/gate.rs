@@ -1,4 +1,4 @@
-//! What a compiled kernel must look like: the compiler's log and the machine code, against what was meant.
+//! Checks a compiled kernel: the compiler's log and the machine code must show what was intended.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Subject {
     }
 }
 
-/// What is seen of a compiled kernel.
+/// The findings for a compiled kernel.
 pub(crate) struct Report {
     name: String,
     arch: Arch,
@@ -49,12 +49,12 @@ pub(crate) struct Report {
     shared_bytes: usize,
     counts: Option<[(&'static str, usize); 6]>,
     time: Duration,
-    /// PTX, for those who run it.
+    /// The PTX, for those who run it.
     pub(crate) ptx: String,
     /// What is wrong.
     pub(crate) findings: Vec<String>,
-    /// A consumer's accesses of local memory outside the loop of products: some words a tile, of some ten thousand
-    /// instructions, which the compiler had no registers for.
+    /// A consumer's accesses of local memory outside the loop of products: a few words per tile, in some ten thousand
+    /// instructions, for which the compiler had no registers.
     pub(crate) kept: usize,
 }
 
@@ -87,13 +87,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Numbers the files that are disassembled: those of all gates of a process.
+/// Numbers the files that are disassembled, across all gates of a process.
 static FILES: AtomicUsize = AtomicUsize::new(0);
 
 /// Compiles and disassembles.
 pub(crate) struct Gate {
     pub(crate) compiler: Compiler,
-    /// Without it only the log is checked.
+    /// Without it, only the log is checked.
     pub(crate) nvdisasm: Option<PathBuf>,
 }
 
@@ -102,7 +102,7 @@ impl Gate {
         Self { compiler, nvdisasm }
     }
 
-    /// Compiles a kernel and looks at it; `None` where its family has no such kernel.
+    /// Compiles a kernel and checks it; `None` if its family has no such kernel.
     pub(crate) fn check(&self, subject: &Subject) -> Result<Option<Report>, String> {
         let text = |error: &dyn fmt::Display| format!("{} {}: {error}", subject.tree.name(), subject.key);
         let valid = subject.valid().map_err(|e| text(&e))?;
@@ -151,8 +151,8 @@ impl Gate {
 
 fn check_log(findings: &mut Vec<String>, key: &KernelKey, log: &CompileLog, resources: &Resources, shared: usize) {
     findings.extend(log.warnings().map(|warning| format!("the compiler says: {warning}")));
-    // A producer of few registers may keep some values in memory: it waits most of the time; a consumer may where its
-    // accumulators are no operands. (`check_sm90` sees to it that none does between products.)
+    // A producer with few registers may spill: it waits most of the time. A consumer may if its accumulators are not
+    // operands. (`check_sm90` checks that no consumer does so between products.)
     let (stack, limit) = match key {
         KernelKey::Sm80(_) => (0, SHARED_LIMITS[0]),
         KernelKey::Sm90(key) => (if key.tile.registers().is_some() { 96 } else { 0 }, SHARED_LIMITS[1]),
@@ -191,7 +191,7 @@ fn expect(findings: &mut Vec<String>, what: &str, count: usize, wanted: bool) {
 
 fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
     let (i, j) = (key.tile.warp_m / 16, key.tile.warp_n / 8);
-    // Products of one stage: 16 rows by 8 columns each (8 rows of f64), of k16, k8 or k4.
+    // The products of one stage: 16 rows by 8 columns each (for f64 8 rows), of k16, k8 or k4.
     let (name, per_stage) = match key.instruction {
         Instruction::MmaF16 => ("HMMA.16816.F32", i * j * key.tile.k / 16),
         Instruction::MmaBf16 | Instruction::MmaFastBf16 => ("HMMA.16816.F32.BF16", i * j * key.tile.k / 16),
@@ -209,7 +209,7 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
     let size = key.instruction.element_size();
     let copied = [key.a, key.b].iter().any(|operand| operand.copy_bytes > size || size >= 4);
     expect(findings, "LDGSTS (cp.async)", sass.count("LDGSTS"), copied);
-    // It serves TF32's operands too where they lie along K.
+    // It also loads TF32 operands that are contiguous along K.
     if size <= 2 {
         expect(findings, "LDSM (ldmatrix)", sass.count("LDSM"), true);
     }
@@ -220,7 +220,8 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
 
 fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass: &Sass) {
     let traffic = Traffic::of(tree, key.direct);
-    // Four instructions of 32 bytes of K make a stage, for every 64 rows of a warpgroup; the loop is not unrolled.
+    // Four instructions, for 32 bytes of K each, make a stage, for every 64 rows of a warpgroup; the loop is not
+    // unrolled.
     let per_stage = 4 * key.tile.warpgroup_rows() / 64;
     let products = sass.count_where(is_product);
     if tree.multiplies() {

@@ -1,9 +1,9 @@
-//! Every kernel's static gate, and the model's choices.
+//! Static checks of every kernel, and the model's choices.
 //!
 //! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
-//! disassembles them and prints what they are made of; it fails where one is not what it was meant to be. `--all` takes
-//! hours: `--part 1/16` to `--part 16/16` are its sixteen parts, each of which goes through every kind. `cargo xtask
-//! choices` prints which kernel is chosen for which shape.
+//! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes hours: `--part
+//! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `cargo xtask choices` prints which
+//! kernel is chosen for which shape.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod choices;
@@ -25,14 +25,14 @@ use rayon::prelude::*;
 
 use self::gate::{Gate, Subject};
 
-/// Checks kernels, all cores at work, and prints a line for each; gives the number of those with findings.
+/// Checks kernels on all cores, and prints a line for each; gives the number of those with findings.
 fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
     let gate = Gate::new(Compiler::find()?.with_cache(None), testing::nvdisasm("kernels"));
     if gate.nvdisasm.is_none() {
         println!("without nvdisasm only the compiler's log is checked");
     }
     let (mut checked, mut failed, mut kept, mut without) = (0, 0, 0, 0);
-    // In portions, so that lines come while the rest is compiled.
+    // In portions, so that lines are printed while others are compiled.
     for portion in set.chunks(16) {
         let reports: Vec<_> = portion.par_iter().map(|subject| gate.check(subject)).collect();
         for report in reports {
@@ -58,7 +58,7 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
     Ok(failed)
 }
 
-/// Which of how many parts, from 0, of `I/N`.
+/// The index of the part, from 0, and the number of parts, from `I/N`.
 fn part(text: Option<&str>) -> Result<(usize, usize), String> {
     let numbers = text.and_then(|text| text.split_once('/'));
     let parsed = numbers.and_then(|(i, n)| Some((i.parse::<usize>().ok()?, n.parse::<usize>().ok()?)));
@@ -95,7 +95,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
     }
     let mut set = if all { set::all() } else { set::covering() };
     if let Some(arch) = arch {
-        // An architecture's own family, whatever else it runs.
+        // The family of exactly this architecture, not others that it can run.
         set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
     }
     if let Some(part) = named {
@@ -104,7 +104,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
     if set.is_empty() {
         return Err("no such kernel is in the set: ask for another name, or for --all".to_owned());
     }
-    // Scattered, because neighbours in the set differ in what its inner loops go through.
+    // Scattered, because neighbours in the set differ in what its inner loops vary.
     let of = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b1) >> 16) as usize % which.1;
     Ok(set.into_iter().enumerate().filter(|(i, _)| of(*i) == which.0).map(|(_, subject)| subject).collect())
 }

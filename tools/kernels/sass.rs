@@ -1,4 +1,4 @@
-//! Machine code as nvdisasm prints it.
+//! Machine code, as nvdisasm prints it.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -11,26 +11,26 @@ use std::process::Command;
 pub(crate) struct Instruction {
     /// Its name with all modifiers: `HGMMA.64x256x16.F32.BF16`.
     pub(crate) opcode: String,
-    /// What follows the name.
+    /// The text after the name.
     pub(crate) operands: String,
-    /// Whether a predicate says if it is carried out.
+    /// Whether it is executed only if a predicate holds.
     predicated: bool,
 }
 
 impl Instruction {
-    /// The number of the first vector register named, where an instruction's result goes.
+    /// The number of the first vector register, which takes the result.
     fn destination(&self) -> Option<usize> {
         register(self.operands.split([',', ' ']).next()?)
     }
 
-    /// The vector registers named after the first operand.
+    /// The vector registers after the first operand.
     fn sources(&self) -> impl Iterator<Item = usize> {
         let after = self.operands.split_once(',').map_or("", |(_, rest)| rest);
         after.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(register)
     }
 }
 
-/// `R24` is 24; memory operands are none.
+/// `R24` is 24; `None` for memory operands.
 fn register(operand: &str) -> Option<usize> {
     let digits = operand.trim_end_matches(".reuse").strip_prefix('R')?;
     digits.parse().ok()
@@ -40,7 +40,7 @@ fn register(operand: &str) -> Option<usize> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sass {
     instructions: Vec<Instruction>,
-    /// Which instruction follows a label.
+    /// The index of the instruction after each label.
     labels: HashMap<String, usize>,
 }
 
@@ -73,7 +73,7 @@ impl Sass {
         sass
     }
 
-    /// The loops, from what a branch leads back to, to the branch.
+    /// The loops, from the target of a backward branch to the branch.
     fn loops(&self) -> impl Iterator<Item = Range<usize>> {
         self.instructions.iter().enumerate().filter_map(|(place, instruction)| {
             let label = instruction.operands.split('`').nth(1)?.strip_prefix('(')?.strip_suffix(')')?;
@@ -92,18 +92,18 @@ impl Sass {
         found
     }
 
-    /// How many instructions have this name, alone or with modifiers.
+    /// The number of instructions with this name, with or without modifiers.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.instructions.iter().filter(|instruction| is(&instruction.opcode, name)).count()
     }
 
-    /// How many satisfy a condition.
+    /// The number of instructions that satisfy a condition.
     pub(crate) fn count_where(&self, condition: impl Fn(&Instruction) -> bool) -> usize {
         self.instructions.iter().filter(|instruction| condition(instruction)).count()
     }
 
-    /// What the innermost loops around warpgroup products should not have: accesses of local memory, and fences of memory; `None`
-    /// where there is no such loop.
+    /// Instructions that should not be in the innermost loops around warpgroup products: accesses of local memory, and
+    /// memory fences. `None` if there is no such loop.
     pub(crate) fn stray_between_products(&self) -> Option<Vec<&Instruction>> {
         let loops = self.loops_of_products();
         let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
@@ -111,8 +111,8 @@ impl Sass {
         (!loops.is_empty()).then(|| inside.filter(stray).collect())
     }
 
-    /// The most loads of 16 bytes that are on their way together: that follow each other, without a branch, before an
-    /// instruction reads what one of them brings.
+    /// The most loads of 16 bytes that are in flight together: that follow each other, without a branch, before an
+    /// instruction reads the result of one of them.
     pub(crate) fn loads_in_flight(&self) -> usize {
         let (mut most, mut pending) = (0, Vec::<usize>::new());
         for (place, instruction) in self.instructions.iter().enumerate() {
@@ -129,8 +129,8 @@ impl Sass {
         most
     }
 
-    /// Instructions for every load of 16 bytes: of the innermost loop that has the most such loads, or of all up to the
-    /// exit where they are in no loop. `None` without such loads. Of two ways, both are counted.
+    /// Instructions per load of 16 bytes: in the innermost loop with the most such loads or, if they are in no loop, in
+    /// everything up to the exit. `None` without such loads. If the code branches, both ways are counted.
     pub(crate) fn instructions_for_a_load(&self) -> Option<usize> {
         let is_load = |i: &Instruction| is(&i.opcode, "LDG") && i.opcode.contains(".128");
         let loads = |range: &Range<usize>| self.instructions[range.clone()].iter().filter(|i| is_load(i)).count();
@@ -144,8 +144,8 @@ impl Sass {
         (range.len()).checked_div(loads(&range))
     }
 
-    /// Accesses of local memory outside the producer: its code follows `USETMAXREG.DEALLOC`, the consumers' follows
-    /// `USETMAXREG.TRY_ALLOC`.
+    /// Accesses of local memory outside the producer. The producer's code comes after `USETMAXREG.DEALLOC`, the
+    /// consumers' after `USETMAXREG.TRY_ALLOC`.
     pub(crate) fn local_accesses_of_consumers(&self) -> usize {
         let (mut producer, mut accesses) = (false, 0);
         for instruction in &self.instructions {
@@ -158,9 +158,9 @@ impl Sass {
         accesses
     }
 
-    /// Instructions that touch accumulators while a batch of warpgroup products is on its way: between `WARPGROUP.ARRIVE`
-    /// and the product that ends the batch, those that are no product and write one of the registers that the batch's
-    /// products write.
+    /// Instructions that write accumulators while a batch of warpgroup products is in flight: those between
+    /// `WARPGROUP.ARRIVE` and the product that ends the batch that are not products and write a register that the
+    /// batch's products write.
     pub(crate) fn writes_to_open_accumulators(&self, registers: usize) -> Vec<&Instruction> {
         let mut found = Vec::new();
         let mut rest = self.instructions.as_slice();
@@ -184,7 +184,7 @@ impl Sass {
     }
 }
 
-/// Reads a line that is one.
+/// Reads a line, if it is an instruction.
 fn instruction(line: &str) -> Option<Instruction> {
     let rest = line.trim_start().strip_prefix("/*")?;
     let (address, rest) = rest.split_once("*/")?;
@@ -200,7 +200,7 @@ fn is_local(instruction: &Instruction) -> bool {
     is(&instruction.opcode, "LDL") || is(&instruction.opcode, "STL")
 }
 
-/// Whether it is a warpgroup's product, of any operand type.
+/// Whether it is a warpgroup product, with any operand types.
 pub(crate) fn is_product(instruction: &Instruction) -> bool {
     ["HGMMA", "QGMMA", "IGMMA"].iter().any(|name| is(&instruction.opcode, name))
 }

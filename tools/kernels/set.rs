@@ -1,4 +1,4 @@
-//! Which kernels are checked: a few that together have everything, or all.
+//! The kernels to check: a few that together cover everything, or all.
 
 use epilogue::evt::{Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
@@ -20,13 +20,13 @@ const CLUSTERS: [Cluster; 5] = [
     Cluster { m: 2, n: 2 },
 ];
 
-/// The widths of copies that an instruction's operands come in.
+/// The copy widths that an instruction's operands can have.
 fn widths(instruction: Instruction) -> Vec<usize> {
     let size = instruction.element_size();
     [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect()
 }
 
-/// A kernel for sm_80 and up as the model would make it for a light epilogue.
+/// A kernel for sm_80 and later, as the model chooses it for a light epilogue.
 pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
     let accumulator = instruction.accumulator();
     Sm80Key {
@@ -42,7 +42,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
     }
 }
 
-/// A kernel for sm_90a as the model completes a request; `None` where it can't be, or only with registers in memory.
+/// A kernel for sm_90a, as the model completes a request; `None` if there is none, or only one that spills.
 fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, request: sm90::Request) -> Option<Subject> {
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).ok()?;
@@ -65,7 +65,7 @@ pub(crate) fn covering() -> Vec<Subject> {
 fn covering_sm80() -> Vec<Subject> {
     let mut set = Vec::new();
     let splits = [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream];
-    // Instructions whose kernels come in the same tiles share them.
+    // Instructions whose kernels have the same tiles share them.
     let halves = [Instruction::MmaF16, Instruction::MmaBf16];
     let words = [Instruction::MmaTf32, Instruction::MmaFastBf16];
     let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
@@ -78,7 +78,8 @@ fn covering_sm80() -> Vec<Subject> {
                 b: OperandLayout::packed(b),
                 ..sm80(instruction, *tile)
             };
-            // The largest tiles with deep blocks of K are for operands that lie along it, and not of every instruction.
+            // The largest tiles with deep blocks of K are only for operands that are contiguous along K, and not for
+            // every instruction.
             let turn = (0..group.len()).map(|j| group[(i / 2 + j) % group.len()]);
             let keys = turn.flat_map(|instruction| [LAYOUTS[i % 4], (Major::K, Major::K)].map(|m| of(instruction, m)));
             set.extend(keys.into_iter().find(|key| !is_crowded(&KernelKey::Sm80(*key))).map(|key| (tree, key)));
@@ -97,7 +98,7 @@ fn covering_sm80() -> Vec<Subject> {
         let tree = [everything(), row_reduction()][i % 2].clone();
         set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 4], ..key }));
     }
-    // Code for sm_80 is compiled for later GPUs too.
+    // Code for sm_80 is also compiled for later GPUs.
     let arch = |i: usize| if i % 4 == 3 { Arch::SM_90A } else { Arch::SM_80 };
     set.into_iter()
         .enumerate()
@@ -111,10 +112,11 @@ fn covering_sm90() -> Vec<Subject> {
     let mut set = Vec::new();
     for (i, tile) in sm90::Tile::all().iter().enumerate() {
         let instruction = [Wgmma::Bf16, Wgmma::F16][i % 2];
-        // Rows of 4095 elements don't begin at multiples of 16 bytes: what the epilogue accesses is out of reach.
+        // Rows of 4095 elements don't begin at multiples of 16 bytes, so tensor copies can't reach what the epilogue
+        // accesses.
         let n = if i % 6 == 5 { 4095 } else { 4096 };
         let swapped = Some(i % 4 == 3 || tile.columns < 64);
-        // Of the largest tiles whose rows are N there are none for stream-K.
+        // The largest tiles whose rows are N have no kernels for stream-K.
         let crowded = swapped == Some(true) && tile.accumulator_registers() >= 128;
         let split_k = if crowded && splits[i % 5] == SplitK::Stream { SplitK::None } else { splits[i % 5] };
         let clusters = (0..CLUSTERS.len()).map(|c| CLUSTERS[(i + c) % CLUSTERS.len()]);
@@ -126,7 +128,7 @@ fn covering_sm90() -> Vec<Subject> {
                 split_k: Some(split_k),
                 ..sm90::Request::default()
             };
-            // Next to the largest tiles only light epilogues have room.
+            // With the largest tiles, only light epilogues have room.
             let lighter = (0..4).map(|t| &trees[((i / 2) % 4 + 4 - t) % 4]);
             lighter.into_iter().find_map(|tree| sm90(tree, instruction, LAYOUTS[i / 4 % 4], n, request))
         }));
@@ -140,7 +142,7 @@ fn covering_sm90() -> Vec<Subject> {
     set
 }
 
-/// Two accumulators in every way in which they share a tile.
+/// Two accumulators, in every way in which they can share a tile.
 fn covering_swiglu() -> Vec<Subject> {
     let mut set = Vec::new();
     for (i, (m, n)) in [(128, 256), (128, 128), (64, 64)].into_iter().enumerate() {
@@ -174,7 +176,7 @@ fn covering_swiglu() -> Vec<Subject> {
     set
 }
 
-/// Every kernel that can be chosen for an epilogue, but for the number of splits and, on sm_90a, the tiles' order.
+/// Every kernel that can be chosen for an epilogue, except for the number of splits and, on sm_90a, the raster.
 pub(crate) fn all() -> Vec<Subject> {
     let tree = bias_gelu_residual();
     let mut set = Vec::new();
@@ -187,7 +189,7 @@ pub(crate) fn all() -> Vec<Subject> {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };
                             let key = KernelKey::Sm80(Sm80Key { a, b, split_k, ..sm80(instruction, *tile) });
-                            // Kernels for operands of two types differ from others in one word.
+                            // Kernels for operands of two types differ from others only in one word.
                             let (one, two) = instruction.elements();
                             let known = one != two && (a_bytes, b_bytes) != (16, 16);
                             let archs =

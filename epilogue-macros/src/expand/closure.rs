@@ -1,7 +1,7 @@
 //! `epilogue!`: a value with one setter for every parameter and output.
 //!
-//! Each field has a type of its own that says whether it was set; only a value with all of them set has the
-//! arguments' type, so an incomplete one is an error at the call of `run`.
+//! Each field has a type parameter that says whether it was set. Only a value with all of them set has the arguments'
+//! type, so an incomplete one is an error at the call of `run`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -9,10 +9,10 @@ use syn::Lifetime;
 
 use super::structure::{Field, fallback_fields, fields, tree_body};
 use super::{epilogue, local, upper_camel_case};
-use crate::ast::Epilogue;
-use crate::check::Checked;
+use epilogue_syntax::ast::Epilogue;
+use epilogue_syntax::check::Checked;
 
-/// The expansion; with mistakes, a value with the same setters.
+/// The expansion; after mistakes, a value with the same setters.
 pub(crate) fn expand(epilogue: &Epilogue, checked: &Checked, mistakes: &TokenStream) -> TokenStream {
     let tree =
         mistakes.is_empty().then(|| tree_body(&local("epilogue"), &TokenStream::new(), epilogue, checked)).flatten();

@@ -1,35 +1,35 @@
-//! `#[elementwise]`: the function of numbers or expressions, and the tree of the same name.
+//! `#[elementwise]`: the function of numbers or expressions, and a type of the same name with its tree.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, ItemFn, LitStr};
+use syn::{Attribute, ItemFn};
 
 use super::tree::Emitter;
 use super::{local, plain, twin};
-use crate::ast::{Elementwise, Header};
+use epilogue_syntax::ElementwiseFunction;
+use epilogue_syntax::ast::{Elementwise, Header};
+use epilogue_syntax::walk;
 
 /// The expansion of a function without mistakes.
-pub(crate) fn expand(
-    item: &ItemFn,
-    header: &Header,
-    function: &Elementwise,
-    constants: &[syn::ExprPath],
-    cuda: Option<&LitStr>,
-) -> TokenStream {
+pub(crate) fn expand(function: &ElementwiseFunction) -> TokenStream {
+    let ElementwiseFunction { item, header, function, constants, cuda } = function;
     let mut emitter = Emitter::new(false);
-    for parameter in &function.parameters {
-        let text = plain(&parameter.name);
-        let node = emitter.node(parameter.name.span(), &quote!(parameter(#text)));
-        emitter.bind(&parameter.name, node);
-    }
-    let Some(root) = emitter.body(&function.body) else {
-        // Only a mistake leaves a body without a tree, and mistakes have been reported.
+    let parameters: Vec<(&Ident, Ident)> = function
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let text = plain(&parameter.name);
+            (&parameter.name, emitter.node(parameter.name.span(), &quote!(parameter(#text))))
+        })
+        .collect();
+    let Some(root) = walk::elementwise(parameters, &function.body, &mut emitter) else {
+        // A body has no tree only after a mistake, which has been reported.
         return fallback(item, header);
     };
     let (builder, constants) = (emitter.builder().clone(), twin::constants(constants));
     let depth = depth(&emitter.callees());
     let (calls, name) = (emitter.into_calls(), plain(&header.name));
-    let cuda = cuda.map(|body| quote!(.with_cuda(#body)));
+    let cuda = cuda.as_ref().map(|body| quote!(.with_cuda(#body)));
     let tree = quote! {
         #constants
         static FUNCTION: ::std::sync::LazyLock<::epilogue::expr::Function> = ::std::sync::LazyLock::new(|| {
@@ -48,7 +48,7 @@ pub(crate) fn expand(
     }
 }
 
-/// The function under its name: of numbers, which a function of that name inside it computes as the user wrote it, or of
+/// The function under its name. For numbers it calls an inner function of that name with the user's body; it also takes
 /// expressions.
 fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenStream) -> TokenStream {
     let (attributes, visibility, name) = (&header.attributes, &header.visibility, &header.name);
@@ -73,16 +73,16 @@ fn called(item: &ItemFn, header: &Header, function: &Elementwise, body: &TokenSt
     }
 }
 
-/// What has the function's name among types: `f::function()` is its tree.
+/// A type with the function's name: `f::function()` is its tree.
 ///
-/// A type rather than a module, so that the paths in the body mean what they mean in the function, also where the
-/// function stands inside another one.
+/// It is a type rather than a module, so that the paths in the body have the same meaning as in the function, even if
+/// the function is inside another one.
 fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenStream {
     let (visibility, name) = (&header.visibility, &header.name);
     let conditions = header.attributes.iter().filter(|attribute| is_condition(attribute));
     let conditions = quote!(#(#conditions)*);
     let function = local("function");
-    // rustc points at these when calls go round in a circle, so they stand where the function's name does.
+    // rustc points at these if calls form a circle, so they have the span of the function's name.
     let place = Span::mixed_site().located_at(name.span());
     let depth_name = Ident::new(DEPTH, place);
     let depth_constant = quote_spanned!(place=> #visibility const #depth_name: ::core::primitive::u32 = #depth;);
@@ -109,7 +109,8 @@ fn namespace(header: &Header, tree: &TokenStream, depth: &TokenStream) -> TokenS
     }
 }
 
-/// One more than the deepest callee's: a function that calls itself over a detour has none, and rustc says so.
+/// One more than the deepest callee's depth. A function that calls itself, even through others, has none, and rustc
+/// reports it.
 fn depth(callees: &[TokenStream]) -> TokenStream {
     let depth = local(DEPTH);
     let deepest = callees
@@ -118,14 +119,14 @@ fn depth(callees: &[TokenStream]) -> TokenStream {
     quote!(1 + #deepest)
 }
 
-/// The constant that says how deep an operation's calls go.
+/// The constant with the depth of an operation's calls.
 const DEPTH: &str = "CALL_DEPTH";
 
 fn is_condition(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }
 
-/// After a mistake: items of the same names, so that nothing else fails because of it.
+/// After a mistake: items with the same names, so that no other errors follow from it.
 pub(crate) fn fallback(item: &ItemFn, header: &Header) -> TokenStream {
     if header.receiver {
         return TokenStream::new();

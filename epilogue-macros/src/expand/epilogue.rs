@@ -5,10 +5,10 @@
 //! impl Epilogue for BiasGelu { type Arguments<'a> = BiasGelu<Borrowed<'a>>; … }
 //! ```
 //!
-//! One name does two things: `Gemm<BiasGelu>` is a type that a user's own struct keeps, and `BiasGelu { c: &c, … }` is
-//! the arguments of one run. With a lifetime of the struct's own, the first would ask for one wherever a plan is kept,
-//! though a plan borrows nothing. A parameter with a default asks for none in a type, and is inferred in a literal.
-//! (A second type for the plan would need a second name, which users would have to learn.)
+//! One name has two uses: `Gemm<BiasGelu>` is a type that a user's struct can have, and `BiasGelu { c: &c, … }` is the
+//! arguments of one run. If the struct had a lifetime, the first use would need one wherever a plan is kept, although a
+//! plan borrows nothing. A type parameter with a default needs nothing in a type, and is inferred in a literal. (A
+//! second type for the plan would need a second name, which users would have to learn.)
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -16,18 +16,13 @@ use syn::{Attribute, Lifetime};
 
 use super::structure::{Access, Field, fallback_fields, fields, tree_body};
 use super::{local, plain, upper_camel_case};
-use crate::ast::{Epilogue, Header};
-use crate::check::Checked;
+use epilogue_syntax::EpilogueFunction;
+use epilogue_syntax::ast::Header;
 
-/// The expansion; with mistakes, items of the same names, so that nothing else fails because of them.
-pub(crate) fn expand(
-    header: &Header,
-    name: Option<&Ident>,
-    epilogue: &Epilogue,
-    checked: &Checked,
-    mistaken: bool,
-) -> TokenStream {
-    let name = name.cloned().unwrap_or_else(|| upper_camel_case(&header.name));
+/// The expansion; after mistakes, items with the same names, so that no other errors follow from them.
+pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream {
+    let EpilogueFunction { header, name, epilogue, checked } = function;
+    let name = name.clone().unwrap_or_else(|| upper_camel_case(&header.name));
     let attributes = Attributes::new(&header.attributes);
     let tree = (!mistaken).then(|| tree_body(&header.name, &attributes.twin, epilogue, checked)).flatten();
     let (fields, tree) = match tree {
@@ -73,13 +68,13 @@ pub(crate) fn expand(
 
 fn structure(header: &Header, name: &Ident, borrows: bool, fields: &[Field], attributes: &Attributes) -> TokenStream {
     let visibility = &header.visibility;
-    // A parameter of the struct's own name would hide it.
+    // A parameter with the struct's own name would hide the struct.
     let parameter = format_ident!("{}", if name == "F" { "Kind" } else { "F" }, span = Span::mixed_site());
     let generics = borrows.then(|| quote!(<#parameter: ::epilogue::Fields = ::epilogue::Unborrowed>));
     let members = fields.iter().map(|field| {
         let (name, ty, docs, description) =
             (&field.name, field.access.generic(&parameter), &field.docs, &field.description);
-        // A paragraph of its own after the user's words.
+        // A separate paragraph after the user's text.
         let description = if docs.is_empty() { description.clone() } else { format!("\n\n{description}") };
         quote!(#(#docs)* #[doc = #description] #visibility #name: #ty)
     });
@@ -93,7 +88,7 @@ fn structure(header: &Header, name: &Ident, borrows: bool, fields: &[Field], att
     }
 }
 
-/// `Debug::fmt`, by hand: derived, it would ask for kinds of fields that can be printed.
+/// `Debug::fmt`, written by hand, because a derived one would require fields that can be printed.
 fn debug(name: &Ident, fields: &[Field]) -> TokenStream {
     let (formatter, name) = (local("formatter"), plain(name));
     let calls = fields.iter().map(|field| {
@@ -116,7 +111,7 @@ pub(super) fn values(fields: &[Field]) -> TokenStream {
     quote!(::std::vec::Vec::from([#(#arguments),*]))
 }
 
-/// The user's attributes, each where it belongs.
+/// The user's attributes, by the item that they belong to.
 struct Attributes {
     structure: TokenStream,
     twin: TokenStream,
@@ -138,7 +133,7 @@ impl Attributes {
                 sorted.structure.extend(tokens.clone());
                 sorted.twin.extend(tokens);
             } else if is("warn") || is("deny") || is("forbid") || is("expect") {
-                // Lint levels concern the user's body, which only the twin holds.
+                // Lint levels affect the user's body, which only the twin has.
                 sorted.twin.extend(tokens);
             } else if is("deprecated") || is("must_use") || is("cfg_attr") {
                 sorted.structure.extend(tokens);

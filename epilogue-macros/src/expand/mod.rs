@@ -1,4 +1,4 @@
-//! From checked syntax to Rust: the struct, the visitor tree's construction, and the twin that rustc checks.
+//! Expands checked syntax to Rust: the struct, the calls that build the visitor tree, and the twin that rustc checks.
 
 pub(crate) mod closure;
 pub(crate) mod elementwise;
@@ -10,17 +10,17 @@ mod twin;
 use proc_macro2::{Ident, Span};
 use quote::format_ident;
 
-/// A name that only the expansion sees.
+/// A name that is visible only in the expansion.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// The item that holds the value of the body's constant of this place. Items have no hygiene, hence the long name.
+/// The item with the value of the body's constant of this number. Items have no hygiene, hence the long name.
 fn constant(place: usize) -> Ident {
     format_ident!("__EPILOGUE_CONSTANT_{place}", span = Span::mixed_site())
 }
 
-/// A name as it stands in a string: without `r#`.
+/// A name as text, without `r#`.
 fn plain(name: &Ident) -> String {
     let text = name.to_string();
     text.strip_prefix("r#").map_or(text.clone(), str::to_owned)

@@ -1,19 +1,20 @@
-//! What both forms of an epilogue have in common: their fields, their arguments' order, and their tree.
+//! What both forms of an epilogue share: their fields, the order of their arguments, and their tree.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::Attribute;
 
-use super::tree::{Emitter, optional_element_type};
+use super::tree::Emitter;
 use super::{local, plain, twin};
-use crate::ast::{Binding, ClassKind, Epilogue};
-use crate::check::Checked;
+use epilogue_syntax::ast::{ClassKind, Epilogue};
+use epilogue_syntax::check::Checked;
+use epilogue_syntax::walk;
 
 /// A field of the struct, or a setter of the closure form.
 pub(super) struct Field {
     pub(super) name: Ident,
     pub(super) access: Access,
-    /// What it is, as a doc comment's text.
+    /// The text of its doc comment.
     pub(super) description: String,
     /// The user's own documentation of it.
     pub(super) docs: Vec<Attribute>,
@@ -37,7 +38,7 @@ impl Access {
         }
     }
 
-    /// The field's type in a struct whose parameter `fields` says what its fields are.
+    /// The field's type in a struct whose parameter `fields` determines the types of its fields.
     pub(super) fn generic(self, fields: &Ident) -> TokenStream {
         match self {
             Self::Scalar => quote!(::core::primitive::f64),
@@ -56,7 +57,7 @@ impl Access {
     }
 }
 
-/// The fields in the order of the arguments: parameters, then the outputs that overwrite none.
+/// The fields in the order of the arguments: parameters, then the outputs that don't overwrite one.
 pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
@@ -96,7 +97,7 @@ fn written(kind: ClassKind, element: Option<&syn::Type>) -> String {
     }
 }
 
-/// The fields that a struct has when there were mistakes: all names that are known.
+/// The fields of the struct after mistakes: all names that are known.
 pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     let mut fields = fields(epilogue, checked);
     for name in epilogue.results.iter().filter_map(|result| result.0.as_ref()) {
@@ -112,7 +113,7 @@ pub(super) fn fallback_fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Fie
     fields
 }
 
-/// The classes as types, so that an editor leads from the user's words to their documentation.
+/// The classes as types, so that an editor can lead from the user's words to their documentation.
 fn classes(epilogue: &Epilogue) -> TokenStream {
     let parameters = epilogue.parameters.iter().filter_map(|parameter| parameter.class.as_ref());
     let results = epilogue.returns.iter().flatten().filter_map(|it| it.class.as_ref());
@@ -131,34 +132,7 @@ pub(super) fn tree_body(
     let twin = twin::function(name, twin_attributes, epilogue, checked);
     let classes = classes(epilogue);
     let mut emitter = Emitter::new(true);
-    // A mistake in them was reported.
-    epilogue.accums.first()?;
-    for Binding { name, .. } in &epilogue.accums {
-        let text = plain(name);
-        let node = emitter.node(name.span(), &quote!(accum(#text)));
-        emitter.bind(name, node);
-    }
-    for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
-        let (name, class) = (&parameter.binding.name, local(parameter.class.as_ref()?.kind.name()));
-        let (text, element) = (plain(name), optional_element_type(element.as_ref()));
-        let call = quote!(parameter(#text, ::epilogue::evt::ParameterClass::#class, #element));
-        let node = emitter.node(name.span(), &call);
-        emitter.bind(name, node);
-    }
-    emitter.statements(&epilogue.body.statements)?;
-    for output in &checked.outputs {
-        let (text, node) = (plain(&output.name), emitter.lookup(&output.name)?);
-        let class = local(match output.class {
-            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => "Tensor",
-            ClassKind::RowVector | ClassKind::ColumnPartials => "RowVector",
-            ClassKind::ColumnVector | ClassKind::RowPartials => "ColumnVector",
-            ClassKind::Scalar | ClassKind::DeviceScalar => "Scalar",
-        });
-        let element = output.element.as_ref().or_else(|| checked.elements.get(output.parameter?)?.as_ref());
-        let element = optional_element_type(element);
-        let call = quote!(output(#text, #node, ::epilogue::evt::ShapeClass::#class, #element));
-        emitter.call(output.name.span(), &call);
-    }
+    walk::epilogue(epilogue, checked, &mut emitter)?;
     let (builder, name) = (emitter.builder().clone(), plain(name));
     let calls = emitter.into_calls();
     Some(quote! {

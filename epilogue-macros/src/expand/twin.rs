@@ -1,7 +1,9 @@
-//! The body as Rust: rustc checks its types, arity, names and unused variables at the user's own tokens.
+//! Expands the body to Rust, so that rustc checks its types, arity, names and unused variables at the user's own
+//! tokens.
 //!
-//! Every number is an `f32`, every integer an `i64`, every truth value a `bool`. A method call becomes a call of the library's function of that name, a constant becomes
-//! an item of type `f32`, a reduction a call that returns an `f32`; all else are the user's tokens as they stand.
+//! Every number is an `f32`, every integer an `i64`, every truth value a `bool`. A method call becomes a call of the
+//! library's function of that name, a constant an item of type `f32`, a reduction a call that returns an `f32`.
+//! Everything else stays as the user wrote it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,8 +12,8 @@ use syn::punctuated::Punctuated;
 use syn::token::Comma;
 
 use super::constant;
-use crate::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
-use crate::check::{Checked, Primitive};
+use epilogue_syntax::ast::{AssignOperator, Block, Epilogue, Expr, Statement};
+use epilogue_syntax::check::{Checked, Primitive};
 
 /// The hidden function with the epilogue's body.
 pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilogue, checked: &Checked) -> TokenStream {
@@ -54,7 +56,7 @@ fn primitive(ty: Primitive) -> TokenStream {
     }
 }
 
-/// The items that hold the constants' values; a constant that is no `f32` is an error at the user's token.
+/// The items with the constants' values; a constant that is not an `f32` is an error at the user's token.
 pub(super) fn constants(constants: &[ExprPath]) -> TokenStream {
     constants
         .iter()
@@ -151,7 +153,7 @@ fn expression(expr: &Expr) -> TokenStream {
         }
         Expr::Method(receiver, method, paren, list) => {
             let receiver = argument(receiver);
-            // The call begins where the receiver does, so that rustc's suggestions replace the right text.
+            // The call begins at the receiver, so that rustc's suggestions replace the right text.
             let start = receiver.clone().into_iter().next().map_or_else(|| method.span(), |first| first.span());
             let mut tokens = quote_spanned!(start=> ::epilogue::ops::);
             method.to_tokens(&mut tokens);
@@ -186,7 +188,7 @@ fn expression(expr: &Expr) -> TokenStream {
     }
 }
 
-/// What stood before a dot, where it needed its parentheses, as an argument, where it does not.
+/// The receiver of a method as an argument, without parentheses that it no longer needs.
 fn argument(expr: &Expr) -> TokenStream {
     match expr {
         Expr::Paren(_, inner) => expression(inner),
@@ -205,7 +207,7 @@ fn arguments(arguments: &Punctuated<Expr, Comma>) -> TokenStream {
         .collect()
 }
 
-/// The expansion's own names, at the user's place.
+/// A span for the expansion's own names, at the user's place.
 fn at(span: Span) -> Span {
     Span::mixed_site().located_at(span)
 }

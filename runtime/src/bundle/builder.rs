@@ -1,8 +1,9 @@
-//! A bundle in the making, and the devices that fill it.
+//! Collects the kernels of a bundle, and makes the devices that compile them.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::BundleError;
 use super::file;
@@ -10,26 +11,27 @@ use super::recorder::{Recorder, Recording};
 use crate::arch::Arch;
 use crate::device::Device;
 use crate::error::Result;
+use crate::progress::Progress;
 use crate::source::Output;
 use crate::trust;
 
-/// A bundle in the making. Cloning gives another handle; targets may be used on several threads.
+/// Collects kernels for a bundle. Cloning gives another handle; targets may be used on several threads.
 #[derive(Clone, Default)]
 pub struct Builder(Recording);
 
 impl Builder {
-    /// An empty one.
+    /// A builder without kernels.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A device that stands for a GPU of this architecture. It compiles machine code for it, which this builder keeps,
-    /// and does nothing else: its tensors have shapes and no memory, and launches end as soon as they are checked.
+    /// A device that stands for a GPU of this architecture. It compiles machine code, which this builder keeps, and
+    /// does nothing else: its tensors have shapes but no memory, and launches are only checked.
     ///
-    /// Where a choice depends on the very GPU, as on its number of multiprocessors, it is made for the one that is
-    /// typical of the architecture: an A100, A10, L40S, H200 (`sm_90`, `sm_90a`), B200 (`sm_100a`) or RTX PRO 6000
-    /// (`sm_120a`). A device with a bundle chooses among what the bundle has.
+    /// Choices that depend on the GPU, for example on its number of multiprocessors, are made for a typical one of the
+    /// architecture: an A100, A10, L40S, H200 (`sm_90`, `sm_90a`), B200 (`sm_100a`) or RTX PRO 6000 (`sm_120a`). A
+    /// device with a bundle chooses among the bundle's kernels.
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) for another architecture.
@@ -45,19 +47,34 @@ impl Builder {
         Device::of_recorder(arch, Recorder { form: Output::Ptx, into: self.0.clone() })
     }
 
-    /// How many kernels there are so far.
+    /// Calls `watcher` before and after every kernel that is compiled on a target, with the number of kernels that the
+    /// bundle has by then; of how many, the builder doesn't know. It is called on the thread that compiles.
+    ///
+    /// ```
+    /// use epilogue_runtime::bundle::Builder;
+    ///
+    /// let builder = Builder::new().on_progress(|progress| eprintln!("{progress}"));
+    /// // … plan on targets: "0: compiling bias_gelu_f16_128x128", "1: done with bias_gelu_f16_128x128", …
+    /// ```
+    #[must_use]
+    pub fn on_progress(self, watcher: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.0.watch(Arc::new(watcher));
+        self
+    }
+
+    /// The number of kernels so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.kernels().len()
     }
 
-    /// Whether there is none so far.
+    /// Whether there are no kernels so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bundle. The same kernels give the same bytes.
+    /// The bytes of the bundle. The same kernels give the same bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let kernels = self.0.kernels();
@@ -67,7 +84,7 @@ impl Builder {
         )
     }
 
-    /// Writes the bundle to a file, whole or not at all.
+    /// Writes the bundle to a file, completely or not at all.
     ///
     /// # Errors
     /// [`BundleError::File`].

@@ -1,4 +1,4 @@
-//! What a launch needs of PTX where there is machine code: the kernels' declarations, with their parameters.
+//! The part of PTX that a launch needs in addition to machine code: the kernels' declarations, with their parameters.
 
 /// The declarations of all kernels in PTX, each from `.entry` to the end of its parameters.
 pub(super) fn declarations(ptx: &str) -> String {

@@ -1,4 +1,4 @@
-//! What can be wrong with a bundle.
+//! The errors of bundles.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum BundleError {
         /// The system's message.
         reason: String,
     },
-    /// The file may be written by other users; what is in it would run as this one's code.
+    /// Other users may write the file, so they could run code as this user.
     #[error(
         "the bundle {} belongs to another user, or others may write it: a bundle is code. Give it to this user or the \
          administrator, and let nobody else write it (`chmod go-w`)",
@@ -24,45 +24,45 @@ pub enum BundleError {
         /// The file.
         path: PathBuf,
     },
-    /// The bytes don't begin as a bundle does.
+    /// The bytes don't begin like a bundle.
     #[error("this is no bundle: it does not begin with `epilogue bundle`")]
     NoBundle,
     /// A bundle of another version of this format.
     #[error("the bundle has version {found} of the format, and version {known} is read here: make it anew")]
     Version {
-        /// The bundle's.
+        /// The version of the bundle.
         found: u32,
-        /// This library's.
+        /// The version that this library reads.
         known: u32,
     },
-    /// Fewer or more bytes than the bundle says that it has.
+    /// The bundle doesn't have as many bytes as it says.
     #[error("the bundle has {bytes} bytes, and should have {needed}: it was cut short, or something was added")]
     Length {
-        /// How many there are.
+        /// The bytes that there are.
         bytes: u64,
-        /// How many it should have.
+        /// The bytes that there should be.
         needed: u64,
     },
-    /// Longer than any bundle.
+    /// The file is longer than any bundle.
     #[error("the bundle has {bytes} bytes; at most {most} are read")]
     TooLong {
-        /// How many it has.
+        /// The bytes that it has.
         bytes: u64,
         /// The most that are read.
         most: u64,
     },
-    /// Bytes were changed after the bundle was made.
+    /// The bundle was changed or damaged after it was made.
     #[error("the bundle is damaged: {what}: copy it again, or make it anew")]
     Damaged {
         /// Where, and what is wrong.
         what: String,
     },
-    /// It has nothing that a device could run.
+    /// The bundle has no kernels for the device.
     #[error("the bundle has no kernel for {device}: it holds kernels for {holds}; make it for this one, too")]
     NotForDevice {
         /// The device.
         device: String,
-        /// What it holds kernels for.
+        /// The targets of its kernels.
         holds: String,
     },
 }

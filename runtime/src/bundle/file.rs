@@ -1,4 +1,5 @@
-//! The bytes of a bundle, as the module's page draws them: written, and read with every length held against what is there.
+//! Writes and reads the bytes of a bundle, whose format is described on the module's page. Reading checks every length
+//! against the bytes that there are.
 
 use std::ops::Range;
 
@@ -10,18 +11,18 @@ use crate::source::Output;
 use crate::stored;
 
 const MAGIC: &[u8; 16] = b"epilogue bundle\n";
-/// Changes with the form.
+/// Changes with the format.
 pub(super) const VERSION: u32 = 1;
 const HASH: usize = blake3::OUT_LEN;
-/// Where the hash of the index stands.
+/// The offset of the index's hash.
 const HASHED: usize = 40;
 const HEADER: usize = HASHED + HASH;
-/// Bytes of a kernel in the index, but for its name.
+/// Bytes of a kernel in the index, without its name.
 const FIXED: usize = HASH + 4 + 8 + HASH + 2;
 /// The longest text in an index.
 const LONGEST_TEXT: usize = 1 << 12;
 
-/// A kernel of a bundle, and where its content is.
+/// A kernel of a bundle, and the place of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: KernelId,
@@ -29,7 +30,7 @@ pub(super) struct Entry {
     pub(super) content: Range<usize>,
 }
 
-/// Writes a bundle. `kernels` are in ascending order: name and content.
+/// Writes a bundle. `kernels` have a name and a content each, in ascending order.
 pub(super) fn write<'a>(
     made_by: &str,
     kernels: impl ExactSizeIterator<Item = (&'a KernelId, &'a str, &'a [u8])>,
@@ -56,7 +57,7 @@ pub(super) fn write<'a>(
     bytes
 }
 
-/// Reads and checks all of a bundle: who made it, and its kernels, in ascending order.
+/// Reads and checks a whole bundle: who made it, and its kernels, in ascending order.
 pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
     let start = &bytes[..bytes.len().min(MAGIC.len())];
     if !MAGIC.starts_with(start) || start.is_empty() {
@@ -85,7 +86,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(String, Vec<Entry>), BundleError> {
     }
     let mut reader = Reader(index);
     let made_by = reader.text().ok_or_else(damaged_index)?.to_owned();
-    // As many as the index has room for, whatever the number says.
+    // The index must have room for this many kernels.
     if count > reader.0.len() / FIXED {
         return Err(damaged_index());
     }
@@ -127,7 +128,7 @@ const fn form_number(form: Output) -> u8 {
     }
 }
 
-/// What is left to read.
+/// The bytes that are still to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -152,7 +153,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// Its identity, the length and hash of its content, and its name.
+    /// A kernel's identity, the length and hash of its content, and its name.
     fn kernel(&mut self) -> Option<(KernelId, u64, [u8; HASH], &'a str)> {
         let text = CacheKey::from_bytes(self.take()?);
         let [form, major, minor, specific] = self.take()?;

@@ -1,10 +1,10 @@
-//! What identifies a kernel in a bundle, wherever and by whomever it was compiled.
+//! The identity of a kernel in a bundle: the same wherever and by whomever the kernel was compiled.
 
 use crate::arch::Arch;
 use crate::cache::CacheKey;
 use crate::source::{Output, Source};
 
-/// A kernel's text, and what it was compiled to.
+/// The hash of a kernel's text, and what it was compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KernelId {
     pub(super) text: CacheKey,
@@ -13,18 +13,18 @@ pub(super) struct KernelId {
 }
 
 impl KernelId {
-    /// Whether it runs on a device that takes this form for this architecture.
+    /// Whether a device that runs this form for this architecture can run it.
     pub(super) fn serves(&self, arch: Arch, form: Output) -> bool {
         self.form == form
             && match form {
                 Output::Cubin => arch.runs(self.arch),
-                // An emulated device is of the very architecture.
+                // An emulated device is of exactly one architecture.
                 Output::Ptx => arch == self.arch,
             }
     }
 }
 
-/// What a kernel is compiled for, in words.
+/// A description of what a kernel is compiled for.
 pub(super) fn target(arch: Arch, form: Output) -> String {
     match form {
         Output::Cubin => arch.to_string(),
@@ -32,20 +32,22 @@ pub(super) fn target(arch: Arch, form: Output) -> String {
     }
 }
 
-/// The hash of everything in a source that what runs depends on: not its name, nor comments and `#line` directives, which
-/// name files of the machine that it was written on. The sites of failures are the program's own.
+/// The hash of everything in a source that affects what runs. The source's name is left out, and so are comments and
+/// `#line` directives, which name files of the machine on which it was written. The sites of failures are those of the
+/// program that looks the kernel up.
 pub(super) fn text_of(source: &Source) -> CacheKey {
     let mut parts: Vec<&[u8]> = vec![b"epilogue bundles 1", source.entry.as_bytes()];
     parts.extend(source.options.iter().map(String::as_bytes));
     parts.push(b"code");
-    // Where a line may be no comment though it begins as one, or its number is a value, all of it counts.
+    // If a line that begins like a comment may be something else, or if line numbers may be used as values, the whole
+    // text is hashed.
     let has = |token: &&str| source.code.contains(*token);
     let as_it_is = has_raw_string(&source.code) || ["__LINE__", "__FILE__", "/*"].iter().any(has);
     let mut continued = false;
     for line in source.code.lines() {
         let start = line.trim_start();
         let means_nothing = start.is_empty() || start.starts_with("//") || start.starts_with("#line ");
-        // A line that a backslash ties to the one before or behind it is a part of that.
+        // A backslash joins a line with the next one; such lines are hashed.
         let tied = continued || line.ends_with('\\');
         continued = line.ends_with('\\');
         if as_it_is || tied || !means_nothing {
@@ -83,7 +85,7 @@ mod tests {
         assert_ne!(text("  x = 1;\n"), text(kernel));
     }
 
-    /// What looks like a comment's line and is code, or makes code of what follows.
+    /// Lines that look like comments but are code, or that change the code after them.
     #[test]
     fn what_may_mean_something_counts() {
         for (one, other) in [

@@ -1,16 +1,16 @@
-//! Kernels compiled ahead of time, in one file: what a program runs where there is no compiler.
+//! Kernels compiled ahead of time, in one file, for programs that run without a compiler.
 //!
 //! # Making one
-//! A [`Builder`] gives *targets*: devices that stand for a GPU that need not be there ([`Builder::target`]), or for an
-//! emulated one ([`Builder::emulated_target`]). Whatever is planned, built or run on a target compiles the kernels that
-//! it would run, and runs nothing; the builder keeps them. NVRTC compiles for every architecture, so a bundle is made
+//! A [`Builder`] makes *targets*: devices that stand for a GPU, which need not be there ([`Builder::target`]), or for
+//! an emulated one ([`Builder::emulated_target`]). Whatever is planned, built or run on a target only compiles the
+//! kernels that it would run; the builder keeps them. NVRTC compiles for every architecture, so a bundle can be made
 //! wherever there is an NVRTC: by a build script, by a program, on a machine without a GPU.
 //!
 //! # Using it
-//! [`Bundle::open`] reads and checks a file, [`Bundle::install`] gives it to a device. A device with a bundle compiles
-//! nothing and asks no cache: it takes every kernel from its bundles, or fails with
-//! [`Error::NotInBundle`](crate::Error::NotInBundle), which says what is missing. So what runs does not depend on what a
-//! machine happens to have installed.
+//! [`Bundle::open`] reads and checks a file, [`Bundle::install`] gives it to a device. A device with a bundle neither
+//! compiles nor uses the cache: it takes every kernel from its bundles, or fails with
+//! [`Error::NotInBundle`](crate::Error::NotInBundle), which says what is missing. So what runs does not depend on what
+//! is installed on a machine.
 //!
 //! ```
 //! use epilogue_runtime::bundle::{Builder, Bundle};
@@ -37,11 +37,11 @@
 //! ```
 //!
 //! # What identifies a kernel
-//! The hash of its text without comments and `#line` directives, and its options; beside it the architecture and the
-//! form (machine code, or PTX for emulated devices). Neither the compiler's version, nor a path, nor a place in the
-//! user's files is in it: a build script and the program that it builds mean the same kernel, wherever their sources
-//! lie. Machine code for `sm_80` serves an `sm_86`, too. Other text is another kernel: a bundle that another version of
-//! this library made is refused kernel by kernel, where that version writes them in another way.
+//! The hash of its text, without comments and `#line` directives, and of its options; and also the architecture and the
+//! form (machine code, or PTX for emulated devices). The compiler's version, paths and places in the user's files are
+//! not part of it: a build script and the program that it builds identify the same kernel, wherever their sources are.
+//! Machine code for `sm_80` also runs on `sm_86`. Another text is another kernel: if another version of this library
+//! generates a kernel differently, a bundle made by that version doesn't have this version's kernel.
 //!
 //! # The file
 //! ```text
@@ -54,8 +54,8 @@
 //!     the contents, in the order of the index: machine code, PTX (of machine code, the declarations), the log; each
 //!     after its u64 length
 //! ```
-//! All of it is checked when it is opened. The hashes find damage, not forgery: a bundle is code, and a file that other
-//! users may write is not taken.
+//! Opening a bundle checks all of it. The hashes detect damage, not forgery: a bundle is code, so a file that other
+//! users may write is refused.
 
 mod builder;
 mod declarations;

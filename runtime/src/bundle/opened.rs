@@ -1,4 +1,4 @@
-//! A bundle that was read and checked, and what a device finds in its bundles.
+//! A bundle that was read and checked, and how a device finds kernels in its bundles.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::source::{Compiled, Output, Source};
 use crate::{stored, trust};
 
-/// More than any bundle has: what is longer is none.
+/// The most bytes of a bundle; a longer file is refused.
 const LONGEST: u64 = 1 << 32;
 
 /// Compiled kernels, opened and checked. Cloning gives another handle.
@@ -28,7 +28,7 @@ pub struct Bundle(Arc<Content>);
 struct Content {
     bytes: Cow<'static, [u8]>,
     made_by: String,
-    /// In ascending order.
+    /// The kernels, in ascending order.
     entries: Vec<Entry>,
 }
 
@@ -38,7 +38,7 @@ struct Content {
 pub struct Bundled<'a> {
     /// Its symbol.
     pub name: &'a str,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: Arch,
     /// Machine code, or PTX for an emulated device.
     pub form: Output,
@@ -50,7 +50,7 @@ impl Bundle {
     /// Reads a file, and checks all of it.
     ///
     /// # Errors
-    /// [`BundleError`]: a file that can't be read, is no bundle, is damaged, or may be written by other users.
+    /// [`BundleError`]: a file that can't be read, is not a bundle, is damaged, or may be written by other users.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BundleError> {
         let path = path.as_ref();
         let io = |error: std::io::Error| BundleError::File { path: path.to_owned(), reason: error.to_string() };
@@ -70,27 +70,27 @@ impl Bundle {
         Self::from_bytes(bytes)
     }
 
-    /// The same from memory, as of `include_bytes!`.
+    /// Reads a bundle from memory, for example from `include_bytes!`.
     ///
     /// # Errors
-    /// [`BundleError`]: bytes that are no bundle, or damaged.
+    /// [`BundleError`]: bytes that are not a bundle, or are damaged.
     pub fn from_bytes(bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, BundleError> {
         let bytes = bytes.into();
         let (made_by, entries) = file::read(&bytes)?;
         Ok(Self(Arc::new(Content { bytes, made_by, entries })))
     }
 
-    /// Whether it has a kernel that a device of this architecture, which takes this form, could run.
+    /// Whether it has a kernel that a device of this architecture, which runs this form, can run.
     pub(super) fn serves(&self, arch: Arch, form: Output) -> bool {
         self.0.entries.iter().any(|entry| entry.id.serves(arch, form))
     }
 
-    /// What its kernels were compiled for, in words.
+    /// A description of what its kernels were compiled for.
     pub(super) fn all_targets(&self) -> String {
         self.targets(|_| true)
     }
 
-    /// The kernels that it holds.
+    /// The kernels in it.
     pub fn kernels(&self) -> impl ExactSizeIterator<Item = Bundled<'_>> {
         self.0.entries.iter().map(|entry| Bundled {
             name: &entry.name,
@@ -106,7 +106,7 @@ impl Bundle {
         &self.0.made_by
     }
 
-    /// What the kernels that `wanted` names were compiled for, in words.
+    /// A description of what the kernels that `wanted` accepts were compiled for.
     fn targets(&self, wanted: impl Fn(&Entry) -> bool) -> String {
         let mut targets: Vec<(Arch, Output)> =
             self.0.entries.iter().filter(|entry| wanted(entry)).map(|entry| (entry.id.arch, entry.id.form)).collect();
@@ -116,7 +116,7 @@ impl Bundle {
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
     }
 
-    /// The kernel of a text that serves a device best: of several architectures, the newest.
+    /// The kernel of a text that suits a device best: of several architectures, the newest.
     fn find(&self, text: CacheKey, arch: Arch, form: Output) -> Option<&Entry> {
         let entries = &self.0.entries;
         let first = entries.partition_point(|entry| entry.id.text < text);
@@ -135,18 +135,19 @@ impl fmt::Debug for Bundle {
     }
 }
 
-/// Whether some of a device's bundles holds a kernel of this name that it could run; to see fast which ones are not there.
+/// Whether one of a device's bundles has a kernel of this name that it could run: a fast test for kernels that are
+/// missing.
 pub(crate) fn has_name(bundles: &[Bundle], name: &str, arch: Arch, form: Output) -> bool {
     bundles.iter().flat_map(|bundle| &bundle.0.entries).any(|e| e.name == name && e.id.serves(arch, form))
 }
 
-/// Whether some of a device's bundles holds a kernel.
+/// Whether one of a device's bundles has a kernel.
 pub(crate) fn has(bundles: &[Bundle], source: &Source, arch: Arch, form: Output) -> bool {
     let text = text_of(source);
     bundles.iter().any(|bundle| bundle.find(text, arch, form).is_some())
 }
 
-/// A kernel from the first of a device's bundles that holds it.
+/// A kernel from the first of a device's bundles that has it.
 pub(crate) fn take(bundles: &[Bundle], source: &Source, arch: Arch, form: Output) -> Result<Compiled, Error> {
     let text = text_of(source);
     let found = bundles.iter().find_map(|bundle| bundle.compiled(bundle.find(text, arch, form)?, source));
@@ -157,7 +158,7 @@ pub(crate) fn take(bundles: &[Bundle], source: &Source, arch: Arch, form: Output
     })
 }
 
-/// What there is instead, and what to do.
+/// Describes what the bundles have instead, and what to do.
 fn advice(bundles: &[Bundle], source: &Source, id: KernelId, needed: &str) -> String {
     let of_text = |entry: &Entry| entry.id.text == id.text;
     if let Some(bundle) = bundles.iter().find(|bundle| bundle.0.entries.iter().any(of_text)) {

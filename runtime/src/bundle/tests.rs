@@ -1,4 +1,4 @@
-//! Bundles, whole and damaged.
+//! Complete and damaged bundles.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::nvrtc::Made;
 use crate::stored::encode;
 use crate::{Arch, Device, Error, Output, Source};
 
-/// A bundle of three kernels for two architectures, made of texts and not by a compiler.
+/// A bundle of three kernels for two architectures, made from texts without a compiler.
 fn sample() -> Vec<u8> {
     let mut kernels = Vec::new();
     for (name, arch, form) in [
@@ -25,7 +25,7 @@ fn sample() -> Vec<u8> {
     file::write("a test", kernels.iter().map(|(id, name, content)| (id, *name, content.as_slice())))
 }
 
-/// The sample with its hashes made right again, as a forger would.
+/// The bytes with correct hashes again, as a forger would make them.
 fn with_right_hashes(mut bytes: Vec<u8>) -> Vec<u8> {
     let index = u64::from_le_bytes(bytes[24..32].try_into().unwrap()) as usize;
     let end = bytes.len().min(72usize.saturating_add(index));
@@ -53,7 +53,7 @@ fn what_is_written_is_read() {
     assert_eq!(empty.kernels().len(), 0);
 }
 
-/// The messages say what is there instead.
+/// The messages say what there is instead.
 #[test]
 fn what_is_missing_is_named() {
     let bundles = [Bundle::from_bytes(sample()).unwrap()];
@@ -99,8 +99,8 @@ fn every_byte_counts() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::testing::cases(2000)))]
 
-    /// Bytes changed at random, with the hashes made right again: refused or read, without a panic, and never more memory
-    /// than the file has.
+    /// Bytes changed at random, with correct hashes: they are refused or read, without a panic, and with at most as
+    /// much memory as the file has.
     #[test]
     fn no_bytes_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
@@ -149,7 +149,8 @@ fn a_file_is_whole_or_not_there() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A target compiles and runs nothing; what it made runs elsewhere, with the bits of what is compiled there.
+/// A target compiles and runs nothing. The kernels that it compiled run elsewhere, with the same results as kernels
+/// compiled there.
 #[test]
 fn what_a_target_compiled_runs_without_a_compiler() {
     if crate::testing::compiler("what_a_target_compiled_runs_without_a_compiler").is_none() {
@@ -179,12 +180,12 @@ fn what_a_target_compiled_runs_without_a_compiler() {
     assert_eq!(x.to_vec::<f32>().unwrap(), [3.0, 6.0]);
     let other = Source::new("scale.cu", "scale", code.replace("*=", "+="));
     assert!(matches!(device.compile(&other), Err(Error::NotInBundle { .. })));
-    // A copy's kernel is not there: it goes by way of the host.
+    // The bundle has no kernel for the copy, so it goes through the host.
     let matrix = device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
     assert_eq!(matrix.transpose().unwrap().contiguous().unwrap().to_vec::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
 }
 
-/// On a dry stream everything is checked, and nothing runs; elsewhere tensors without memory are refused.
+/// On a dry stream everything is checked and nothing runs; on others, tensors without memory are refused.
 #[test]
 fn nothing_runs_on_a_dry_stream() {
     if crate::testing::compiler("nothing_runs_on_a_dry_stream").is_none() {

@@ -1,4 +1,4 @@
-//! Copies by a GPU: which kernel, and its launches.
+//! Copies on a GPU: the choice of the kernel, and its launches.
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ const MOST_AXES: usize = 8;
 const THREADS: u32 = 256;
 const WORDS_OF_A_BLOCK: usize = 4 * 256;
 
-/// Words of one launch: they are counted in 32 bits, by a division that is exact up to 2^31.
+/// The most words of one launch: they are counted in 32 bits, with a division that is exact up to 2^31.
 const MOST_WORDS: usize = 1 << 30;
 
-/// Blocks of a launch that keep every multiprocessor busy.
+/// Enough blocks in a launch to keep every multiprocessor busy.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 16;
 
-/// Extents below which both ways read or write lines of memory in parts: then the simple one is taken.
+/// With smaller extents, both kernels read or write parts of memory lines, so the simple one is used.
 const LEAST_SQUARE: usize = 8;
 
 /// As in `kernel.cuh`.
@@ -70,7 +70,7 @@ pub(super) fn launch(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
     launch_blocks(from, to, blocks)
 }
 
-/// The same, by at most so many blocks.
+/// The same, with at most `most` blocks.
 pub(super) fn launch_blocks(from: &DeviceTensor, to: &DeviceTensor, most: u32) -> Result<()> {
     let (source, target) = (from.device_address(), to.device_address());
     let alignment = 1 << (source | target).trailing_zeros().min(8);
@@ -78,7 +78,7 @@ pub(super) fn launch_blocks(from: &DeviceTensor, to: &DeviceTensor, most: u32) -
     launch_part(&copy, [source, target], [from, to], most)
 }
 
-/// Launches a copy whose first words are at the two addresses; in parts, if one launch can't hold it.
+/// Launches a copy whose first words are at the two addresses; in parts, if it is too large for one launch.
 fn launch_part(copy: &Strided, [source, target]: [u64; 2], tensors: [&DeviceTensor; 2], most: u32) -> Result<()> {
     let parts = match copy.axes.split_first() {
         Some((outer, _)) if copy.axes.len() > MOST_AXES => outer.extent,
@@ -131,7 +131,7 @@ fn launch_one(copy: &Strided, [source, target]: [u64; 2], [from, to]: [&DeviceTe
     kernel.launch(&Launch { grid, block: [THREADS, 1, 1], ..Launch::default() }, &arguments, &device.default_stream())
 }
 
-/// Words along a square that changes hands in shared memory, as in `kernel.cuh`.
+/// The side of a square, in words, that is transposed in shared memory, as in `kernel.cuh`.
 fn square(word: usize) -> usize {
     if word <= 2 { 64 } else { 32 }
 }

@@ -1,4 +1,4 @@
-//! Tensors copied: where they lie, or to another device.
+//! Copies of tensors, on one device or to another.
 
 mod kernel;
 #[cfg(test)]
@@ -14,19 +14,19 @@ impl DeviceTensor {
     /// This view if it is contiguous, else a contiguous copy on the same device.
     ///
     /// # Errors
-    /// As of [`copy_to`](Self::copy_to).
+    /// Those of [`copy_to`](Self::copy_to).
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() { Ok(self.clone()) } else { self.copy_to(self.device()) }
     }
 
     /// A contiguous copy on `device`.
     ///
-    /// On one GPU it is a kernel on the default stream, ordered with all other work on these tensors, and this does not
-    /// wait for it; without NVRTC to compile that kernel, or where the device's bundles don't hold it, the copy goes by way of
-    /// the host, as one to another device does.
+    /// On one GPU, this launches a kernel on the default stream, in order with all other work on these tensors, and
+    /// does not wait for it. Without NVRTC to compile that kernel, or if the device's bundles don't have it, the copy
+    /// goes through the host, like one to another device.
     ///
     /// # Errors
-    /// Out of memory; by way of the host, what reading back fails with.
+    /// Out of memory; for a copy through the host, the errors of reading back.
     pub fn copy_to(&self, device: &Device) -> Result<Self> {
         if device != self.device() {
             return device.tensor_from_bytes(self.element_type(), &self.to_bytes()?, self.shape());
@@ -36,12 +36,12 @@ impl DeviceTensor {
         Ok(copy)
     }
 
-    /// Overwrites the elements with those of `source`, which is broadcast to this shape if its own is another. The source
-    /// may be a view of the same memory, and on any device; see [`copy_to`](Self::copy_to).
+    /// Overwrites the elements with those of `source`, which is broadcast to this shape if it has another. The source
+    /// may be a view of the same memory, and may be on any device; see [`copy_to`](Self::copy_to).
     ///
     /// # Errors
-    /// [`Error::ElementType`]; [`LayoutError::Broadcast`]; [`LayoutError::WriteToRepeated`]; by way of the host, what
-    /// reading back fails with.
+    /// [`Error::ElementType`]; [`LayoutError::Broadcast`]; [`LayoutError::WriteToRepeated`]; for a copy through the
+    /// host, the errors of reading back.
     pub fn copy_from_tensor(&mut self, source: &Self) -> Result<()> {
         let (held, asked) = (source.element_type(), self.element_type());
         if held != asked {
@@ -62,7 +62,7 @@ impl DeviceTensor {
     }
 }
 
-/// Copies between views of one shape and type on one device, of which no byte belongs to both.
+/// Copies between views with the same shape, type and device, which have no byte in common.
 fn copy_within(from: &DeviceTensor, to: &DeviceTensor) -> Result<()> {
     if from.is_empty() {
         return Ok(());

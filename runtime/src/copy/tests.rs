@@ -1,4 +1,4 @@
-//! Copies against a walk over indices, on every device.
+//! Copies on every device, compared with a walk over indices.
 
 use half::f16;
 use proptest::prelude::*;
@@ -17,7 +17,8 @@ struct Case {
     target: View,
 }
 
-/// How a view lies: the order of its axes in memory, which are broadcast, elements between rows and before the first.
+/// The layout of a view: the order of its axes in memory, which of them are broadcast, elements between rows and before
+/// the first.
 #[derive(Clone, Debug)]
 struct View {
     order: Vec<usize>,
@@ -27,7 +28,7 @@ struct View {
 }
 
 impl View {
-    /// A view of new memory, and that memory, whose bytes follow from their places and `seed`.
+    /// A view of new memory, and that memory, whose bytes depend on their offsets and `seed`.
     fn make(&self, device: &Device, element: ElementType, extents: &[usize], seed: usize) -> [DeviceTensor; 2] {
         let inner: Vec<usize> =
             self.order.iter().map(|&axis| if self.repeated[axis] { 1 } else { extents[axis] }).collect();
@@ -46,7 +47,7 @@ impl View {
     }
 }
 
-/// Where the elements of a view of `size` bytes each lie in its memory, in row-major order.
+/// The offsets of the elements of a view in its memory, in row-major order.
 fn places(view: &DeviceTensor) -> Vec<usize> {
     let place = |number: usize| {
         let axes = view.shape().iter().zip(view.strides()).rev();
@@ -65,7 +66,7 @@ fn check(device: &Device, case: &Case) {
     let copy = source.contiguous().unwrap();
     assert!(copy.is_contiguous() && copy.device() == device, "{case:?}");
     assert_eq!(copy.to_bytes().unwrap(), wanted, "{case:?}");
-    // Of the target's memory, the view's elements are written, and nothing else.
+    // Of the target's memory, only the view's elements are written.
     let [mut target, memory] = case.target.make(device, case.element, &case.extents, 5);
     let mut expected = memory.to_bytes().unwrap();
     for (&at, value) in places(&target).iter().zip(wanted.chunks(size)) {
@@ -101,7 +102,7 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// A device that finds races.
+/// A device with the race detector.
 fn watchful(arch: Arch) -> Device {
     Device::emulated_with(arch, Options::default().detector(Detector::On)).unwrap()
 }
@@ -127,7 +128,7 @@ fn any_views_on_a_gpu() {
     }
 }
 
-/// Ten axes that are no fewer together: more than a kernel has places for.
+/// Ten axes that can't be merged: more than a kernel can take.
 #[test]
 fn many_axes() {
     let mut devices = vec![Device::cpu()];
@@ -149,12 +150,12 @@ fn a_view_of_the_same_memory() {
         let m = device.tensor(&values, [3, 3]).unwrap();
         m.clone().copy_from_tensor(&m.transpose().unwrap()).unwrap();
         assert_eq!(m.to_vec::<f32>().unwrap(), [0.0, 3.0, 6.0, 1.0, 4.0, 7.0, 2.0, 5.0, 8.0], "{device}");
-        // One column to another of the same rows, and a row to all of them.
+        // One column to another of the same matrix, and a row to all rows.
         m.slice(1, 0..1).unwrap().copy_from_tensor(&m.slice(1, 2..3).unwrap()).unwrap();
         assert_eq!(m.to_vec::<f32>().unwrap(), [6.0, 3.0, 6.0, 7.0, 4.0, 7.0, 8.0, 5.0, 8.0], "{device}");
         m.clone().copy_from_tensor(&m.slice(0, 1..2).unwrap()).unwrap();
         assert_eq!(m.to_vec::<f32>().unwrap(), [7.0, 4.0, 7.0].repeat(3), "{device}");
-        // From another device, and what can't be.
+        // From another device; and copies that are refused.
         let mut twice = m.slice(0, 0..1).unwrap().broadcast_to([2, 3]).unwrap();
         let other = Device::cpu().tensor(&[1.0f32, 2.0, 3.0], [3]).unwrap();
         assert!(matches!(twice.copy_from_tensor(&other), Err(Error::Layout(LayoutError::WriteToRepeated { .. }))));
@@ -170,7 +171,7 @@ fn a_view_of_the_same_memory() {
     }
 }
 
-/// Without either barrier, a square is read before it is whole, or overwritten before it is read.
+/// Without either barrier, a square is read before it is complete, or overwritten before it is read.
 #[test]
 fn both_barriers_of_a_square_are_needed() {
     let Some(compiler) = testing::compiler("both_barriers_of_a_square_are_needed") else { return };
@@ -199,7 +200,7 @@ fn kernels_keep_nothing_in_local_memory() {
             assert!(log.diagnostics.is_empty(), "{:?}", log.diagnostics);
             let used = &log.kernels[0];
             assert_eq!((used.spill_store_bytes, used.spill_load_bytes), (0, 0), "{way} {word}");
-            // 6 or 4 blocks of 256 threads at once, each with 4 words on their way.
+            // So that 6 or 4 blocks of 256 threads run at once, in which each thread has 4 words on their way.
             assert!(used.registers <= if way == "direct" { 40 } else { 64 }, "{way} {word}: {used:?}");
         }
     }

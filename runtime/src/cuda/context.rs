@@ -1,10 +1,10 @@
-//! One GPU: its primary context, what is known of it, and its two streams.
+//! One GPU: its primary context, its properties, and its two streams.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute};
 
@@ -14,7 +14,7 @@ use crate::arch::Arch;
 use crate::error::{Absent, Error, Result};
 use crate::properties::Properties;
 
-/// A GPU's primary context: the one that cudarc, candle and CUDA's own runtime use too, so pointers and streams can be
+/// A GPU's primary context. cudarc, candle and CUDA's own runtime use the same one, so pointers and streams can be
 /// shared with them. It is retained for the rest of the process.
 pub(crate) struct Context {
     ordinal: usize,
@@ -24,8 +24,10 @@ pub(crate) struct Context {
     /// Whether memory can be allocated and freed in stream order.
     pub(super) has_pools: bool,
     default: OnceLock<Arc<CudaStream>>,
-    /// Where buffers are freed that several streams have used.
+    /// The stream on which buffers are freed that several streams have used.
     reclaim: OnceLock<Arc<CudaStream>>,
+    /// Held while a stream is captured here, and while the whole GPU is waited for, which a capture would forbid.
+    capturing: Mutex<()>,
 }
 
 // SAFETY: the driver's functions may be called from any thread; the handle is only passed to them.
@@ -78,21 +80,33 @@ impl Context {
         }
         let properties = properties(device)?;
         let has_pools = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let (default, reclaim) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim })
+        let (default, reclaim, capturing) = Default::default();
+        Ok(Self { ordinal, context, driver, properties, has_pools, default, reclaim, capturing })
     }
 
-    /// Makes this the calling thread's current context, as every call below a context needs, until the value given is
-    /// dropped: a program that uses CUDA itself finds its own context as it left it.
+    /// Makes this the calling thread's current context, as all the driver's calls that work in a context need, until
+    /// the returned value is dropped. So a program that uses CUDA itself finds its own context unchanged.
     pub(super) fn bind(&self) -> Result<Current> {
         // SAFETY: a retained primary context.
         unsafe { call!(cuCtxPushCurrent_v2(self.context)) }?;
         Ok(Current { _of_this_thread: PhantomData })
     }
 
-    /// Whether it is this one.
+    /// Whether this is the given context.
     pub(super) fn is(&self, context: CUcontext) -> bool {
         self.context == context
+    }
+
+    /// Keeps captures and waits for the whole GPU apart.
+    pub(super) fn capturing(&self) -> MutexGuard<'_, ()> {
+        self.capturing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for everything that runs on the GPU. The context is current.
+    pub(super) fn finish(&self) -> Result<()> {
+        let _alone = self.capturing();
+        // SAFETY: the context is current.
+        unsafe { call!(cuCtxSynchronize()) }
     }
 
     pub(super) fn driver(&self) -> &'static Driver {
@@ -116,7 +130,7 @@ impl Context {
         Ok(place.get_or_init(|| Arc::new(stream)))
     }
 
-    /// [`Error::OutOfMemory`] for the driver's error of that meaning.
+    /// [`Error::OutOfMemory`] if the driver's error means that.
     pub(super) fn allocation_error(&self, error: Error, bytes: usize) -> Error {
         match error {
             Error::Driver { name, .. } if name == "CUDA_ERROR_OUT_OF_MEMORY" => {

@@ -1,19 +1,20 @@
-//! The driver's library: whether it is there, has what this crate calls, and what its errors mean.
+//! The driver's library: whether it exists and has the functions that this crate calls, and what its errors mean.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char};
+use std::ptr;
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::{self, CUevent, CUresult};
+use cudarc::driver::sys::{self, CUevent, CUgraph, CUgraphNode, CUresult, CUstream, CUstreamCaptureStatus};
 use libloading::Library;
 
 use crate::error::{Absent, Error, Result};
 
-/// The names under which cudarc's loader finds the driver, in its order: the probe must see the same library.
+/// The names under which cudarc's loader looks for the driver, in its order: the probe must find the same library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
-const SYMBOLS: [&str; 41] = [
+const SYMBOLS: [&str; 49] = [
     "cuCtxPopCurrent_v2",
     "cuCtxPushCurrent_v2",
     "cuCtxSynchronize",
@@ -33,6 +34,10 @@ const SYMBOLS: [&str; 41] = [
     "cuFuncSetAttribute",
     "cuGetErrorName",
     "cuGetErrorString",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
     "cuInit",
     "cuLaunchKernelEx",
     "cuMemAllocAsync",
@@ -50,23 +55,37 @@ const SYMBOLS: [&str; 41] = [
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuOccupancyMaxActiveClusters",
+    "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
+    "cuStreamGetCaptureInfo_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
     "cuTensorMapEncodeTiled",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 type ElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> CUresult;
+type CaptureInfo = unsafe extern "C" fn(
+    CUstream,
+    *mut CUstreamCaptureStatus,
+    *mut u64,
+    *mut CUgraph,
+    *mut *const CUgraphNode,
+    *mut usize,
+) -> CUresult;
 
 /// The initialised driver.
 pub(crate) struct Driver {
-    /// Loaded by hand: cudarc's 13.x bindings know only `cuEventElapsedTime_v2`, which drivers before 12.8 lack, and
-    /// its 12.x bindings only this one, which every driver has.
+    /// Loaded here, because cudarc's 13.x bindings have only `cuEventElapsedTime_v2`, which drivers before 12.8 lack,
+    /// and its 12.x bindings have only this one, which every driver has.
     pub(super) elapsed_time: ElapsedTime,
+    /// By hand for the same reason: cudarc's 13.x bindings know only `_v3`, which drivers before 12.3 lack.
+    capture_info: CaptureInfo,
 }
 
-/// What the loader says; the error itself only says that it failed.
+/// The loader's message; the error itself only says that it failed.
 fn cause(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -95,24 +114,39 @@ impl Driver {
         // SAFETY: the type is the function's declaration in cuda.h.
         let elapsed_time =
             *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| absent(e.to_string()))?;
-        // The function's address must stay valid.
+        // SAFETY: as above.
+        let capture_info =
+            *unsafe { library.get::<CaptureInfo>(b"cuStreamGetCaptureInfo_v2") }.map_err(|e| absent(e.to_string()))?;
+        // The functions' addresses must stay valid.
         std::mem::forget(library);
         // SAFETY: the symbol exists, and 0 is the only flag.
         match unsafe { sys::cuInit(0) } {
-            CUresult::CUDA_SUCCESS => Ok(Self { elapsed_time }),
+            CUresult::CUDA_SUCCESS => Ok(Self { elapsed_time, capture_info }),
             CUresult::CUDA_ERROR_NO_DEVICE => Err(Absent::Device { ordinal: 0, count: 0 }),
             status => Err(absent(check("cuInit", status).err().map_or_else(String::new, |e| e.to_string()))),
         }
     }
 }
 
-/// The driver's answer as a value. The driver must be loaded.
+impl Driver {
+    /// The number of the capture that a live stream of the current context is in, if it is in one.
+    pub(super) fn capture_id(&self, stream: CUstream) -> Result<Option<u64>> {
+        let (mut status, mut id) = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        let (graph, nodes, count) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: two valid places to write to; what is null is not asked for.
+        let answer = unsafe { (self.capture_info)(stream, &raw mut status, &raw mut id, graph, nodes, count) };
+        check("cuStreamGetCaptureInfo", answer)?;
+        Ok((status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE).then_some(id))
+    }
+}
+
+/// The driver's status as a result. The driver must be loaded.
 pub(crate) fn check(call: &'static str, status: CUresult) -> Result<()> {
     if status == CUresult::CUDA_SUCCESS {
         return Ok(());
     }
     let text = |function: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
-        let mut text = std::ptr::null();
+        let mut text = ptr::null();
         // SAFETY: `text` is a valid place to write to; the strings given are static and end with zero.
         unsafe {
             if function(status, &raw mut text) == CUresult::CUDA_SUCCESS && !text.is_null() {
@@ -126,7 +160,7 @@ pub(crate) fn check(call: &'static str, status: CUresult) -> Result<()> {
     Err(Error::Driver { call, code: status as u32, name, message })
 }
 
-/// Calls a function of the driver and checks its answer. To be used in an `unsafe` block.
+/// Calls a function of the driver and checks its status. It must be used in an `unsafe` block.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {
         $crate::cuda::driver::check(stringify!($function), cudarc::driver::sys::$function($($argument),*))

@@ -13,13 +13,15 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::driver::call;
+use super::graph::Relaxed;
 use super::stream::CudaStream;
 use crate::error::{Error, Result};
 use crate::launch::Launch;
 
-/// Dynamic shared memory that a kernel may use without asking (CUDA C++ Programming Guide, "Shared memory").
+/// Dynamic shared memory that a kernel may use without setting an attribute (CUDA C++ Programming Guide, "Shared
+/// memory").
 const UNASKED_SHARED_BYTES: u32 = 48 * 1024;
-/// The largest cluster that every GPU with clusters runs.
+/// The largest cluster that every GPU with clusters can run.
 const PORTABLE_CLUSTER: u32 = 8;
 
 /// A kernel in a loaded module.
@@ -30,7 +32,7 @@ pub(crate) struct Function {
     granted: Mutex<Granted>,
 }
 
-/// What the function's attributes allow by now.
+/// What the function's attributes allow so far.
 struct Granted {
     shared_bytes: u32,
     large_clusters: bool,
@@ -53,6 +55,8 @@ impl Function {
             return Err(Error::Launch { kernel: entry.to_owned(), reason });
         }
         let _current = context.bind()?;
+        // Others may capture a stream meanwhile, to which this is nothing.
+        let _relaxed = Relaxed::enter()?;
         let mut module = ptr::null_mut();
         // SAFETY: `cubin` is a whole ELF image (its hash or its compiler vouches for it); the driver copies it.
         unsafe { call!(cuModuleLoadData(&raw mut module, cubin.as_ptr().cast::<c_void>())) }?;
@@ -63,7 +67,7 @@ impl Function {
         Ok(loaded)
     }
 
-    /// Fills a variable of the module's, before any launch.
+    /// Fills a variable of the module, before any launch.
     pub(crate) fn write_variable(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let refuse = |reason: String| Error::Launch { kernel: name.to_owned(), reason };
         let symbol = CString::new(name).map_err(|_| refuse("its name contains a zero byte".to_owned()))?;
@@ -83,11 +87,11 @@ impl Function {
     /// Waits for everything that runs on the GPU.
     pub(crate) fn finish(&self) -> Result<()> {
         let _current = self.context.bind()?;
-        // SAFETY: the context is current.
-        unsafe { call!(cuCtxSynchronize()) }
+        self.context.finish()
     }
 
-    /// How many blocks of `threads` threads and `shared_bytes` dynamic shared memory one multiprocessor holds.
+    /// How many blocks of `threads` threads and `shared_bytes` dynamic shared memory can be on one multiprocessor at
+    /// once.
     pub(crate) fn blocks_per_multiprocessor(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
         let _current = self.context.bind()?;
         self.grant(shared_bytes, 1)?;
@@ -105,7 +109,7 @@ impl Function {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
-    /// How many clusters of the launch's shape the whole GPU runs at once.
+    /// How many clusters of the launch's shape can be on the whole GPU at once.
     pub(crate) fn active_clusters(&self, launch: &Launch) -> Result<u32> {
         let _current = self.context.bind()?;
         self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
@@ -135,7 +139,7 @@ impl Function {
         Ok(())
     }
 
-    /// Puts the kernel on a stream.
+    /// Launches the kernel on a stream.
     ///
     /// # Safety
     /// Each of `arguments` points to a value of its parameter's size; their number is the kernel's. The memory that
@@ -145,7 +149,7 @@ impl Function {
         self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, stream.handle());
-        // The driver only reads the arguments, though it takes them as mutable.
+        // The driver only reads the arguments, although their type is mutable.
         let mut parameters: SmallVec<[*mut c_void; 8]> =
             arguments.iter().map(|argument| argument.cast_mut().cast::<c_void>()).collect();
         // SAFETY: the configuration and its attributes live during the call; the caller vouches for the arguments.
@@ -195,7 +199,8 @@ impl Drop for Function {
         if let Ok(_current) = self.context.bind() {
             // SAFETY: a loaded module, none of whose kernels runs any more. Errors can only be those of earlier work,
             // which every later synchronisation reports too.
-            let _ = unsafe { call!(cuCtxSynchronize()).and_then(|()| call!(cuModuleUnload(self.module))) };
+            let unload = || unsafe { call!(cuModuleUnload(self.module)) };
+            let _ = self.context.finish().and_then(|()| unload());
         }
     }
 }

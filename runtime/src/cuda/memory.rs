@@ -1,9 +1,9 @@
-//! Memory of a GPU, and the order of its uses.
+//! Memory of a GPU, and the order of the work that uses it.
 //!
 //! Every allocation remembers who wrote it last and who has read it since. Before work on another stream uses it, that
 //! stream is made to wait. For our own streams the event is recorded only then (it may order more than needed, never
 //! less), so that a program with one stream pays nothing; for borrowed streams, whose life we don't control, it is
-//! recorded right after each use.
+//! recorded right after each use. Where others capture a stream, nothing is recorded: see [`in_capture`].
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -14,29 +14,30 @@ use smallvec::SmallVec;
 
 use super::context::Context;
 use super::driver::call;
+use super::graph::{Relaxed, default_stream_captured};
 use super::stream::{CudaEvent, CudaStream};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// Events of borrowed streams after which completed ones are looked for and dropped.
+/// The number of events of borrowed streams from which completed ones are looked for and dropped.
 const POINTS_KEPT: usize = 8;
 
-/// What work does with an allocation.
+/// How work uses an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// The end of some use.
+/// The end of a use.
 #[derive(Clone)]
 enum Use {
-    /// All that is on one of our streams.
+    /// Everything on one of our streams.
     Stream(Arc<CudaStream>),
     /// A point of a borrowed stream.
     Point(Arc<CudaEvent>),
 }
 
-/// A use, and the streams that wait for it already.
+/// A use, and the streams that already wait for it.
 struct Entry {
     by: Use,
     awaited: SmallVec<[Weak<CudaStream>; 1]>,
@@ -51,7 +52,7 @@ impl Entry {
         matches!(&self.by, Use::Stream(s) if Arc::ptr_eq(s, stream))
     }
 
-    /// Lets later work of `stream` wait for this use.
+    /// Makes later work of `stream` wait for this use.
     fn precede(&mut self, stream: &Arc<CudaStream>) -> Result<()> {
         let weak = Arc::downgrade(stream);
         if self.is_on(stream) || self.awaited.iter().any(|s| s.ptr_eq(&weak)) {
@@ -85,7 +86,7 @@ impl Uses {
         }
     }
 
-    /// Lets the host wait for all of them, also after an error.
+    /// Makes the host wait for all of them, even after an error.
     fn wait(&mut self) -> Result<()> {
         let mut waited = Ok(());
         for used in self.all() {
@@ -97,6 +98,21 @@ impl Uses {
         waited
     }
 
+    /// Lets the host wait for what work on `stream` would have to wait for. (What it waits for already has been put on
+    /// it.)
+    fn finish_before(&mut self, stream: &Arc<CudaStream>, access: Access) -> Result<()> {
+        let readers: &mut [Entry] = if access == Access::Write { &mut self.readers } else { &mut [] };
+        for used in self.writer.iter_mut().chain(readers) {
+            match &used.by {
+                _ if used.is_on(stream) => {}
+                Use::Stream(other) if other.capture_id()?.is_some() => return Err(captured_elsewhere()),
+                Use::Stream(other) => other.synchronize()?,
+                Use::Point(event) => event.synchronize()?,
+            }
+        }
+        Ok(())
+    }
+
     fn note(&mut self, by: &Use, access: Access) {
         if access == Access::Write {
             self.readers.clear();
@@ -105,7 +121,7 @@ impl Uses {
         }
         match by {
             Use::Stream(stream) => self.readers.retain(|u| !u.is_on(stream)),
-            // Tensors that are only ever read on borrowed streams must not gather events for ever.
+            // Otherwise tensors that are only read on borrowed streams would collect more and more events.
             Use::Point(_) if self.readers.len() >= POINTS_KEPT => {
                 self.readers.retain(|u| !matches!(&u.by, Use::Point(event) if event.is_complete()));
             }
@@ -115,7 +131,7 @@ impl Uses {
     }
 }
 
-/// An allocation, ours or somebody else's.
+/// An allocation of this library or of another owner.
 pub(crate) struct Allocation {
     context: &'static Context,
     address: CUdeviceptr,
@@ -124,16 +140,16 @@ pub(crate) struct Allocation {
     uses: Mutex<Uses>,
 }
 
-/// What keeps memory until it is dropped.
+/// Something that owns memory, which is freed when it is dropped.
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
-/// Whose an allocation is: what happens to it in the end.
+/// The owner of an allocation, which decides what happens at its end.
 enum Owner {
-    /// This library's.
+    /// This library, which frees it.
     Us,
-    /// Somebody else's, who keeps it.
+    /// Someone else, who frees it.
     Lender,
-    /// Of something that is dropped after the last use.
+    /// A value that is dropped after the last use.
     Kept { keeper: Keeper },
 }
 
@@ -155,7 +171,7 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Memory that its maker fills before anyone sees it. Allocated on the default stream.
+    /// Memory that its creator fills before anyone else can read it. It is allocated on the default stream.
     pub(crate) fn uninitialised(context: &'static Context, bytes: usize) -> Result<Self> {
         let _current = context.bind()?;
         let stream = context.default_stream()?;
@@ -173,7 +189,7 @@ impl Allocation {
         Ok(Self { context, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
     }
 
-    /// Somebody else's memory. Work that others have pending on it is not known here.
+    /// Someone else's memory. Work that others have pending on it is not known here.
     ///
     /// # Safety
     /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
@@ -181,7 +197,8 @@ impl Allocation {
         Self { context, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
     }
 
-    /// Memory of something that is kept until the last use is over. Work that others have pending on it is not known here.
+    /// Memory of a value that is kept until the last use is over. Work that others have pending on it is not known
+    /// here.
     ///
     /// # Safety
     /// The address is memory of this GPU that lives until `keeper` is dropped.
@@ -194,7 +211,7 @@ impl Allocation {
         Self { context, address, owner: Owner::Kept { keeper }, writable, uses: Mutex::default() }
     }
 
-    /// What keeps it, where somebody else's memory is kept.
+    /// The value that owns the memory, if it is someone else's.
     pub(crate) fn keeper(&self) -> Option<&Keeper> {
         match &self.owner {
             Owner::Kept { keeper } => Some(keeper),
@@ -202,7 +219,7 @@ impl Allocation {
         }
     }
 
-    /// What keeps it: the memory is that one's from now on.
+    /// The value that owns the memory: from now on only it does.
     pub(crate) fn into_keeper(mut self) -> Option<Keeper> {
         match std::mem::replace(&mut self.owner, Owner::Lender) {
             Owner::Kept { keeper } => Some(keeper),
@@ -210,14 +227,14 @@ impl Allocation {
         }
     }
 
-    /// Lets later uses wait for all that is on `stream` now.
+    /// Makes later uses wait for everything that is on `stream` now.
     pub(crate) fn follow(&self, stream: &CudaStream) -> Result<()> {
         let event = stream.record(false)?;
         self.uses().note(&Use::Point(Arc::new(event)), Access::Write);
         Ok(())
     }
 
-    /// Lets later work of `stream` wait for all uses so far.
+    /// Makes later work of `stream` wait for all uses so far.
     pub(crate) fn precede(&self, stream: &Arc<CudaStream>) -> Result<()> {
         let _current = self.context.bind()?;
         self.uses().precede(stream, Access::Write)
@@ -276,14 +293,14 @@ impl Allocation {
 }
 
 impl Drop for Allocation {
-    /// Frees in stream order, after the last use. Errors can only be those of earlier work, which every later
-    /// synchronisation reports too.
+    /// Frees the memory in stream order, after the last use. Errors can only be those of earlier work, which every
+    /// later synchronisation reports, too.
     fn drop(&mut self) {
         let mut uses = std::mem::take(&mut *self.uses());
         let Ok(_current) = self.context.bind() else { return };
         let _ = match &self.owner {
             Owner::Lender => return,
-            // Its owner knows nothing of the streams that use it.
+            // Its owner knows nothing about the streams that use it, so this waits for them.
             Owner::Kept { .. } => uses.wait(),
             Owner::Us if self.context.has_pools => self.free_in_order(&mut uses),
             Owner::Us => self.free_after_waiting(&mut uses),
@@ -316,21 +333,49 @@ impl Allocation {
     }
 }
 
-/// Puts `work` on `stream`, after the conflicting uses of the allocations, and notes it as a use of each. Nobody else
-/// can put work on them meanwhile.
+/// Puts `work` on a stream that others capture. A graph may not wait for what is not in it: so the host does, now. When
+/// the graph runs is known to its owner only, who orders it with everything else.
+fn in_capture(
+    stream: &Arc<CudaStream>,
+    locked: &mut [(MutexGuard<'_, Uses>, Access)],
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    if stream.handle() == stream.context().default_stream()?.handle() {
+        return Err(default_stream_captured());
+    }
+    {
+        let _relaxed = Relaxed::enter()?;
+        for (uses, access) in locked {
+            uses.finish_before(stream, *access)?;
+        }
+    }
+    work()
+}
+
+fn captured_elsewhere() -> Error {
+    let reason = "a tensor was last used on another stream, which is being captured, too: use the tensor on one of them \
+                  first, or wait for that use before the capture begins";
+    Error::Capture { reason: reason.to_owned() }
+}
+
+/// Runs `work`, which puts something on `stream`, after the conflicting uses of the allocations, and notes it as a use
+/// of each. No other work can be put on them meanwhile.
 pub(crate) fn order(
     stream: &Arc<CudaStream>,
     allocations: &[(&Allocation, Access)],
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let _current = stream.context().bind()?;
-    // By address, writers first, so that of an allocation used both ways the write stays, and so that all threads
-    // lock in one order.
+    // Sorted by address, so that all threads lock in one order; writers first, so that the write stays if an allocation
+    // is used both ways.
     let mut used: SmallVec<[(&Allocation, Access); 8]> = SmallVec::from_slice(allocations);
     used.sort_by_key(|&(allocation, access)| (std::ptr::from_ref(allocation) as usize, std::cmp::Reverse(access)));
     used.dedup_by_key(|&mut (allocation, _)| std::ptr::from_ref(allocation) as usize);
     let mut locked: SmallVec<[(MutexGuard<'_, Uses>, Access); 8]> =
         used.iter().map(|&(allocation, access)| (allocation.uses(), access)).collect();
+    if stream.context().driver().capture_id(stream.handle())?.is_some() {
+        return in_capture(stream, &mut locked, work);
+    }
     for (uses, access) in &mut locked {
         uses.precede(stream, *access)?;
     }
@@ -338,7 +383,7 @@ pub(crate) fn order(
     let by = if stream.is_owned() {
         Use::Stream(Arc::clone(stream))
     } else {
-        // Without the event the use can't be awaited later: then wait for it now.
+        // Without the event, later work could not wait for this use, so it is waited for now.
         let event = stream.record(false).or_else(|error| stream.synchronize().and(Err(error)))?;
         Use::Point(Arc::new(event))
     };

@@ -1,4 +1,5 @@
-//! The record that a GPU's kernels write failures to, in this computer's memory, so that looking at it costs nothing.
+//! The record to which a GPU's kernels write failures. It is in the host's memory, so that the host can check it at no
+//! cost.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,11 +12,11 @@ use super::driver::call;
 use crate::error::Result;
 use crate::failure::RECORD_BYTES;
 
-/// Memory that every context sees, and that has an address on the GPU.
+/// Memory that is visible in every context, and has an address on the GPU.
 const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE | cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
 
-/// A record. Kernels write it with atomic operations, which on memory of the host are atomic among one GPU's threads; the
-/// host only takes what is complete.
+/// A record. Kernels write it with atomic operations, which are atomic among the threads of one GPU even in the host's
+/// memory; the host reads it only when it is complete.
 pub(crate) struct HostRecord {
     host: *mut c_void,
     device: CUdeviceptr,
@@ -44,7 +45,7 @@ impl HostRecord {
         self.device
     }
 
-    /// The record's bytes, if it is complete; then it is free again.
+    /// The record's bytes, if it is complete. Then it is free again.
     pub(crate) fn take(&self) -> Option<[u8; RECORD_BYTES]> {
         // SAFETY: the driver's memory is aligned, lives as long as the device, and its first word is only used so.
         let state = unsafe { AtomicU32::from_ptr(self.host.cast()) };

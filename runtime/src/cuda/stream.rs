@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream};
+use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream, CUstream_flags_enum};
 
 use super::context::Context;
 use super::driver::{call, check};
@@ -14,7 +14,7 @@ pub(crate) struct CudaStream {
     context: &'static Context,
     handle: CUstream,
     owned: bool,
-    /// Keeps a stream of cudarc's alive.
+    /// Keeps cudarc's stream alive, if it is one.
     _keeper: Option<Arc<cudarc::driver::CudaStream>>,
 }
 
@@ -24,8 +24,8 @@ unsafe impl Send for CudaStream {}
 unsafe impl Sync for CudaStream {}
 
 impl CudaStream {
-    /// A new stream. It is a blocking one: its work is ordered with the legacy default stream's, which candle and
-    /// cudarc use unless told otherwise.
+    /// A new stream. It is a blocking one: its work is ordered with that of the legacy default stream, which candle and
+    /// cudarc use by default.
     pub(crate) fn new(context: &'static Context) -> Result<Self> {
         let _current = context.bind()?;
         let mut handle = ptr::null_mut();
@@ -34,7 +34,16 @@ impl CudaStream {
         Ok(Self { context, handle, owned: true, _keeper: None })
     }
 
-    /// Somebody else's stream.
+    /// A new stream whose work is ordered with nobody else's.
+    pub(super) fn independent(context: &'static Context) -> Result<Self> {
+        let _current = context.bind()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: a valid place to write to.
+        unsafe { call!(cuStreamCreate(&raw mut handle, CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32)) }?;
+        Ok(Self { context, handle, owned: true, _keeper: None })
+    }
+
+    /// Someone else's stream.
     ///
     /// # Safety
     /// It belongs to the context, and lives until this value is dropped.
@@ -42,8 +51,8 @@ impl CudaStream {
         Self { context, handle, owned: false, _keeper: None }
     }
 
-    /// A stream of cudarc's, if it is of the same context. (It may be the one that is another on every thread, so events
-    /// can't be recorded in it later.)
+    /// A stream of cudarc, if it is of the same context. (It may be the per-thread default stream, which is a different
+    /// one on every thread, so events can't be recorded in it later.)
     pub(crate) fn of_cudarc(context: &'static Context, stream: &Arc<cudarc::driver::CudaStream>) -> Option<Self> {
         let handle = stream.cu_stream();
         let of_context = context.is(stream.context().cu_ctx());
@@ -61,6 +70,12 @@ impl CudaStream {
     /// Whether the stream lives for as long as this value, so that events can still be recorded in it later.
     pub(super) fn is_owned(&self) -> bool {
         self.owned
+    }
+
+    /// The driver's number of the capture that the stream is in, if it is in one.
+    pub(crate) fn capture_id(&self) -> Result<Option<u64>> {
+        let _current = self.context.bind()?;
+        self.context.driver().capture_id(self.handle)
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
@@ -82,14 +97,14 @@ impl CudaStream {
         Ok(event)
     }
 
-    /// Lets later work start only after the event.
+    /// Makes later work start only after the event.
     pub(crate) fn wait(&self, event: &CudaEvent) -> Result<()> {
         let _current = self.context.bind()?;
         // SAFETY: a live event and a live stream. The event may be destroyed before the wait is over.
         unsafe { call!(cuStreamWaitEvent(self.handle, event.handle, 0)) }
     }
 
-    /// Lets later work start only after all that is on `other` now.
+    /// Makes later work start only after everything that is on `other` now.
     pub(super) fn wait_for_stream(&self, other: &Self) -> Result<()> {
         self.wait(&other.record(false)?)
     }
@@ -127,8 +142,9 @@ impl CudaEvent {
 
     /// Whether all work before it is known to be done.
     pub(super) fn is_complete(&self) -> bool {
+        let Ok(_current) = self.context.bind() else { return false };
         // SAFETY: a live, recorded event. (An error other than "not ready" leaves the question open.)
-        self.context.bind().is_ok_and(|_current| unsafe { call!(cuEventQuery(self.handle)) }.is_ok())
+        unsafe { call!(cuEventQuery(self.handle)) }.is_ok()
     }
 
     /// Milliseconds from this event to `later`, both recorded with timing. Waits for both.

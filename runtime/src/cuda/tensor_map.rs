@@ -1,4 +1,4 @@
-//! Tensor maps in the form that the hardware reads, which only the driver knows.
+//! Encodes tensor maps in the hardware's format, which only the driver knows.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ use crate::element::ElementType;
 use crate::error::Result;
 use crate::tensor_map::{L2Promotion, Swizzle, TiledMap};
 
-/// Encodes a map whose lists have been found to fit together.
+/// Encodes a map whose lists have been checked.
 pub(crate) fn encode(context: &Context, map: &TiledMap<'_>) -> Result<[u8; 128]> {
     let element_strides = vec![1; map.extents.len()];
     let _current = context.bind()?;

@@ -1,6 +1,6 @@
-//! cudarc's memory and streams. What its types prove, nobody has to promise: a `CudaSlice` owns its memory and knows the work
-//! that is pending on it, and an `Arc<CudaStream>` keeps the stream. (What they don't prove takes
-//! [`DeviceTensor::from_raw_cuda`] and [`Stream::borrow`].)
+//! cudarc's memory and streams. The caller need not promise what cudarc's types guarantee: a `CudaSlice` owns its
+//! memory and knows the work that is pending on it, and an `Arc<CudaStream>` keeps the stream alive. (Without these
+//! guarantees there are [`DeviceTensor::from_raw_cuda`] and [`Stream::borrow`].)
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::stream::Stream;
 use crate::tensor::DeviceTensor;
 
 impl Stream {
-    /// A stream of cudarc's, which this value keeps.
+    /// A cudarc stream, which this value keeps alive.
     ///
     /// ```no_run
     /// use cudarc::driver::CudaContext;
@@ -35,8 +35,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a device that is not a GPU; [`Error::Device`] for a stream of another GPU, or of a context
-    /// that is not the GPU's primary one.
+    /// [`Error::Unsupported`] for a device that is not a GPU; [`Error::Device`] for a stream of another GPU, or of a
+    /// context that is not the GPU's primary one.
     pub fn of_cudarc(device: &Device, stream: &Arc<CudaStream>) -> Result<Self> {
         let on = cuda::CudaStream::of_cudarc(gpu(device)?, stream);
         let on = on.ok_or_else(|| foreign(device, "the stream", stream))?;
@@ -45,13 +45,13 @@ impl Stream {
 }
 
 impl Device {
-    /// A tensor of the elements of a cudarc slice, in row-major order, that takes their memory: nothing is copied. Work on it
-    /// comes after all that cudarc has put on the slice, and the slice is dropped after the last use. For an example see
-    /// [`Stream::of_cudarc`].
+    /// A tensor that takes the memory of a cudarc slice, with its elements in row-major order: nothing is copied. Work
+    /// on the tensor comes after everything that cudarc has put on the slice, and the slice is dropped after the last
+    /// use. [`Stream::of_cudarc`] has an example.
     ///
     /// # Errors
-    /// [`LayoutError::DataLength`] when `shape` needs another number of elements; [`Error::Unsupported`] and
-    /// [`Error::Device`] as of [`Stream::of_cudarc`]; what the driver fails with. The slice is dropped then.
+    /// [`LayoutError::DataLength`] if `shape` needs another number of elements; [`Error::Unsupported`] and
+    /// [`Error::Device`] as for [`Stream::of_cudarc`]; the driver's errors. Then the slice is dropped.
     pub fn take_cuda_slice<T: Element>(
         &self,
         mut slice: CudaSlice<T>,
@@ -75,11 +75,11 @@ impl Device {
 }
 
 impl DeviceTensor {
-    /// The cudarc slice that the tensor was made of ([`Device::take_cuda_slice`]), with what is written to it: nothing is
-    /// copied. What cudarc does with it comes after all work on the tensor.
+    /// The cudarc slice that the tensor was made from ([`Device::take_cuda_slice`]), with everything that was written
+    /// to it: nothing is copied. cudarc's later work on it comes after all work on the tensor.
     ///
     /// # Errors
-    /// The tensor and the reason, as of [`into_vec`](Self::into_vec); what the driver fails with.
+    /// The tensor and the reason, as for [`into_vec`](Self::into_vec); the driver's errors.
     pub fn into_cuda_slice<T: PlainElement>(self) -> Result<CudaSlice<T>, Box<Kept>> {
         if let Err(reason) = self.check_slice::<T>() {
             return Err(Box::new(Kept { tensor: self, reason }));
@@ -102,7 +102,7 @@ impl DeviceTensor {
             unreachable!("`check_slice` has seen that it is one");
         };
         let stream = Arc::clone(slice.stream());
-        // Notes for cudarc's other streams that this one comes first. An error comes with cudarc's next call.
+        // Tells cudarc's other streams to wait for this one. cudarc's next call reports an error.
         drop(slice.device_ptr_mut(&stream));
         Ok(*slice)
     }
@@ -124,14 +124,15 @@ fn kept_slice<T: Element>(allocation: &Allocation) -> Option<&CudaSlice<T>> {
     allocation.keeper()?.downcast_ref()
 }
 
-/// Lets what cudarc does later wait for all work on the memory.
+/// Makes cudarc's later work wait for all work on the memory.
 fn release<T: Element>(device: &Device, allocation: &Allocation) -> Result<()> {
     let stream = kept_slice::<T>(allocation).ok_or_else(not_taken)?.stream();
     let on = cuda::CudaStream::of_cudarc(gpu(device)?, stream).ok_or_else(not_taken)?;
     allocation.precede(&Arc::new(on))
 }
 
-/// Lets the slice's stream wait for all that cudarc has put on the slice, and its other streams for that. Gives the address.
+/// Makes the slice's stream wait for everything that cudarc has put on the slice, and cudarc's other streams for that.
+/// Gives the address.
 fn settle<T>(slice: &mut CudaSlice<T>, stream: &Arc<CudaStream>) -> Result<u64> {
     let (address, recorded) = slice.device_ptr_mut(stream);
     drop(recorded);

@@ -20,7 +20,7 @@ use crate::layout::Layout;
 use crate::tensor::DeviceTensor;
 
 impl<'env> Scope<'env> {
-    /// A tensor for reading that is the view of an array, strides and all (feature `ndarray`).
+    /// A read-only tensor in the memory of an array view, with its strides (feature `ndarray`).
     ///
     /// ```
     /// use epilogue_runtime::{Device, Error};
@@ -39,8 +39,8 @@ impl<'env> Scope<'env> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NegativeStride`] for an array that runs backwards;
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on another device than the CPU.
+    /// [`LayoutError::NegativeStride`] for an array with a negative stride;
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device other than the CPU.
     #[allow(clippy::needless_pass_by_value, reason = "a view is a reference")]
     pub fn borrow_array<T: Element, D: Dimension>(&self, array: ArrayView<'env, T, D>) -> Result<DeviceTensor> {
         let layout = layout(&array)?;
@@ -50,10 +50,10 @@ impl<'env> Scope<'env> {
         unsafe { self.lend(pointer, bytes, T::TYPE, layout, rights) }
     }
 
-    /// As [`borrow_array`](Self::borrow_array), for reading and writing.
+    /// [`borrow_array`](Self::borrow_array) for reading and writing.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`borrow_array`](Self::borrow_array).
     pub fn borrow_array_mut<T: PlainElement, D: Dimension>(
         &self,
         mut array: ArrayViewMut<'env, T, D>,
@@ -67,7 +67,7 @@ impl<'env> Scope<'env> {
 }
 
 impl Device {
-    /// A tensor that takes an array's memory, strides and all: nothing is copied (feature `ndarray`).
+    /// A tensor that takes an array's memory, with its strides: nothing is copied (feature `ndarray`).
     ///
     /// ```
     /// use epilogue_runtime::{Device, Error};
@@ -80,8 +80,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NegativeStride`] for an array that runs backwards;
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on another device than the CPU.
+    /// [`LayoutError::NegativeStride`] for an array with a negative stride;
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a device other than the CPU.
     pub fn take_array<T: Element, D: Dimension>(&self, array: Array<T, D>) -> Result<DeviceTensor> {
         require_host(self)?;
         let mut layout = layout(&array)?;
@@ -92,24 +92,24 @@ impl Device {
 }
 
 impl DeviceTensor {
-    /// Calls `visit` with the tensor as a view of an array, strides and all, without a copy (feature `ndarray`). CPU tensors
-    /// only. The memory is locked for reading meanwhile.
+    /// Calls `visit` with the tensor as an array view, with its strides, without a copy (feature `ndarray`). CPU
+    /// tensors only. The memory is locked for reading meanwhile.
     ///
     /// # Errors
-    /// [`Error::ElementType`](crate::Error::ElementType); as of [`HostAccess::lock`].
+    /// [`Error::ElementType`](crate::Error::ElementType); those of [`HostAccess::lock`].
     pub fn with_array<T: PlainElement, R>(&self, visit: impl FnOnce(ArrayViewD<'_, T>) -> R) -> Result<R> {
         self.check_element::<T>()?;
         let access = HostAccess::lock(&[self], &[])?;
         let pointer = access.read_pointer(0).unwrap_or(std::ptr::null()).cast::<T>();
-        // SAFETY: the view's elements lie in its memory, which is locked as long as the closure can hold the array; strides
-        // are not negative, and extents and reach fit memory, as of every layout.
+        // SAFETY: the view's elements lie in its memory, which is locked as long as the closure can hold the array;
+        // strides are not negative, and extents and reach fit memory, as of every layout.
         Ok(visit(unsafe { ArrayViewD::from_shape_ptr(shape(self), pointer) }))
     }
 
-    /// As [`with_array`](Self::with_array), for writing.
+    /// [`with_array`](Self::with_array) for writing.
     ///
     /// # Errors
-    /// As there; [`LayoutError::WriteToRepeated`].
+    /// Those of [`with_array`](Self::with_array); [`LayoutError::WriteToRepeated`].
     pub fn with_array_mut<T: PlainElement, R>(&mut self, visit: impl FnOnce(ArrayViewMutD<'_, T>) -> R) -> Result<R> {
         self.check_element::<T>()?;
         if self.has_internal_overlap() {
@@ -122,11 +122,11 @@ impl DeviceTensor {
         Ok(visit(unsafe { ArrayViewMutD::from_shape_ptr(shape(self), pointer) }))
     }
 
-    /// The array that the tensor was made of ([`Device::take_array`], or [`Device::take_vec`]), with its present shape and
-    /// order of axes, and with what has been written to it: nothing is copied (feature `ndarray`).
+    /// The array that the tensor was made from ([`Device::take_array`], or [`Device::take_vec`]), with the tensor's
+    /// shape and order of axes, and with everything that was written to it: nothing is copied (feature `ndarray`).
     ///
     /// # Errors
-    /// The tensor and the reason, as of [`into_vec`](Self::into_vec); the axes may be in any order.
+    /// The tensor and the reason, as for [`into_vec`](Self::into_vec); but the axes may be in any order.
     pub fn into_array<T: PlainElement>(self) -> Result<ArrayD<T>, Box<Kept>> {
         let count = self.len();
         let whole = self.offset() == 0 && count * self.element_type().size() == self.buffer().bytes();
@@ -152,13 +152,13 @@ fn layout<S: RawData<Elem = T>, T: Element, D: Dimension>(array: &ArrayBase<S, D
     if array.is_empty() {
         return Layout::packed(array.shape(), size_of::<T>());
     }
-    // What an axis of one element steps by says nothing.
+    // The stride of an axis with one element has no meaning.
     let step = |(&extent, &stride): (&usize, &isize)| if extent == 1 { stride.max(0) } else { stride };
     let strides: SmallVec<[isize; 4]> = array.shape().iter().zip(array.strides()).map(step).collect();
     Layout::strided(array.shape(), &strides, size_of::<T>())
 }
 
-/// The shape and strides; of no elements, as ndarray has them: nowhere to step to.
+/// The shape and strides. Without elements, all strides are 0, as in ndarray.
 fn shape(tensor: &DeviceTensor) -> StrideShape<IxDyn> {
     let step = |stride: &isize| if tensor.is_empty() { 0 } else { stride.unsigned_abs() };
     let strides: SmallVec<[usize; 4]> = tensor.strides().iter().map(step).collect();
@@ -219,7 +219,7 @@ mod tests {
             let mut right = scope.borrow_array_mut(right).unwrap();
             assert!(!left.overlaps(&right));
             left.copy_from(&[1.0f32; 8]).unwrap();
-            // Their rows lie between each other's.
+            // The rows of the two halves alternate in memory.
             assert!(matches!(left.with_bytes_mut(|_| ()), Err(Error::Exchange(ExchangeError::Gaps { .. }))));
             right.with_array_mut::<f32, _>(|mut right| right.fill(2.0)).unwrap();
             let mut wide = right.slice(1, 0..1).unwrap().broadcast_to([4, 2]).unwrap();
@@ -247,7 +247,7 @@ mod tests {
         let empty = cpu.take_array(Array2::<f32>::zeros((0, 3))).unwrap().into_array::<f32>().unwrap();
         assert_eq!(empty.shape(), [0, 3]);
 
-        // A part keeps the whole, and is not given back as if it were it.
+        // A tensor of a part keeps the whole array, and is not given back as if it were the whole.
         let part = cpu.take_array(counting((1, 3, 4)).slice_move(s![0, 1.., 1..3])).unwrap();
         assert_eq!((part.offset(), part.to_vec::<f32>().unwrap()), (5, vec![5.0, 6.0, 9.0, 10.0]));
         let kept = part.into_array::<f32>().unwrap_err();

@@ -1,4 +1,4 @@
-//! Memory that a tensor owns, or has a share of: taken from its owner, and given back.
+//! Memory that a tensor takes from its owner and gives back, or that it shares.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::host_memory::{HostMemory, Rights};
 use crate::layout::Layout;
 use crate::tensor::DeviceTensor;
 
-/// A tensor that could not be given away without a copy, and why. `?` drops the tensor where the error is an [`Error`].
+/// A tensor that could not be given away without a copy, and why. `?` drops the tensor if the function's error is an
+/// [`Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Kept {
-    /// The tensor: nothing has happened to it.
+    /// The tensor, unchanged.
     pub tensor: DeviceTensor,
     /// Why it was not given away.
     pub reason: Error,
@@ -47,8 +48,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::DataLength`](crate::LayoutError::DataLength) when `shape` needs another number of values;
-    /// [`Error::Unsupported`] on another device than the CPU.
+    /// [`LayoutError::DataLength`](crate::LayoutError::DataLength) if `shape` needs another number of values;
+    /// [`Error::Unsupported`] on a device other than the CPU.
     pub fn take_vec<T: Element>(&self, values: Vec<T>, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         let shape = shape.as_ref();
         check_length(shape, values.len())?;
@@ -56,8 +57,8 @@ impl Device {
         take(self, values, layout)
     }
 
-    /// A tensor for reading in memory that `owner` holds, of which the tensor keeps a share: nothing is copied. The elements
-    /// are what `values` finds in it, in row-major order.
+    /// A read-only tensor in the memory of `owner`, of which the tensor keeps a share: nothing is copied. `values`
+    /// finds the elements in it, in row-major order.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -72,7 +73,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
+    /// Those of [`take_vec`](Self::take_vec). Writing to the tensor is [`ExchangeError::ReadOnly`].
     pub fn share<O, T>(
         &self,
         owner: Arc<O>,
@@ -88,12 +89,12 @@ impl Device {
         check_length(shape, found.len())?;
         let (pointer, bytes) = (NonNull::from(found).cast::<u8>(), size_of_val(found));
         let layout = Layout::packed(shape, size_of::<T>())?;
-        // SAFETY: the slice was found through a reference to what the `Arc` holds, which stays shared and where it is for as
-        // long as the `Arc` is kept; the slice's type is the element's.
+        // SAFETY: the slice was found through a reference to what the `Arc` holds, which stays shared and where it is
+        // for as long as the `Arc` is kept; the slice's type is the element's.
         unsafe { share(self, owner, pointer, bytes, T::TYPE, layout) }
     }
 
-    /// As [`share`](Self::share), of the elements whose bytes `bytes` finds in `owner`, in this machine's byte order.
+    /// [`share`](Self::share) for elements whose bytes `bytes` finds in `owner`, in this machine's byte order.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -106,8 +107,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As there; [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) when the first byte's address is not a multiple
-    /// of an element's size.
+    /// Those of [`share`](Self::share); [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address of
+    /// the first byte is not a multiple of an element's size.
     pub fn share_bytes<O>(
         &self,
         owner: Arc<O>,
@@ -135,7 +136,7 @@ pub(super) fn take<T: Element>(device: &Device, values: Vec<T>, layout: Layout) 
 }
 
 /// # Safety
-/// The memory holds so many bytes as long as the `Arc` is kept, and nobody writes them; the layout reaches no further.
+/// The memory has this many bytes as long as the `Arc` is kept, and nobody writes them; the layout stays within them.
 pub(super) unsafe fn share<O: ?Sized + Send + Sync + 'static>(
     device: &Device,
     owner: Arc<O>,
@@ -154,12 +155,13 @@ pub(super) unsafe fn share<O: ?Sized + Send + Sync + 'static>(
 }
 
 impl DeviceTensor {
-    /// The `Vec` that the tensor was made of ([`Device::take_vec`]), with what has been written to it: nothing is copied.
+    /// The `Vec` that the tensor was made from ([`Device::take_vec`]), with everything that was written to it: nothing
+    /// is copied.
     ///
     /// # Errors
-    /// The tensor and the reason: [`Error::ElementType`]; [`ExchangeError::NotTaken`] when it was not made of a `Vec`;
-    /// [`ExchangeError::PartialView`] when it is not all of it in order; [`ExchangeError::InUse`] when clones or views are
-    /// left.
+    /// The tensor and the reason: [`Error::ElementType`]; [`ExchangeError::NotTaken`] if it was not made from a `Vec`;
+    /// [`ExchangeError::PartialView`] if it is not the whole `Vec` in order; [`ExchangeError::InUse`] if there are
+    /// still clones or views.
     pub fn into_vec<T: PlainElement>(self) -> Result<Vec<T>, Box<Kept>> {
         if !(self.is_contiguous() && self.len() * self.element_type().size() == self.buffer().bytes()) {
             let (shape, strides) = (self.shape().to_vec(), self.strides().to_vec());
@@ -169,7 +171,7 @@ impl DeviceTensor {
         self.into_whole_vec("a `Vec`").map(|(values, _)| values)
     }
 
-    /// The `Vec` that the tensor was made of, whatever part of it this view is, and the view's layout.
+    /// The `Vec` that the tensor was made from, even if this view is a part of it, and the view's layout.
     pub(super) fn into_whole_vec<T: PlainElement>(self, asked: &'static str) -> Result<(Vec<T>, Layout), Box<Kept>> {
         if let Err(reason) = self.check_vec::<T>(asked) {
             return Err(Box::new(Kept { tensor: self, reason }));
@@ -183,7 +185,7 @@ impl DeviceTensor {
             Memory::Host(memory) => memory.into_vec(),
             Memory::Cuda(_) | Memory::Emulated(_) | Memory::None { .. } => None,
         };
-        // `check_vec` has seen that it is one.
+        // `check_vec` has checked that it is one.
         Ok((values.unwrap_or_default(), layout))
     }
 

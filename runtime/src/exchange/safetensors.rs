@@ -1,6 +1,6 @@
-//! Tensors of safetensors files, where they lie in the file's bytes.
+//! Tensors of safetensors files, without copying the file's bytes.
 //!
-//! How these come into memory is the caller's business: read, or mapped (by memmap2, say).
+//! The caller reads the file into memory or maps it (for example with memmap2).
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ use crate::exchange_error::ExchangeError;
 use crate::tensor::DeviceTensor;
 
 impl<'env> Scope<'env> {
-    /// A tensor for reading where it lies in a safetensors file (feature `safetensors`).
+    /// A read-only tensor in the bytes of a safetensors file (feature `safetensors`).
     ///
     /// ```
     /// use epilogue_runtime::Device;
@@ -41,22 +41,22 @@ impl<'env> Scope<'env> {
     /// ```
     ///
     /// # Errors
-    /// [`ExchangeError::ElementType`]; [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) when the bytes begin at an
-    /// address that is not a multiple of an element's size;
-    /// [`Error::Unsupported`](crate::Error::Unsupported) on another device than the CPU.
+    /// [`ExchangeError::ElementType`]; [`LayoutError::Misaligned`](crate::LayoutError::Misaligned) if the address of
+    /// the first byte is not a multiple of an element's size; [`Error::Unsupported`](crate::Error::Unsupported) on a
+    /// device other than the CPU.
     pub fn borrow_safetensor(&self, tensor: &TensorView<'env>) -> Result<DeviceTensor> {
         self.borrow_bytes(element(tensor.dtype())?, tensor.data(), tensor.shape())
     }
 }
 
 impl Device {
-    /// All tensors of a safetensors file, by name, for reading where they lie in it; each keeps a share of the file (feature
-    /// `safetensors`). `file` is a `Vec<u8>`, say, or a mapped file.
+    /// All tensors of a safetensors file, by name, read-only, in the file's bytes; each keeps a share of the file
+    /// (feature `safetensors`). `file` is, for example, a `Vec<u8>` or a mapped file.
     ///
     /// # Errors
-    /// [`ExchangeError::Safetensors`] for what is no such file; [`ExchangeError::ElementType`], with the tensor's name;
-    /// [`LayoutError::Misaligned`](crate::LayoutError::Misaligned); [`Error::Unsupported`](crate::Error::Unsupported) on
-    /// another device than the CPU.
+    /// [`ExchangeError::Safetensors`] if it is not such a file; [`ExchangeError::ElementType`], with the tensor's name;
+    /// [`LayoutError::Misaligned`](crate::LayoutError::Misaligned); [`Error::Unsupported`](crate::Error::Unsupported)
+    /// on a device other than the CPU.
     pub fn share_safetensors<O>(&self, file: &Arc<O>) -> Result<BTreeMap<String, DeviceTensor>>
     where
         O: AsRef<[u8]> + ?Sized + Send + Sync + 'static,
@@ -73,8 +73,8 @@ impl Device {
             })?;
             let data = view.data();
             let layout = of_bytes(data.len(), element, view.shape())?;
-            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it is for
-            // as long as the `Arc` is kept; every pattern of bits is an element.
+            // SAFETY: the bytes were found through a reference to what the `Arc` holds, which stays shared and where it
+            // is for as long as the `Arc` is kept; every pattern of bits is an element.
             let tensor =
                 unsafe { share(self, Arc::clone(file), NonNull::from(data).cast(), data.len(), element, layout) }?;
             tensors.insert(name.to_owned(), tensor);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::{Error, LayoutError};
 
-    /// A file's bytes, at an address with this remainder by 8.
+    /// A file's bytes, at an address that has the given remainder modulo 8.
     struct File(Vec<u64>, usize, usize);
 
     impl AsRef<[u8]> for File {

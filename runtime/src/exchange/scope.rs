@@ -1,4 +1,4 @@
-//! Memory of the caller's, borrowed until the end of a scope.
+//! Memory of the caller that is borrowed until the end of a scope.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,17 +14,17 @@ use crate::host_memory::{HostMemory, Rights};
 use crate::layout::Layout;
 use crate::tensor::DeviceTensor;
 
-/// Where tensors in borrowed memory are made: see [`Device::scope`].
+/// Makes tensors in borrowed memory: see [`Device::scope`].
 pub struct Scope<'env> {
     device: Device,
     lent: Mutex<Vec<Arc<Buffer>>>,
-    /// Exactly `'env`: with a shorter one in its place, memory of the closure's own could be borrowed.
+    /// Exactly `'env`: with a shorter lifetime, the closure's own memory could be borrowed.
     env: PhantomData<&'env mut &'env ()>,
 }
 
 impl Device {
-    /// Calls `work` with a scope, in which tensors can lie in the caller's memory, without a copy: inputs are read where they
-    /// are, and outputs written there.
+    /// Calls `work` with a scope, in which tensors can use the caller's memory without a copy: inputs are read and
+    /// outputs are written in place.
     ///
     /// ```
     /// use epilogue_runtime::{Device, Error};
@@ -50,40 +50,40 @@ impl Device {
     /// });
     /// ```
     ///
-    /// Clones and views of the tensors may leave the scope, but hold nothing then: using one is
-    /// [`ExchangeError::Ended`](crate::ExchangeError::Ended). At its end, also by a panic, the scope waits for work of other
-    /// threads that uses the memory. (It would wait for ever for a [`HostAccess`](crate::HostAccess) of such a tensor that is
-    /// kept or forgotten.)
+    /// Clones and views of the tensors may leave the scope, but then have no memory: using one is
+    /// [`ExchangeError::Ended`](crate::ExchangeError::Ended). At its end, even after a panic, the scope waits for work
+    /// of other threads that uses the memory. (It would wait forever for a [`HostAccess`](crate::HostAccess) of such a
+    /// tensor that is kept or forgotten.)
     ///
-    /// Only the CPU works in this computer's memory: on other devices, `borrow` and its kind are refused.
+    /// Only the CPU works in this computer's memory: other devices refuse `borrow` and similar functions.
     pub fn scope<'env, R>(&self, work: impl FnOnce(&Scope<'env>) -> R) -> R {
-        // Dropped here, whatever `work` does: it sees a reference only.
+        // Dropped at the end of this function, whatever `work` does, since it only gets a reference.
         let scope = Scope { device: self.clone(), lent: Mutex::default(), env: PhantomData };
         work(&scope)
     }
 }
 
 impl<'env> Scope<'env> {
-    /// The device whose scope it is.
+    /// The device that the scope belongs to.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A tensor for reading whose elements are `values`, in row-major order.
+    /// A read-only tensor with the elements `values`, in row-major order.
     ///
     /// # Errors
-    /// [`LayoutError::DataLength`] when `shape` needs another number of values; [`Error::Unsupported`](crate::Error) on
-    /// another device than the CPU. Writing to the tensor is [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly).
+    /// [`LayoutError::DataLength`] if `shape` needs another number of values; [`Error::Unsupported`](crate::Error) on a
+    /// device other than the CPU. Writing to the tensor is [`ExchangeError::ReadOnly`](crate::ExchangeError::ReadOnly).
     pub fn borrow<T: Element>(&self, values: &'env [T], shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
         check_length(shape.as_ref(), values.len())?;
         self.read(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
     }
 
-    /// A tensor for reading and writing whose elements are `values`, in row-major order.
+    /// A tensor with the elements `values`, in row-major order, for reading and writing.
     ///
     /// # Errors
-    /// As of [`borrow`](Self::borrow).
+    /// Those of [`borrow`](Self::borrow).
     pub fn borrow_mut<T: PlainElement>(
         &self,
         values: &'env mut [T],
@@ -93,10 +93,10 @@ impl<'env> Scope<'env> {
         self.write(values, T::TYPE, Layout::packed(shape.as_ref(), size_of::<T>())?)
     }
 
-    /// A tensor for reading with strides of the caller's, in elements, from the first of `values` on.
+    /// A read-only tensor with the given strides, in elements, that begins at the first of `values`.
     ///
     /// # Errors
-    /// As of [`borrow`](Self::borrow), but [`LayoutError::TooShort`] when the view reaches beyond `values`;
+    /// Those of [`borrow`](Self::borrow), but [`LayoutError::TooShort`] if the view reaches beyond `values`;
     /// [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
     pub fn borrow_strided<T: Element>(
         &self,
@@ -107,10 +107,10 @@ impl<'env> Scope<'env> {
         self.read(values, T::TYPE, strided::<T>(values.len(), shape.as_ref(), strides.as_ref())?)
     }
 
-    /// As [`borrow_strided`](Self::borrow_strided), for reading and writing.
+    /// [`borrow_strided`](Self::borrow_strided) for reading and writing.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`borrow_strided`](Self::borrow_strided).
     pub fn borrow_strided_mut<T: PlainElement>(
         &self,
         values: &'env mut [T],
@@ -121,12 +121,12 @@ impl<'env> Scope<'env> {
         self.write(values, T::TYPE, layout)
     }
 
-    /// A tensor for reading of the elements whose bytes are given, in row-major order and this machine's byte order: of a
-    /// mapped file, say.
+    /// A read-only tensor of the elements with these bytes, in row-major order and this machine's byte order: for
+    /// example those of a mapped file.
     ///
     /// # Errors
-    /// As of [`borrow`](Self::borrow); [`LayoutError::Misaligned`] when the first byte's address is not a multiple of an
-    /// element's size.
+    /// Those of [`borrow`](Self::borrow); [`LayoutError::Misaligned`] if the address of the first byte is not a
+    /// multiple of an element's size.
     pub fn borrow_bytes(
         &self,
         element: ElementType,
@@ -137,10 +137,10 @@ impl<'env> Scope<'env> {
         self.read(bytes, element, layout)
     }
 
-    /// As [`borrow_bytes`](Self::borrow_bytes), for reading and writing.
+    /// [`borrow_bytes`](Self::borrow_bytes) for reading and writing.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`borrow_bytes`](Self::borrow_bytes).
     pub fn borrow_bytes_mut(
         &self,
         element: ElementType,
@@ -159,15 +159,16 @@ impl<'env> Scope<'env> {
 
     fn write<T>(&self, memory: &'env mut [T], element: ElementType, layout: Layout) -> Result<DeviceTensor> {
         let bytes = size_of_val(memory);
-        // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the layout.
+        // SAFETY: the slice is this scope's alone for 'env, holds elements or bytes, and is at least as long as the
+        // layout.
         unsafe { self.lend(NonNull::from(memory).cast(), bytes, element, layout, Rights { write: true, gaps: true }) }
     }
 
     /// A tensor in memory that is given back when the scope is dropped.
     ///
     /// # Safety
-    /// For 'env the memory holds values of the element type, as far as the layout reaches and, with `gaps`, in between, and
-    /// nobody writes them; where they are to be written, nobody else reads them either.
+    /// For 'env, the memory has values of the element type, as far as the layout reaches and, with `gaps`, in between,
+    /// and nobody else writes them. If they are to be written, nobody else reads them either.
     pub(super) unsafe fn lend(
         &self,
         pointer: NonNull<u8>,
@@ -222,7 +223,7 @@ pub(super) fn check_alignment(pointer: NonNull<u8>, element: ElementType) -> Res
     Err(LayoutError::Misaligned { address, alignment, element })
 }
 
-/// The layout of elements that fill so many bytes.
+/// The layout of elements that have this many bytes.
 pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> Result<Layout, LayoutError> {
     let layout = Layout::packed(shape, element.size())?;
     if bytes != layout.len() * element.size() {
@@ -232,7 +233,7 @@ pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> R
     Ok(layout)
 }
 
-/// A layout with the caller's strides that fits so many elements.
+/// A layout with the caller's strides, within `given` elements.
 fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<Layout, LayoutError> {
     let layout = Layout::strided(shape, strides, size_of::<T>())?;
     let needed = layout.span();

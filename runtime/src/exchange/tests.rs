@@ -47,7 +47,7 @@ fn what_leaves_a_scope_holds_nothing() {
     let cpu = Device::cpu();
     let mut values = vec![1.0f32, 2.0];
     let mut outside = cpu.zeros::<f32>([2]).unwrap();
-    // A clone, a view, an output swapped for another tensor, a tensor that is never dropped.
+    // A clone, a view, an output swapped for another tensor, and a tensor that is never dropped.
     let (clone, view) = cpu.scope(|scope| {
         let mut x = scope.borrow_mut(&mut values, [2]).unwrap();
         let left = (x.clone(), x.slice(0, 1..2).unwrap());
@@ -121,7 +121,7 @@ fn memory_that_is_borrowed_for_reading_is_not_written() {
         assert!(is_read_only(x.transpose().unwrap().copy_from(&[0.0f32; 4])));
         assert!(is_read_only(x.copy_from_tensor(&cpu.zeros::<f32>([2, 2]).unwrap())));
         assert!(is_read_only(HostAccess::lock(&[&x], &[&x])));
-        // Twice for reading is fine, also with one start and two lengths.
+        // Memory may be borrowed twice for reading, even with one start and two lengths.
         let (all, row) = (scope.borrow(&values, [4]).unwrap(), scope.borrow(&values[..2], [2]).unwrap());
         let access = HostAccess::lock(&[&x, &all, &row], &[]).unwrap();
         assert_eq!(access.read_pointer(1), access.read_pointer(2));
@@ -157,7 +157,7 @@ fn memory_that_does_not_fit_is_refused() {
         let refused = scope.borrow_bytes(ElementType::F32, &bytes[..22], [5]).unwrap_err();
         assert!(matches!(refused, Error::Layout(LayoutError::DataLength { .. })), "{refused}");
         assert_eq!(scope.borrow_bytes(ElementType::I8, &bytes[1..], [23]).unwrap().len(), 23);
-        // What repeats is not written.
+        // A tensor with repeated elements can't be written.
         let mut repeated = scope.borrow_strided_mut(&mut more, [3, 2], [0, 1]).unwrap();
         assert!(matches!(repeated.copy_from(&[1.0f32; 6]), Err(Error::Layout(LayoutError::WriteToRepeated { .. }))));
         assert!(scope.borrow(&[0f32; 0], [0, 3]).unwrap().to_vec::<f32>().unwrap().is_empty());
@@ -223,7 +223,7 @@ fn a_vec_comes_back_with_what_was_written() {
     drop(kept);
     let kept = part.into_vec::<i32>().unwrap_err();
     assert!(matches!(kept.reason, Error::Exchange(ExchangeError::PartialView { .. })));
-    // The part is all that is left of it now, and still a part.
+    // Now only the part is left of it, and it is still a part.
     assert_eq!(kept.tensor.to_vec::<i32>().unwrap(), [5, 4, 2, 1]);
     let whole = cpu.take_vec(vec![1i32, 2], [2]).unwrap().into_vec::<i32>().unwrap();
     assert_eq!(whole, [1, 2]);
@@ -237,7 +237,7 @@ fn a_vec_comes_back_with_what_was_written() {
     assert!(matches!(cpu.take_vec(vec![0.0f32; 5], [2, 3]), Err(Error::Layout(LayoutError::DataLength { .. }))));
 }
 
-/// An owner that tells when it is dropped.
+/// An owner that notes when it is dropped.
 struct Owner(Vec<f32>, Arc<AtomicBool>);
 
 impl Drop for Owner {
@@ -257,7 +257,7 @@ fn a_share_lasts_as_long_as_the_last_view() {
     assert!(is_read_only(view.copy_from(&[0.0f32])));
     drop(view);
     assert!(dropped.load(Ordering::Acquire));
-    // What is refused is dropped as well.
+    // The owner is dropped even if it is refused.
     let again = Arc::new(AtomicBool::new(false));
     let owner = Arc::new(Owner(vec![1.0], Arc::clone(&again)));
     assert!(Device::cpu().share(owner, |owner| &owner.0[..], [2]).is_err());

@@ -1,7 +1,7 @@
 //! NVRTC's library: its functions, and a compilation with them.
 //!
-//! cudarc's loader looks for bare names only, panics when there is none, and its safe layer yields no machine code:
-//! this file needs a dozen functions and loads them itself. A library is never unloaded: NVRTC keeps state of its own.
+//! cudarc's loader looks only for bare names and panics if there is none, and its safe layer gives no machine code. So
+//! this file loads the dozen functions that it needs. A library is never unloaded, because NVRTC has state of its own.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
@@ -14,7 +14,7 @@ use crate::error::{CompileFailure, Error, Result};
 type Program = *mut c_void;
 type Status = c_int;
 
-/// `NVRTC_ERROR_INVALID_OPTION` and `NVRTC_ERROR_COMPILATION` (nvrtc.h): the source's or the options' fault.
+/// `NVRTC_ERROR_INVALID_OPTION` and `NVRTC_ERROR_COMPILATION` (nvrtc.h): mistakes in the options or the source.
 const INVALID_OPTION: Status = 5;
 const COMPILATION: Status = 6;
 
@@ -75,7 +75,7 @@ pub(super) struct Library {
     pub(super) version: (u32, u32),
 }
 
-/// What NVRTC made.
+/// What NVRTC has compiled.
 pub(crate) struct Made {
     pub(crate) cubin: Vec<u8>,
     pub(crate) ptx: String,
@@ -83,11 +83,11 @@ pub(crate) struct Made {
 }
 
 impl Library {
-    /// Loads a library, which may be a bare name for the system's loader. `None` if it is not there, does not load, or
-    /// is older than CUDA 12, the first that knows sm_90a.
+    /// Loads a library, which may be a bare name for the system's loader. `None` if it does not exist, does not load,
+    /// or is older than CUDA 12, the first version that knows sm_90a.
     pub(super) fn open(path: &Path) -> Option<Self> {
-        // NVRTC opens its builtins by bare name when it first compiles, and finds them only if they are loaded
-        // already or on the loader's path.
+        // NVRTC opens its builtins by their bare name when it first compiles. It finds them only if they are already
+        // loaded or on the loader's path.
         if let Some(builtins) = path.parent().and_then(builtins_in) {
             // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
             std::mem::forget(unsafe { libloading::Library::new(builtins) });
@@ -112,7 +112,7 @@ impl Library {
         Err(Error::Nvrtc { call, message: message.to_string_lossy().into_owned() })
     }
 
-    /// Compiles. `cubin` tells whether the options ask for machine code.
+    /// Compiles a source. `cubin` says whether the options ask for machine code.
     pub(super) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
         let text = |what: &str| {
             CString::new(what).map_err(|_| Error::Nvrtc {
@@ -140,7 +140,7 @@ impl Library {
         let log = self.bytes("nvrtcGetProgramLog", handle, f.nvrtcGetProgramLogSize, f.nvrtcGetProgramLog)?;
         let log = into_text(log);
         if matches!(status, INVALID_OPTION | COMPILATION) {
-            // When ptxas is the one that refused, there is PTX, and its `.loc` lines tell the place.
+            // If ptxas refused the PTX, its `.loc` lines give the location.
             let ptx = self.bytes("nvrtcGetPTX", handle, f.nvrtcGetPTXSize, f.nvrtcGetPTX).unwrap_or_default();
             let mut log = CompileLog::parse(&log);
             log.locate(&into_text(ptx));
@@ -151,7 +151,7 @@ impl Library {
             })));
         }
         self.check("nvrtcCompileProgram", status).map_err(|error| match error {
-            // The log says what failed, such as which builtins library was not found.
+            // The log says what failed, for example which builtins library was not found.
             Error::Nvrtc { call, message } => Error::Nvrtc { call, message: format!("{message} {}", log.trim()) },
             other => other,
         })?;
@@ -161,7 +161,7 @@ impl Library {
         Ok(Made { cubin, ptx, log })
     }
 
-    /// What a pair of size and content functions gives.
+    /// The bytes from a function for the size and one for the content.
     fn bytes(
         &self,
         call: &'static str,

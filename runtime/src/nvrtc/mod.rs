@@ -1,7 +1,7 @@
-//! NVRTC on this machine: a library file and its version, loaded when something must be compiled.
+//! NVRTC on this machine: a library file and its version. It is loaded only when something must be compiled.
 //!
-//! Loading takes longer (some 40 ms) than everything else between a program's start and a cached kernel. A library's
-//! version is therefore remembered in the kernel cache, under the file's path, size and time.
+//! Loading takes longer (some 40 ms) than everything else between a program's start and a cached kernel. So a library's
+//! version is stored in the kernel cache, under the file's path, size and time.
 
 mod library;
 
@@ -51,13 +51,13 @@ impl Nvrtc {
         let library = Library::open(path)?;
         let version = library.version;
         if let Some((cache, key)) = &memory {
-            // The next process will load the library again if this fails.
+            // If this fails, the next process loads the library again.
             let _ = cache.store(*key, format!("{}.{}", version.0, version.1).as_bytes());
         }
         Some(make(version, OnceLock::from(library)))
     }
 
-    /// Compiles. `cubin` tells whether the options ask for machine code.
+    /// Compiles a source. `cubin` says whether the options ask for machine code.
     pub(crate) fn compile(&self, name: &str, code: &str, options: &[String], cubin: bool) -> Result<Made> {
         self.library()?.compile(name, code, options, cubin)
     }

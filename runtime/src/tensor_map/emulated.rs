@@ -1,4 +1,4 @@
-//! Tensor maps in the form that ptx-vm reads.
+//! Encodes tensor maps in ptx-vm's format.
 
 use ptx_vm::numerics::swizzle::Swizzle as EmulatedSwizzle;
 use ptx_vm::numerics::tensor_map::{Fill, MapElement, TensorMap as EmulatedMap, Tiled};
@@ -23,7 +23,7 @@ pub(super) fn encode(map: &TiledMap<'_>) -> Result<[u8; super::TensorMap::BYTES]
     encoded.map(|map| map.to_bytes()).map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })
 }
 
-/// Tensor copies move bits: FP8 goes as bytes.
+/// Tensor copies move bits, so FP8 is moved as bytes.
 const fn map_element(element: ElementType) -> MapElement {
     match element {
         ElementType::F64 => MapElement::F64,

@@ -1,4 +1,4 @@
-//! Tensor maps: what tensor copies (TMA, from compute capability 9.0 up) know of a tensor.
+//! Tensor maps, which describe a tensor to tensor copies (TMA, from compute capability 9.0 on).
 
 #[cfg(feature = "emulated")]
 mod emulated;
@@ -12,25 +12,25 @@ use crate::error::{Error, Result};
 
 pub use tiled::{L2Promotion, Swizzle, TiledMap};
 
-/// A tensor map, to be passed to a kernel by value: alone, or within a structure at a multiple of 64 bytes.
+/// A tensor map, which is passed to a kernel by value: alone, or within a structure at a multiple of 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TensorMap([u8; 128]);
 
 impl TensorMap {
-    /// Bytes of a map.
+    /// The size of a map in bytes.
     pub const BYTES: usize = 128;
 
-    /// Encodes a map: by the driver for a GPU, in ptx-vm's form for an emulated device.
+    /// Encodes a map: by the driver for a GPU, in ptx-vm's format for an emulated device.
     ///
     /// # Errors
     /// [`Error::TensorMap`] for what no map can describe; [`Error::Unsupported`] for a device without tensor copies;
-    /// what the driver fails with.
+    /// the driver's errors.
     pub fn new(map: &TiledMap<'_>) -> Result<Self> {
         let device = map.tensor.device();
         if device.arch().is_none_or(|arch| arch.capability().0 < 9) {
             return Err(device.unsupported("copy by tensor maps", "they need compute capability 9.0"));
         }
-        // Of what no map can describe, this says what is wrong; the driver doesn't.
+        // If no map can describe it, this says why; the driver doesn't.
         #[cfg(feature = "emulated")]
         let emulated = emulated::encode(map)?;
         let (rank, strides, boxes) = (map.extents.len(), map.strides.len(), map.box_extents.len());
@@ -41,7 +41,7 @@ impl TensorMap {
             );
             return Err(Error::TensorMap { reason });
         }
-        // Nothing reads it.
+        // Nothing reads the map.
         if !map.tensor.has_memory() {
             return Ok(Self([0; Self::BYTES]));
         }

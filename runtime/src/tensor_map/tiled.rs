@@ -1,12 +1,12 @@
-//! What a tensor map is made of.
+//! The contents of a tensor map.
 
 use crate::tensor::DeviceTensor;
 
-/// How 16-byte chunks change places in shared memory, so that reading a column of a box meets no bank conflict (PTX ISA
-/// 5.5.6, "Swizzling modes"). A box's row has at most as many bytes.
+/// How 16-byte chunks are permuted in shared memory, so that reading a column of a box has no bank conflicts (PTX ISA
+/// 5.5.6, "Swizzling modes"). A row of the box has at most as many bytes as the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Swizzle {
-    /// They don't.
+    /// No permutation.
     #[default]
     None,
     /// Within rows of 32 bytes.
@@ -18,7 +18,7 @@ pub enum Swizzle {
 }
 
 impl Swizzle {
-    /// The narrowest that a box's row of so many bytes takes whole: none for 16 bytes and for rows of other lengths.
+    /// The narrowest mode for a whole row of this many bytes of a box: none for 16 bytes and for rows of other lengths.
     #[must_use]
     pub const fn of_row(bytes: usize) -> Self {
         match bytes {
@@ -30,10 +30,10 @@ impl Swizzle {
     }
 }
 
-/// How much the L2 fetches from memory at once for a copy.
+/// How much the L2 reads from memory at once for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum L2Promotion {
-    /// What the copy asks for.
+    /// Only what the copy needs.
     None,
     /// 128 bytes.
     Bytes128,
@@ -42,20 +42,20 @@ pub enum L2Promotion {
     Bytes256,
 }
 
-/// What a tensor map is made of; innermost dimension first, as tensor copies count coordinates.
+/// The contents of a tensor map. The innermost dimension is first, as in the coordinates of tensor copies.
 #[derive(Clone, Copy, Debug)]
 pub struct TiledMap<'a> {
-    /// The tensor: where its first element lies, its element type, its device. Launches of kernels that use the map
-    /// must name it ([`KernelArgument::Reads`](crate::KernelArgument::Reads), or `Writes`).
+    /// The tensor: its address, its element type, its device. Launches of kernels that use the map must name it
+    /// ([`KernelArgument::Reads`](crate::KernelArgument::Reads), or `Writes`).
     pub tensor: &'a DeviceTensor,
-    /// Elements along each of 1 to 5 dimensions, from 1 to 2^32. Elements beyond them read as 0 and are not written.
+    /// The extent of each of 1 to 5 dimensions, from 1 to 2^32. Elements outside are read as 0 and not written.
     pub extents: &'a [u64],
-    /// Bytes from one index to the next along dimensions 1 and up: multiples of 16 below 2^40.
+    /// The strides of dimensions 1 and up, in bytes: multiples of 16 below 2^40.
     pub strides: &'a [u64],
     /// Elements that one copy moves, along each dimension, from 1 to 256; a multiple of 16 bytes along the first.
     pub box_extents: &'a [u32],
-    /// How the box lies in shared memory.
+    /// The layout of the box in shared memory.
     pub swizzle: Swizzle,
-    /// How much the L2 fetches at once.
+    /// How much the L2 reads at once.
     pub l2_promotion: L2Promotion,
 }

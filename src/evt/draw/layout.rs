@@ -6,7 +6,7 @@ use super::{Arrow, Graph};
 const GAP: f64 = 22.0;
 /// Width kept free for an arrow that passes through a layer.
 const LANE: f64 = 14.0;
-/// Sweeps of ordering and of placing; more change nothing visible in trees of the size people write.
+/// Sweeps of ordering and of placing. In trees of the size that people write, more sweeps change nothing visible.
 const SWEEPS: usize = 12;
 
 /// A box, or the bend of an arrow that crosses a layer.
@@ -19,13 +19,13 @@ struct Slot {
     below: Vec<usize>,
 }
 
-/// Where everything is.
+/// The positions of all boxes and arrows.
 pub(super) struct Layout {
-    /// Of every box its layer, from the top.
+    /// The layer of every box, from the top.
     pub(super) layers: Vec<usize>,
-    /// Of every box its centre.
+    /// The centre of every box.
     pub(super) centres: Vec<f64>,
-    /// Of every arrow the centres of its bends, one in each layer it crosses.
+    /// The centres of the bends of every arrow, one in each layer that it crosses.
     pub(super) bends: Vec<Vec<f64>>,
     /// Total width.
     pub(super) width: f64,
@@ -62,11 +62,11 @@ impl Layout {
     }
 }
 
-/// An operation is below its operands; what has no operands directly above its highest user.
+/// Each operation is below its operands. A box without operands is directly above its highest user.
 fn layers(graph: &Graph) -> Vec<usize> {
     let mut layers = vec![0usize; graph.boxes.len()];
     let mut has_operands = vec![false; graph.boxes.len()];
-    // Boxes are in an order in which operands come before users, so that one pass over the users does.
+    // Operands come before users in the list of boxes, so one pass over the users is enough.
     let mut arrows: Vec<&Arrow> = graph.arrows.iter().collect();
     arrows.sort_by_key(|a| (a.to, a.from));
     for arrow in &arrows {
@@ -150,7 +150,7 @@ fn place(rows: &[Vec<usize>], slots: &mut [Slot]) {
     }
 }
 
-/// The places nearest to those wanted that keep the order and the gaps: the mean of pushing right and pushing left.
+/// The positions nearest to `wanted` that keep the order and the gaps: the mean of pushing right and pushing left.
 fn spread(row: &[usize], wanted: &[f64], slots: &mut [Slot]) {
     let distance = |a: usize, b: usize, slots: &[Slot]| (slots[a].width + slots[b].width) / 2.0 + GAP;
     let mut right = wanted.to_vec();

@@ -11,7 +11,7 @@ use super::{Axis, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeCl
 use super::{ValidOutput, ValueType};
 use crate::expr::Op;
 
-/// What a box stands for; each kind has its colour.
+/// What a box represents; each kind has its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Accum,
@@ -55,7 +55,8 @@ impl Kind {
         }
     }
 
-    /// Fill and outline: pale and dark of one hue, different in lightness too, for those who don't see hues.
+    /// Fill and outline: a pale and a dark colour of one hue. They also differ in lightness, for readers who can't tell
+    /// hues.
     const fn colours(self) -> (&'static str, &'static str) {
         match self {
             Self::Accum => ("#ffd9a8", "#b35c00"),
@@ -95,7 +96,7 @@ impl Box {
 struct Arrow {
     from: usize,
     to: usize,
-    /// What the operand is to its user, where that isn't plain.
+    /// The role of the operand, if it isn't obvious.
     label: String,
     /// Whether the operand may be skipped.
     dashed: bool,
@@ -220,7 +221,7 @@ fn output_box(output: &ValidOutput) -> Box {
     Box { kind, name: Some(output.name.to_owned()), what, ty: format!("{class} {}", output.element) }
 }
 
-/// As the user writes it: `reduction_op(…, Row, Add)`.
+/// A reduction as the user writes it: `reduction_op(…, Row, Add)`.
 fn reduction_text(reduction: Reduction) -> String {
     let axis = match reduction.axis {
         Axis::Row => "Row",
@@ -238,7 +239,7 @@ fn reduction_text(reduction: Reduction) -> String {
     if reduction.batch { format!("reduce (({axis}, Batch), {op})") } else { format!("reduce ({axis}, {op})") }
 }
 
-/// What an operand is to its user, and whether it may be skipped.
+/// The role of an operand, and whether it may be skipped.
 fn operand_label(tree: &ValidTree, kind: &ValueKind, position: usize) -> (String, bool) {
     match kind {
         ValueKind::Scaled { scalar, .. } if position == 1 => {
@@ -267,7 +268,7 @@ mod tests {
     use crate::evt::{TreeBuilder, Types};
     use crate::ops;
 
-    /// One of everything.
+    /// A tree with every kind of box.
     fn example() -> ValidTree {
         let mut b = TreeBuilder::new("example", "a.rs");
         let accum = b.accum("accum");

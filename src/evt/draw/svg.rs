@@ -11,12 +11,12 @@ const PADDING: f64 = 9.0;
 const MARGIN: f64 = 20.0;
 /// Space between layers, for arrows and their labels.
 const BETWEEN: f64 = 46.0;
-/// Mean width of a character of the 13-pixel sans-serif font, on the wide side.
+/// Mean width of a character of the 13-pixel sans-serif font, rather too large than too small.
 const CHARACTER: f64 = 7.6;
 const BOX_HEIGHT: f64 = 3.0 * LINE + 2.0 * PADDING - 4.0;
 const TITLE: f64 = 30.0;
 
-/// Text between tags.
+/// Escapes text between tags.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -73,7 +73,7 @@ impl ValidTree {
     }
 }
 
-/// Where the layout begins on the page.
+/// The position of the layout on the page.
 #[derive(Clone, Copy)]
 struct Page {
     left: f64,
@@ -151,7 +151,7 @@ fn draw_box(svg: &mut String, shown: &Box, centre: f64, top: f64, width: f64) {
 fn draw_arrows(svg: &mut String, graph: &Graph, layout: &Layout, page: Page) {
     for (arrow, bends) in graph.arrows.iter().zip(&layout.bends) {
         let (first, last) = (layout.layers[arrow.from], layout.layers[arrow.to]);
-        // Arrows that end at one box end beside each other, in the order of where they come from.
+        // Arrows that end at one box end side by side, in the order of their starts.
         let spread = end_offset(graph, layout, arrow);
         let (mut x, mut y) = (page.left + layout.centres[arrow.from], page.layer(first) + BOX_HEIGHT);
         let mut path = format!("M{x:.1} {y:.1}");
@@ -185,7 +185,7 @@ fn draw_arrows(svg: &mut String, graph: &Graph, layout: &Layout, page: Page) {
     }
 }
 
-/// How far from its box's middle an arrow ends.
+/// The distance from the middle of its box at which an arrow ends.
 fn end_offset(graph: &Graph, layout: &Layout, arrow: &super::Arrow) -> f64 {
     let came_from = |a: &super::Arrow, bends: &[f64]| bends.last().copied().unwrap_or(layout.centres[a.from]);
     let mut ends: Vec<(f64, *const super::Arrow)> = graph

@@ -1,4 +1,4 @@
-//! The tree as text: every output with what it is made of, a value that is used twice written out once.
+//! The tree as text: every output with its operands; a value that is used twice is written out once.
 
 use std::fmt;
 
@@ -37,25 +37,26 @@ impl fmt::Display for ValidTree {
     }
 }
 
-/// How many branches deep a value is written; what is deeper is a tree of its own, below. So a text is not much longer
-/// than there are values.
+/// The most nested branches of a value; deeper ones become separate trees below. So a text is not much longer than the
+/// number of values.
 const MOST_DEEP: usize = 40;
 
-/// Writes values as branches of a tree. An explicit stack: a tree may be deeper than the thread's.
+/// Writes values as branches of a tree. It uses an explicit stack, since a tree may be deeper than a thread's stack.
 fn write_operands(
     f: &mut fmt::Formatter<'_>,
     tree: &ValidTree,
     roots: &[(ValueId, String)],
     written: &mut [bool],
 ) -> fmt::Result {
-    // What is left to write, last first: a value, the line's beginning, and whether it is its user's last operand.
+    // What is still to be written, last first: a value, the beginning of its line, and whether it is the last operand
+    // of its user.
     let mut rest: Vec<(ValueId, String, bool, String)> =
         roots.iter().map(|(id, label)| (*id, String::new(), true, label.clone())).collect();
     let mut below_all: Vec<ValueId> = Vec::new();
     let mut trees = 0;
     loop {
         let Some((id, indent, last, label)) = rest.pop() else {
-            // Each is a tree of its own, in the order in which they were met.
+            // Each is a separate tree, in the order in which they were found.
             let Some(id) = below_all.get(trees) else { return Ok(()) };
             trees += 1;
             rest.push((*id, String::new(), true, String::new()));
@@ -79,7 +80,7 @@ fn write_operands(
             continue;
         }
         written[id.index()] = true;
-        // A value that has no name but is written once and used again needs one to be recognised by.
+        // A value without a name that is referred to elsewhere needs one.
         let referred_to = value.uses > 1 || indent.is_empty() && trees > 0;
         let name = if name.is_empty() && referred_to && !value.is_leaf() { format!("{} = ", value.name) } else { name };
         writeln!(f, "{indent}{branch}{label}{name}{}: {}", shown.what, shown.ty)?;

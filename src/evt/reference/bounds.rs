@@ -1,12 +1,12 @@
-//! Intervals that hold every result a correct device may give.
+//! Intervals that contain every result a correct device may give.
 //!
-//! A device rounds after every operation, may fuse a product with a sum, and is allowed a few ULP in functions. The
-//! bounds of a result are the exact function's over the bounds of its operands, widened by what the operation may
-//! err. They are sound through cancellation, selects, casts and overflow, where a fixed tolerance is not.
+//! A device rounds after every operation, may fuse a product with a sum, and may be wrong by a few ULP in functions.
+//! The bounds of a result are the exact function's over the bounds of its operands, widened by the error that the
+//! operation may have. They hold through cancellation, selects, casts and overflow, where a fixed tolerance fails.
 
 use crate::expr::{Op, Real};
 
-/// What a value may be: any number from `low` to `high`, and NaN where `nan`. Nothing but NaN when `low > high`.
+/// The values that a result may have: any number from `low` to `high`, and NaN if `nan`. If `low > high`, only NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// The least.
@@ -17,11 +17,12 @@ pub struct Bounds {
     pub nan: bool,
 }
 
-/// How far operations may be off.
+/// How large the errors of operations may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slack {
     pub(super) real: Real,
-    /// Bits that the outputs of the value have; see [`Value::significand`](crate::evt::Value::significand).
+    /// Significant bits of the outputs that the value reaches; see
+    /// [`Value::significand`](crate::evt::Value::significand).
     pub(super) significand: u32,
 }
 
@@ -32,7 +33,7 @@ impl Bounds {
         if x.is_nan() { Self::NAN } else { Self { low: x, high: x, nan: false } }
     }
 
-    /// A number and its largest error.
+    /// All numbers within an error of a number.
     #[must_use]
     pub fn around(x: f64, error: f64) -> Self {
         if x.is_nan() || error.is_nan() {
@@ -51,7 +52,7 @@ impl Bounds {
     const NOTHING: Self = Self { low: f64::INFINITY, high: f64::NEG_INFINITY, nan: false };
     pub(super) const ANYTHING: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, nan: true };
 
-    /// Whether a result is right.
+    /// Whether a result is within the bounds.
     #[must_use]
     pub fn admit(&self, x: f64) -> bool {
         if x.is_nan() { self.nan } else { self.low <= x && x <= self.high }
@@ -69,7 +70,7 @@ impl Bounds {
         !self.never_number() && (self.low == f64::NEG_INFINITY || self.high == f64::INFINITY)
     }
 
-    /// Everything that either may be.
+    /// Everything that either contains.
     pub(super) fn union(self, other: Self) -> Self {
         Self { low: self.low.min(other.low), high: self.high.max(other.high), nan: self.nan || other.nan }
     }
@@ -83,7 +84,7 @@ impl Bounds {
         Self { low: f(self.low), high: f(self.high), nan: false }.union(of_nan)
     }
 
-    /// Widens by a relative error and by the least absolute one, and lets what overflows the type be infinite.
+    /// Widens by a relative and an absolute error; what then overflows the type may be infinite.
     pub(super) fn widened(self, relative: f64, absolute: f64, real: Real) -> Self {
         if self.never_number() {
             return self;
@@ -196,7 +197,7 @@ impl Bounds {
         Self { low, high: self.magnitude(), nan: self.nan }
     }
 
-    /// The larger; NaN wins.
+    /// The larger value; NaN if either is NaN.
     pub(super) fn larger(self, other: Self) -> Self {
         if self.never_number() || other.never_number() {
             return Self::NAN;
@@ -208,7 +209,7 @@ impl Bounds {
         self.negated().larger(other.negated()).negated()
     }
 
-    /// A function on `[domain, ∞)` that doesn't decrease; below, NaN.
+    /// A non-decreasing function on `[domain, ∞)`; NaN below it.
     fn on_domain(self, domain: f64, f: impl Fn(f64) -> f64) -> Self {
         if self.high < domain || self.never_number() {
             return Self::NAN;
@@ -244,7 +245,7 @@ impl Bounds {
     }
 
     fn power(self, other: Self) -> Self {
-        // The sign of a zero is not tracked, and zero to a negative power has an infinity's sign from it.
+        // The sign of a zero is not tracked, but it decides the sign of infinity in a negative power of zero.
         if self.low == self.high && other.low == other.high && !self.nan && !other.nan && self.low != 0.0 {
             return Self::exact(libm::pow(self.low, other.low));
         }
@@ -281,12 +282,12 @@ impl Bounds {
             Op::Gt => Self::compare(Op::Lt, y, x),
             Op::Ge => Self::compare(Op::Le, y, x),
             Op::Eq => (equal, nan || !always_equal),
-            // `Ne`; other operations are no comparisons.
+            // `Ne`; other operations are not comparisons.
             _ => (nan || !always_equal, equal),
         }
     }
 
-    /// A product that overflows f64 is finite all the same where it is fused with a sum.
+    /// A product that overflows f64 may still be finite if it is fused with a sum.
     fn unless_fused(self, x: Self, y: Self) -> Self {
         if self.never_number() || x.has_infinity() || y.has_infinity() {
             return self;
@@ -305,7 +306,7 @@ impl Bounds {
         }
     }
 
-    /// The bounds of an operation that gives a number. `Select` is the evaluator's.
+    /// The bounds of an operation that gives a number. The evaluator handles `Select`.
     pub(super) fn apply(op: Op, operands: &[Self], slack: Slack) -> Self {
         let exact = match (op, operands) {
             (Op::Neg, [x]) => return x.negated(),
@@ -337,7 +338,7 @@ impl Bounds {
         };
         let (relative, absolute) = slack.of(op);
         let result = exact.widened(relative, absolute, slack.real);
-        // Results that rounding can't push past: the functions' own ranges are kept by every device.
+        // Limits that rounding can't exceed: every device keeps within the functions' own ranges.
         match op {
             Op::Exp | Op::Exp2 | Op::Sqrt | Op::Rsqrt if !result.never_number() => {
                 Self { low: result.low.max(exact.low.min(0.0)), ..result }
@@ -348,13 +349,13 @@ impl Bounds {
 }
 
 impl Slack {
-    /// Largest relative and absolute error of an operation.
+    /// The largest relative and absolute error of an operation.
     fn of(self, op: Op) -> (f64, f64) {
         let (unit, smallest, normal) = match self.real {
             Real::F32 => (f64::from(f32::EPSILON), libm::ldexp(1.0, -149), f64::from(f32::MIN_POSITIVE)),
             Real::F64 => (f64::EPSILON, f64::from_bits(1), f64::MIN_POSITIVE),
         };
-        // f64 evaluation of these bounds errs by an ULP itself where it is f64 arithmetic that is bounded.
+        // These bounds are computed in f64, with an error of an ULP, which counts if f64 arithmetic is bounded.
         let own = if self.real == Real::F64 { unit } else { 0.0 };
         let approximate = |bits: f64| if self.real == Real::F32 { libm::exp2(-bits) } else { 0.0 };
         match op {

@@ -1,4 +1,4 @@
-//! Values as the reference carries them, and what operations make of them.
+//! The values that the reference computes with, and operations on them.
 
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ pub(super) fn truth<W>(exact: bool) -> Cell<W> {
     Cell::Truth { exact, may_hold: exact, may_fail: !exact }
 }
 
-/// What an output holds of a cell: integers as f64, which is exact to 2^53, truth values as 0 and 1.
+/// The value that an output stores: integers as f64, which is exact up to 2^53; truth values as 0 and 1.
 pub(super) fn stored<W: Wide>(cell: &Cell<W>) -> Pair<W> {
     let (exact, low, high) = match *cell {
         Cell::Number(pair) => return pair,
@@ -39,11 +39,11 @@ pub(super) fn stored<W: Wide>(cell: &Cell<W>) -> Pair<W> {
     Pair { exact: W::from_f64(exact), bounds: Bounds::exact(low).union(Bounds::exact(high)) }
 }
 
-/// Truth values combined. Where operands have something in common that is not decided, more is admitted than can be.
+/// Operations on truth values. If undecided operands depend on each other, the result admits more than can happen.
 pub(super) fn connected<W>(logic: Logic, operands: &[Cell<W>]) -> Cell<W> {
     let parts = |cell: &Cell<W>| match *cell {
         Cell::Truth { exact, may_hold, may_fail } => (exact, may_hold, may_fail),
-        // Validation has made sure that there are none.
+        // Validation makes sure that there are none.
         Cell::Number(_) | Cell::Integer(_) => (false, true, true),
     };
     let (x, y) = (parts(&operands[0]), operands.get(1).map_or((false, false, true), parts));
@@ -55,7 +55,7 @@ pub(super) fn connected<W>(logic: Logic, operands: &[Cell<W>]) -> Cell<W> {
     Cell::Truth { exact, may_hold, may_fail }
 }
 
-/// The number of a cell; validation has made sure that it is one.
+/// The number in a cell; validation makes sure that it is one.
 pub(super) fn number<W: Wide>(cell: &Cell<W>) -> Pair<W> {
     match cell {
         Cell::Number(pair) => *pair,
@@ -63,7 +63,7 @@ pub(super) fn number<W: Wide>(cell: &Cell<W>) -> Pair<W> {
     }
 }
 
-/// The integer of a cell; validation has made sure that it is one.
+/// The integer in a cell; validation makes sure that it is one.
 fn integer<W>(cell: &Cell<W>) -> Integer {
     match cell {
         Cell::Integer(x) => *x,
@@ -122,7 +122,7 @@ pub(super) fn apply<W: Wide>(op: Op, operands: &[Cell<W>], slack: Slack) -> Cell
 
 pub(super) fn cast<W: Wide>(to: ElementType, x: Cell<W>, real: Real) -> Cell<W> {
     let x = number(&x);
-    // What comes back is a number of the arithmetic type again (an i64 can have more bits).
+    // The result is a number of the arithmetic type again (an i64 can have more bits).
     let there_and_back = |x: f64| round(real.element(), round(to, x));
     let exact = W::from_f64(there_and_back(x.exact.to_f64()));
     Cell::Number(Pair { exact, bounds: x.bounds.monotone(there_and_back) })

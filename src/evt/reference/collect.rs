@@ -1,4 +1,4 @@
-//! From the values of elements to outputs: stores, reductions, partials.
+//! Collects the values of elements into outputs: stores, reductions, partials.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ pub(super) struct Sink<W> {
     extent: Extent,
     tile: (usize, usize),
     shape: Vec<usize>,
-    /// For every stored element its running value and what it came from.
+    /// The result so far of every stored element.
     elements: HashMap<usize, Running<W>>,
 }
 
-/// A stored value, or a reduction under way.
+/// A stored value, or the intermediate result of a reduction.
 struct Running<W> {
     exact: W,
     bounds: Bounds,
     terms: f64,
-    /// Sum of the terms' greatest finite magnitudes.
+    /// The sum of the terms' greatest finite magnitudes.
     magnitude: f64,
     /// Products of the magnitudes above and below 1.
     above: f64,
@@ -83,7 +83,7 @@ impl<W: Wide> Sink<W> {
         }
     }
 
-    /// Where the element of the product goes.
+    /// The index in the output for an element of the product.
     fn place(&self, [l, m, n]: [usize; 3]) -> usize {
         let Extent { m: rows, n: columns, .. } = self.extent;
         let l = if self.reduction().is_some_and(|r| r.batch) { 0 } else { l };
@@ -120,7 +120,7 @@ impl<W: Wide> Sink<W> {
         let shape = std::mem::take(&mut self.shape);
         let mut output = Output { name: self.name, shape, values: Vec::new(), bounds: Vec::new() };
         let element = self.element;
-        // What is reduced is in the arithmetic type before it is stored.
+        // The result of a reduction is in the arithmetic type before it is stored.
         let store = |x: f64| round(element, x);
         for place in 0..output.shape.iter().product() {
             let op = self.reduction().map_or(ReduceOp::Add, |r| r.op);
@@ -137,7 +137,7 @@ impl<W: Wide> Sink<W> {
 }
 
 impl<W: Wide> Running<W> {
-    /// A reduction of nothing.
+    /// The result of a reduction without elements.
     fn identity(op: ReduceOp) -> Self {
         let x = match op {
             ReduceOp::Add | ReduceOp::SumSquares | ReduceOp::AbsMax => 0.0,
@@ -175,7 +175,7 @@ impl<W: Wide> Running<W> {
         }
     }
 
-    /// What a device may give: its own order, a rounding at every step.
+    /// What a device may give, with any order and a rounding at every step.
     fn reduced(&self, op: ReduceOp, real: Real) -> Bounds {
         let (unit, largest, smallest) = match real {
             Real::F32 => (f64::from(f32::EPSILON), f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)),

@@ -1,12 +1,12 @@
 //! Arithmetic in twice f64's precision, as unevaluated sums of two f64 (Dekker 1971; Hida, Li and Bailey 2001).
 //!
-//! Sums, products, quotients and roots have relative errors around 2^-103, the functions around 2^-90 (sine and cosine
-//! of angles beyond 2^30: f64's).
+//! Sums, products, quotients and roots have relative errors around 2^-103, the functions around 2^-90. (Sine and cosine
+//! of angles beyond 2^30 have f64's precision.)
 
 use super::wide::Wide;
 use crate::expr::Op;
 
-/// `high + low`, where `high` is the nearest f64 to the whole. Infinities and NaN have a `low` of 0.
+/// `high + low`, where `high` is the f64 nearest to the sum. Infinities and NaN have a `low` of 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct DoubleDouble {
     high: f64,
@@ -208,7 +208,7 @@ impl DoubleDouble {
         TWO_OVER_SQRT_PI.mul(square.neg().exp()).mul(sum)
     }
 
-    /// Sine or cosine of what is left after `quarters` of a turn.
+    /// The sine, shifted by `shift` quarter turns, of the remainder after whole quarter turns.
     fn sine_shifted(self, shift: i64, fallback: fn(f64) -> f64) -> Self {
         if !self.high.is_finite() || self.high.abs() > 1_073_741_824.0 {
             return Self::new(fallback(self.high));
@@ -280,7 +280,7 @@ impl Wide for DoubleDouble {
             Op::Gt => above,
             Op::Ge => ordered && !below,
             Op::Eq => ordered && !below && !above,
-            // `Ne`; other operations are no comparisons.
+            // `Ne`; other operations are not comparisons.
             _ => !ordered || below || above,
         }
     }
@@ -341,7 +341,7 @@ impl Wide for DoubleDouble {
 mod tests {
     use super::*;
 
-    /// Values of 300-bit arithmetic (mpmath), as a sum of two f64; arguments are the nearest f64 to what is written.
+    /// Values from 300-bit arithmetic (mpmath), as a sum of two f64; arguments are the f64 nearest to the literals.
     #[test]
     fn functions_have_twice_the_precision() {
         for (op, operands, high, low) in [

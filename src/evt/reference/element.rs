@@ -7,7 +7,7 @@ use crate::ElementType;
 /// A binary floating-point format narrower than f64.
 #[derive(Clone, Copy)]
 struct Format {
-    /// Significant bits, the hidden one counted.
+    /// Significant bits, including the hidden one.
     significand: i32,
     /// Exponent of the smallest normal value.
     smallest: i32,
@@ -22,7 +22,7 @@ impl Format {
     const F8E4M3: Self = Self { significand: 4, smallest: -6, largest: 448.0, saturates: true };
     const F8E5M2: Self = Self { significand: 3, smallest: -14, largest: 57344.0, saturates: true };
 
-    /// The nearest value, ties to even; beyond the largest, infinity or the largest.
+    /// The nearest value, ties to even; beyond the largest one, infinity or the largest one.
     fn round(self, x: f64) -> f64 {
         if x.is_nan() || x == 0.0 {
             return x;
@@ -31,7 +31,7 @@ impl Format {
             return if self.saturates { self.largest.copysign(x) } else { x };
         }
         let exponent = libm::ilogb(x).max(self.smallest);
-        // Neither scaling loses a bit: the quotient has at most 53, and both scales are powers of two in f64's range.
+        // Scaling loses no bits: the quotient has at most 53, and both scales are powers of two in f64's range.
         let quantum = libm::ldexp(1.0, exponent - (self.significand - 1));
         let rounded = (x / quantum).round_ties_even() * quantum;
         if rounded.abs() <= self.largest {
@@ -44,10 +44,10 @@ impl Format {
     }
 }
 
-/// Rounds to the nearest value of an element type, ties to even. 8-bit floats and integers saturate, infinities too;
-/// NaN as an integer is 0.
+/// Rounds to the nearest value of an element type, ties to even. 8-bit floats and integers saturate, also infinities; a
+/// NaN becomes 0 as an integer.
 ///
-/// `i64` is exact up to 2^53 only, since values are given as f64.
+/// `i64` is exact only up to 2^53, since values are given as f64.
 #[must_use]
 pub fn round(element: ElementType, x: f64) -> f64 {
     let integer = |low: f64, high: f64| if x.is_nan() { 0.0 } else { x.round_ties_even().clamp(low, high) + 0.0 };
@@ -62,12 +62,12 @@ pub fn round(element: ElementType, x: f64) -> f64 {
         ElementType::I8 => integer(-128.0, 127.0),
         ElementType::U8 => integer(0.0, 255.0),
         ElementType::Bool => f64::from(u8::from(x != 0.0)),
-        // f64, and nothing else there is.
+        // Only f64 is left.
         _ => x,
     }
 }
 
-/// The value of an 8-bit float with `mantissa` stored bits; e4m3 has no infinity, and one NaN of each sign.
+/// The value of an 8-bit float with `mantissa` stored bits. e4m3 has no infinity, and one NaN of each sign.
 fn decode_f8(bits: u8, mantissa: u32, infinite: bool) -> f64 {
     let bias = if mantissa == 3 { 7 } else { 15 };
     let exponent = i32::from((bits & 0x7f) >> mantissa);
@@ -86,7 +86,7 @@ fn decode_f8(bits: u8, mantissa: u32, infinite: bool) -> f64 {
     if bits & 0x80 != 0 { -magnitude } else { magnitude }
 }
 
-/// The bits of a value that is representable, by search: there are only 128 magnitudes.
+/// The bits of a representable value. There are only 128 magnitudes, so it searches them.
 fn encode_f8(x: f64, mantissa: u32, infinite: bool) -> u8 {
     let sign = if x.is_sign_negative() { 0x80 } else { 0 };
     if x.is_nan() {
@@ -105,7 +105,7 @@ pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
         match element {
             ElementType::F64 => bytes.extend(x.to_le_bytes()),
             ElementType::F32 => bytes.extend((x as f32).to_le_bytes()),
-            // Exact values convert exactly, whatever the rounding of `from_f64`.
+            // Exact values convert exactly, with any rounding of `from_f64`.
             ElementType::BF16 => bytes.extend(bf16::from_f64(x).to_le_bytes()),
             ElementType::F16 => bytes.extend(f16::from_f64(x).to_le_bytes()),
             ElementType::F8E4M3 => bytes.push(encode_f8(x, 3, false)),
@@ -113,14 +113,14 @@ pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
             ElementType::I64 => bytes.extend((x as i64).to_le_bytes()),
             ElementType::I32 => bytes.extend((x as i32).to_le_bytes()),
             ElementType::I8 => bytes.push((x as i8) as u8),
-            // u8 and truth values, and nothing else there is.
+            // Only u8 and truth values are left.
             _ => bytes.push(x as u8),
         }
     }
     bytes
 }
 
-/// The values of bytes. `i64` is rounded to f64 beyond 2^53.
+/// The values of bytes. `i64` beyond 2^53 is rounded to f64.
 #[must_use]
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_wrap)]
 pub fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
@@ -140,7 +140,7 @@ pub fn decode(element: ElementType, bytes: &[u8]) -> Vec<f64> {
         ElementType::I32 => i32::from_le_bytes(array(b)).into(),
         ElementType::I8 => (b[0] as i8).into(),
         ElementType::Bool => f64::from(u8::from(b[0] != 0)),
-        // u8, and nothing else there is.
+        // Only u8 is left.
         _ => b[0].into(),
     };
     bytes.chunks_exact(element.size()).map(value).collect()
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Against the definition: no representable value is nearer, and of two equally near the even one is taken.
+    /// By definition: no representable value is nearer, and of two equally near ones the even one is taken.
     #[test]
     fn rounding_to_8_bit_floats_takes_the_nearest() {
         for (element, largest) in [(ElementType::F8E4M3, 0x7eu8), (ElementType::F8E5M2, 0x7b)] {

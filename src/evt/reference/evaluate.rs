@@ -1,5 +1,5 @@
-//! Walks a checked tree over the elements of a product: once for each phase, since a reduction is known when all that it
-//! reduces is.
+//! Evaluates a checked tree for the elements of a product: once for each phase, since a reduction is known when all that
+//! it reduces is.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use super::{Argument, Extent, Options, Output, Product, ReferenceError};
 use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, Value, ValueKind, ValueType};
 use crate::expr::{Op, Real};
 
-/// What the outputs of an epilogue must be.
+/// The correct outputs of an epilogue, with bounds.
 ///
 /// # Errors
-/// [`ReferenceError`] where arguments are missing or too small, or partials are asked for without a tile.
+/// [`ReferenceError`] if arguments are missing or too small, or if partials are wanted without a tile.
 pub fn evaluate(
     tree: &ValidTree,
     products: &[Product],
@@ -96,7 +96,7 @@ impl<W: Wide> Evaluator<'_, W> {
                 }
             }
         }
-        // A value that is no M×N tensor exists also where the product has no elements.
+        // Values that are not M×N tensors exist even if the product has no elements.
         this.without_elements(&mut sinks, &mut cells)?;
         Ok(sinks.into_iter().map(|sink| sink.finish(tree.real())).collect())
     }
@@ -125,7 +125,7 @@ impl<W: Wide> Evaluator<'_, W> {
         Ok(())
     }
 
-    /// Computes stored vectors and scalars of a product without rows or columns.
+    /// Computes stored vectors and scalars for a product without rows or columns.
     fn without_elements(&self, sinks: &mut [Sink<W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         let extent = self.extent;
         for (output, sink) in self.tree.outputs().iter().zip(sinks) {
@@ -151,7 +151,7 @@ impl<W: Wide> Evaluator<'_, W> {
         self.values(index, cells, |_| true)
     }
 
-    /// Computes the wanted values at one element; the others are left as NaN.
+    /// Computes the values of the wanted classes for one element; the others are left as NaN.
     fn values(
         &self,
         index: [usize; 3],
@@ -194,14 +194,14 @@ impl<W: Wide> Evaluator<'_, W> {
         Ok(())
     }
 
-    /// An accumulator, and how far a device's may be off.
+    /// An accumulator, and the largest error of a device's.
     fn sum(&self, accumulator: usize, [l, m, n]: [usize; 3]) -> (f64, f64) {
         let Extent { m: rows, n: columns, .. } = self.extent;
         let (place, product) = ((l * rows + m) * columns + n, &self.products[accumulator]);
         (product.values[place], product.errors[place])
     }
 
-    /// An accumulator of integers as it is.
+    /// An accumulator of integers, exactly.
     fn integer(&self, accumulator: usize, index: [usize; 3]) -> Pair<W> {
         let (value, error) = self.sum(accumulator, index);
         Pair { exact: W::from_f64(value), bounds: Bounds::around(value, error) }
@@ -248,7 +248,7 @@ impl<W: Wide> Evaluator<'_, W> {
         Cell::Integer(Integer::known(i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
-    /// An integer in the arithmetic's type, rounded once.
+    /// An integer in the arithmetic type, rounded once.
     fn real_of(&self, cell: &Cell<W>) -> Pair<W> {
         let Cell::Integer(x) = cell else { return number(cell) };
         let real = |x: i64| self.tree.real().of_integer(x);
@@ -394,7 +394,8 @@ mod tests {
         assert_eq!(one.values[1..3], [f64::INFINITY, 2.0]);
     }
 
-    /// f32 evaluation of the same formula lies within the bounds, however much cancels; an error of 2^-12 doesn't.
+    /// f32 evaluation of the same formula lies within the bounds, even with much cancellation; an error of 2^-12 does
+    /// not.
     #[test]
     fn bounds_hold_for_f32_and_are_narrow() {
         let mut b = TreeBuilder::new("e", "a.rs");

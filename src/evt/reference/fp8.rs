@@ -1,44 +1,45 @@
-//! How far a tensor core's sums of FP8 products may be off.
+//! The largest error of a tensor core's sums of FP8 products.
 //!
-//! The model is that of Xie et al., "MMA-Sim" (arXiv 2511.10909), as ptx-vm has it: an instruction takes 32 products and
-//! the accumulator, aligns them to the largest exponent among them, cuts each toward zero 13 bits below, adds the rest
-//! exactly and cuts the sum to 13 bits of mantissa. A product's exponent is the sum of its operands' exponents, which for
-//! subnormal operands is the least of their format: larger than that of the product's value.
+//! The model is that of Xie et al., "MMA-Sim" (arXiv 2511.10909), which ptx-vm also has: an instruction takes 32
+//! products and the accumulator, aligns them to the largest exponent among them, cuts each toward zero 13 bits below
+//! that exponent, adds the rest exactly, and cuts the sum to 13 bits of mantissa. A product's exponent is the sum of
+//! its operands' exponents. For subnormal operands that is the least exponent of their format, which is larger than the
+//! exponent of the product's value.
 
 use crate::ElementType;
 
 /// Products that one instruction adds.
 const GROUP: usize = 32;
-/// Products after which a promoted sum leaves the tensor core, and at whose multiples K may be cut among blocks: a stage
-/// of the kernels for sm_90a.
+/// The products after which a promoted sum leaves the tensor core: a stage of the kernels for sm_90a. K may be cut
+/// among blocks only at multiples of it.
 const STAGE: usize = 128;
 /// 2^-13.
 const CUT: f64 = 1.0 / 8192.0;
 
-/// The bound of one accumulator's error, product by product in the order of K.
+/// The bound of one accumulator's error, computed product by product in the order of K.
 #[derive(Clone, Debug)]
 pub(super) struct Fp8Sum {
-    /// Least exponents of A's and B's normal numbers.
+    /// The least exponents of normal numbers of A's and B's types.
     least: [i32; 2],
     /// Whether the sums of stages are added in f32 rather than in the tensor core.
     promoted: bool,
-    /// Products so far.
+    /// The number of products so far.
     depth: usize,
-    /// The exact sum so far, and where the open group began.
+    /// The exact sum so far, and the one before the open group.
     sum: f64,
     before: f64,
-    /// The exact sums where a tensor core may have begun: the least and the greatest.
+    /// The least and the greatest of the exact sums at which a tensor core may have begun.
     begun: [f64; 2],
-    /// Of the open group: products that are not 0, and 2 to the largest exponent among them.
+    /// For the open group: the number of products that are not 0, and 2 to the largest exponent among them.
     terms: f64,
     greatest: f64,
-    /// The error of the tensor core's sum, and of those that have left it.
+    /// The error of the tensor core's sum, and of the sums that have left it.
     pending: f64,
     settled: f64,
 }
 
 impl Fp8Sum {
-    /// The bound for operands of these types, `None` where neither is FP8.
+    /// The bound for operands of these types; `None` unless both are FP8.
     pub(super) fn of(a: ElementType, b: ElementType, promoted: bool) -> Option<Self> {
         let least = [least_exponent(a)?, least_exponent(b)?];
         Some(Self {
@@ -55,7 +56,7 @@ impl Fp8Sum {
         })
     }
 
-    /// The next product of K.
+    /// Adds the next product along K.
     pub(super) fn add(&mut self, x: f64, y: f64) {
         if x != 0.0 && y != 0.0 && x.is_finite() && y.is_finite() {
             let exponent = exponent(x).max(self.least[0]) + exponent(y).max(self.least[1]);
@@ -77,7 +78,7 @@ impl Fp8Sum {
         self.settled + self.pending
     }
 
-    /// The largest magnitude that a tensor core's exact sum may have where the whole sum is `sum`, wherever it began.
+    /// The largest magnitude of a tensor core's exact sum if the whole sum is `sum`, for any place where it began.
     fn reach(&self, sum: f64) -> f64 {
         (sum - self.begun[0]).max(self.begun[1] - sum)
     }
@@ -98,7 +99,7 @@ impl Fp8Sum {
     }
 }
 
-/// The exponent of the least normal number.
+/// The exponent of the smallest normal number.
 const fn least_exponent(element: ElementType) -> Option<i32> {
     match element {
         ElementType::F8E4M3 => Some(-6),
@@ -107,7 +108,7 @@ const fn least_exponent(element: ElementType) -> Option<i32> {
     }
 }
 
-/// The exponent of a normal f64, as all of FP8's numbers are.
+/// The exponent of a normal f64; every FP8 number is one.
 const fn exponent(x: f64) -> i32 {
     (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
@@ -123,8 +124,8 @@ mod tests {
     use super::*;
     use crate::evt::Types;
 
-    /// A tensor core's product: K cut among blocks after the stages of `cuts`, whose sums are added from the last to the
-    /// first, as stream-K does.
+    /// A tensor core's product: K is cut among blocks after the stages of `cuts`, whose sums are added from the last to
+    /// the first, as in stream-K.
     fn tensor_core(operand: Operand, a: &[u8], b: &[u8], promoted: bool, cuts: &[usize]) -> f64 {
         let unit = Unit::wgmma(operand, Accumulator::F32, GROUP);
         let mut parts = vec![0f32];
@@ -137,7 +138,7 @@ mod tests {
             for (a, b) in a.chunks(GROUP).zip(b.chunks(GROUP)) {
                 let vector = |bytes: &[u8]| {
                     let mut words: Vec<u32> = bytes.iter().map(|byte| (*byte).into()).collect();
-                    words.resize(GROUP, 0); // what lies beyond K is read as zeros
+                    words.resize(GROUP, 0); // elements beyond K are read as zeros
                     Vector::new(operand, &words)
                 };
                 sum = multiply_add(&unit, &vector(a), &vector(b), sum);
@@ -148,7 +149,8 @@ mod tests {
         f64::from(parts.into_iter().rev().fold(0.0, |sum, part| part + sum))
     }
 
-    /// Bytes that are hard on a sum: all sizes, subnormal numbers, few large among many small, one sign, many zeros.
+    /// Bytes that are difficult to sum: all magnitudes, subnormal numbers, few large among many small ones, one sign,
+    /// many zeros.
     fn bytes(element: ElementType, kind: u32, raw: &[(u8, u8)]) -> Vec<u8> {
         let (mantissa, top) = if element == ElementType::F8E4M3 { (3, 0x7e) } else { (2, 0x7b) };
         let one = |&(x, y): &(u8, u8)| match kind {
@@ -195,7 +197,8 @@ mod tests {
         }
     }
 
-    /// The bound is of use: for random numbers it is some times what the tensor core's sum is off by, not thousands.
+    /// The bound is useful: for random numbers it is a few times the actual error of the tensor core's sum, not
+    /// thousands of times.
     #[test]
     fn the_bound_is_no_more_than_some_times_the_error() {
         let k = 4096;

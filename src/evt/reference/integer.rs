@@ -1,8 +1,8 @@
-//! Integers as the reference carries them: exact, but for conditions that a device may decide otherwise.
+//! The integers that the reference computes with: exact, except for conditions that a device may decide differently.
 
 use crate::expr::Op;
 
-/// An integer: what it is, and what a device may make of it.
+/// An integer: the exact value, and the values that a device may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Integer {
     pub(super) exact: i64,
@@ -15,7 +15,7 @@ impl Integer {
         Self { exact: x, low: x, high: x }
     }
 
-    /// One of two, by a condition that may hold and may fail.
+    /// One of two integers, chosen by a condition that may be true or false.
     pub(super) fn either(exact: i64, x: Self, y: Self) -> Self {
         Self { exact, low: x.low.min(y.low), high: x.high.max(y.high) }
     }
@@ -47,7 +47,7 @@ impl Integer {
         }
     }
 
-    /// Whether a comparison holds, may hold and may fail.
+    /// Whether a comparison is true, may be true, and may be false.
     pub(super) fn compare(op: Op, x: Self, y: Self) -> (bool, bool, bool) {
         let meet = x.low <= y.high && y.low <= x.high;
         let same = x.low == x.high && y.low == y.high && x.low == y.low;
@@ -57,7 +57,7 @@ impl Integer {
             Op::Gt => Self::compare(Op::Lt, y, x),
             Op::Ge => Self::compare(Op::Le, y, x),
             Op::Eq => (x.exact == y.exact, meet, !same),
-            // `Ne`; other operations are no comparisons.
+            // `Ne`; other operations are not comparisons.
             _ => (x.exact != y.exact, !same, meet),
         }
     }

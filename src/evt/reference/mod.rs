@@ -1,8 +1,8 @@
-//! The oracle: what an epilogue's outputs must be, computed on the host in more precision than any device's.
+//! The oracle: the correct outputs of an epilogue, computed on the host in higher precision than any device's.
 //!
-//! For every output element the reference gives the value, from exact arithmetic in f64 (twice f64's precision where
-//! the epilogue computes in f64), and [`Bounds`] that every correct device's result lies in. It shares no code with the
-//! emitters or the CPU device: not the functions, not the rounding.
+//! For every output element the reference gives the value, computed in f64 (in twice f64's precision if the epilogue
+//! computes in f64), and the [`Bounds`] within which every correct device's result lies. It shares no code with the
+//! emitters or the CPU device: neither functions nor rounding.
 
 mod bounds;
 mod cell;
@@ -23,7 +23,7 @@ pub use product::{Multiplication, Product};
 
 use crate::evt::ShapeClass;
 
-/// The product's shape: L times M×N.
+/// The extents of the product: L times M×N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     /// Rows.
@@ -51,16 +51,16 @@ impl Extent {
 /// Values with strides, in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'a> {
-    /// The elements' values, exactly.
+    /// The exact values of the elements.
     pub values: &'a [f64],
-    /// Place of the first element.
+    /// The index of the first element.
     pub offset: usize,
-    /// Strides of the batch, row and column axes; 0 shares.
+    /// Strides of the batch, row and column axes; 0 repeats the elements along an axis.
     pub strides: [isize; 3],
 }
 
 impl<'a> Array<'a> {
-    /// Packed values of a class, with a leading batch axis or shared by the batches.
+    /// Packed values of a class, with a leading batch axis or shared by all batches.
     #[must_use]
     pub fn packed(values: &'a [f64], class: ShapeClass, extent: Extent, batched: bool) -> Self {
         let signed = |x: usize| isize::try_from(x).unwrap_or(isize::MAX);
@@ -92,12 +92,12 @@ pub enum Argument<'a> {
     Array(Array<'a>),
 }
 
-/// How the device was told to compute.
+/// How the device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The kernel's tile `(m, n)`: needed where the epilogue has per-tile partials.
+    /// The kernel's tile `(m, n)`: needed if the epilogue has per-tile partials.
     pub tile: Option<(usize, usize)>,
-    /// Whether approximate instructions are allowed whatever the outputs are.
+    /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
 
@@ -106,17 +106,17 @@ pub struct Options {
 pub struct Output {
     /// Its name.
     pub name: &'static str,
-    /// Its shape. L leads, also when it is 1, unless the batch was reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`; for
-    /// partials `[L, ceil(N / tile_n), M]` and `[L, ceil(M / tile_m), N]`.
+    /// Its shape. L comes first, even if it is 1, unless the batch was reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`;
+    /// for partials `[L, ceil(N / tile_n), M]` and `[L, ceil(M / tile_m), N]`.
     pub shape: Vec<usize>,
-    /// The elements as they should be stored, the last axis fastest.
+    /// The values that should be stored, row-major.
     pub values: Vec<f64>,
-    /// What is right for each, after rounding to the element type.
+    /// The bounds of each element, after rounding to the element type.
     pub bounds: Vec<Bounds>,
 }
 
 impl Output {
-    /// The first element of a device's result that is wrong, with the result and what is right.
+    /// The first wrong element of a device's result, with the result and the bounds.
     #[must_use]
     pub fn first_wrong(&self, results: &[f64]) -> Option<Wrong> {
         let wrong = |(place, (&result, bounds)): (usize, (&f64, &Bounds))| {
@@ -133,20 +133,21 @@ impl Output {
 /// A wrong element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wrong {
-    /// Its place among the output's elements; where one of the two has no more elements, if their numbers differ.
+    /// Its index among the output's elements. If the numbers of elements differ, the first index that only one of the
+    /// two has.
     pub place: usize,
-    /// What the device gave.
+    /// The device's result.
     pub result: f64,
-    /// What the exact result is.
+    /// The exact result.
     pub value: f64,
-    /// What is allowed.
+    /// The allowed results.
     pub bounds: Bounds,
 }
 
-/// What the reference was not given.
+/// Missing or wrong arguments of the reference.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
-    /// Another number of arguments than parameters.
+    /// The number of arguments is not the number of parameters.
     #[error("{given} arguments for {needed} parameters; give one for each, in the order of declaration")]
     Arguments {
         /// Arguments given.
@@ -154,13 +155,13 @@ pub enum ReferenceError {
         /// Parameters.
         needed: usize,
     },
-    /// A host scalar for a parameter in memory, or the other way round.
+    /// A host scalar for a parameter in memory, or an array for a host scalar.
     #[error("the argument `{name}` is of the wrong kind; host scalars are `Argument::Scalar`, all others arrays")]
     Kind {
         /// The parameter.
         name: &'static str,
     },
-    /// An array that has no such element.
+    /// An array that is too small.
     #[error("`{name}` has no element at batch {}, row {}, column {}", .index[0], .index[1], .index[2])]
     Element {
         /// The argument.
@@ -168,7 +169,7 @@ pub enum ReferenceError {
         /// Batch, row and column.
         index: [usize; 3],
     },
-    /// Another number of products than accumulators.
+    /// The number of products is not the number of accumulators.
     #[error("{given} products for {needed} accumulators; give one for each, all of one extent")]
     Products {
         /// Products given.
@@ -176,15 +177,15 @@ pub enum ReferenceError {
         /// Accumulators of the tree.
         needed: usize,
     },
-    /// Another number of accumulators than the extent has elements.
+    /// The number of values of an accumulator is not that of the extent's elements.
     #[error("{given} accumulators for {needed} elements")]
     Accumulator {
-        /// Accumulators given.
+        /// Values given.
         given: usize,
         /// L·M·N.
         needed: usize,
     },
-    /// Partials without a tile.
+    /// Per-tile partials, but no tile.
     #[error("`{name}` holds one partial per tile; give the kernel's tile shape, each side at least 1")]
     Tile {
         /// The output.

@@ -1,8 +1,8 @@
-//! A number as the reference carries it.
+//! The numbers that the reference computes with.
 
 use super::bounds::Bounds;
 
-/// A value: what it is, and what a device may make of it.
+/// A value: the exact one, and those that a device may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<W> {
     pub(super) exact: W,

@@ -1,4 +1,4 @@
-//! The product A·B on the host, with a bound of what a device's accumulator may differ by.
+//! The product A·B on the host, with a bound of the difference to a device's accumulator.
 
 use super::element::round;
 use super::fp8::Fp8Sum;
@@ -6,33 +6,34 @@ use super::{Array, Extent, ReferenceError};
 use crate::ElementType;
 use crate::evt::Types;
 
-/// An accumulator: `[L, M, N]` values, the last axis fastest, and how far a device's may be off each.
+/// An accumulator: `[L, M, N]` values, row-major, and the largest error of a device's for each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
     /// M, N and L.
     pub extent: Extent,
     /// The exact values, rounded to f64 (f64 products are summed in twice f64's precision).
     pub values: Vec<f64>,
-    /// Largest absolute errors; infinite where a partial sum may overflow the accumulator.
+    /// The largest absolute errors; infinite if a partial sum may overflow the accumulator.
     pub errors: Vec<f64>,
 }
 
 /// How the device multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Multiplication {
-    /// Operands as they are.
+    /// With unchanged operands.
     #[default]
     Exact,
     /// f32 operands reduced to TF32's 11 significant bits.
     Tf32,
     /// f32 operands rounded to bf16.
     FastBf16,
-    /// FP8 products summed in the tensor cores to the end, which keep 14 bits of a sum.
+    /// FP8 products summed in the tensor cores over all of K; they keep 14 bits of a sum.
     FastFp8,
 }
 
 impl Multiplication {
-    /// What of an operand is multiplied. (What TF32 leaves of one differs between GPUs: it is in the bound instead.)
+    /// The value of an operand that is multiplied. (How TF32 reduces it differs between GPUs, so that is in the bound
+    /// instead.)
     fn operand(self, x: f64) -> f64 {
         match self {
             Self::FastBf16 => round(ElementType::BF16, x),
@@ -42,7 +43,7 @@ impl Multiplication {
 }
 
 impl Product {
-    /// An accumulator without error, for testing an epilogue alone.
+    /// An accumulator without error, for testing only an epilogue.
     #[must_use]
     pub fn exact(extent: Extent, values: Vec<f64>) -> Self {
         let errors = vec![0.0; values.len()];
@@ -52,7 +53,7 @@ impl Product {
     /// The product of A (`[L, M, K]`) and B (`[L, K, N]`, rows along K), summed in any order.
     ///
     /// # Errors
-    /// [`ReferenceError::Element`] where A or B has no element that the extent needs.
+    /// [`ReferenceError::Element`] if A or B has no element that the extent needs.
     pub fn new(
         types: Types,
         multiplication: Multiplication,
@@ -108,8 +109,8 @@ impl Sum {
         if product.is_finite() {
             self.magnitude += product.abs();
             // A tensor core aligns the products of a group to the largest exponent among them, and a zero operand
-            // counts with f32's smallest (as ptx-vm's model of the published measurements has it): 0 · 3e38 takes bits
-            // from its neighbours as a product of 3.5 would.
+            // counts with the smallest exponent of f32 (as in ptx-vm's model of the published measurements). So 0 ·
+            // 3e38 takes bits from its neighbours just as a product of 3.5 would.
             if x == 0.0 || y == 0.0 {
                 self.alignment += x.abs().max(y.abs()) * f64::from(f32::MIN_POSITIVE);
             }
@@ -125,7 +126,7 @@ impl Sum {
         let (unit, largest) = match types.accumulator {
             ElementType::F64 => (f64::EPSILON, f64::MAX),
             ElementType::I32 => return 0.0,
-            // f32: validation allows nothing else.
+            // f32: validation allows no other types.
             _ => (f64::from(f32::EPSILON), f64::from(f32::MAX)),
         };
         if self.magnitude > largest {
@@ -135,14 +136,14 @@ impl Sum {
         let terms = k as f64 + 8.0;
         let operands = match multiplication {
             Multiplication::Exact | Multiplication::FastBf16 | Multiplication::FastFp8 => 0.0,
-            // Each operand errs by 2^-10 where it is truncated.
+            // Truncation changes each operand by up to 2^-10.
             Multiplication::Tf32 => 2.001 / 1024.0,
         };
         let alignment = if types.accumulator == ElementType::F64 { 0.0 } else { self.alignment * terms * unit };
         self.magnitude * (terms * unit + operands)
             + alignment
             + terms * f64::from(f32::MIN_POSITIVE).min(self.magnitude)
-            // Slightly more for what the sums of f32 add to it, and for this bound's own rounding.
+            // Slightly more, for the rounding of the f32 sums and of this bound.
             + self.fp8.map_or(0.0, |fp8| fp8.error() * (1.0 + terms * unit + 1e-9))
     }
 }

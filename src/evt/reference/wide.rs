@@ -1,4 +1,4 @@
-//! Numbers with more precision than the device's: f64 for f32 arithmetic, two f64 for f64 arithmetic.
+//! Numbers with higher precision than the device's: f64 for f32 arithmetic, two f64 for f64 arithmetic.
 
 use crate::expr::Op;
 
@@ -7,7 +7,7 @@ pub(super) trait Wide: Copy {
     fn from_f64(x: f64) -> Self;
     /// The nearest f64.
     fn to_f64(self) -> f64;
-    /// An operation that gives a number; `Select` is the evaluator's.
+    /// An operation that gives a number. The evaluator handles `Select`.
     fn apply(op: Op, operands: &[Self]) -> Self;
     /// A comparison.
     fn compare(op: Op, x: Self, y: Self) -> bool;
@@ -29,7 +29,7 @@ impl Wide for f64 {
             Op::Gt => x > y,
             Op::Ge => x >= y,
             Op::Eq => x == y,
-            // `Ne`; other operations are no comparisons.
+            // `Ne`; other operations are not comparisons.
             _ => x != y,
         }
     }

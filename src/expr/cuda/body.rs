@@ -7,7 +7,7 @@ use super::formula::{Formula, Values};
 use crate::expr::identifier::{self, FreeNames};
 use crate::expr::{ExprId, ExprNode, Expression, Function, Op};
 
-/// Parameters' identifiers, each different.
+/// The identifiers of parameters, all different.
 pub(super) struct Parameters {
     pub(super) names: Vec<String>,
     taken: FreeNames,
@@ -56,7 +56,7 @@ impl Values for PrimitiveValues<'_> {
     }
 }
 
-/// A function's body; values that the result doesn't need are left out.
+/// A function's body, without values that the result doesn't need.
 pub(super) struct ExpressionValues<'a> {
     expression: &'a Expression,
     names: Vec<String>,

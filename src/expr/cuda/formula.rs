@@ -1,4 +1,4 @@
-//! What is printed: numbered values, each computed from earlier ones.
+//! The values that can be printed: numbered, each computed from earlier ones.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ use crate::expr::{Function, Logic, Op, Real};
 pub enum Scalar {
     /// A number of the arithmetic type.
     Real,
-    /// An integer of 32 bits, which holds every integer of its epilogue.
+    /// An integer of 32 bits, which are enough for every integer of its epilogue.
     I32,
     /// An integer of 64 bits, whose arithmetic wraps.
     I64,
@@ -32,26 +32,26 @@ impl Scalar {
     }
 }
 
-/// How one of some [`Values`] is computed; operands are the places of earlier values.
+/// The formula of one of some [`Values`]. Operands are the numbers of earlier values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// Not computed here: a variable of the value's name exists.
+    /// Not computed here: there is a variable with the value's name.
     Given,
     /// A number.
     Literal(f64),
     /// An integer.
     Integer(i64),
-    /// Truth values, combined.
+    /// An operation on truth values.
     Logic(Logic, SmallVec<[usize; 3]>),
-    /// An integer as a number, rounded to nearest even.
+    /// An integer converted to a number, rounded to nearest even.
     Real(usize),
     /// A primitive operation.
     Apply(Op, SmallVec<[usize; 3]>),
-    /// `scalar * x`, but 0 when `scalar` is 0.
+    /// `scalar * x`, but 0 if `scalar` is 0.
     Scaled {
         /// The factor.
         scalar: usize,
-        /// What it multiplies.
+        /// The other factor.
         x: usize,
     },
     /// A call.
@@ -71,27 +71,27 @@ impl Formula {
     }
 }
 
-/// Values that can be printed: numbered, operands before users.
+/// Values that can be printed: numbered, with operands before users.
 pub trait Values {
-    /// How many there are.
+    /// The number of values.
     fn count(&self) -> usize;
-    /// How one is computed.
+    /// The formula of a value.
     fn formula(&self, value: usize) -> Formula;
-    /// The type of one: a comparison's is a truth value, anything else's a number, unless the values have other types.
+    /// The type of a value. By default, comparisons are truth values and all others are numbers.
     fn scalar(&self, value: usize) -> Scalar {
         match self.formula(value) {
             Formula::Apply(op, _) if op.is_comparison() => Scalar::Bool,
             _ => Scalar::Real,
         }
     }
-    /// The C++ identifier of one.
+    /// The C++ identifier of a value.
     fn name(&self, value: usize) -> &str;
-    /// Whether the user named it, so that it gets a declaration of its own.
+    /// Whether the user named it, so that it gets its own declaration.
     fn is_named(&self, value: usize) -> bool;
     /// How often it is used, by values and otherwise.
     fn uses(&self, value: usize) -> usize;
-    /// The most significant bits of an output that it reaches.
+    /// The largest number of significant bits of any output that it reaches.
     fn significand(&self, value: usize) -> u32;
-    /// The line of the user's source, 0 when unknown.
+    /// The line in the user's source; 0 if unknown.
     fn line(&self, value: usize) -> u32;
 }

@@ -3,7 +3,7 @@
 use super::formula::Scalar;
 use crate::expr::Real;
 
-/// A number, exactly: the shortest decimal that reads back as the same value, or its bits where there is none.
+/// A number, exactly: the shortest decimal with the same value, or its bits if there is none.
 #[must_use]
 pub fn literal(value: f64, real: Real) -> String {
     match real {
@@ -17,11 +17,11 @@ pub fn literal(value: f64, real: Real) -> String {
     }
 }
 
-/// An integer as C++ text, of a type of integers.
+/// An integer as C++ text, in the given integer type.
 #[must_use]
 pub fn integer(value: i64, scalar: Scalar) -> String {
     match (scalar, value) {
-        // A literal has no sign, and 2^63 is none of its type.
+        // A literal has no sign, and 2^63 is outside of its type.
         (Scalar::I64, i64::MIN) => "(-9223372036854775807ll - 1)".to_owned(),
         (Scalar::I64, value) => format!("{value}ll"),
         (_, value) => value.to_string(),

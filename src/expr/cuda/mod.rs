@@ -4,8 +4,8 @@
 //! primitives are `math::tanh(x)`, elementwise functions `ops::gelu(x)`, casts `math::round_f16(x)`. Qualified names
 //! can't be hidden by the user's variables, so `let exp = exp(x);` is `const float exp = math::exp(x);`.
 //!
-//! [`statements`] prints values as one declaration each, under the user's names, with the parentheses that C++ needs
-//! and no others; [`Functions`] collects the elementwise functions that were called and prints their definitions.
+//! [`statements`] prints each value as one declaration, with the user's names and only the parentheses that C++ needs;
+//! [`Functions`] collects the elementwise functions that are called and prints their definitions.
 
 mod body;
 mod formula;
@@ -20,7 +20,7 @@ pub use statements::{Functions, Statement, reference, statements};
 use super::Real;
 use crate::ElementType;
 
-/// The C++ type of numbers of the arithmetic type.
+/// The C++ name of the arithmetic type.
 #[must_use]
 pub const fn real_name(real: Real) -> &'static str {
     match real {
@@ -29,17 +29,17 @@ pub const fn real_name(real: Real) -> &'static str {
     }
 }
 
-/// The C++ type of an element in memory, of `src/device/convert.cuh`; within `namespace epilogue`.
+/// The C++ type of an element in memory, from `src/device/convert.cuh`, within `namespace epilogue`.
 #[must_use]
 pub const fn element_name(element: ElementType) -> &'static str {
     match element {
-        // C++'s own has undefined values.
+        // Most bytes are not valid values of C++'s own `bool`.
         ElementType::Bool => "boolean",
         other => other.name(),
     }
 }
 
-/// How accurate an operation must be, by the significant bits of the outputs it reaches.
+/// How accurate an operation must be, by the significant bits of the outputs that it reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Accuracy {
     /// At most 8 bits.

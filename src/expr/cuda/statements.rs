@@ -1,4 +1,4 @@
-//! Values as declarations, and the functions that these call, whose bodies are declarations again.
+//! Prints values as declarations, and the functions that these call, whose bodies are again declarations.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
@@ -12,7 +12,7 @@ use super::term::Term;
 use super::{Accuracy, element_name, real_name};
 use crate::expr::{Body, Function, Op, Real, identifier};
 
-/// Values longer than this are declared, not written inside their user.
+/// Values with a longer text are declared, not written inside their user.
 const LONGEST_INSIDE: usize = 90;
 
 /// A declaration: `const float d = alpha * accum + math::tanh(beta * c);`
@@ -26,7 +26,7 @@ pub struct Statement {
     pub name: String,
     /// The expression.
     pub expression: String,
-    /// The line of the user's source, 0 when unknown.
+    /// The line in the user's source; 0 if unknown.
     pub line: u32,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Statement {
     }
 }
 
-/// The text of a value that is declared: its name, or the number that a literal is.
+/// The text that refers to a value: its name, or the number if it is a literal.
 pub fn reference(values: &impl Values, value: usize, real: Real) -> String {
     match values.formula(value) {
         Formula::Literal(number) => literal(number, real),
@@ -45,11 +45,11 @@ pub fn reference(values: &impl Values, value: usize, real: Real) -> String {
     }
 }
 
-/// Declares the values for which `here` holds, in order; the others, where used, are taken to be declared under their
-/// names already.
+/// Declares the values for which `here` holds, in order. The others are assumed to be declared already, under their
+/// names.
 ///
 /// A value is declared if the user named it, if it is used more than once or by a value that isn't printed here, or if
-/// its text is long; literals never are, and other values are written where they are used.
+/// its text is long. Other values are written where they are used, and so are all literals.
 pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions: &mut Functions) -> Vec<Statement> {
     let mut users_here = vec![0; values.count()];
     for value in (0..values.count()).filter(|&v| here(v)) {
@@ -62,7 +62,7 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
     for (value, users_here) in users_here.into_iter().enumerate() {
         let formula = values.formula(value);
         if let Formula::Literal(number) = formula {
-            // Also those of other places: a literal is never declared anywhere, unless something outside uses it.
+            // Includes literals of other places: they are never declared, unless something outside uses them.
             terms.push(Term::number(literal(number, functions.real())));
             continue;
         }
@@ -95,11 +95,11 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
     statements
 }
 
-/// The text of a value from that of its operands, the first of which has the type `operand`.
+/// The text of a value from that of its operands. The first of these has the type `operand`.
 fn term(formula: &Formula, operand: Scalar, terms: &[Term], accuracy: Accuracy, functions: &mut Functions) -> Term {
     let operands: SmallVec<[&Term; 3]> = formula.operands().iter().map(|&o| &terms[o]).collect();
     match formula {
-        // The caller has dealt with these; their text has no operands.
+        // The caller handles these; their text has no operands.
         Formula::Given => Term::primary(""),
         Formula::Literal(number) => Term::number(literal(*number, functions.real())),
         Formula::Integer(number) => Term::number(integer(*number, operand)),
@@ -123,7 +123,7 @@ fn term(formula: &Formula, operand: Scalar, terms: &[Term], accuracy: Accuracy, 
     }
 }
 
-/// An operation on integers of 64 bits; C++'s own sums and products are undefined where they overflow.
+/// An operation on 64-bit integers. C++'s own sums and products are undefined if they overflow.
 fn wrapping(op: Op, operands: &[&Term]) -> Term {
     match op {
         Op::Neg | Op::Add | Op::Sub | Op::Mul => {
@@ -162,7 +162,7 @@ fn apply(op: Op, operands: &[&Term], accuracy: Accuracy) -> Term {
     Term::call(&format!("math::{namespace}{name}"), operands)
 }
 
-/// The elementwise functions that printed expressions call, and how accurate they have to be.
+/// The elementwise functions that printed expressions call, with their required accuracy.
 #[derive(Debug)]
 pub struct Functions {
     real: Real,
@@ -173,7 +173,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// None yet. `fast` allows approximate instructions whatever the output's type (not in f64).
+    /// Without functions so far. `fast` allows approximate instructions for outputs of any type (except in f64).
     #[must_use]
     pub fn new(real: Real, fast: bool) -> Self {
         // The namespaces inside `ops`.
@@ -187,12 +187,12 @@ impl Functions {
         self.real
     }
 
-    /// The bits that an operation must get right, given those that its outputs have.
+    /// The bits of an operation's result that must be right, given those of its outputs.
     fn allowed(&self, significand: u32) -> u32 {
         if self.fast { significand.min(8) } else { significand }
     }
 
-    /// The name to call a function by; makes sure that it, and what it calls, is defined.
+    /// The name with which to call a function; makes sure that it and the functions that it calls are defined.
     fn require(&mut self, function: &'static Function, accuracy: Accuracy) -> String {
         // A hand-written body is the same at every accuracy.
         let accuracy = if function.cuda().is_some() { Accuracy::Full } else { accuracy };
@@ -214,12 +214,12 @@ impl Functions {
         called
     }
 
-    /// The name to call a function by where all bits of its result count: `ops::f`, within `namespace epilogue`.
+    /// The name with which to call a function if all bits of its result matter: `ops::f`, within `namespace epilogue`.
     pub fn accurate(&mut self, function: &'static Function) -> String {
         self.require(function, Accuracy::Full)
     }
 
-    /// The name to call a function by where 11 significant bits of its result count: the same in f64.
+    /// The name with which to call a function if 11 significant bits of its result matter; the same name in f64.
     pub fn of_11_bits(&mut self, function: &'static Function) -> String {
         let accuracy = Accuracy::of(11, self.real);
         self.require(function, accuracy)

@@ -1,4 +1,4 @@
-//! Expression text that knows how tightly it binds.
+//! The text of an expression, with its precedence.
 
 use crate::expr::{Logic, Op};
 
@@ -17,7 +17,7 @@ pub(super) enum Binding {
 }
 
 impl Binding {
-    /// One step tighter: what the right operand of a left-associative operator needs.
+    /// The next higher precedence, which the right operand of a left-associative operator needs.
     const fn tighter(self) -> Self {
         match self {
             Self::Conditional => Self::Or,
@@ -63,10 +63,10 @@ impl Term {
         Self { text: format!("-{}", self.at(Binding::Primary)), binding: Binding::Unary }
     }
 
-    /// An infix operation; `None` where the operation isn't written infix.
+    /// An infix operation; `None` if the operation isn't written infix.
     ///
-    /// The right operand is parenthesised even where the operator is the same: floating-point addition and
-    /// multiplication don't associate.
+    /// The right operand is parenthesised even if its operator is the same: floating-point addition and multiplication
+    /// are not associative.
     pub(super) fn infix(op: Op, left: &Self, right: &Self) -> Option<Self> {
         let binding = match op {
             Op::Add | Op::Sub => Binding::Additive,
@@ -79,7 +79,7 @@ impl Term {
         Some(Self { text, binding })
     }
 
-    /// Truth values, combined. `&&` inside of `||` gets parentheses too: compilers ask for them.
+    /// An operation on truth values. `&&` inside of `||` gets parentheses, too, because compilers warn without them.
     pub(super) fn logic(logic: Logic, operands: &[&Self]) -> Self {
         let (binding, needed) = match logic {
             Logic::And => (Binding::And, Binding::Equality),

@@ -1,15 +1,17 @@
-//! Choosing by measurement: the candidates that the model ranks best, timed on the device with their epilogue.
+//! Chooses a kernel by measurement: the candidates that the model ranks best are timed on the device, with their
+//! epilogue.
 
 mod race;
 mod store;
 
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, DeviceKind, Event, Stream};
+use epilogue_runtime::{Activity, Device, DeviceKind, Event, Progress, Stream, trace};
 
 use self::race::Pace;
 pub(crate) use self::store::{Found, Store, subject};
 use super::bundled::may_run;
+use super::model::Candidate;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
 use super::problem::{Error, Left, Right};
@@ -19,16 +21,17 @@ use crate::evt::ParameterClass;
 use crate::{Argument, Arguments, ElementType, Epilogue};
 
 impl<E> Gemm<E> {
-    /// Measures the candidates that the model ranks best, the whole fused kernel each, on these very operands and
-    /// arguments, and gives the plan of the fastest. The winner is noted beside the compiled kernels, so that later plans
-    /// for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
+    /// Measures the candidates that the model ranks best, each as the whole fused kernel, on these operands and
+    /// arguments, and gives the plan of the fastest. The winner is stored beside the compiled kernels, so that later
+    /// plans for the same product, epilogue and GPU choose it at once; see [`choice`](Self::choice).
     ///
-    /// The outputs hold what one [`run`](Self::run) leaves, tensors that are updated in place among them. Measuring takes
-    /// some tens of milliseconds for every candidate beside its compilation; nothing else should use the GPU meanwhile.
-    /// On the CPU, and where the kernel was asked for, there is one candidate: this is [`run`](Self::run) then.
+    /// Afterwards the outputs hold the result of one [`run`](Self::run), including tensors that are updated in place.
+    /// Measuring takes some tens of milliseconds per candidate, plus its compilation; nothing else should use the GPU
+    /// meanwhile. On the CPU, and if the kernel was asked for, there is only one candidate: then this is
+    /// [`run`](Self::run).
     ///
     /// # Errors
-    /// [`Error::NoClock`] on an emulated device and a bundle's target; what [`run`](Self::run) fails with.
+    /// [`Error::NoClock`] on an emulated device and on a bundle's target; the errors of [`run`](Self::run).
     pub fn autotune<'a, 'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -41,15 +44,64 @@ impl<E> Gemm<E> {
         self.autotune_arguments(a, b, &mut arguments.arguments())
     }
 
-    /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that were built, not written.
+    /// [`autotune`](Self::autotune) that tells `watch` before every kernel that it compiles or measures how far it is.
+    ///
+    /// ```
+    /// # use epilogue::prelude::*;
+    /// # #[epilogue]
+    /// # fn doubled(accum: Accum) -> Tensor {
+    /// #     let d = 2.0 * accum;
+    /// #     d
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::best()?;
+    /// let (a, b) = (device.full::<f32>([4, 8], 2.0)?, device.full::<f32>([8, 4], 1.0)?);
+    /// let mut d = device.zeros::<f32>([4, 4])?;
+    /// let gemm = Gemm::plan::<Doubled>(&device, &a, &b)?;
+    /// // "9 of 96: measuring m64n64k32 …" on a GPU; the CPU has one candidate, and nothing is said.
+    /// let tuned = gemm.autotune_watched(&a, &b, Doubled { d: &mut d }, &mut |progress| eprintln!("{progress}"))?;
+    /// # assert_eq!(d.to_vec::<f32>()?, [32.0; 16]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`autotune`](Self::autotune).
+    pub fn autotune_watched<'a, 'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: E::Arguments<'a>,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Self, Error>
+    where
+        E: Epilogue,
+    {
+        self.autotune_arguments_watched(a, b, &mut arguments.arguments(), watch)
+    }
+
+    /// [`autotune`](Self::autotune) with the arguments as a list, for epilogues that are built at run time.
+    ///
+    /// # Errors
+    /// Those of [`autotune`](Self::autotune).
     pub fn autotune_arguments<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
         b: impl Into<Right<'r>>,
         arguments: &mut [Argument<'_>],
+    ) -> Result<Self, Error> {
+        self.autotune_arguments_watched(a, b, arguments, &mut |_| ())
+    }
+
+    /// [`autotune_watched`](Self::autotune_watched) with the arguments as a list.
+    ///
+    /// # Errors
+    /// As [`autotune`](Self::autotune).
+    pub fn autotune_arguments_watched<'l, 'r>(
+        &self,
+        a: impl Into<Left<'l>>,
+        b: impl Into<Right<'r>>,
+        arguments: &mut [Argument<'_>],
+        watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, Error> {
         let (a, b) = (a.into(), b.into());
         let plan = self.inner();
@@ -72,20 +124,13 @@ impl<E> Gemm<E> {
             }
         }
         let before = updated_in_place(plan, arguments)?;
-        let plans = shortlist
-            .iter()
-            .map(|candidate| Ok(Gemm::of(plan.with(gpu.as_measured(candidate.clone(), Tuning::None))?)))
-            .collect::<Result<Vec<Self>, Error>>()?;
-        let times = race::race(plans.len(), &Pace::default(), |contender, runs| {
-            time(&plans[contender], &stream, (a, &b), arguments, runs)
-        })?;
         let (winner, microseconds) =
-            race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
+            contest(plan, gpu, &shortlist, watch, |plan: &Self, runs| time(plan, &stream, (a, &b), arguments, runs))?;
         let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
-            // The store only saves time; a plan that is not found is chosen by the model.
+            // The store only saves time: without an entry, the model chooses.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
-            // What was planned before was chosen without it.
+            // Plans made before were chosen without this measurement.
             plan.device.kept::<Remembered>().clear();
         }
         let measured = gpu.as_measured(shortlist[winner].clone(), Tuning::Measured { microseconds });
@@ -100,7 +145,49 @@ impl<E> Gemm<E> {
     }
 }
 
-/// What the tensors that are updated in place hold.
+/// Compiles the candidates and measures each in turn, as `measure` runs one so often and gives the time of one run. Gives the
+/// fastest one's place, and its time.
+fn contest<E>(
+    plan: &Plan,
+    gpu: &ChosenKernel,
+    shortlist: &[Candidate],
+    watch: &mut dyn FnMut(Progress<'_>),
+    mut measure: impl FnMut(&Gemm<E>, u32) -> Result<f64, Error>,
+) -> Result<(usize, f64), Error> {
+    let _span = trace::span!(INFO, "autotune", epilogue = plan.tree().name(), candidates = shortlist.len());
+    let pace = Pace::default();
+    let total = shortlist.len() + pace.measurements(shortlist.len());
+    let names: Vec<String> = shortlist.iter().map(name).collect();
+    let mut done = 0;
+    let mut tell = |activity, name: &str| {
+        watch(Progress::new(activity, name, done).of(total));
+        done += 1;
+    };
+    let mut plans = Vec::with_capacity(shortlist.len());
+    for (candidate, name) in shortlist.iter().zip(&names) {
+        tell(Activity::Compiling, name);
+        plans.push(Gemm::of(plan.with(gpu.as_measured(candidate.clone(), Tuning::None))?));
+    }
+    let times = race::race(plans.len(), &pace, |contender, runs| {
+        tell(Activity::Measuring, &names[contender]);
+        measure(&plans[contender], runs)
+    })?;
+    for (name, microseconds) in names.iter().zip(&times) {
+        trace::event!(DEBUG, "measured", kernel = name.as_str(), microseconds = *microseconds);
+    }
+    let (winner, microseconds) =
+        race::fastest(&times).ok_or_else(|| Error::NoTile { reason: "there is no candidate".to_owned() })?;
+    tell(Activity::Done, &names[winner]);
+    trace::event!(INFO, "the fastest", kernel = names[winner].as_str(), microseconds = microseconds);
+    Ok((winner, microseconds))
+}
+
+/// A candidate in few words.
+fn name(candidate: &Candidate) -> String {
+    format!("{}, {}", candidate.key, candidate.split_k)
+}
+
+/// The contents of the tensors that are updated in place.
 fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
     let parameters = plan.tree().parameters().iter().zip(arguments).enumerate();
     parameters
@@ -112,16 +199,16 @@ fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usiz
         .collect()
 }
 
-/// Overwrites four times as much memory as the L2 holds, on the default stream: so every measurement begins with the same
-/// cache, and while it lasts the runs to be measured queue up, so that their launches' cost doesn't count.
+/// Overwrites about four times as much memory as the L2 holds, on the default stream. So every measurement begins with
+/// the same cache; and meanwhile the runs to be measured queue up, so the cost of their launches is not measured.
 fn clear_cache(device: &Device) {
     let properties = device.properties();
     let bytes = (4 * properties.l2_bytes).max(64 << 20).min(properties.memory_bytes / 16);
-    // Without so much memory the measurement is less good, not wrong.
+    // If there is not enough memory, the measurement is less precise, but not wrong.
     let _ = device.zeros_of(ElementType::U8, [usize::try_from(bytes).unwrap_or(0)]);
 }
 
-/// Microseconds of one run, over `runs` of them.
+/// Microseconds of one run, averaged over `runs` of them.
 fn time<E>(
     gemm: &Gemm<E>,
     stream: &Stream,
@@ -140,7 +227,7 @@ fn time<E>(
 
 impl ChosenKernel {
     /// The same candidates with another one chosen.
-    fn as_measured(&self, chosen: super::Candidate, tuning: Tuning) -> Self {
+    fn as_measured(&self, chosen: Candidate, tuning: Tuning) -> Self {
         Self { chosen, candidates: Arc::clone(&self.candidates), asked: false, tuning }
     }
 }
@@ -193,6 +280,44 @@ mod tests {
              on a GPU"
         );
         assert_eq!(d.to_vec::<f32>().unwrap(), [1.0; 16], "nothing was run");
+    }
+
+    /// A contest on a clock that is made up: the fastest wins, and every step is told, the last one last.
+    #[test]
+    fn a_contest_tells_how_far_it_is() {
+        if testing::compiler("a_contest_tells_how_far_it_is").is_none() {
+            return;
+        }
+        let device = Device::emulated(Arch::SM_80).unwrap();
+        let builder = Builder::<()>::new(&device, accumulate()).elements(ElementType::F16, ElementType::F16);
+        let gemm = builder.problem(64, 64, 64).plan().unwrap();
+        let plan = gemm.inner();
+        let Chosen::Gpu(gpu) = &plan.choice.kind else { panic!("it is a GPU's plan") };
+        let shortlist = &plan.choice.shortlist()[..2];
+        let (mut told, mut measured) = (Vec::new(), Vec::new());
+        let (winner, microseconds) = contest::<()>(
+            plan,
+            gpu,
+            shortlist,
+            &mut |progress| told.push((progress.activity, progress.kernel.to_owned(), progress.done, progress.total)),
+            |gemm, _| {
+                let kernel = name(gemm.choice().kernel().unwrap());
+                measured.push(kernel.clone());
+                Ok(if kernel == name(&shortlist[1]) { 2.0 } else { 3.0 })
+            },
+        )
+        .unwrap();
+        assert_eq!((winner, microseconds), (1, 2.0));
+        let total = told.len() - 1;
+        assert_eq!(total, 2 + measured.len());
+        for (place, (activity, kernel, done, of)) in told.iter().enumerate() {
+            assert_eq!((*done, *of), (place, Some(total)));
+            match place {
+                0 | 1 => assert_eq!((*activity, kernel), (Activity::Compiling, &name(&shortlist[place]))),
+                _ if place == total => assert_eq!(*activity, Activity::Done),
+                _ => assert_eq!((*activity, kernel), (Activity::Measuring, &measured[place - 2])),
+            }
+        }
     }
 
     #[test]

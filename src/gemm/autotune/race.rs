@@ -1,13 +1,14 @@
-//! Which of some contenders is fastest: interleaved runs, medians.
+//! Finds the fastest of some contenders: interleaved runs, medians.
 
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Times that every contender is measured.
+    /// How often every contender is measured.
     pub(crate) rounds: usize,
-    /// Microseconds that one measurement should take at least, against the clock's grain and the launches' cost.
+    /// The least time that one measurement should take, in microseconds, so that the clock's resolution and the
+    /// launches' cost matter little.
     pub(crate) microseconds: f64,
-    /// The most runs in one measurement: as many launches as queue up while the cache is cleared.
+    /// The most runs in one measurement: as many launches as can queue up while the cache is cleared.
     pub(crate) most_runs: u32,
 }
 
@@ -17,9 +18,20 @@ impl Default for Pace {
     }
 }
 
-/// The median time of every contender. `measure` runs a contender so often and gives the time of one run.
+impl Pace {
+    /// How many measurements a race of so many is.
+    pub(crate) const fn measurements(&self, contenders: usize) -> usize {
+        contenders * (WARMING + self.rounds)
+    }
+}
+
+/// Measurements of every contender before those that count.
+const WARMING: usize = 2;
+
+/// The median time of every contender. `measure` runs a contender the given number of times and returns the time of one
+/// run.
 ///
-/// The contenders take turns, so that what changes meanwhile (clocks, temperature) changes for all alike.
+/// The contenders take turns, so that changes over time (clocks, temperature) affect all alike.
 pub(crate) fn race<Failure>(
     contenders: usize,
     pace: &Pace,
@@ -27,7 +39,8 @@ pub(crate) fn race<Failure>(
 ) -> Result<Vec<f64>, Failure> {
     let mut runs = Vec::with_capacity(contenders);
     for contender in 0..contenders {
-        measure(contender, 1)?; // the first run is of cold caches
+        // `WARMING` of them: the first run is of cold caches.
+        measure(contender, 1)?;
         let once = measure(contender, 2)?.max(0.1);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         runs.push((pace.microseconds / once).ceil().clamp(1.0, f64::from(pace.most_runs)) as u32);
@@ -41,7 +54,7 @@ pub(crate) fn race<Failure>(
     Ok(times.into_iter().map(median).collect())
 }
 
-/// The contender with the least time, and that time; the earlier one of two that are equal.
+/// The contender with the least time, and that time; the first of equal ones.
 pub(crate) fn fastest(times: &[f64]) -> Option<(usize, f64)> {
     times.iter().copied().enumerate().min_by(|x, y| x.1.total_cmp(&y.1))
 }
@@ -64,13 +77,13 @@ mod tests {
         let times = race(truth.len(), &Pace::default(), |contender, runs| {
             calls += 1;
             most = most.max(runs);
-            let drift = 1.0 + 0.002 * f64::from(calls); // the clock falls for all alike
+            let drift = 1.0 + 0.002 * f64::from(calls); // the clock slows down for all alike
             let outlier = if calls.is_multiple_of(7) { 10.0 } else { 1.0 };
             Ok::<_, Infallible>(truth[contender] * drift * outlier)
         });
         let times = times.unwrap_or_default();
         assert_eq!(fastest(&times).map(|(winner, _)| winner), Some(1));
-        assert_eq!(calls as usize, truth.len() * (2 + Pace::default().rounds));
+        assert_eq!(calls as usize, Pace::default().measurements(truth.len()));
         assert_eq!(most, 15, "as many runs as make 300 microseconds");
     }
 

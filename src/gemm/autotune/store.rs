@@ -1,9 +1,9 @@
-//! Measured winners on disk.
+//! Keeps measured winners on disk.
 //!
-//! An entry lies in the kernel cache's folder and is written and verified as its entries are: whole or not at all, by
-//! any number of processes. Its name is the hash of what a choice is made for: the product, the epilogue, the GPU. What
-//! the measurement may no longer hold for — another version of this crate, of the driver, of the compiler — stands
-//! inside, so that a stale entry is seen and its refusal can say why.
+//! An entry is in the kernel cache's folder, and is written and verified like the cache's entries: completely or not at
+//! all, with any number of processes. Its name is the hash of what a choice is made for: the product, the epilogue, the
+//! GPU. The versions of this crate, the driver and the compiler are inside, because a measurement may not hold for
+//! others. So an outdated entry is recognised, and the reason for ignoring it can be given.
 
 use crate::gemm::kernel::{Settings, Switches};
 use crate::gemm::model::Candidate;
@@ -14,19 +14,19 @@ use epilogue_runtime::{CacheKey, Device, DeviceKind, KernelCache};
 
 use crate::evt::ValidTree;
 
-/// What a kernel is chosen for, and by which software it would be made and run.
+/// What a kernel is chosen for, and the software that would compile and run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// Product, operands' types and layouts, epilogue, GPU.
+    /// The product, the operands' types and layouts, the epilogue, the GPU.
     what: Vec<String>,
-    /// This crate's version, the driver's, the compiler's.
+    /// The versions of this crate, the driver and the compiler.
     by: Vec<(&'static str, String)>,
 }
 
-/// The subject of a plan; `None` for a device that is no GPU, where nothing is measured.
-/// Nor is there one without a compiler, which would have to make the kernel.
+/// The subject of a plan; `None` if the device is not a GPU, where nothing is measured, or if there is no compiler,
+/// which would have to compile the winner.
 pub(crate) fn subject(device: &Device, tree: &ValidTree, problem: &Problem, settings: Settings) -> Option<Subject> {
-    // What a bundle holds is chosen without what is on this machine's disk.
+    // The choice among a bundle's kernels must not depend on what is on this machine's disk.
     if !matches!(device.kind(), DeviceKind::Cuda { .. }) || !device.bundles().is_empty() {
         return None;
     }
@@ -53,7 +53,7 @@ impl Subject {
     }
 }
 
-/// All that a tree computes, without names and places in the source.
+/// Everything that a tree computes, without names and source locations.
 fn identity(tree: &ValidTree) -> String {
     let mut text = String::new();
     for value in tree.values() {
@@ -72,11 +72,11 @@ fn identity(tree: &ValidTree) -> String {
 /// What the store knows of a subject.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
-    /// Nothing.
+    /// There is no entry.
     Nothing,
-    /// The fastest of the candidates, and its time in microseconds.
+    /// The fastest candidate, and its time in microseconds.
     Winner(Box<Candidate>, f64),
-    /// An entry that does not count, and why.
+    /// An entry that can't be used, and why.
     Ignored(String),
 }
 
@@ -85,18 +85,18 @@ pub(crate) enum Found {
 pub(crate) struct Store(KernelCache);
 
 impl Store {
-    /// Beside the user's compiled kernels; `None` where those are not kept.
+    /// The store beside the user's compiled kernels; `None` if those are not kept.
     pub(crate) fn of_user() -> Option<Self> {
         KernelCache::of_user().map(Self)
     }
 
-    /// In the folder of a cache.
+    /// The store in the folder of a cache.
     #[cfg(test)]
     pub(crate) fn at(cache: KernelCache) -> Self {
         Self(cache)
     }
 
-    /// Looks a subject up. The winner must be one of `candidates`: whatever an entry says, nothing else is run.
+    /// Looks a subject up. The winner must be one of `candidates`, so an entry can't make anything else run.
     pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> Found {
         let Some(content) = self.0.load(subject.key()) else { return Found::Nothing };
         let Ok(text) = String::from_utf8(content) else { return Found::Ignored("it is no text".to_owned()) };
@@ -121,10 +121,10 @@ impl Store {
         }
     }
 
-    /// Notes a winner.
+    /// Stores a winner.
     ///
     /// # Errors
-    /// The system's, when the entry can't be written.
+    /// The system's error, if the entry can't be written.
     pub(crate) fn note(&self, subject: &Subject, winner: &Candidate, microseconds: f64) -> std::io::Result<()> {
         let mut text = String::new();
         for (what, now) in &subject.by {
@@ -135,7 +135,7 @@ impl Store {
     }
 }
 
-/// A candidate in one line: all that its kernel is generated from, and the number of splits.
+/// A candidate in one line: everything that its kernel is generated from, and the number of splits.
 fn description(candidate: &Candidate) -> String {
     format!("{:?} {:?}", candidate.key.with(Switches::default()), candidate.split_k)
 }
@@ -211,7 +211,7 @@ mod tests {
             let found = ignored(store.find(&subject("A100", "1"), &all));
             assert!(found.contains(reason), "{found}");
         }
-        // A damaged file is no entry at all.
+        // A damaged file counts as no entry.
         for file in std::fs::read_dir(store.0.folder()).unwrap() {
             std::fs::write(file.unwrap().path(), b"EPILOG").unwrap();
         }

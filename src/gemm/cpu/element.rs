@@ -1,22 +1,22 @@
-//! Rows of elements in memory, and the arithmetic type: loads widen, stores round to nearest even and saturate where
-//! the element type has no infinity to go to.
+//! Rows of elements in memory, converted from and to the arithmetic type: loads widen; stores round to nearest even,
+//! and saturate if the element type has no infinity.
 
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
 
 use crate::ElementType;
-use crate::simd::convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
+use crate::simd::convert::{GROUP, Widen as _, bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, to_odd};
 use crate::simd::{Float, Vectorised, dispatch};
 
-/// A tensor's memory: its first element, its type, and the distances between elements.
+/// A tensor's memory: its first element, its type, and its strides.
 ///
-/// Whoever makes one promises that every element that the extents of the product reach is inside a live allocation.
+/// Whoever creates a view promises that every element within the extents of the product is inside a live allocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) pointer: *mut u8,
     pub(crate) element: ElementType,
-    /// Distances in elements: between batches, then along the two axes of what is viewed.
+    /// Strides in elements: of the batch, then of the two axes.
     pub(crate) strides: [isize; 3],
 }
 
@@ -34,10 +34,21 @@ impl View {
     }
 }
 
-/// A type of elements in memory as the arithmetic type sees it.
+/// A type of elements in memory, with conversions from and to the arithmetic type.
 trait Stored<T>: Copy {
     fn widen(self) -> T;
     fn narrow(x: T) -> Self;
+
+    /// Widens neighbours, of which `to` has as many.
+    ///
+    /// # Safety
+    /// `FMA` is what [`Vectorised::run`] was given by [`dispatch`].
+    #[inline(always)]
+    unsafe fn widen_all<const FMA: bool>(from: &[Self], to: &mut [T]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from.widen();
+        }
+    }
 }
 
 macro_rules! floats {
@@ -58,7 +69,6 @@ floats! {
     f64, f64: |x| x, |x| x;
     bf16, f32: bf16_to_f32, bf16_from_f32;
     bf16, f64: bf16::to_f64, |x| bf16_from_f32(to_odd(x));
-    f16, f32: f16_to_f32, f16_from_f32;
     f16, f64: |x| f64::from(f16_to_f32(x)), |x| f16_from_f32(to_odd(x));
     E4M3, f32: |x: E4M3| E4M3_VALUES[usize::from(x.0)], |x| E4M3(fp8(f64::from(x), -6, 3, 0x7e, 0x7f));
     E4M3, f64: |x: E4M3| f64::from(E4M3_VALUES[usize::from(x.0)]), |x| E4M3(fp8(x, -6, 3, 0x7e, 0x7f));
@@ -76,7 +86,31 @@ floats! {
     Truth, f64: |x: Truth| f64::from(u8::from(x.0 != 0)), |x: f64| Truth(u8::from(x != 0.0));
 }
 
-/// A truth value's byte: read, any but 0 is true, which a register holds as 1.
+impl Stored<f32> for f16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f16_to_f32(self)
+    }
+
+    #[inline(always)]
+    fn narrow(x: f32) -> Self {
+        f16_from_f32(x)
+    }
+
+    #[inline(always)]
+    unsafe fn widen_all<const FMA: bool>(from: &[Self], to: &mut [f32]) {
+        let ((from, last), (to, rest)) = (from.as_chunks::<GROUP>(), to.as_chunks_mut::<GROUP>());
+        for (to, from) in to.iter_mut().zip(from) {
+            // SAFETY: the caller's promise.
+            *to = unsafe { Self::widen_group::<FMA>(from) };
+        }
+        for (to, from) in rest.iter_mut().zip(last) {
+            *to = f16_to_f32(*from);
+        }
+    }
+}
+
+/// A truth value's byte. Any byte but 0 is read as true, which is 1 in registers.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Truth(u8);
@@ -106,14 +140,14 @@ static E4M3_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| {
 static E5M2_VALUES: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|code| f16::from_bits((code as u16) << 8).to_f32()));
 
-/// The 8-bit float nearest to `x`, ties to even, at most `largest` in magnitude. Below `2^least` it is subnormal; it
-/// has `mantissa` bits after the leading one.
+/// The 8-bit float nearest to `x`, ties to even, at most `largest` in magnitude. It has `mantissa` bits after the
+/// leading one, and is subnormal below `2^least`.
 #[inline(always)]
 fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
     let bits = x.to_bits();
-    // Anything above 2^64 is far past the largest.
+    // Anything above 2^64 is far above the largest value.
     let exponent = (((bits >> 52) & 0x7ff) as i64 - 1023).clamp(least, 64);
-    // The distance of neighbours is 2^(exponent - mantissa); the code counts them from 0.
+    // Neighbours differ by 2^(exponent - mantissa); the code counts them from 0.
     let scale = f64::from_bits(((mantissa - exponent + 1023) as u64) << 52);
     let steps = (x.abs() * scale).round_ties_even().min(1e9);
     let magnitude = ((steps as i64) + ((exponent - least) << mantissa)).min(i64::from(largest)) as u8;
@@ -121,10 +155,10 @@ fn fp8(x: f64, least: i64, mantissa: i64, largest: u8, nan: u8) -> u8 {
     magnitude | ((bits >> 56) as u8 & 0x80)
 }
 
-// Makes sure that the macro below has an arm for every element type, which it must match with a wildcard.
+// The macro below has a wildcard arm, so this makes sure that it has an arm for every element type.
 const _: () = assert!(ElementType::ALL.len() == 11, "a new element type needs an arm in `with_stored`");
 
-/// Calls `$call` with `$stored` the Rust type of `$element`.
+/// Evaluates `$call` with `$stored` as the Rust type of `$element`.
 macro_rules! with_stored {
     ($element:expr, $stored:ident => $call:expr) => {
         match $element {
@@ -191,9 +225,8 @@ impl<S: Stored<T>, T: Float> Vectorised for Load<'_, S, T> {
         if self.stride == 1 {
             // SAFETY: `load` was promised that as many elements as `to` has can be read.
             let from = unsafe { std::slice::from_raw_parts(self.from, self.to.len()) };
-            for (to, from) in self.to.iter_mut().zip(from) {
-                *to = from.widen();
-            }
+            // SAFETY: `FMA` is what this function was given.
+            unsafe { S::widen_all::<FMA>(from, self.to) };
         } else {
             for (i, to) in self.to.iter_mut().enumerate() {
                 // SAFETY: as above, `stride` apart.
@@ -248,19 +281,19 @@ impl<S: Stored<T>, T: Float> Vectorised for Round<'_, S, T> {
 
 /// An arithmetic type that every element type can be loaded into and stored from.
 pub(crate) trait Arithmetic: Float {
-    /// Reads `to.len()` elements that lie `stride` apart.
+    /// Reads `to.len()` elements at the given stride.
     ///
     /// # Safety
     /// They must be readable, aligned, and written by no thread meanwhile.
     unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [Self]);
 
-    /// Writes elements `stride` apart.
+    /// Writes elements at the given stride.
     ///
     /// # Safety
     /// They must be writable, aligned, and used by no other thread meanwhile.
     unsafe fn store(element: ElementType, from: &[Self], to: *mut u8, stride: isize);
 
-    /// The nearest number to an integer, ties to even.
+    /// The number nearest to an integer, ties to even.
     fn from_integer(x: i64) -> Self;
 
     /// Rounds to an element type and back.
@@ -309,7 +342,7 @@ mod tests {
         x[0]
     }
 
-    /// The codes of an 8-bit float with their values, finite and not negative, in order.
+    /// The non-negative finite values of an 8-bit float, in order of their codes.
     fn ladder(element: ElementType) -> Vec<f64> {
         (0..128u64).map(|code| loaded::<f64>(element, code)).take_while(|x| x.is_finite()).collect()
     }
@@ -348,7 +381,7 @@ mod tests {
             assert!(got == want.to_bits() || (x.is_nan() && bf16::from_bits(got).is_nan()), "{x:e}");
             let (got, want) = (stored(ElementType::F16, x) as u16, f16::from_f32(x));
             assert!(got == want.to_bits() || (x.is_nan() && f16::from_bits(got).is_nan()), "{x:e}");
-            // Just off the middle between two halves: rounding to f32 first would make a tie of it.
+            // Close to the middle between two neighbours: rounding to f32 first would make it a tie.
             let x = f64::from(x);
             for x in [x * (1.0 + 1e-15), x * (1.0 - 1e-15), x] {
                 let near = f16::from_f64(x);

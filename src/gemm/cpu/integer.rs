@@ -1,4 +1,4 @@
-//! Steps of a strip program that read or give integers: they have registers of their own, of 64 bits, and wrap.
+//! Steps of a strip program that read or compute integers. They have their own 64-bit registers, and wrap.
 
 use std::mem::take;
 
@@ -11,19 +11,19 @@ use crate::evt::{Position, ShapeClass};
 use crate::expr::Op;
 
 impl<U: bytemuck::Zeroable + Copy> Bank<U> {
-    /// What an operand is: `length` values, or one.
+    /// The values of an operand: `length` of them, or one.
     fn operand(&self, place: Place, length: usize) -> &[U] {
         match place {
             Place::Single(i) => &self.singles[i..=i],
             Place::Row(i) => &self.rows[i][..length],
             Place::Column(i) => &self.columns[i][..length],
             Place::Block(i) => &self.blocks[i][..length],
-            // No integer, and no truth value.
+            // An accumulator is neither an integer nor a truth value.
             Place::Accum(_) => &[],
         }
     }
 
-    /// Takes a register out, to be written: no step's result is an operand of the same step.
+    /// Takes a register out to write it: the result of a step is never an operand of the same step.
     fn take(&mut self, class: ShapeClass, i: usize) -> Vec<U> {
         match class {
             ShapeClass::Scalar => vec![U::zeroed()],
@@ -171,7 +171,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 }
 
-/// A value of a register, or the only one.
+/// The value of element `i`, or the only value.
 fn at<U: Copy>(values: &[U], i: usize) -> U {
     if values.len() == 1 { values[0] } else { values[i] }
 }
@@ -185,7 +185,7 @@ fn zip<U>(to: &mut [U], x: &[i64], y: &[i64], f: impl Fn(i64, i64) -> U) {
     }
 }
 
-/// Reads integers that lie `stride` elements apart.
+/// Reads integers, `stride` elements apart.
 ///
 /// # Safety
 /// They must be readable, aligned, and written by no thread meanwhile.
@@ -208,7 +208,7 @@ unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [i
     }
 }
 
-/// Writes integers `stride` elements apart, those beyond the type's range as its nearest value.
+/// Writes integers, `stride` elements apart. Values beyond the range of the type become its nearest value.
 ///
 /// # Safety
 /// They must be writable, aligned, and used by no other thread meanwhile.

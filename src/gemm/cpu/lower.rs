@@ -1,5 +1,5 @@
-//! From a checked tree to a list of primitive operations: calls inlined, host scalars put in, constants folded, what
-//! that leaves unused removed.
+//! Lowers a checked tree to a list of primitive operations: inlines calls, inserts host scalars, folds constants, and
+//! removes what is then unused.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::evt::{ParameterId, Position, ShapeClass, ValidTree, ValueKind, ValueT
 use crate::expr::{Body, ExprNode, Function, Logic, Op};
 use crate::simd;
 
-/// A value's place in [`Lowered::values`].
+/// A value's index in [`Lowered::values`].
 pub(super) type Id = usize;
 
 /// How a value is computed.
@@ -25,7 +25,7 @@ pub(super) enum Kind<T> {
     Integer(i64),
     /// A position or an extent.
     Position(Position),
-    /// An integer as a number.
+    /// An integer converted to a number.
     ToReal(Id),
     /// A primitive operation of one operand.
     Unary(Op, Id),
@@ -38,7 +38,7 @@ pub(super) enum Kind<T> {
 }
 
 impl<T: Copy> Kind<T> {
-    /// The values this one reads.
+    /// The values that this one reads.
     pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
         match self {
             Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => {
@@ -62,7 +62,7 @@ impl<T: Copy> Kind<T> {
     }
 }
 
-/// A value with how it extends over the product.
+/// A value, and the class of its extent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value<T> {
     pub(super) kind: Kind<T>,
@@ -79,7 +79,8 @@ pub(super) struct Lowered<T> {
     pub(super) outputs: Vec<Id>,
 }
 
-/// Lowers a tree for one run. `scalars` holds the host scalars by parameter index (and anything for the others).
+/// Lowers a tree for one run. `scalars` holds the host scalars by parameter index; the entries of other parameters are
+/// ignored.
 pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered<T> {
     let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
     let mut became: Vec<Id> = Vec::with_capacity(tree.values().len());
@@ -126,7 +127,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
 
 struct Builder<T> {
     values: Vec<Value<T>>,
-    /// Constants by the bits of their f64 form.
+    /// Constants, by the bits of their f64 form.
     known: HashMap<u64, Id>,
 }
 
@@ -211,7 +212,7 @@ impl<T: Arithmetic> Builder<T> {
         self.operation(Kind::Round(element, x))
     }
 
-    /// BLAS's beta = 0: the product with a zero scalar is 0, whatever the other factor is, which then goes unused.
+    /// BLAS's beta = 0: a product with a zero scalar is 0 for any other factor, which is then unused.
     fn scaled(&mut self, scalar: Id, x: Id) -> Id {
         match self.value_of(scalar) {
             Some(zero) if zero == T::ZERO => self.constant(T::ZERO),
@@ -245,7 +246,7 @@ impl<T: Arithmetic> Builder<T> {
     }
 }
 
-/// Computes an operation on constants, with the code that rows are computed with.
+/// Computes an operation on constants, with the same code that computes rows.
 fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
     let mut to = [T::ZERO];
     match kind {
@@ -254,7 +255,7 @@ fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
         Kind::Ternary(op, ..) => simd::select_fma(op, &mut to, &x[..1], &x[1..2], &x[2..3]),
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
-        // Not of constants.
+        // These are never constants.
         Kind::Accum(_) | Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::ToReal(_) => {}
     }
     to[0]

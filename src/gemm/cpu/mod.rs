@@ -1,12 +1,12 @@
 //! The CPU device's product and fused epilogue.
 //!
-//! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, of
-//! few rows, by [`kernel`], into memory that stays in its second-level cache, then runs the epilogue over it as a strip program: operation by
-//! operation over strips of a few hundred elements in the first-level cache, with vector code chosen for this CPU.
-//! Nothing of the accumulator ever reaches main memory.
+//! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, for
+//! few rows, with [`kernel`], into memory that stays in its second-level cache. Then it runs the epilogue on the tile
+//! as a strip program: operation by operation over strips of a few hundred elements, which stay in the first-level
+//! cache, with vector code chosen for this CPU. The accumulator never reaches main memory.
 //!
-//! Results don't depend on the number of threads: tiles depend on the extents alone, reductions combine in tile order.
-//! CUDA must never be in here.
+//! Results don't depend on the number of threads: tiles depend only on the extents, and reductions combine in tile
+//! order. CUDA must never be in here.
 
 mod element;
 mod integer;
@@ -29,7 +29,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use epilogue_runtime::{Device, DeviceTensor, HostAccess};
-use rayon::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
@@ -67,7 +66,7 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
-/// Arguments of most runs: lists of so many are no memory of their own.
+/// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
 /// The tile that the CPU device chooses for so many products of one A, of whose elements phases keep so many bytes; partial
@@ -76,15 +75,15 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
     TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)
 }
 
-/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`), of which there is one for each
-/// accumulator, and runs the epilogue, with partial reductions over tiles of `tile`.
+/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
+/// epilogue, with partial reductions over tiles of `tile`.
 ///
-/// The arguments, in the order of [`crate::Arguments::arguments`], have been checked: their number, devices, shapes
-/// (each that of its class, or with a batch axis in front), element types, and that no output overlaps another or
-/// what is read, except the `TensorMut` that it overwrites.
+/// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
+/// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
+/// an input, except the `TensorMut` that it overwrites.
 ///
 /// # Errors
-/// [`Error::OperandTypes`], or a tensor that is not on the CPU; then nothing has been written.
+/// [`Error::OperandTypes`], or a tensor that is not on the CPU. Then nothing has been written.
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
@@ -125,7 +124,7 @@ fn execute_in(
             Argument::Output(tensor) => writes.push(tensor),
         }
     }
-    // Held until the last tile is done.
+    // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
     let batch = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3).map_or(1, |x| x.shape()[0]);
     let a_shape = a.shape();
@@ -160,7 +159,7 @@ fn execute_in(
     Ok(())
 }
 
-/// Axes of a class, the batch axis aside.
+/// The number of axes of a class, without the batch axis.
 const fn rank(class: ShapeClass) -> usize {
     match class {
         ShapeClass::Scalar => 0,
@@ -169,7 +168,8 @@ const fn rank(class: ShapeClass) -> usize {
     }
 }
 
-/// A tensor's memory, of `rank` axes and perhaps a batch axis in front, which is shared if it has one element.
+/// The memory of a tensor with `rank` axes and perhaps a leading batch axis. All batches share it if that axis has one
+/// element.
 fn view(tensor: &DeviceTensor, rank: usize) -> View {
     let (shape, given) = (tensor.shape(), tensor.strides());
     let front = tensor.rank().saturating_sub(rank);
@@ -225,7 +225,7 @@ impl Whole<'_> {
 struct Run<'a> {
     tree: &'a ValidTree,
     extents: Extents,
-    /// By accumulator.
+    /// One for each accumulator.
     products: &'a [Product],
     parameters: SmallVec<[View; FEW]>,
     outputs: SmallVec<[View; FEW]>,
@@ -281,7 +281,7 @@ impl Run<'_> {
         }
     }
 
-    /// Combines the tiles' parts of a reduction, in order, and stores the result.
+    /// Combines the tiles' partial results of a reduction, in order, and stores the result.
     fn finish<'p, T: Arithmetic>(&self, part: &TileReduction, parts: impl Iterator<Item = (Tile, &'p [f64])>) {
         let output = &self.tree.outputs()[part.output];
         let OutputKind::Reduce(reduction) = output.kind else { return };
@@ -293,7 +293,7 @@ impl Run<'_> {
             Axis::All => (1, 1, 1),
         };
         let batches = if reduction.batch { 1 } else { extents.batch };
-        // An extent of 0 has no partials, but the one tile without elements needs a place to go.
+        // An extent of 0 has no partials, but the one tile without elements needs a place to write to.
         let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
         let mut results = vec![reduce::identity(reduction.op); batches * groups.max(1) * entries];
         for (tile, values) in parts {
@@ -319,7 +319,7 @@ impl Run<'_> {
                 } else {
                     (view.at(batch, 0, 0), view.strides[1])
                 };
-                // SAFETY: as for the tiles; the tiles are done.
+                // SAFETY: as for the tiles, all of which are done.
                 unsafe { T::store(view.element, &row, address, stride) };
             }
         }
@@ -329,9 +329,5 @@ impl Run<'_> {
 /// Does the same on as many threads as there is work for.
 fn in_parallel(extents: Extents, most: usize, work: impl Fn() + Sync) {
     let workers = if extents.is_little() { 1 } else { parallel::threads().min(most) };
-    if workers > 1 {
-        parallel::run(|| (0..workers).into_par_iter().with_max_len(1).for_each(|_| work()));
-    } else {
-        work();
-    }
+    parallel::together(workers, work);
 }

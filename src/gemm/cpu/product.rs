@@ -1,8 +1,8 @@
-//! The product of one tile: by the [`gemm`] crate, or of few rows by [`kernel`](super::kernel).
+//! The product of one tile: with the [`gemm`] crate or, for few rows, with [`kernel`](super::kernel).
 //!
-//! f32 and f64 operands are multiplied where they lie. Others are widened, panel by panel, to the type that the product
-//! is computed in: f64 next to an f64, else f32. Products of 8-bit integers are exact: f32 holds every partial sum of
-//! as many of them as a panel is deep, and the panels' sums are added in f64.
+//! f32 and f64 operands are multiplied in place. Others are widened, panel by panel, to the type that the product is
+//! computed in: f64 if one operand is f64, else f32. Products of 8-bit integers are exact: a panel is so shallow that
+//! f32 holds every partial sum, and the panels' sums are added in f64.
 
 use std::ops::Range;
 
@@ -13,29 +13,29 @@ use super::kernel::{self, Lanes, Matrix, dots, row, transpose};
 use super::tile::{Extents, Tile};
 use crate::ElementType;
 
-/// Depth of a widened panel. (The `gemm` crate splits K in about as large parts itself.)
+/// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
 const PANEL: usize = 1024;
 
-/// Columns of B, and rows of it, that are widened at a time for few rows of A: they stay in a core's caches.
+/// Columns and rows of B that are widened at a time for few rows of A: they stay in a core's caches.
 const FEW_COLUMNS: usize = 24;
 const FEW_DEPTH: usize = 32;
 
 /// How a tile is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// One row: B's rows as they lie.
+    /// One row: reads B's rows in place.
     Row,
-    /// Few rows: sums along K.
+    /// Few rows: dot products along K.
     Dots,
-    /// By the `gemm` crate, which writes the result row by row.
+    /// With the `gemm` crate, which writes the result row by row.
     ByRows,
-    /// The same, column by column; then transposed.
+    /// With the `gemm` crate, which writes the result column by column; it is then transposed.
     ByColumns,
 }
 
 impl Way {
-    /// The fastest on this many rows, by measurement: where the `gemm` crate writes row by row it exchanges the operands,
-    /// and packs a B that lies along K element by element.
+    /// The fastest way for this many rows, by measurement. When the `gemm` crate writes row by row, it exchanges the
+    /// operands, and packs a B that is contiguous along K element by element.
     const fn of(
         rows: usize,
         in_place: bool,
@@ -57,16 +57,16 @@ impl Way {
 pub(super) enum Accumulation {
     F32,
     F64,
-    /// In f32, exactly, for this many terms; then in f64.
+    /// In f32 for this many terms, which is exact; then in f64.
     Integers(usize),
 }
 
 impl Accumulation {
-    /// How operands of these types are multiplied; `None` when they can't be.
+    /// How operands of these types are multiplied; `None` if they can't be.
     pub(super) fn of(a: ElementType, b: ElementType) -> Option<Self> {
         use ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, U8};
         match (a, b) {
-            // 2^24 over the largest product's magnitude: 2^14, 255·128 < 2^15, 255² < 2^16.
+            // 2^24 divided by the largest product's magnitude: 2^14, 255·128 < 2^15, 255² < 2^16.
             (I8, I8) => Some(Self::Integers(1024)),
             (I8, U8) | (U8, I8) => Some(Self::Integers(512)),
             (U8, U8) => Some(Self::Integers(256)),
@@ -79,7 +79,7 @@ impl Accumulation {
     }
 }
 
-/// What the `gemm` crate multiplies.
+/// A type that the `gemm` crate multiplies.
 trait Multiplied: Arithmetic + Lanes {
     const ELEMENT: ElementType;
 }
@@ -92,7 +92,7 @@ impl Multiplied for f64 {
     const ELEMENT: ElementType = ElementType::F64;
 }
 
-/// The operands and how they are multiplied.
+/// The operands, and how they are multiplied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
     pub(super) extents: Extents,
@@ -108,15 +108,14 @@ pub(super) struct Product {
 pub(super) struct Panels {
     narrow: PanelPair<f32>,
     wide: PanelPair<f64>,
-    /// Products of a tile that are not accumulated in the arithmetic type.
+    /// The products of a tile that are not accumulated in the arithmetic type.
     narrow_tile: Vec<f32>,
-    /// By accumulator.
+    /// One for each accumulator.
     wide_tiles: Vec<Vec<f64>>,
 }
 
 impl Panels {
-    /// The tile's sums of an accumulator where integers were multiplied, which are exact; what they mean elsewhere is not
-    /// said.
+    /// The tile's exact sums of an accumulator, if integers were multiplied; unspecified otherwise.
     pub(super) fn sums(&self, accumulator: usize) -> &[f64] {
         self.wide_tiles.get(accumulator).map_or(&[], Vec::as_slice)
     }
@@ -126,15 +125,15 @@ impl Panels {
 struct PanelPair<C> {
     a: Vec<C>,
     b: Vec<C>,
-    /// A tile's products column by column.
+    /// A tile's products in column-major order.
     columns: Vec<C>,
 }
 
 impl Product {
-    /// Writes the tile's accumulators, the `accumulator`th of its element's, to `to`, row by row.
+    /// Writes the tile's values of accumulator `accumulator` to `to`, row by row.
     ///
     /// # Safety
-    /// The views must reach every element of the tile's rows of A and columns of B, and nobody may write them
+    /// The views must reach every element of the tile's rows of A and columns of B, and no thread may write them
     /// meanwhile.
     pub(super) unsafe fn tile<T: Arithmetic>(
         &self,
@@ -172,7 +171,7 @@ impl Product {
         }
     }
 
-    /// Multiplies over all of K, in place where the arithmetic type is the one that is accumulated in.
+    /// Multiplies over all of K; directly into `to` if products are accumulated in the arithmetic type.
     unsafe fn whole<T: Arithmetic, C: Multiplied>(
         &self,
         tile: &Tile,
@@ -193,7 +192,7 @@ impl Product {
         to.iter_mut().zip(sums).for_each(|(to, x)| *to = T::from_f64(x.to_f64()));
     }
 
-    /// Multiplies over a range of K, in panels where an operand has to be widened.
+    /// Multiplies over a range of K, in panels if an operand has to be widened.
     unsafe fn multiply<C: Multiplied>(
         &self,
         tile: &Tile,
@@ -224,7 +223,7 @@ impl Product {
         }
     }
 
-    /// Multiplies with the `gemm` crate; `row` and `column` are the distances in `to`.
+    /// Multiplies with the `gemm` crate; `row` and `column` are the strides of `to`.
     unsafe fn panels<C: Multiplied>(
         &self,
         tile: &Tile,
@@ -279,7 +278,7 @@ impl Product {
         }
     }
 
-    /// Multiplies one row, of a B along N.
+    /// Multiplies one row; B is contiguous along N.
     unsafe fn row<C: Multiplied>(&self, tile: &Tile, depth: Range<usize>, panels: &mut PanelPair<C>, to: &mut [C]) {
         to.fill(C::ZERO);
         let columns = tile.columns.len();
@@ -296,7 +295,7 @@ impl Product {
         }
     }
 
-    /// Multiplies few rows, of operands along K.
+    /// Multiplies few rows; both operands are contiguous along K.
     unsafe fn dots<C: Multiplied>(&self, tile: &Tile, depth: Range<usize>, panels: &mut PanelPair<C>, to: &mut [C]) {
         to.fill(C::ZERO);
         let (rows, stride) = (tile.rows.len(), tile.columns.len());
@@ -317,31 +316,32 @@ impl Product {
         }
     }
 
-    /// Whether both operands are multiplied where they lie.
+    /// Whether both operands are multiplied in place.
     fn is_in_place<C: Multiplied>(&self) -> bool {
         self.a.element == C::ELEMENT && self.b.element == C::ELEMENT
     }
 
-    /// The address of the tile's first row of A, from this place along K.
+    /// The address of the tile's first row of A, from index `k` on.
     fn a_from(&self, tile: &Tile, k: usize) -> *const u8 {
         self.a.at(tile.batch, tile.rows.start, k)
     }
 
-    /// The address of a column of the tile in B, likewise.
+    /// The address of a column of the tile in B, from index `k` on.
     fn b_from(&self, tile: &Tile, k: usize, column: usize) -> *const u8 {
         self.b.at(tile.batch, k, tile.columns.start + column)
     }
 }
 
-/// Whether an operand lies along its last axis, and whether along the one before; if it has to be widened, its copy.
+/// Whether an operand is contiguous along its last axis, and whether along the one before; of the widened copy, if
+/// there is one.
 fn along<C: Multiplied>(view: &View) -> (bool, bool) {
     let [_, row, column] = view.strides;
     let copied_by_columns = row == 1 && column != 1;
     if view.element == C::ELEMENT { (column == 1, row == 1) } else { (!copied_by_columns, copied_by_columns) }
 }
 
-/// The rows×columns matrix at `from`: in place if it has type C, else widened into `panel`, along the axis that is
-/// contiguous in memory.
+/// The rows×columns matrix at `from`: in place if it has type C, else widened into `panel`, in the same order as in
+/// memory.
 unsafe fn widened<C: Multiplied>(
     view: &View,
     from: *const u8,

@@ -1,8 +1,8 @@
 //! The strip program: an epilogue as a list of steps over registers that each hold a strip of elements.
 //!
-//! A register of the block holds some rows of a tile, [`STRIP`](super::tile::STRIP) elements at most, which stay in
-//! the first-level cache from the load to the store. What is the same in every row (row vectors), in every column
-//! (column vectors) or everywhere is computed once per tile and spread over block registers.
+//! A register of the block holds some rows of a tile, at most [`STRIP`](super::tile::STRIP) elements, which stay in the
+//! first-level cache from the load to the store. Values that are the same in every row (row vectors), in every column
+//! (column vectors) or everywhere are computed once per tile and spread over block registers.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::lower::{Id, Kind, Lowered};
 use super::step::{IntegerStep, Place, Step};
 use crate::evt::{Axis, OutputKind, ReduceOp, ShapeClass, ValidTree};
 
-/// What a reduction combines and how.
+/// What a reduction combines, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TileReduction {
     pub(super) output: usize,
@@ -19,7 +19,7 @@ pub(super) struct TileReduction {
     pub(super) op: ReduceOp,
 }
 
-/// Steps of one extent.
+/// The steps of one extent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub(super) steps: Vec<Step>,
@@ -29,17 +29,17 @@ pub(super) struct Section {
 /// A compiled epilogue.
 #[derive(Clone, Debug)]
 pub(super) struct Program<T> {
-    /// The constants, which are the first single values.
+    /// The constants, which are the first of the single values.
     pub(super) constants: Vec<T>,
-    /// Single values, once per tile; the registers count the constants.
+    /// Single values, computed once per tile; their registers include the constants.
     pub(super) singles: Section,
-    /// Once per tile, over its columns.
+    /// Values of the tile's columns, computed once per tile.
     pub(super) rows: Section,
-    /// Once per tile, over its rows.
+    /// Values of the tile's rows, computed once per tile.
     pub(super) columns: Section,
-    /// Once per tile, after those: fills the block registers that no block changes.
+    /// Run once per tile, after those: fills the block registers that no block changes.
     pub(super) spread: Section,
-    /// Once per block; the registers count those of `spread`.
+    /// Run once per block; its registers include those of `spread`.
     pub(super) block: Section,
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
@@ -79,18 +79,18 @@ impl<T: Arithmetic> Program<T> {
 struct Compiler<'a, T> {
     lowered: &'a Lowered<T>,
     places: Vec<Option<Place>>,
-    /// Places in block registers of what extends less.
+    /// The block registers with spread copies of values of smaller extent.
     spread_places: HashMap<Place, Place>,
     program: Program<T>,
 }
 
-/// What is to do for a value.
+/// A step of the work list.
 enum Task {
-    /// Its operands, and then itself, if it has no place yet.
+    /// Compute its operands and then the value itself, if it has no place yet.
     Compute(Id),
-    /// An operand of it that has been computed.
+    /// Use an operand that has been computed.
     Operand { operand: Id, of: Id },
-    /// The value itself, whose operands are there.
+    /// Compute the value, whose operands are computed.
     Apply(Id),
 }
 
@@ -117,7 +117,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// Adds the step that `make` makes of a new register.
+    /// Adds the step that `make` creates for a new register.
     fn emit(&mut self, class: ShapeClass, make: impl FnOnce(usize) -> Step) -> Place {
         let section = self.section(class);
         let register = section.registers;
@@ -132,8 +132,8 @@ impl<T: Arithmetic> Compiler<'_, T> {
         place
     }
 
-    /// The place of a value, computed at its first use: its operands from left to right, each with its extent. (What is
-    /// still to do stands in a list, since an expression may be deeper than a thread's stack.)
+    /// The place of a value, which is computed at its first use: its operands from left to right, each with its extent.
+    /// (It uses a work list, since an expression may be deeper than a thread's stack.)
     fn value(&mut self, id: Id) -> Place {
         let mut tasks = vec![Task::Compute(id)];
         let mut operands = Vec::new();
@@ -157,12 +157,12 @@ impl<T: Arithmetic> Compiler<'_, T> {
         self.place(id)
     }
 
-    /// Of a value that has been computed; constants have theirs from the start.
+    /// The place of a value that has been computed. Constants have theirs from the start.
     fn place(&self, id: Id) -> Place {
         self.places[id].unwrap_or(Place::Single(0))
     }
 
-    /// Adds the step of a value whose operands are there.
+    /// Adds the step of a value whose operands are computed.
     fn apply(&mut self, id: Id, operands: &[Place]) -> Place {
         let value = self.lowered.values[id];
         let class = value.class;
@@ -184,13 +184,13 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// Whether a value is an integer, or made of integers.
+    /// Whether a value is an integer or is computed from integers.
     fn of_integers(&self, id: Id) -> bool {
         let value = self.lowered.values[id];
         value.integer || value.kind.operands().last().is_some_and(|&operand| self.lowered.values[operand].integer)
     }
 
-    /// Adds the step of a value that [is made of integers](Self::of_integers).
+    /// Adds the step of a value that is [computed from integers](Self::of_integers).
     fn integer(&mut self, id: Id, operands: &[Place]) -> Place {
         let value = self.lowered.values[id];
         self.emit(value.class, |to| {
@@ -205,7 +205,8 @@ impl<T: Arithmetic> Compiler<'_, T> {
         })
     }
 
-    /// An operand of a value: of the value's extent, or single, where the value is of at most two.
+    /// The place of an operand, expanded to the extent of the value. Values of at most two operands take single values
+    /// as they are.
     fn operand(&mut self, operand: Id, of: Id) -> Place {
         let of = self.lowered.values[of];
         match self.place(operand) {
@@ -257,7 +258,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         }
     }
 
-    /// The stores come after every load, so that an output may overwrite what is read.
+    /// Adds the stores. They come after every load, so that an output may overwrite what is read.
     fn stores(&mut self, tree: &ValidTree) {
         let mut sums = Vec::new();
         let mut stores = Vec::new();
@@ -280,8 +281,8 @@ impl<T: Arithmetic> Compiler<'_, T> {
     }
 }
 
-/// Gives the temporary registers of the block numbers from `first` on, each free again after its last use, and no
-/// step's result that of an operand of the same step. Gives one past the largest number.
+/// Renumbers the temporary registers of the block, from `first` on. Each is free again after its last use, and the
+/// result of a step never gets the register of one of its operands. Gives one past the largest number.
 fn allocate(steps: &mut [Step], first: usize) -> usize {
     let mut last_use: HashMap<usize, usize> = HashMap::new();
     for (i, step) in steps.iter_mut().enumerate() {

@@ -14,13 +14,14 @@ use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
 
-/// The program of the last run, which the next one takes if its host scalars are the same: they are constants in it.
+/// The program of the last run. The next run reuses it if its host scalars are the same, since they are constants in
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     last: Mutex<Option<Arc<Compiled>>>,
 }
 
-/// The programs of an epilogue's parts, with the host scalars that they were compiled for.
+/// A program, with the host scalars that it was compiled for.
 #[derive(Debug)]
 pub(super) struct Compiled {
     scalars: Vec<f64>,
@@ -36,7 +37,7 @@ pub(super) enum Typed {
     F64(Vec<Prepared<f64>>),
 }
 
-/// A program with the memory of threads that have run it.
+/// A program, with the memory of threads that have run it.
 #[derive(Debug)]
 pub(super) struct Prepared<T> {
     pub(super) program: Program<T>,
@@ -58,17 +59,21 @@ impl<T: Arithmetic> Prepared<T> {
 
     /// A worker for tiles of at most this shape.
     pub(super) fn worker(&self, shape: TileShape) -> Worker<T> {
-        let idle = lock(&self.idle).pop().filter(|worker| worker.shape == shape);
+        let idle = {
+            let mut idle = lock(&self.idle);
+            idle.iter().rposition(|worker| worker.shape == shape).map(|at| idle.remove(at))
+        };
         let new = || Worker { shape, frame: Frame::new(&self.program, shape), panels: Panels::default() };
         idle.unwrap_or_else(new)
     }
 
-    /// Keeps a worker for later runs, of no more than run at once.
+    /// Keeps a worker for later runs; at most as many as run at once, those that were used last.
     pub(super) fn keep(&self, worker: Worker<T>) {
         let mut idle = lock(&self.idle);
-        if idle.len() < parallel::threads() {
-            idle.push(worker);
+        if idle.len() >= parallel::threads() {
+            idle.remove(0);
         }
+        idle.push(worker);
     }
 }
 

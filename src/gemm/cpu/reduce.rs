@@ -1,7 +1,7 @@
 //! Reductions: of a block within its tile, and of the tiles' partial results in their order.
 //!
-//! Sums and products are accumulated in f64 in an order that depends on the extents alone, so the same input gives the
-//! same bits on any number of threads.
+//! Sums and products are accumulated in f64, in an order that depends only on the extents. So the same input gives the
+//! same bits with any number of threads.
 
 use super::element::Arithmetic;
 use super::program::TileReduction;
@@ -12,7 +12,7 @@ use crate::simd::{Vectorised, dispatch};
 /// Elements of a row that are accumulated side by side.
 const LANES: usize = 16;
 
-/// The result over nothing.
+/// The result of a reduction without elements.
 pub(super) fn identity(op: ReduceOp) -> f64 {
     match op {
         ReduceOp::Add | ReduceOp::AbsMax | ReduceOp::SumSquares => 0.0,
@@ -43,7 +43,7 @@ pub(super) fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The partial results of a tile before any block.
+/// The partial results of a tile before its first block.
 pub(super) fn start(reduction: &TileReduction, tile: &Tile) -> Vec<f64> {
     let entries = match reduction.axis {
         Axis::Row => tile.rows.len(),
@@ -53,7 +53,7 @@ pub(super) fn start(reduction: &TileReduction, tile: &Tile) -> Vec<f64> {
     vec![identity(reduction.op); entries]
 }
 
-/// Combines a block, rows of `width` elements that are the tile's rows from `first` on, into the partial results.
+/// Combines a block into the partial results. Its rows, of `width` elements, are the tile's rows from `first` on.
 pub(super) fn accumulate<T: Arithmetic>(
     reduction: &TileReduction,
     partial: &mut [f64],

@@ -1,4 +1,4 @@
-//! Operands rounded before the product, for `Arithmetic::FastBf16`: copies, which are then multiplied as any bf16 is.
+//! Rounds operands before the product, for `Arithmetic::FastBf16`. The copies are then multiplied like any bf16 tensor.
 
 use epilogue_runtime::{DeviceTensor, Result};
 use half::bf16;
@@ -6,10 +6,10 @@ use half::bf16;
 use crate::ElementType;
 use crate::simd::convert::bf16_from_f32;
 
-/// The f32 tensor's values rounded to bf16, packed.
+/// A packed copy of an f32 tensor, rounded to bf16.
 ///
 /// # Errors
-/// A tensor that can't be read, or memory that runs out.
+/// The tensor can't be read, or there is not enough memory.
 pub(crate) fn rounded(tensor: &DeviceTensor) -> Result<DeviceTensor> {
     let bytes = tensor.to_bytes()?;
     let (words, _) = bytes.as_chunks::<4>();

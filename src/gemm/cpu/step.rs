@@ -49,7 +49,7 @@ pub(super) enum Step {
         element: ElementType,
         x: Place,
     },
-    /// Repeats what extends less.
+    /// Repeats a value of smaller extent.
     Spread {
         to: usize,
         x: Place,
@@ -63,12 +63,12 @@ pub(super) enum Step {
         output: usize,
         x: Place,
     },
-    /// Stores the sums of a product of integers as they are.
+    /// Stores the exact sums of a product of integers.
     StoreSums {
         output: usize,
         accumulator: usize,
     },
-    /// What reads or gives integers, which have registers of their own, numbered with the others.
+    /// Reads or computes integers, which have their own registers, with numbers from the same sequence.
     Integer(IntegerStep),
 }
 
@@ -101,7 +101,7 @@ impl Step {
     }
 }
 
-/// A step with integers. Places are of integers, but for the conditions and results that are said to be numbers.
+/// A step with integers. Places are those of integers, unless noted otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum IntegerStep {
     Constant {
@@ -126,7 +126,7 @@ pub(super) enum IntegerStep {
         x: Place,
         y: Place,
     },
-    /// Gives the number 0 or 1.
+    /// Its result is the number 0 or 1.
     Compare {
         to: usize,
         op: Op,
@@ -140,12 +140,12 @@ pub(super) enum IntegerStep {
         x: Place,
         y: Place,
     },
-    /// Gives a number.
+    /// Its result is a number.
     ToReal {
         to: usize,
         x: Place,
     },
-    /// Repeats what extends less.
+    /// Repeats a value of smaller extent.
     Spread {
         to: usize,
         x: Place,

@@ -10,11 +10,11 @@ use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 use crate::simd;
 
-/// A tree's compiled epilogue with the memory of its arguments.
+/// A tree's compiled epilogue, with the memory of its arguments.
 pub(super) struct Bound<'a, T> {
     pub(super) tree: &'a ValidTree,
     pub(super) program: &'a Program<T>,
-    /// By parameter index; what host scalars have there is not used.
+    /// By parameter index; the entries of host scalars are not used.
     pub(super) parameters: &'a [View],
     /// By output index.
     pub(super) outputs: &'a [View],
@@ -24,8 +24,8 @@ pub(super) struct Bound<'a, T> {
 /// A thread's registers.
 #[derive(Debug)]
 pub(super) struct Frame<T> {
-    /// The tile's values of every accumulator, row by row, then room to read a block past them; none of those that nothing
-    /// reads.
+    /// The tile's values of every accumulator that is read, row by row, followed by room for reading a whole block past
+    /// them.
     pub(super) accums: Vec<Vec<T>>,
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
@@ -56,7 +56,7 @@ impl<U: Copy> Bank<U> {
         Self { singles: Vec::new(), rows: Vec::new(), columns: Vec::new(), blocks: Vec::new() }
     }
 
-    /// Repeats a single value, a row vector or a column vector over a block register.
+    /// Repeats a single value, a row vector or a column vector in a block register.
     pub(super) fn spread(&mut self, to: usize, x: Place, block: &Block) {
         let result = &mut self.blocks[to];
         let rows = result.chunks_exact_mut(block.width).take(block.rows);
@@ -82,9 +82,9 @@ impl<T: Arithmetic> Frame<T> {
     }
 }
 
-/// Rows of a tile that make a block.
+/// The rows of a tile that make up a block.
 pub(super) struct Block {
-    /// The first row, counted in the tile.
+    /// The first row, relative to the tile.
     pub(super) first: usize,
     pub(super) rows: usize,
     pub(super) width: usize,
@@ -95,18 +95,18 @@ impl Block {
         self.rows * self.width
     }
 
-    /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar rest. What lies past
-    /// [`Block::len`] is never stored.
+    /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar remainder. Elements after
+    /// [`Block::len`] are never stored.
     pub(super) fn padded(&self) -> usize {
         self.len().next_multiple_of(32).min(STRIP)
     }
 }
 
-/// What a step runs over.
+/// The elements that a step computes.
 pub(super) enum Over<'a> {
     /// One value.
     Single,
-    /// The tile's columns (of a row vector) or rows (of a column vector).
+    /// The tile's columns (for a row vector) or rows (for a column vector).
     Vector(ShapeClass),
     Block(&'a Block),
 }
@@ -131,12 +131,12 @@ impl Over<'_> {
 }
 
 impl<T: Arithmetic> Bound<'_, T> {
-    /// Runs the epilogue over a tile whose accumulators are in the frame, and are those of `sums` where integers were
-    /// multiplied; gives the tile's part of every reduction.
+    /// Runs the epilogue over a tile whose accumulators are in the frame, and gives the tile's partial result of every
+    /// reduction. If integers were multiplied, `sums` has the exact accumulators.
     ///
     /// # Safety
-    /// The views must reach every element of the tile, outputs must be written by nobody else meanwhile, and no two
-    /// tiles may share an element of an output (vectors and scalars are stored by the first tile of theirs alone).
+    /// The views must reach every element of the tile, no other thread may write the outputs meanwhile, and no two
+    /// tiles may share an element of an output (vectors and scalars are stored only by the first tile that has them).
     pub(super) unsafe fn run<'s>(
         &self,
         tile: &Tile,
@@ -186,7 +186,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         partials
     }
 
-    /// Where a parameter's or output's element is, from indices of the whole output.
+    /// The address of a parameter's or output's element, from indices in the whole output.
     pub(super) fn address(view: &View, class: ShapeClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
         match class {
             ShapeClass::Scalar => view.at(tile.batch, 0, 0),
@@ -196,8 +196,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// Whether this tile is the one that stores an output of a class. An output that all batches share is stored by
-    /// the first.
+    /// Whether this tile stores an output of a class. The first batch stores an output that all batches share.
     pub(super) fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
         let first_batch = tile.batch == 0 || view.strides[0] != 0;
         first_batch
@@ -256,13 +255,13 @@ impl<T: Arithmetic> Bound<'_, T> {
                 }
                 return;
             }
-            // Of blocks only.
+            // These occur in blocks only.
             Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return,
         };
         singles[to] = result[0];
     }
 
-    /// A step over the columns (of a row vector) or the rows (of a column vector) of the tile.
+    /// Runs a step over the columns (for a row vector) or the rows (for a column vector) of the tile.
     unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: ShapeClass) {
         if let Step::Integer(step) = step {
             // SAFETY: the caller's promise.
@@ -280,7 +279,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                 Place::Block(_) | Place::Accum(_) => &raw const singles[..0],
             }
         };
-        // The register written is taken out, so operands are never it: `allocate` and `emit` give every step a new one.
+        // The register to write is taken out. No operand is in it: `allocate` and `emit` give every step a new one.
         let mut taken = Vec::new();
         let number = match step {
             Step::Load { to, .. }
@@ -295,7 +294,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             Step::Reduce { .. } | Step::Store { .. } | Step::StoreSums { .. } | Step::Integer(_) => None,
         };
         let to = &mut taken[..if number.is_some() { length } else { 0 }];
-        // SAFETY: the slices borrow registers and singles, which nothing changes before the step ends.
+        // SAFETY: the slices borrow registers and single values, which do not change before the step ends.
         let slice = |place: Place| unsafe { &*at(place, registers) };
         match step {
             Step::Load { parameter, .. } => {
@@ -365,20 +364,20 @@ impl<T: Arithmetic> Bound<'_, T> {
                 // SAFETY: the caller's promise.
                 unsafe { store_block(&self.outputs[output], tile, block, frame.slice(x, block, block.len())) };
             }
-            // `run` has the sums.
+            // `run` stores the sums.
             Step::StoreSums { .. } => {}
         }
     }
 }
 
 impl<T: Arithmetic> Frame<T> {
-    /// What a step over a block reads: `length` elements, or one.
+    /// The operand of a step over a block: `length` elements, or one.
     fn slice(&self, place: Place, block: &Block, length: usize) -> &[T] {
         match place {
             Place::Single(i) => &self.numbers.singles[i..=i],
             Place::Block(i) => &self.numbers.blocks[i][..length],
             Place::Accum(i) => &self.accums[i][block.first * block.width..][..length],
-            // Spread before they get here.
+            // These are spread before a block reads them.
             Place::Row(_) | Place::Column(_) => &[],
         }
     }

@@ -1,14 +1,14 @@
-//! How the output is cut into tiles, the unit of parallel work.
+//! Cuts the output into tiles, the units of parallel work.
 
 use std::ops::Range;
 
-/// Elements of a register of the strip program; a tile has no more columns than that.
+/// Elements of a register of the strip program; a tile has at most this many columns.
 pub(super) const STRIP: usize = 512;
 
-/// The product's extents.
+/// The extents of the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extents {
-    /// Batches.
+    /// The number of batches.
     pub(crate) batch: usize,
     /// Rows of A and of the output.
     pub(crate) m: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Whether the product takes one thread less time than it takes to wake others.
+    /// Whether one thread computes the product in less time than it takes to wake others.
     pub(crate) fn is_little(self) -> bool {
         const LITTLE: usize = 1 << 19;
         let outputs = self.batch.saturating_mul(self.m).saturating_mul(self.n);
@@ -36,7 +36,7 @@ pub(crate) struct TileShape {
     pub(crate) n: usize,
 }
 
-/// From large, which repacks the operands least, to small, which feeds more threads.
+/// From large tiles, which need the least repacking of operands, to small ones, which keep more threads busy.
 const SHAPES: [TileShape; 5] = [
     TileShape { m: 256, n: 256 },
     TileShape { m: 128, n: 256 },
@@ -52,15 +52,15 @@ const PANEL_BYTES: usize = 1 << 20;
 const PLENTY: usize = 16;
 
 impl TileShape {
-    /// The tile for so many products of one A, of whose elements phases keep so many bytes for each other. It depends on the extents alone, never on the number of threads, so that results don't
-    /// either.
+    /// The tile for this many products of one A, of whose elements phases keep so many bytes for each other. It depends
+    /// only on the extents, never on the number of threads, and so do the results.
     pub(crate) fn choose(extents: Extents, accumulators: usize, kept: usize) -> Self {
-        // A single row is as fast as B is read, and long pieces of its rows are read faster.
-        if extents.m == 1 && extents.n >= 8 * STRIP {
+        // A single row is limited by reading B, and long pieces of its rows are read faster.
+        if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
         }
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
-        // Those of all accumulators together are to stay in a core's second-level cache.
+        // The values of all accumulators of a tile should fit in a core's second-level cache.
         let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
         // What phases keep of a row of tiles is to stay there too, as far as it can.
         let stays = |shape: &&Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
@@ -68,7 +68,7 @@ impl TileShape {
         suitable.clone().find(plenty).or(suitable.next_back()).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
     }
 
-    /// The tile to compute with when per-tile partials of `self` are asked for: its extents divide those of `self`.
+    /// The tile to compute with if per-tile partials of `self` are wanted: its extents divide those of `self`.
     fn computable(self) -> Self {
         let divide = |extent: usize, limit: usize| {
             (1..=limit.min(extent)).rev().find(|d| extent.is_multiple_of(*d)).unwrap_or(1)
@@ -77,7 +77,7 @@ impl TileShape {
     }
 }
 
-/// One tile's place in the output.
+/// The place of a tile in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
     pub(super) batch: usize,
@@ -85,7 +85,7 @@ pub(super) struct Tile {
     pub(super) columns: Range<usize>,
 }
 
-/// All tiles, numbered batch by batch, in each row by row.
+/// All tiles, numbered batch by batch, and row by row within a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiles {
     extents: Extents,
@@ -95,7 +95,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// An output without rows or columns still has a tile, without rows or columns, so that vectors get stored.
+    /// An output without rows or columns still has one empty tile, so that vectors are stored.
     pub(super) fn new(extents: Extents, shape: TileShape) -> Self {
         let (down, across) = (extents.m.div_ceil(shape.m).max(1), extents.n.div_ceil(shape.n).max(1));
         Self { extents, shape, down, across }

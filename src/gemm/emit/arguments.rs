@@ -1,29 +1,30 @@
-//! The epilogue's arguments as fields of the kernel's parameter, and how its reductions are told apart.
+//! The epilogue's arguments as fields of the kernel's parameter, and the groups of its reductions.
 
 use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree};
 use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
 
-/// The user's part of the kernel's parameter: every argument that is read or written, and the workspace's places.
+/// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
+/// workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct EpilogueArguments {
     /// The fields of `Arguments`.
     pub(crate) layout: ParameterLayout,
-    /// For every argument of a run its field; `None` for parameters that nothing reads.
+    /// The field of every argument of a run; `None` for parameters that nothing reads.
     pub(crate) fields: Vec<ArgumentField>,
-    /// Complete reductions, by output, and the field of their partials.
+    /// Complete reductions, by output, with the field of their partials.
     pub(crate) partials: Vec<(usize, String)>,
-    /// Counters: one field for every axis with complete reductions.
+    /// Counters: one field for every group of complete reductions.
     pub(crate) counters: Vec<(ReductionGroup, String)>,
 }
 
-/// Where an argument of a run goes: `TensorMut` has both.
+/// The fields of an argument of a run; a `TensorMut` has both.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ArgumentField {
     pub(crate) input: Option<String>,
     pub(crate) output: Option<String>,
 }
 
-/// Complete reductions that are finished together: by the last block along the same tiles.
+/// Complete reductions that are finished together, by the last block along the same tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReductionGroup {
     pub(crate) axis: Axis,
@@ -46,7 +47,7 @@ impl ReductionGroup {
         }
     }
 
-    /// Which counter a tile arrives at, and how many tiles do.
+    /// The counter that a tile increments, and how many tiles do.
     pub(crate) const fn counter(self) -> (&'static str, &'static str) {
         match (self.axis, self.batch) {
             (Axis::Row, false) => ("work.batch * problem.tiles_m + work.tile_m", "problem.tiles_n"),

@@ -1,29 +1,29 @@
-//! The epilogue of one element as a C++ function, in the user's names and with the user's lines.
+//! Writes the epilogue of one element as a C++ function, with the user's names and lines.
 
 use std::fmt::Write as _;
 
 use crate::evt::{ParameterClass, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 
-/// A function of one element: it takes the tree's leaves and gives the values that outputs store or reduce.
+/// A function of one element: from the values of the tree's leaves to those that outputs store or reduce.
 #[derive(Debug)]
 pub(crate) struct ElementFunction {
     /// Its C++ name.
     pub(crate) name: String,
-    /// The leaves that it takes, in order.
+    /// The leaves that it takes, in the order of its parameters.
     pub(crate) leaves: Vec<ValueId>,
-    /// Definitions of `Values` (a field `_name` for every value given) and of the function.
+    /// The definitions of `Values` (with a field `_name` for every result) and of the function.
     pub(crate) text: String,
 }
 
-/// A function that tells from the host's scalars whether an argument in memory is needed: BLAS's beta = 0.
+/// A function that decides from the host scalars whether an argument in memory is needed: BLAS's beta = 0.
 #[derive(Debug)]
 pub(crate) struct Guard {
     /// Its C++ name.
     pub(crate) function: String,
-    /// The visitor's member that keeps its answer: `read_` and the argument's name.
+    /// The visitor's member that keeps the result: `read_` and the argument's name.
     pub(crate) member: String,
-    /// The host scalars that it takes, in order.
+    /// The host scalars that it takes, in the order of its parameters.
     pub(crate) scalars: Vec<ValueId>,
     /// Its definition.
     pub(crate) text: String,
@@ -38,7 +38,7 @@ fn type_of(tree: &ValidTree, id: ValueId) -> &'static str {
     tree.value(id).scalar().cuda(tree.real())
 }
 
-/// The same where `Real` stands for the arithmetic's type.
+/// The same, with `Real` for the arithmetic type.
 pub(super) fn visitor_type(tree: &ValidTree, id: ValueId) -> &'static str {
     match tree.value(id).scalar() {
         Scalar::Real => "Real",
@@ -53,7 +53,7 @@ fn parameter_list(tree: &ValidTree, ids: &[ValueId]) -> String {
     list.join(", ")
 }
 
-/// What a value is called once its statement is there.
+/// The C++ expression for a value whose statement has been written.
 fn reference(tree: &ValidTree, id: ValueId) -> String {
     match tree.value(id).kind {
         ValueKind::Literal(x) => literal(x, tree.real()),
@@ -62,14 +62,14 @@ fn reference(tree: &ValidTree, id: ValueId) -> String {
     }
 }
 
-/// A visitor's values of an accumulator, by its place among those that a kernel has.
+/// A visitor's values of an accumulator, named by its index among the accumulators that a kernel has.
 pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
     let place = tree.live_accumulators().take_while(|live| *live < accumulator).count();
     format!("accum[{place}]")
 }
 
 impl ElementFunction {
-    /// `functions` collects what it calls.
+    /// Writes the function; `functions` collects the functions that it calls.
     pub(crate) fn of(tree: &ValidTree, functions: &mut Functions) -> Self {
         let leaves: Vec<ValueId> = tree.enumerate().filter(|(_, v)| is_leaf(&v.kind)).map(|(id, _)| id).collect();
         let mut results: Vec<ValueId> = Vec::new();
@@ -78,7 +78,7 @@ impl ElementFunction {
                 results.push(output.value);
             }
         }
-        // Values, arguments and guards are called `x` or `_x`: none ends with an underscore.
+        // No value, argument or guard has a name with an underscore at its end.
         let name = format!("{}_", crate::expr::identifier::sanitize(tree.name()));
         let mut text = format!("// What `{}` stores or reduces of one element.\nstruct Values {{\n", tree.name());
         for id in &results {
@@ -99,7 +99,7 @@ impl ElementFunction {
 }
 
 impl Guard {
-    /// One for every argument that is read only while a product of host scalars is not 0.
+    /// One guard for every argument that is read only if a product of host scalars is not 0.
     pub(crate) fn all(tree: &ValidTree, functions: &mut Functions) -> Vec<Self> {
         let mut guards = Vec::new();
         for (parameter, value) in tree.loads().chain(tree.broadcasts()) {
@@ -111,7 +111,7 @@ impl Guard {
     }
 
     fn of(tree: &ValidTree, name: &str, factors: &[ValueId], functions: &mut Functions) -> Self {
-        // The values that the factors are made of.
+        // The values that the factors depend on.
         let mut needed = vec![false; tree.values().len()];
         for factor in factors {
             needed[factor.index()] = true;

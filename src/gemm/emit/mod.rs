@@ -1,7 +1,7 @@
-//! Emission: from a valid tree and the choice of a kernel to CUDA C++ that stands alone.
+//! Emission: from a valid tree and the key of a kernel to complete CUDA C++.
 //!
-//! Generated are the configuration, the arguments' struct, the function of one element, the visitor and the kernel's
-//! entry; everything else is the headers of `src/device/`, inlined. Nothing here chooses anything.
+//! The configuration, the arguments' struct, the function of one element, the visitor and the kernel's entry are
+//! generated; everything else is the headers of `src/device/`, inlined. Nothing here makes choices.
 
 pub(crate) mod arguments;
 mod element;
@@ -24,7 +24,7 @@ use crate::evt::{Pass, Phases, Prices, ValidTree};
 /// Writes a kernel of a product, and the launch's tail.
 ///
 /// # Errors
-/// [`Error::NoKernel`] where its family has no such kernel.
+/// [`Error::NoKernel`] if its family has no such kernel.
 pub(crate) fn emit(pass: &Pass<'_>, key: &KernelKey) -> Result<Emitted, Error> {
     let (tree, tail) = (&pass.part.tree, pass.tail.map(|part| &part.tree));
     let symbol = symbol(tree, key);
@@ -52,7 +52,7 @@ pub(crate) fn emit_later(pass: &Pass<'_>, key: LaterKey, phase: usize) -> Emitte
 /// with the product.
 ///
 /// # Errors
-/// [`Error::NoKernel`] where the family has no such kernel.
+/// [`Error::NoKernel`] if its family has no such kernel.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
     Ok(emit(&Phases::of(tree.clone(), Prices::GPU).product(), key)?.source)
 }

@@ -1,15 +1,15 @@
-//! What a kernel is called: what a profiler lists.
+//! The names of kernels, which profilers list.
 
 use crate::evt::ValidTree;
 use crate::evt::reference::Multiplication;
 use crate::expr::identifier::sanitize;
 use crate::gemm::kernel::KernelKey;
 
-/// A kernel's symbol: the epilogue's name, the operands' type (both, where they differ), the tile's rows and columns, as
-/// in `bias_gelu_bf16_128x256`.
+/// A kernel's symbol: the epilogue's name, the operands' type (both, if they differ), and the tile's rows and columns,
+/// as in `bias_gelu_bf16_128x256`.
 ///
-/// What follows the name keeps it apart from whatever CUDA and C++ define. Kernels that differ in anything else share it:
-/// each is alone in its module.
+/// The suffix keeps the name different from all names of CUDA and C++. Kernels that differ in anything else have the
+/// same symbol: each is alone in its module.
 pub(crate) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     let types = tree.types();
     let operands = match key.multiplication() {
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(called("plain", F32, F32, Arithmetic::Exact), "plain_f32_128x128");
     }
 
-    /// Rust's names that C++ has no room for, and names of C++'s and CUDA's own.
+    /// Names that C++ does not allow, and names that C++ and CUDA define.
     #[test]
     fn every_name_gives_an_identifier() {
         for (name, expected) in [

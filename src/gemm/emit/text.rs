@@ -1,4 +1,4 @@
-//! A kernel's text while it is written, and when it is.
+//! A kernel's text, finished and while it is written.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use epilogue_runtime::Source;
 
 use super::arguments::EpilogueArguments;
 
-/// A kernel's text and what its launch needs to know of it.
+/// A kernel's text, with what its launch needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub(crate) source: Source,
@@ -22,7 +22,7 @@ impl Emitted {
     }
 }
 
-/// A text that knows its own line, to return to after the user's.
+/// A text that counts its lines, so that `#line` can return to them after the user's.
 pub(crate) struct Numbered {
     name: String,
     pub(crate) text: String,

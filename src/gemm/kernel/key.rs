@@ -1,4 +1,4 @@
-//! All that distinguishes the kernels of one tree: what they are generated from.
+//! The key of a kernel: everything that distinguishes the kernels of one tree, and that one is generated from.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use super::sm90::key::Sm90Key;
 use crate::evt::reference::Multiplication;
 use crate::gemm::problem::OperandLayout;
 
-/// All that distinguishes the kernels of one tree.
+/// Everything that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelKey {
-    /// A kernel of the family for sm_80 and up.
+    /// A kernel of the family for sm_80 and later.
     Sm80(Sm80Key),
     /// A kernel of the family for sm_90a.
     Sm90(Sm90Key),
 }
 
 impl KernelKey {
-    /// Rows and columns of the product that a tile has.
+    /// Rows and columns of the product in a tile.
     #[must_use]
     pub const fn tile(&self) -> (usize, usize) {
         match self {
@@ -31,7 +31,7 @@ impl KernelKey {
         }
     }
 
-    /// How much of K is a block of it: of a pipeline stage.
+    /// The depth of a block of K, which is what one pipeline stage holds.
     #[must_use]
     pub const fn tile_k(&self) -> usize {
         match self {
@@ -40,7 +40,7 @@ impl KernelKey {
         }
     }
 
-    /// The oldest architecture that its family is for: `sm_80`, `sm_90a`.
+    /// The oldest architecture that the kernel's family runs on: `sm_80`, `sm_90a`.
     #[must_use]
     pub const fn family(&self) -> Arch {
         match self {
@@ -49,7 +49,7 @@ impl KernelKey {
         }
     }
 
-    /// How it multiplies, as the reference must know.
+    /// How the kernel multiplies, which the reference has to know.
     #[must_use]
     pub const fn multiplication(&self) -> Multiplication {
         match self {
@@ -61,7 +61,7 @@ impl KernelKey {
         }
     }
 
-    /// How A and B lie in memory.
+    /// The layouts of A and B in memory.
     #[must_use]
     pub const fn layouts(&self) -> (OperandLayout, OperandLayout) {
         match self {
@@ -70,8 +70,8 @@ impl KernelKey {
         }
     }
 
-    /// The same kernel with what a plan wants of every kernel. Those of the family for sm_80 always begin when the kernel
-    /// before has ended.
+    /// The same kernel with these switches. The family for sm_80 ignores `dependent_launch`: its kernels always begin
+    /// when the kernel before has ended.
     pub(crate) const fn with(self, switches: Switches) -> Self {
         let Switches { fast_math, dependent_launch } = switches;
         match self {
@@ -80,7 +80,7 @@ impl KernelKey {
         }
     }
 
-    /// Whether approximate instructions may be used whatever the outputs' types.
+    /// Whether approximate instructions are allowed for outputs of any type.
     #[must_use]
     pub const fn fast_math(&self) -> bool {
         match self {

@@ -1,10 +1,11 @@
-//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter, how K is
-//! shared out.
+//! What a kernel is, for both families: tiles, instructions, the key that it is generated from, its parameter, and how
+//! K is shared among blocks.
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
 pub(crate) mod key;
 pub(crate) mod later;
+pub(crate) mod launch;
 pub(crate) mod parameters;
 pub(crate) mod settings;
 pub(crate) mod sm80;

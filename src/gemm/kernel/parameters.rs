@@ -1,15 +1,17 @@
-//! The kernel's one parameter: a C++ struct and the bytes that fill it, from one description.
+//! A kernel's single parameter: a C++ struct, and the bytes that fill it, from one description.
 //!
-//! It is `sm80::Common`, the same for every kernel, and then `Arguments`, the epilogue's own. Every field is 8 bytes or
-//! made of such, except host scalars of f32, which come last; so the offsets computed here are C++'s: there is no
-//! padding, which the emitted `static_assert` on the size and those of `views.cuh` make sure of.
+//! It begins with what is the same for every kernel of a family (`sm80::Common`, or tensor maps and `sm90::Common`),
+//! followed by `Arguments`, which belong to the epilogue. Every field of these is made of 8-byte values, except host
+//! scalars of f32, which come last. So there is no padding, and the offsets computed here are those of C++; the emitted
+//! `static_assert` on the size and those of `views.cuh` check it.
 
 use std::fmt::Write as _;
 
+use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;
 use crate::expr::cuda::element_name;
 
-/// Bytes of parameters that every architecture has (CUDA C++ Programming Guide, "Function Parameters").
+/// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
 
 /// Type of a field.
@@ -57,7 +59,7 @@ impl FieldType {
     }
 }
 
-/// A field and where it is.
+/// A field and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Its name in the struct.
@@ -66,7 +68,7 @@ pub(crate) struct Field {
     pub(crate) ty: FieldType,
     /// Byte offset.
     pub(crate) offset: usize,
-    /// What it is, for the reader of the kernel.
+    /// What it is, as a comment in the kernel.
     comment: String,
 }
 
@@ -79,7 +81,7 @@ pub(crate) struct ParameterLayout {
 }
 
 impl ParameterLayout {
-    /// Lays the fields out: those of 8-byte alignment in the order given, then the 4-byte ones.
+    /// Lays out the fields: first those of 8-byte alignment in the given order, then those of 4 bytes.
     pub(crate) fn new(name: &'static str, fields: impl IntoIterator<Item = (String, FieldType, String)>) -> Self {
         let (wide, narrow): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, ty, _)| ty.alignment() == 8);
         let mut layout = Self { name, ..Self::default() };
@@ -97,12 +99,12 @@ impl ParameterLayout {
         self.size
     }
 
-    /// The field of a name.
+    /// The field with a name.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The struct in C++, with assertions that the compiler lays it out the same.
+    /// The struct in C++, with assertions that the compiler uses the same layout.
     pub(crate) fn cuda(&self) -> String {
         let name = self.name;
         let mut text = format!("struct {name} {{\n");
@@ -118,15 +120,79 @@ impl ParameterLayout {
     }
 }
 
-/// The bytes of a [`ParameterLayout`], being filled.
+/// The bytes of a [`ParameterLayout`] while they are filled.
 #[derive(Debug)]
 pub(crate) struct ParameterBytes {
     bytes: Vec<u8>,
+    /// What they are, where somebody wants to know.
+    fields: Option<Vec<ParameterField>>,
 }
 
 impl ParameterBytes {
     pub(crate) fn new(size: usize) -> Self {
-        Self { bytes: vec![0; size] }
+        Self { bytes: vec![0; size], fields: None }
+    }
+
+    /// Bytes that are described as they are filled.
+    pub(crate) fn described(size: usize) -> Self {
+        Self { fields: Some(Vec::new()), ..Self::new(size) }
+    }
+
+    fn note(&mut self, offset: usize, bytes: usize, value: FieldValue, name: impl FnOnce() -> String) {
+        if let Some(fields) = &mut self.fields {
+            fields.push(ParameterField { name: name(), offset, bytes, value });
+        }
+    }
+
+    /// Writes 64-bit values one after another from `offset` on, each under the name that `name` gives for its place.
+    pub(crate) fn put_named_words(&mut self, offset: usize, words: &[u64], name: impl Fn(usize) -> String) {
+        self.put_words(offset, words);
+        for (i, word) in words.iter().enumerate() {
+            self.note(offset + 8 * i, 8, FieldValue::Integer(*word), || name(i));
+        }
+    }
+
+    /// Writes 32-bit values one after another from `offset` on, each under its name.
+    pub(crate) fn put_named_ints(&mut self, offset: usize, ints: &[i32], name: impl Fn(usize) -> String) {
+        self.put_ints(offset, ints);
+        for (i, int) in ints.iter().enumerate() {
+            // As 32 bits, whatever the sign.
+            let value = FieldValue::Integer(u64::from(int.cast_unsigned()));
+            self.note(offset + 4 * i, 4, value, || name(i));
+        }
+    }
+
+    /// Writes an address: so many bytes behind the beginning of some memory.
+    pub(crate) fn put_address(
+        &mut self,
+        offset: usize,
+        (of, base): (Memory, u64),
+        plus: u64,
+        name: impl FnOnce() -> String,
+    ) {
+        self.put_words(offset, &[base.wrapping_add(plus)]);
+        self.note(offset, 8, FieldValue::Address(of, plus), name);
+    }
+
+    /// Writes a host scalar, the argument of an index.
+    pub(crate) fn put_scalar(&mut self, offset: usize, bytes: &[u8], argument: usize, name: impl FnOnce() -> String) {
+        self.put_bytes(offset, bytes);
+        self.note(offset, bytes.len(), FieldValue::Scalar(argument), name);
+    }
+
+    /// Writes tensor maps one after another.
+    pub(crate) fn put_maps(&mut self, offset: usize, maps: &[u8]) {
+        self.put_bytes(offset, maps);
+        for i in 0..maps.len() / 128 {
+            self.note(offset + 128 * i, 128, FieldValue::Map(i), || format!("maps.{i}"));
+        }
+    }
+
+    /// What was filled, in the order of the bytes; nothing where it is not described.
+    pub(crate) fn into_fields(self) -> Vec<ParameterField> {
+        let mut fields = self.fields.unwrap_or_default();
+        fields.sort_by_key(|field| field.offset);
+        fields
     }
 
     /// Writes 64-bit values one after another from `offset` on.
@@ -146,6 +212,11 @@ impl ParameterBytes {
     /// Writes raw bytes.
     pub(crate) fn put_bytes(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {

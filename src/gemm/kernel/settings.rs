@@ -1,22 +1,22 @@
-//! What a plan is told beside its product and epilogue.
+//! The settings of a plan beside its product and epilogue.
 
 use crate::gemm::problem::{Arithmetic, OperandLayout};
 
-/// What a plan was told beside its product and epilogue.
+/// The settings of a plan beside its product and epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// How A and B lie in memory.
+    /// The layouts of A and B in memory.
     pub(crate) layouts: (OperandLayout, OperandLayout),
     /// How the product is computed.
     pub(crate) arithmetic: Arithmetic,
-    /// What it wants of every kernel.
+    /// Settings of all its kernels.
     pub(crate) switches: Switches,
 }
 
-/// What a plan wants of every kernel, and the model has no say in.
+/// Settings of a plan that hold for all its kernels, and that the model does not choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Switches {
-    /// Whether approximate instructions may be used whatever the outputs' types.
+    /// Whether approximate instructions are allowed for outputs of any type.
     pub(crate) fast_math: bool,
     /// Whether a kernel may begin before the one before it has ended.
     pub(crate) dependent_launch: bool,

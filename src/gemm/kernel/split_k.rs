@@ -5,19 +5,20 @@ use std::fmt;
 /// How K is shared among blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum SplitK {
-    /// One block has all of it.
+    /// One block computes all of K.
     #[default]
     None,
     /// This many blocks take turns at a running sum.
     Serial(usize),
-    /// This many blocks store their sums; the last to arrive adds them.
+    /// This many blocks store their sums; the last to finish adds them.
     Parallel(usize),
-    /// Stream-K: where the tiles are no whole number of waves, those of the last waves are cut evenly among all blocks.
+    /// Stream-K: if the tiles don't fill a whole number of waves, the tiles of the last waves are cut evenly among all
+    /// blocks.
     Stream,
 }
 
 impl SplitK {
-    /// Number of blocks that share every tile.
+    /// The number of blocks that share each tile; 1 for stream-K, where it differs from tile to tile.
     #[must_use]
     pub const fn splits(self) -> usize {
         match self {
@@ -41,9 +42,9 @@ impl fmt::Display for SplitK {
 /// [`SplitK`] without its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SplitKind {
-    /// One block has all of K.
+    /// One block computes all of K.
     None,
-    /// Blocks take turns.
+    /// Blocks take turns at a running sum.
     Serial,
     /// The last block adds all sums.
     Parallel,

@@ -1,47 +1,48 @@
-//! Stream-K: how the units of the last waves are cut along K, the host's side of `src/device/sm80/stream.cuh` and of
-//! `src/device/sm90/scheduler.cuh`.
+//! Stream-K: how the units of the last waves are cut along K. This is the host's side of `src/device/sm80/stream.cuh`
+//! and of `src/device/sm90/scheduler.cuh`.
 //!
-//! Where the units are no multiple of the clusters that run at once, the last wave leaves most of them idle. So its
-//! units, and those of the wave before, are laid end to end, unit after unit, block of K after block of K, and every
-//! cluster takes an equal share of that line. Whoever has a unit's last block of K adds what the others have of it, in
-//! a fixed order, and goes on to the epilogue. The whole waves before are dealt as ever.
+//! If the number of units is not a multiple of the clusters that run at once, the last wave leaves most of them idle.
+//! So the units of the last two waves are put in one line, unit after unit, block of K after block of K, and every
+//! cluster takes an equal share of that line. The cluster with the last block of K of a unit adds the other clusters'
+//! sums in a fixed order, and runs the epilogue. The full waves before are computed as usual.
 //!
 //! On sm_80 a unit is a tile and a cluster is one block.
 
 use std::ops::Range;
 
-/// The fewest blocks of K of a share, where there are fewer units than clusters: a part has to be worth its exchange.
+/// The fewest blocks of K in a share if there are fewer units than clusters: a smaller part is not worth the exchange
+/// of its sum.
 const LEAST_SHARE: usize = 4;
 /// The longest line: clusters count its blocks in 32 bits.
 const LONGEST_LINE: usize = 1 << 31;
 
-/// How units are dealt to clusters: the first `streamed` cut along K, the others whole.
+/// How units are assigned to clusters: the first `streamed` are cut along K, the others stay whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Units in all: clusters of tiles, in all batches.
+    /// The number of units: clusters of tiles, in all batches.
     pub units: usize,
-    /// How many of them, from the first on, are cut.
+    /// The number of units that are cut, counted from the first.
     pub streamed: usize,
     /// Blocks of K of a unit; at least 1.
     pub k_blocks: usize,
-    /// Clusters that work.
+    /// The number of clusters that work.
     pub clusters: usize,
 }
 
-/// Some blocks of K of one unit.
+/// Consecutive blocks of K of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The unit.
     pub unit: usize,
-    /// Its first block of K here.
+    /// Its first block of K.
     pub first: usize,
-    /// Blocks of K; at least 1.
+    /// The number of blocks of K; at least 1.
     pub blocks: usize,
 }
 
 impl Stream {
-    /// The cut of `units` for `at_once` clusters: it depends on nothing else, so that the same product has the same bits
-    /// at every run.
+    /// The cut of `units` for `at_once` clusters. It depends on the arguments only, so a product gives the same bits at
+    /// every run.
     #[must_use]
     pub fn of(units: usize, at_once: usize, k_blocks: usize) -> Self {
         let (at_once, k_blocks) = (at_once.max(1), k_blocks.max(1));
@@ -64,15 +65,16 @@ impl Stream {
         begin(cluster)..begin(cluster + 1)
     }
 
-    /// What the kernels count with, for units of `k_blocks` blocks of K (one, where nothing is multiplied): units that are
-    /// cut, blocks of K of one, those of a share at least, and how many of the first shares have one more.
+    /// The numbers that the kernels use, for units of `k_blocks` blocks of K (one, if nothing is multiplied): the units
+    /// that are cut, the blocks of K per unit, the least blocks per share, and how many of the first shares have one
+    /// more.
     pub(crate) fn numbers(streamed: usize, k_blocks: usize, clusters: usize) -> [usize; 4] {
         let (line, clusters) = (streamed * k_blocks, clusters.max(1));
         [streamed, k_blocks, line / clusters, line % clusters]
     }
 
-    /// What a cluster computes, in its order: of its share the last part first, so that a part that another cluster
-    /// waits for is never behind one that waits itself.
+    /// The parts that a cluster computes, in its order: the last part of its share comes first, so that a part that
+    /// another cluster waits for never comes after one that waits itself.
     #[must_use]
     pub fn parts(&self, cluster: usize) -> Vec<Part> {
         let Range { start, mut end } = self.share(cluster);
@@ -96,9 +98,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Every block of K of every unit is computed once; the shares differ by one block at most; and a part without
-        /// its unit's last block is the first thing that its cluster does, and of a cluster before its unit's finisher:
-        /// so waiting ends, whatever order clusters begin in that begins with the lowest.
+        /// Every block of K of every unit is computed once; the shares differ by at most one block; and a part without
+        /// its unit's last block is the first that its cluster computes, and belongs to a cluster with a lower number
+        /// than the one that finishes the unit. So waiting ends for every start order in which lower-numbered clusters
+        /// begin first.
         #[test]
         fn every_block_is_computed_once_and_waiting_ends(
             units in 1usize..400,
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!(Stream::of(132, 132, 64).streamed, 0);
         assert_eq!(Stream::of(300, 132, 64).streamed, 132 + 36);
         assert_eq!(Stream::of(300, 132, 1).streamed, 0);
-        // Fewer tiles than clusters: as many clusters as have 4 blocks each.
+        // Fewer tiles than clusters: as many clusters as get 4 blocks each.
         assert_eq!(Stream::of(16, 132, 8), Stream { units: 16, streamed: 16, k_blocks: 8, clusters: 32 });
         assert_eq!(Stream::of(16, 132, 256).clusters, 132);
         assert_eq!(Stream::of(16, 132, 2).clusters, 16);

@@ -1,45 +1,48 @@
-//! A kernel among those to choose from, and what the model says of it.
+//! A kernel to choose from, with the model's estimates.
 
 use std::fmt;
 
 use super::repacking::Repacking;
 use crate::gemm::kernel::{KernelKey, SplitK};
 
-/// A kernel and what the model says of it.
+/// The most waves of tiles that may be shared by stream-K: with more, the loss in a partial wave is small.
+pub(super) const STREAMED_WAVES: u128 = 8;
+
+/// A kernel with the model's estimates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What it is generated from.
+    /// The key that the kernel is generated from.
     pub key: KernelKey,
-    /// How K is shared.
+    /// How K is shared among blocks.
     pub split_k: SplitK,
-    /// Estimated 32-bit registers of a thread.
+    /// Estimated 32-bit registers per thread.
     pub registers: usize,
     /// Dynamic and static shared memory of a block, in bytes.
     pub shared_bytes: usize,
-    /// Blocks that one multiprocessor runs at once.
+    /// Blocks that one multiprocessor can run at once.
     pub blocks_per_multiprocessor: usize,
-    /// Blocks in all; of kernels whose blocks take one tile after another, tiles.
+    /// The number of blocks; for kernels whose blocks take one tile after another, the number of tiles.
     pub blocks: u128,
-    /// What is copied before the product, so that the kernel can load it.
+    /// The operands that are copied before the product, so that the kernel can load them.
     pub repacking: Repacking,
-    /// Waves in which the GPU runs them: as many as fit it at once make one.
+    /// The number of waves: one wave is as many blocks as the GPU can run at once.
     pub waves: f64,
     /// Predicted time in microseconds, copies included.
     pub microseconds: f64,
-    /// What most of the time goes into.
+    /// What takes most of the time.
     pub bound: Bound,
 }
 
-/// What bounds a kernel's time.
+/// What limits a kernel's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Multiply-adds.
     Arithmetic,
     /// Reading operands from shared memory.
     SharedMemory,
-    /// Reading A and B from the L2.
+    /// Reading A and B from the L2 cache.
     L2,
-    /// Memory's bandwidth.
+    /// The bandwidth of memory.
     Memory,
     /// The epilogue.
     Epilogue,
@@ -78,7 +81,7 @@ impl fmt::Display for Candidate {
 }
 
 impl Candidate {
-    /// The same kernel after copies.
+    /// The same kernel with these copies before it.
     pub(crate) fn after(self, repacking: Repacking) -> Self {
         let microseconds = self.microseconds - self.repacking.microseconds + repacking.microseconds;
         Self { repacking, microseconds, ..self }

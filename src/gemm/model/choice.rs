@@ -1,4 +1,4 @@
-//! Which kernel a plan uses, and why.
+//! The kernel that a plan uses, and why it was chosen.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::candidate::Candidate;
 use super::later::Later;
 use crate::gemm::kernel::KernelKey;
 
-/// The choice of a kernel: what was chosen, and what the model ranked behind it.
+/// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(crate) kind: Chosen,
@@ -18,44 +18,45 @@ pub struct Choice {
 /// What was chosen.
 #[derive(Clone, Debug)]
 pub(crate) enum Chosen {
-    /// The CPU device's tile: rows, columns.
+    /// The CPU device's tile, in rows and columns.
     Cpu { tile: (usize, usize) },
     /// A GPU kernel.
     Gpu(Box<ChosenKernel>),
 }
 
-/// A GPU kernel among its candidates.
+/// A GPU kernel that was chosen among candidates.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenKernel {
     pub(crate) chosen: Candidate,
-    /// Best first.
+    /// All candidates, best first.
     pub(crate) candidates: Arc<[Candidate]>,
-    /// Whether the user asked for this one.
+    /// Whether the user asked for this kernel.
     pub(crate) asked: bool,
-    /// What measurements said.
+    /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
 
-/// What measurements said of a choice.
+/// The result of measurements for a choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Tuning {
-    /// Nothing: the model chose.
+    /// Nothing was measured: the model chose.
     #[default]
     None,
     /// The chosen kernel was the fastest.
     Measured { microseconds: f64 },
-    /// There is a measurement that does not count: the model chose.
+    /// A measurement was found, but is not used: the model chose.
     Ignored { reason: String },
-    /// Nothing: the model chose among what the device's bundles hold, which ranks behind so many.
+    /// Nothing was measured: the model chose among the kernels in the device's bundles, and ranked `better` others
+    /// before it.
     Bundled { better: usize },
 }
 
-/// The most candidates worth measuring, and the most of one tile among them.
+/// The most candidates in a shortlist, and the most of one tile.
 const SHORTLIST: (usize, usize) = (8, 2);
 
 impl ChosenKernel {
-    /// The best kernel for operands in any layout: the chosen one if it takes any, else the best that does. Where
-    /// `same_tile`, only one of the chosen kernel's tile will do.
+    /// The best kernel that takes operands in any layout: the chosen one if it does, else the best that does. With
+    /// `same_tile`, only kernels with the chosen kernel's tile count.
     pub(crate) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
         let tile = self.chosen.key.tile();
         let suits = |c: &&Candidate| matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile);
@@ -64,7 +65,7 @@ impl ChosenKernel {
 }
 
 impl Choice {
-    /// Rows and columns of a tile: what per-tile partials are partials of.
+    /// Rows and columns of the tile; per-tile partials have one entry for each such tile.
     #[must_use]
     pub fn tile(&self) -> (usize, usize) {
         match &self.kind {
@@ -73,7 +74,7 @@ impl Choice {
         }
     }
 
-    /// The kernel that was chosen; `None` on the CPU, which has no kernels.
+    /// The chosen kernel; `None` on the CPU, which has no kernels.
     #[must_use]
     pub fn kernel(&self) -> Option<&Candidate> {
         match &self.kind {
@@ -82,7 +83,7 @@ impl Choice {
         }
     }
 
-    /// All kernels that would do, as the model ranks them; empty on the CPU.
+    /// All kernels that could run the product, best first by the model; empty on the CPU.
     #[must_use]
     pub fn candidates(&self) -> &[Candidate] {
         match &self.kind {
@@ -90,9 +91,9 @@ impl Choice {
             Chosen::Gpu(gpu) => &gpu.candidates,
         }
     }
-    /// The candidates worth measuring, best first: of every tile the best two, eight together, and none that the model
-    /// puts at more than twice the best one's time; and where all of these are preceded by copies of the operands, the best
-    /// that is not.
+    /// The candidates worth measuring, best first: at most two for each tile and eight in all, and none that the model
+    /// predicts to take more than twice the time of the best. If all of these need copies of the operands, the best
+    /// that needs none is added.
     #[must_use]
     pub fn shortlist(&self) -> Vec<Candidate> {
         let (most, of_one_tile) = SHORTLIST;
@@ -105,7 +106,7 @@ impl Choice {
                 list.push(candidate.clone());
             }
         }
-        // Whether copies of the operands pay is measured too.
+        // So measuring also shows whether copies of the operands are worth their time.
         let direct = self.candidates().iter().find(|candidate| candidate.repacking.is_none());
         if let Some(direct) = direct.filter(|_| list.iter().all(|candidate| !candidate.repacking.is_none())) {
             list.truncate(most - 1);

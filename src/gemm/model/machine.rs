@@ -1,39 +1,39 @@
-//! What the choice of a kernel needs to know of a GPU.
+//! What the model needs to know about a GPU.
 
 use epilogue_runtime::{Arch, Properties};
 
-/// A GPU's limits and speeds, per multiprocessor and clock where not said otherwise.
+/// A GPU's limits and speeds, per multiprocessor and clock unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// The architecture.
     pub arch: Arch,
     /// Streaming multiprocessors.
     pub multiprocessors: usize,
-    /// Shared memory that one block can have, in bytes.
+    /// The most shared memory of one block, in bytes.
     pub shared_per_block: usize,
-    /// Shared memory of a multiprocessor, in bytes.
+    /// The shared memory of a multiprocessor, in bytes.
     pub shared: usize,
-    /// 32-bit registers of a multiprocessor.
+    /// The 32-bit registers of a multiprocessor.
     pub registers: usize,
-    /// Threads that a multiprocessor holds.
+    /// The most threads that a multiprocessor can hold.
     pub threads: usize,
     /// Clock in GHz.
     pub clock: f64,
-    /// GB/s from the L2, of all multiprocessors together. It has a clock of its own, so no number per clock would do.
+    /// Bandwidth of the L2 cache in GB/s, for all multiprocessors together. The L2 has its own clock, so it is not
+    /// given per clock.
     pub l2_gigabytes_per_second: f64,
-    /// Bytes per clock from memory, per multiprocessor.
+    /// Bytes per clock from memory, for each multiprocessor.
     pub memory_bytes_per_clock: f64,
 }
 
 /// Bytes per clock between the L2 and one multiprocessor.
 const L2_PORT: f64 = 64.0;
 
-/// Shared memory that the driver keeps of every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
+/// Shared memory that the driver reserves in every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
 pub(crate) const RESERVED_SHARED: usize = 1024;
 
 impl Machine {
-    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock
-    /// of it).
+    /// NVIDIA A100-SXM4-40GB (A100 whitepaper: 108 multiprocessors, 1.41 GHz, 1555 GB/s; L2 5120 bytes per clock).
     #[must_use]
     pub const fn a100() -> Self {
         Self {
@@ -49,8 +49,8 @@ impl Machine {
         }
     }
 
-    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s; L2 8 TB/s, as
-    /// DeepGEMM's heuristics for sm_90 have it).
+    /// NVIDIA H100-SXM5 (H100 whitepaper: 132 multiprocessors, 1.83 GHz boost, 3350 GB/s; L2 8 TB/s, as in DeepGEMM's
+    /// heuristics for sm_90).
     #[must_use]
     pub const fn h100() -> Self {
         Self {
@@ -72,17 +72,16 @@ impl Machine {
         Self { clock: 1.98, memory_bytes_per_clock: 16.1, ..Self::h100() }
     }
 
-    /// Bytes that a multiprocessor gets from the L2 in one of its own clocks: its share, and no more than its port lets
-    /// through.
+    /// Bytes per clock that a multiprocessor gets from the L2: an equal share, limited by the multiprocessor's port.
     pub(super) fn l2_bytes_per_clock(&self) -> f64 {
         (self.l2_gigabytes_per_second / (self.multiprocessors.max(1) as f64 * self.clock)).min(L2_PORT)
     }
 
-    /// A device's own numbers; what it does not tell, the A100's or H100's. `None` for the CPU.
+    /// The numbers of a device; those that it does not report are the A100's or H100's. `None` for the CPU.
     #[must_use]
     pub fn of(properties: &Properties) -> Option<Self> {
         let arch = properties.arch?;
-        // An H200's 141 GB tell it from an H100.
+        // An H200 is recognised by its memory of 141 GB.
         let base = match arch.capability().0 {
             ..9 => Self::a100(),
             _ if properties.memory_bytes > 100 << 30 => Self::h200(),

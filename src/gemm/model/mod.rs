@@ -1,6 +1,6 @@
 //! Which kernel, and how long it takes: the analytic model of both families, and the choice among their kernels.
 //!
-//! Pure: numbers in, a ranking out. Nothing here touches a device, emits a kernel or compiles one.
+//! It only computes: nothing here touches a device, emits a kernel or compiles one.
 
 pub(crate) mod candidate;
 pub(crate) mod choice;

@@ -1,8 +1,9 @@
 //! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
 //!
 //! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
-//! along K. Where an operand is neither, there are two ways: a kernel for sm_80, which takes anything, or a copy of the
-//! operand in the plan's workspace before the product ([`Repacking`]). The cost model says which; `run/repack.rs` copies.
+//! along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of the
+//! operand in the plan's own memory before the product ([`Repacking`]). The cost model chooses; `run/repack.rs` makes
+//! the copy.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use crate::gemm::problem::{Major, OperandLayout, Problem};
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreachable {
-    /// Its rows don't begin at multiples of 16 bytes, or its neighbours are adjacent along no axis.
+    /// Its rows don't begin at multiples of 16 bytes, or it is contiguous along neither axis.
     Unaligned,
     /// It is contiguous along M or N, and the instruction takes it along K only.
     Major,
@@ -23,17 +24,17 @@ pub enum Unreachable {
 /// Which operands are copied before the product, and what that costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Repacking {
-    /// Why A is; `None` where it is not.
+    /// Why A is copied; `None` if it is not.
     pub a: Option<Unreachable>,
-    /// Why B is; `None` where it is not.
+    /// Why B is copied; `None` if it is not.
     pub b: Option<Unreachable>,
     /// Predicted time of the copies in microseconds.
     pub microseconds: f64,
 }
 
-/// What a launch costs beside its work: its start, and the end of what runs before it. An estimate.
+/// The cost of a launch beside its work: its start, and the end of the work before it. An estimate.
 pub(super) const LAUNCH_MICROSECONDS: f64 = 3.0;
-/// The share of memory's bandwidth that copies of single words reach. An estimate.
+/// The share of the memory bandwidth that copies of single words reach. An estimate.
 pub(super) const BANDWIDTH_SHARE: f64 = 0.8;
 
 fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
@@ -44,7 +45,8 @@ fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable>
 }
 
 impl Repacking {
-    /// What a kernel of this instruction needs to be copied of operands in these layouts, with so many B.
+    /// The copies that a kernel with this instruction needs for operands in these layouts, with one B for each of
+    /// `accumulators`.
     pub(crate) fn of(
         machine: &Machine,
         problem: &Problem,
@@ -68,7 +70,7 @@ impl Repacking {
         self.a.is_none() && self.b.is_none()
     }
 
-    /// How the operands lie when what must be copied is. A copy keeps an operand's major where the instruction takes it.
+    /// The layouts of the operands after the copies. A copy keeps an operand's major if the instruction takes it.
     pub(crate) fn layouts(
         &self,
         instruction: Wgmma,
@@ -82,7 +84,7 @@ impl Repacking {
         (copied(self.a, a), copied(self.b, b))
     }
 
-    /// [`layouts`](Self::layouts) for a kernel that is there already: copies have its majors.
+    /// [`layouts`](Self::layouts) for an existing kernel: copies get the majors that it takes.
     pub(crate) fn layouts_for(
         &self,
         majors: (Major, Major),

@@ -1,4 +1,4 @@
-//! The selection of a kernel among both families: what the model ranks best, or what was asked for.
+//! Selects a kernel of either family: the one that the model ranks best, or the one that was asked for.
 
 use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
@@ -14,17 +14,17 @@ use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
 use epilogue_runtime::Arch;
 
-/// The most blocks that may share a tile's K.
+/// The most blocks that may share the K of a tile.
 const MAX_SPLITS: usize = 256;
 
-/// What the user asked for; what is `None` is chosen.
+/// What the user asked for. The model chooses what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// A kernel for sm_80 and up, of this tile.
+    /// A kernel for sm_80 and later, with this tile.
     pub(crate) sm80: Option<Tile>,
     /// A kernel for sm_90a.
     pub(crate) sm90: Option<sm90::Request>,
-    /// One of the candidates.
+    /// Exactly this candidate.
     pub(crate) exact: Option<(KernelKey, SplitK)>,
     pub(crate) stages: Option<usize>,
     pub(crate) split_k: Option<SplitK>,
@@ -46,7 +46,7 @@ impl Selection<'_> {
         Instruction::of(types.a, types.b, self.arithmetic)
     }
 
-    /// Code for sm_90a runs on no other capability.
+    /// Code for sm_90a runs on no other compute capability.
     fn wgmma(&self) -> Option<Wgmma> {
         let types = self.tree.types();
         Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
@@ -57,7 +57,7 @@ impl Selection<'_> {
         Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost() }
     }
 
-    /// What a kernel for sm_90a has to do, and what must be copied first, so that it can.
+    /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands.
     fn sm90_workload(&self, instruction: Wgmma) -> (ranking::Workload<'_>, Repacking) {
         let repacking =
             Repacking::of(self.machine, &self.problem, instruction, self.layouts, self.tree.cost().products());
@@ -69,8 +69,8 @@ impl Selection<'_> {
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
         let Some(instruction) = self.wgmma() else { return Vec::new() };
         let (workload, repacking) = self.sm90_workload(instruction);
-        // Partials are per tile, and a run with operands in another layout must have the same: only tiles will do that
-        // the other family has too.
+        // Partials are per tile, and a run with operands in another layout must have the same ones. So only those tiles
+        // count that the other family has as well.
         let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = self.tree.cost().products();
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
@@ -82,11 +82,11 @@ impl Selection<'_> {
         all.into_iter().map(|candidate| candidate.after(repacking)).collect()
     }
 
-    /// Chooses.
+    /// Selects the kernel.
     ///
     /// # Errors
-    /// [`Error::NoTile`] where nothing fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
-    /// can't be.
+    /// [`Error::NoTile`] if no kernel fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
+    /// no kernel can satisfy.
     pub(crate) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
         let ranked = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(instruction)));
         let (mut candidates, misfit) = match ranked {
@@ -123,7 +123,7 @@ impl Selection<'_> {
         Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, tuning: Tuning::None })
     }
 
-    /// The kernel for sm_90a that the user described, completed by the best candidate.
+    /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
     fn asked_sm90(&self, wanted: &sm90::Request, request: &Request) -> Result<Candidate, Error> {
         let wanted = sm90::Request {
             stages: wanted.stages.or(request.stages),
@@ -172,7 +172,7 @@ impl Selection<'_> {
         Err(none(reason))
     }
 
-    /// The kernel for sm_80 and up that the user described, completed by the best candidate.
+    /// The kernel for sm_80 and later that the user described; what was left open is that of the best candidate.
     fn asked_sm80(&self, request: &Request, candidates: &[Candidate]) -> Result<Candidate, Error> {
         let Some(instruction) = self.mma() else {
             let kernel = "instructions of sm_80".to_owned();
@@ -203,7 +203,7 @@ impl Selection<'_> {
     }
 }
 
-/// The candidate of this key.
+/// The candidate with this key.
 fn exactly(key: &KernelKey, split_k: SplitK, candidates: &[Candidate]) -> Result<Candidate, Error> {
     let plain = |key: &KernelKey| key.with(Switches::default());
     let same = |c: &&Candidate| plain(&c.key) == plain(key) && c.split_k == split_k;

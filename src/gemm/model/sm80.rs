@@ -1,10 +1,10 @@
-//! The analytic model that kernels are chosen by.
+//! The analytic model of the kernels for sm_80 and later.
 //!
-//! It predicts the time of the *fused* kernel: what a block needs of a multiprocessor (registers, shared memory) decides
-//! how many run at once; the product's and the epilogue's work and bytes decide how long a wave of them takes. It need
-//! only rank kernels rightly; its microseconds are no promise.
+//! It predicts the time of the *fused* kernel. What a block needs of a multiprocessor (registers, shared memory)
+//! decides how many blocks run at once; the work and the bytes of the product and the epilogue decide how long a wave
+//! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
-use super::candidate::{Bound, Candidate};
+use super::candidate::{Bound, Candidate, STREAMED_WAVES};
 use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
 use crate::evt;
@@ -18,52 +18,52 @@ use crate::gemm::problem::{Major, OperandLayout, Problem};
 pub struct Workload<'a> {
     /// Extents.
     pub problem: Problem,
-    /// What multiplies.
+    /// The instruction that multiplies.
     pub instruction: Instruction,
-    /// How A lies in memory.
+    /// The layout of A.
     pub a: OperandLayout,
-    /// How B lies in memory.
+    /// The layout of B.
     pub b: OperandLayout,
-    /// What the epilogue costs.
+    /// The cost of the epilogue.
     pub epilogue: &'a evt::Cost,
 }
 
-/// Why a tile is no candidate.
+/// Why a tile can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
-    /// Too few columns for several accumulators.
+    /// It has too few columns for the accumulators.
     #[error("a warp of tile {tile} has too few columns for {accumulators} accumulators of these operands")]
     Accumulators {
         /// The tile.
         tile: String,
-        /// How many it would have to hold.
+        /// The number of accumulators.
         accumulators: usize,
     },
-    /// Too much shared memory.
+    /// It needs too much shared memory.
     #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
     SharedMemory {
         /// The tile.
         tile: String,
-        /// What it needs.
+        /// Bytes that it needs.
         needed: usize,
-        /// What there is.
+        /// Bytes that a block can have.
         limit: usize,
     },
 }
 
-/// Registers for addresses, loop counters and the like; from the kernels that NVRTC 13.0 makes.
+/// Registers for addresses, loop counters and so on, as counted in kernels that NVRTC 13.0 compiles.
 const BASE_REGISTERS: usize = 44;
 /// The most registers that a thread can have.
 const MAX_REGISTERS: usize = 255;
-/// Above this an epilogue handles fewer columns at once rather than crowd the multiprocessor.
+/// Above this many registers, an epilogue handles fewer columns at once, so that more blocks run on a multiprocessor.
 const COMFORTABLE_REGISTERS: usize = 168;
-/// Static shared memory that a kernel can have.
+/// The most static shared memory of a kernel.
 const MAX_STATIC_SHARED: usize = 48 * 1024;
 
-/// All kernels that fit, best first.
+/// All kernels that fit, best first by the model.
 ///
 /// # Errors
-/// The reason why the last (the smallest) tile doesn't fit, where none does.
+/// Why the last (smallest) tile doesn't fit, if none fits.
 pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>, Misfit> {
     let mut candidates = Vec::new();
     let mut misfit = None;
@@ -77,7 +77,7 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
             Err(why) => misfit = Some(why),
         }
     }
-    // A thread that lacks registers keeps values in memory: such a kernel only where there is no other.
+    // A thread without enough registers spills values to memory: such kernels are used only if there are no others.
     let (roomy, crowded): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| !is_crowded(&c.key));
     let mut candidates = if roomy.is_empty() { crowded } else { roomy };
     candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
@@ -87,13 +87,14 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
     }
 }
 
-/// Elements of a stage that a thread copies one by one, each in a register on its way, from which on registers lack.
+/// From this many elements of a stage on that a thread copies one by one, each through a register, a kernel spills.
 const CROWDED_ELEMENTS: usize = 96;
 
-/// Whether a kernel for sm_80 and up keeps values in memory, whatever its epilogue: beside so many accumulators it takes
-/// turns at a running sum, copies elements one by one, adds the parts of sums of integers, goes from tile to tile with
-/// operands of 8 bits or both along M and N, or has deep blocks of K of operands along M or N or that it rounds, or adds sums
-/// beside these; or it copies too many elements one by one. Seen of the kernels that NVRTC 13.0 makes.
+/// Whether a kernel for sm_80 and later spills registers with any epilogue. It does if it copies too many elements one
+/// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
+/// with parallel split-K of integers, with stream-K of 8-bit operands or of operands that are contiguous along M and N,
+/// and with deep blocks of K if an operand is not contiguous along K, if it rounds operands, or if K is split. As seen
+/// in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -118,10 +119,10 @@ pub fn is_crowded(key: &KernelKey) -> bool {
     }
 }
 
-/// The model's word on one kernel.
+/// The model's estimates for one kernel.
 ///
 /// # Errors
-/// [`Misfit`] when the tile and the epilogue together don't fit.
+/// [`Misfit`] if the tile and the epilogue together don't fit.
 pub fn estimate(machine: &Machine, workload: &Workload<'_>, tile: Tile, split_k: SplitK) -> Result<Candidate, Misfit> {
     Ok(predict(machine, workload, tile, split_k, &resources(machine, workload, tile)?))
 }
@@ -136,13 +137,13 @@ struct Resources {
 }
 
 impl Resources {
-    /// Blocks that the GPU runs at once.
+    /// Blocks that the GPU can run at once.
     const fn at_once(&self, machine: &Machine) -> usize {
         machine.multiprocessors * self.blocks_per_multiprocessor
     }
 }
 
-/// What a block needs, and how many fit a multiprocessor.
+/// What a block needs, and how many blocks fit on a multiprocessor.
 fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<Resources, Misfit> {
     let (instruction, epilogue) = (workload.instruction, workload.epilogue);
     let accumulators = epilogue.products();
@@ -168,7 +169,8 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
         return Err(misfit(reductions + 32, MAX_STATIC_SHARED));
     }
 
-    // The accumulators are dead when the epilogue's values come to life, so the larger of the two counts.
+    // The accumulators are no longer needed when the epilogue's values are computed, so only the larger of the two
+    // counts.
     let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element_size() / 2;
     let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
     let epilogue_registers = |vector: usize| {
@@ -196,7 +198,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     Ok(Resources { vector, epilogue_passes, registers, spilled, shared_bytes, blocks_per_multiprocessor })
 }
 
-/// Splits worth considering: only where the tiles alone leave multiprocessors idle and K has something to share.
+/// The splits of K worth considering: none unless the tiles alone leave multiprocessors idle and K is long enough.
 fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Resources) -> Vec<SplitK> {
     let tiles = workload.tiles(tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
@@ -217,17 +219,14 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
     all
 }
 
-/// Waves beyond which what a partial one loses is little.
-const STREAMED_WAVES: u128 = 8;
-
-/// How stream-K would cut the tiles.
+/// The way stream-K would cut the tiles.
 fn stream(workload: &Workload<'_>, tile: Tile, at_once: usize) -> Option<Stream> {
     let tiles = usize::try_from(workload.tiles(tile)).ok()?;
     Some(Stream::of(tiles, at_once, workload.problem.k.div_ceil(tile.k)))
 }
 
 impl Workload<'_> {
-    /// Number of tiles of all batches; an empty matrix has one, which writes the reductions' identities.
+    /// The number of tiles of all batches. An empty matrix has one, which writes the reductions' identities.
     fn tiles(&self, tile: Tile) -> u128 {
         let along = |extent: usize, tile: usize| extent.div_ceil(tile).max(1) as u128;
         let Problem { m, n, batch, .. } = self.problem;
@@ -235,20 +234,20 @@ impl Workload<'_> {
     }
 }
 
-/// Clocks until a block's first products, and what of a stage's latency the others don't hide.
+/// Clocks until a block's first products, and the part of each stage's latency that the other stages don't hide.
 const START: f64 = 1400.0;
 const OF_A_BLOCK: f64 = 60.0;
-/// Clocks from a sum's last store until another block knows of it.
+/// Clocks from the last store of a sum until another block can see it.
 const HANDED_OVER: f64 = 1500.0;
 
-/// Clocks that one block's parts take on a multiprocessor of its own.
+/// Clocks that the parts of one block's work take when it has a multiprocessor to itself.
 struct BlockClocks {
     arithmetic: f64,
     shared: f64,
     l2: f64,
     epilogue: f64,
     latency: f64,
-    /// Of storing a tile's sums in the workspace, or of reading them.
+    /// Storing a tile's sums in the workspace, or reading them.
     exchange: f64,
 }
 
@@ -256,7 +255,8 @@ struct BlockClocks {
 fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
     let size = w.instruction.element_size() as f64;
     let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
-    // Of the instruction; of the product there are fewer where it has several accumulators, and perhaps a part without one.
+    // Accumulators of the instruction. Those of the product are fewer if several accumulators share the tile, since
+    // part of the tile may then have none.
     let accumulators = (tile.m * tile.n) as f64;
     let products = w.epilogue.products();
     let columns = tile.product_columns(products);
@@ -266,7 +266,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
 
     let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0);
     let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
-    // Copies narrower than 16 bytes cost an instruction each: about one warp instruction in 2 clocks.
+    // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
     let copies =
         |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
     let bytes = (tile.m + columns * products) as f64 * k * size;
@@ -281,9 +281,10 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let exchange = accumulators * accumulator / machine.l2_bytes_per_clock();
     let split = match split_k {
         SplitK::None | SplitK::Stream => 0.0,
-        // A turn: read, add, write, hand over. A block waits for those before it, which on average half overlaps.
+        // A turn is to read, add, write and hand over. On average half of the wait for the blocks before is overlapped.
         SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
-        SplitK::Parallel(n) => exchange + exchange * (n as f64) / n as f64 + HANDED_OVER,
+        // Each block writes its part, and the last of a tile's n reads all n: one for each block, on average.
+        SplitK::Parallel(_) => 2.0 * exchange + HANDED_OVER,
     };
     let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { 2000.0 } else { 0.0 };
     let once = (staging + operations + reductions).max(memory) + complete;
@@ -303,20 +304,20 @@ impl BlockClocks {
     }
 }
 
-/// Clocks of a wave: blocks that run together share the multiprocessor's throughput and hide each other's latency and
-/// epilogue.
+/// Clocks of a wave: blocks on one multiprocessor share its throughput, and hide each other's latency and epilogue.
 fn wave(together: f64, product: f64, epilogue: f64, latency: f64) -> f64 {
     let work = together * (product + epilogue);
     work.max(latency + product + epilogue) + latency / together
 }
 
-/// Clocks of stream-K: one wave of blocks, each with its share of the line and then whole tiles. `clocks` are a tile's.
+/// Clocks of stream-K: one wave of blocks, each with its share of the line, followed by whole tiles. `clocks` are those
+/// of one tile.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn streamed(clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
     let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
     let k_blocks = share + ((s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks) as f64;
     let tiles = s.units.div_ceil(s.clusters) as f64;
-    // A part is stored, and those before the finisher's are read, one after the other.
+    // A part is stored, and the block that finishes the unit reads the parts before its own, one after the other.
     let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
     let product = clocks.product() * k_blocks / s.k_blocks as f64;
     let epilogue = tiles * clocks.epilogue + parts * clocks.exchange;
@@ -356,8 +357,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     } else {
         Bound::L2
     };
-    // A thread that lacks registers keeps values in memory: a tile on which it need not is always better.
-    // The lesser of the two is never quite hidden, which also breaks ties.
+    // A thread without enough registers spills values to memory: tiles that avoid it are always better. The smaller of
+    // the two times is never completely hidden, which also breaks ties.
     total = (total.max(memory) + 0.05 * total.min(memory)) * (1 + r.spilled) as f64;
     let key = Sm80Key {
         instruction: w.instruction,
@@ -466,12 +467,12 @@ mod tests {
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
     }
 
-    /// Deep blocks of K are candidates where shared memory has room for them, and where as many blocks run at once the
-    /// better ones.
+    /// Deep blocks of K are candidates if shared memory has room for them, and they are the better ones if as many
+    /// blocks run at once.
     #[test]
     fn blocks_of_k_are_deep_where_shared_memory_allows() {
         let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
-        // The time of the largest tiles with blocks of K so deep.
+        // The time of the largest tiles with blocks of K of this depth.
         let time = |machine: &Machine, k: usize| {
             let along_k = OperandLayout::packed(Major::K);
             let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);
@@ -480,7 +481,7 @@ mod tests {
             let is_it = |c: &&Candidate| area(c) == 128 * 256 && c.key.tile_k() == k && c.split_k == SplitK::None;
             all.iter().find(is_it).map(|c| c.microseconds)
         };
-        // As an RTX 3090 has it (CUDA C++ Programming Guide, "Technical Specifications").
+        // The limits of an RTX 3090 (CUDA C++ Programming Guide, "Technical Specifications").
         let small = Machine { shared_per_block: 99 * 1024, shared: 100 * 1024, ..Machine::a100() };
         assert!(time(&Machine::a100(), 64) < time(&Machine::a100(), 32));
         assert!(time(&Machine::a100(), 64).is_some() && time(&small, 32).is_some());

@@ -1,10 +1,10 @@
-//! A device's result against what it must be.
+//! A device's result, compared with the reference.
 
 use std::fmt;
 
 use crate::evt::reference::Wrong;
 
-/// A device's output against the reference.
+/// The comparison of a device's output with the reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     pub(crate) name: &'static str,
@@ -20,7 +20,7 @@ impl Comparison {
         self.wrong.as_ref()
     }
 
-    /// The largest absolute difference from the exact values; NaN counts as none.
+    /// The largest absolute difference from the exact values; NaNs are not counted.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error

@@ -1,5 +1,5 @@
-//! The 8-bit types of operands. A and B may have different ones of a kind: FP8 gradients (E5M2) times FP8 weights (E4M3),
-//! unsigned activations times signed weights.
+//! The 8-bit types of operands. A and B may have different types of one kind: FP8 gradients (E5M2) times FP8 weights
+//! (E4M3), or unsigned activations times signed weights.
 
 use crate::ElementType;
 
@@ -21,12 +21,12 @@ pub enum Int8 {
     U8,
 }
 
-/// The types of A and of B, both of one kind.
+/// The types of A and of B, which are of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pair<T> {
-    /// A's.
+    /// The type of A.
     pub a: T,
-    /// B's.
+    /// The type of B.
     pub b: T,
 }
 
@@ -87,14 +87,14 @@ impl Int8 {
 }
 
 impl<T: Copy> Pair<T> {
-    /// Every pair of two types: first those that are the same.
+    /// Every pair of two types, first those of equal types.
     const fn all(x: T, y: T) -> [Self; 4] {
         [Self { a: x, b: x }, Self { a: y, b: y }, Self { a: x, b: y }, Self { a: y, b: x }]
     }
 }
 
 impl Pair<Fp8> {
-    /// Of operands of these types; `None` where either is no FP8.
+    /// The pair of these operand types; `None` if either is not FP8.
     pub(crate) const fn fp8(a: ElementType, b: ElementType) -> Option<Self> {
         match (Fp8::of(a), Fp8::of(b)) {
             (Some(a), Some(b)) => Some(Self { a, b }),
@@ -102,12 +102,12 @@ impl Pair<Fp8> {
         }
     }
 
-    /// Every one.
+    /// Every pair.
     pub(crate) const ALL_FP8: [Self; 4] = Self::all(Fp8::E4M3, Fp8::E5M2);
 }
 
 impl Pair<Int8> {
-    /// Of operands of these types; `None` where either is no 8-bit integer.
+    /// The pair of these operand types; `None` if either is not an 8-bit integer.
     pub(crate) const fn int8(a: ElementType, b: ElementType) -> Option<Self> {
         match (Int8::of(a), Int8::of(b)) {
             (Some(a), Some(b)) => Some(Self { a, b }),
@@ -115,11 +115,11 @@ impl Pair<Int8> {
         }
     }
 
-    /// Every one.
+    /// Every pair.
     pub(crate) const ALL_INT8: [Self; 4] = Self::all(Int8::S8, Int8::U8);
 }
 
-/// `x`, or `x by y` where they differ.
+/// `x`, or `x by y` if they differ.
 pub(crate) fn joined(x: &str, y: &str) -> String {
     if x == y { x.to_owned() } else { format!("{x} by {y}") }
 }

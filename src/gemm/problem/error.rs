@@ -1,4 +1,4 @@
-//! What planning and running a GEMM can fail with. Nothing has been written when one of these is returned.
+//! The errors of planning and running a GEMM. Nothing has been written when one of these is returned.
 
 use std::fmt;
 
@@ -35,21 +35,21 @@ pub enum Error {
     /// The function is not a valid epilogue.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The runtime failed: something is absent, a kernel does not compile, memory ran out.
+    /// The runtime failed: something is missing, a kernel does not compile, or memory ran out.
     #[error(transparent)]
     Runtime(#[from] epilogue_runtime::Error),
     /// The reference can't be evaluated.
     #[error(transparent)]
     Reference(#[from] crate::evt::reference::ReferenceError),
-    /// An output of a name that the epilogue doesn't return.
+    /// The epilogue doesn't return an output of this name.
     #[error("no output is named `{name}`; the epilogue returns {}", .outputs.join(", "))]
     NoOutput {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The outputs of the epilogue.
         outputs: Vec<&'static str>,
     },
-    /// A device's result differs from the reference by more than any correct device's may.
+    /// A device's result lies outside the bounds of the reference.
     #[error("{0}")]
     OutsideBounds(super::comparison::Comparison),
     /// A or B is neither a matrix nor a batch of matrices.
@@ -71,15 +71,15 @@ pub enum Error {
     /// A and B have different numbers of batches.
     #[error("A has {a} batches and B has {b}: give both the same number, or one of them no batch axis")]
     BatchExtents {
-        /// A's.
+        /// The batches of A.
         a: usize,
-        /// B's.
+        /// The batches of B.
         b: usize,
     },
     /// No B at all.
     #[error("no B was given: give one for each accumulator of the epilogue, as in `[&gate, &up]`")]
     NoRight,
-    /// Another number of B than accumulators.
+    /// The number of B is not the number of accumulators.
     #[error(
         "{given} B for the {} accumulator{} of `{epilogue}`: give one for each of {}, in this order, as in `[{}]`",
         .names.len(),
@@ -92,17 +92,17 @@ pub enum Error {
         epilogue: &'static str,
         /// How many were given.
         given: usize,
-        /// The accumulators.
+        /// The names of the accumulators.
         names: Vec<&'static str>,
     },
     /// Several B of different element types.
     #[error("B number {place} holds {given} and the first {needed}: all B of a product have one element type")]
     RightElements {
-        /// Which one, from 1.
+        /// Its position, from 1.
         place: usize,
         /// Its element type.
         given: ElementType,
-        /// The first one's.
+        /// The element type of the first B.
         needed: ElementType,
     },
     /// Several B of different shapes.
@@ -111,11 +111,11 @@ pub enum Error {
          others use a product each, or one of a B that holds all columns"
     )]
     RightShapes {
-        /// Which one, from 1.
+        /// Its position, from 1.
         place: usize,
         /// Its shape.
         given: Vec<usize>,
-        /// The first one's.
+        /// The shape of the first B.
         needed: Vec<usize>,
     },
     /// Several B of different numbers of batches.
@@ -123,29 +123,29 @@ pub enum Error {
         "B number {place} has {given} batches and those before it {needed}: give all the same number, or no batch axis"
     )]
     RightBatches {
-        /// Which one, from 1.
+        /// Its position, from 1.
         place: usize,
         /// Its batches.
         given: usize,
-        /// The others'.
+        /// The batches of the others.
         needed: usize,
     },
-    /// Several B that lie in memory in different orders.
+    /// Several B that are contiguous along different axes.
     #[error(
         "B number {place} is contiguous along {given} and B number {of} along {needed}: all B of a product lie in the same \
          order; copy one of them"
     )]
     RightMajors {
-        /// Which one, from 1.
+        /// Its position, from 1.
         place: usize,
-        /// Its axis of neighbours: `K` or `N`.
+        /// The axis along which it is contiguous: `K` or `N`.
         given: &'static str,
-        /// The one it differs from.
+        /// The position of the one it differs from.
         of: usize,
-        /// That one's.
+        /// The axis of that one.
         needed: &'static str,
     },
-    /// An extent that the kernels can't count to.
+    /// An extent above what the kernels can count.
     #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]
     ExtentTooLarge {
         /// `M`, `N`, `K` or `L`.
@@ -155,10 +155,10 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// More blocks than a grid has.
+    /// More blocks than a grid can have.
     #[error("the product needs {blocks} blocks; a grid has at most {limit}: split it along M, N or the batch")]
     TooManyBlocks {
-        /// What it needs.
+        /// The blocks that the product needs.
         blocks: u128,
         /// The limit.
         limit: u128,
@@ -172,10 +172,10 @@ pub enum Error {
         b: ElementType,
         /// The device.
         device: String,
-        /// What can.
+        /// What to use instead.
         advice: &'static str,
     },
-    /// A or B of another element type than planned for.
+    /// A or B has another element type than the plan.
     #[error("{operand} holds {given}; this GEMM was planned for {needed}")]
     OperandElement {
         /// `A` or `B`.
@@ -185,19 +185,19 @@ pub enum Error {
         /// What is needed.
         needed: ElementType,
     },
-    /// An arithmetic that the operands have not.
+    /// An arithmetic that doesn't apply to the operands.
     #[error("{arithmetic} is an arithmetic of {needed} operands, and {operand} holds {given}")]
     Arithmetic {
         /// What was asked for.
         arithmetic: Arithmetic,
-        /// What it is for.
+        /// The operands that it applies to.
         needed: &'static str,
         /// `A` or `B`.
         operand: &'static str,
         /// Its element type.
         given: ElementType,
     },
-    /// A layout whose copies no kernel makes.
+    /// A layout with copies of a size that no kernel has.
     #[error("{operand} is to be copied {given} bytes at a time; it must be 4, 8 or 16, or one element of {element}")]
     CopyBytes {
         /// `A` or `B`.
@@ -207,20 +207,20 @@ pub enum Error {
         /// The operand's element type.
         element: ElementType,
     },
-    /// A tile that the kernels of this instruction don't come in.
+    /// A tile that the kernels of this instruction don't have.
     #[error("{instruction} kernels don't come in tile {tile}: they come in {allowed}")]
     Tile {
-        /// What multiplies.
+        /// The instruction that multiplies.
         instruction: String,
         /// What was asked for.
         tile: String,
-        /// What there is.
+        /// The tiles that there are.
         allowed: String,
     },
-    /// A split or stage count that can't be.
+    /// A split or stage count outside the allowed range.
     #[error("{what} is {given}; it must be from {least} to {most}")]
     Count {
-        /// What was given.
+        /// What is counted.
         what: &'static str,
         /// Its value.
         given: usize,
@@ -229,7 +229,7 @@ pub enum Error {
         /// The largest allowed.
         most: usize,
     },
-    /// A knob that the device doesn't have.
+    /// A knob that has no effect on the device.
     #[error(
         "`{knob}` has no effect on {device}, {reason}: leave it out, or call `.ignore_unsupported_knobs()`, for plans that \
          are described once for several devices"
@@ -239,17 +239,17 @@ pub enum Error {
         knob: Knob,
         /// The device.
         device: String,
-        /// Why it has none.
+        /// Why it has no effect.
         reason: &'static str,
     },
-    /// A knob of a kernel for sm_90a that has no such value.
+    /// A value that a knob of the kernels for sm_90a can't have.
     #[error("{knob} is {given}; it must be {allowed}")]
     Knob {
         /// The knob.
         knob: &'static str,
         /// What was asked for.
         given: String,
-        /// What there is.
+        /// The allowed values.
         allowed: String,
     },
     /// A kernel that its family doesn't have.
@@ -260,16 +260,24 @@ pub enum Error {
         /// Why there is none.
         reason: &'static str,
     },
+    /// There is no one launch that could be described.
+    #[error("a plan for {device} has no launch to describe: {reason}")]
+    NoLaunch {
+        /// The device.
+        device: String,
+        /// Why there is none.
+        reason: &'static str,
+    },
     /// No tile has room for the epilogue.
     #[error("no tile fits: {reason}")]
     NoTile {
-        /// Why the smallest does not.
+        /// Why the smallest tile has no room.
         reason: String,
     },
     /// The epilogue has more arguments than a kernel's parameters have room for.
     #[error("the epilogue's arguments take {bytes} bytes of kernel parameters; there are {limit}: use fewer tensors")]
     TooManyArguments {
-        /// What they take.
+        /// The bytes that the arguments need.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -281,20 +289,20 @@ pub enum Error {
         epilogue: &'static str,
         /// How many were given.
         given: usize,
-        /// Those that it has, in order.
+        /// The names of its arguments, in order.
         names: Vec<&'static str>,
     },
-    /// Arguments by name that are not all of the epilogue's, each once.
+    /// Arguments by name that don't name each argument of the epilogue exactly once.
     #[error("{mistake}; the arguments of `{epilogue}` are {}", .names.join(", "))]
     ArgumentNames {
         /// What is wrong.
         mistake: NameMistake,
         /// The epilogue's name.
         epilogue: &'static str,
-        /// The names that there are.
+        /// The names of its arguments.
         names: Vec<&'static str>,
     },
-    /// A scalar where a tensor is needed, or the like; the macros make this impossible.
+    /// An argument of the wrong kind, such as a scalar where a tensor is needed; the macros make this impossible.
     #[error("argument `{name}` is {given}, and {needed} is needed")]
     ArgumentKind {
         /// The argument's name.
@@ -325,7 +333,7 @@ pub enum Error {
         given: ElementType,
         /// What is needed.
         needed: ElementType,
-        /// How to have what was given.
+        /// How to allow the type that was given.
         advice: String,
     },
     /// A tensor of another device.
@@ -346,13 +354,13 @@ pub enum Error {
         /// The other.
         second: &'static str,
     },
-    /// An output whose view reaches an element twice.
+    /// An output whose view contains an element more than once.
     #[error("output `{name}` reaches some element by two indices (a broadcast view): give one that does not")]
     OutputRepeats {
         /// The output's name.
         name: &'static str,
     },
-    /// An output that shares memory with something that is read meanwhile.
+    /// An output that shares memory with something that the run reads.
     #[error(
         "output `{output}` overlaps `{input}`, which is read meanwhile: give it memory of its own, or declare the \
          tensor that is updated in place `TensorMut`"
@@ -363,19 +371,19 @@ pub enum Error {
         /// The input's name, or `A` or `B`.
         input: &'static str,
     },
-    /// A partials output in a form that is not one.
+    /// A partials output over the batch.
     #[error("output `{name}` is a partial reduction over the batch too: partials are per tile; leave `Batch` out")]
     BatchPartials {
         /// The output's name.
         name: &'static str,
     },
-    /// A reduction over no batches at all.
+    /// A reduction over the batch of a product without batches.
     #[error("output `{name}` reduces the batch, and there are 0 batches: run it with at least one")]
     NoBatches {
         /// The output's name.
         name: &'static str,
     },
-    /// A device on which nothing can be measured.
+    /// A device on which time can't be measured.
     #[error(
         "times measured on {device} say nothing about a GPU: leave `autotune` out, and the model chooses; tune on a GPU"
     )]
@@ -383,7 +391,7 @@ pub enum Error {
         /// The device.
         device: String,
     },
-    /// A plan's builder was not told something.
+    /// A plan's builder lacks something.
     #[error("the plan lacks {what}: call `.{method}(…)` before `.plan()`")]
     Incomplete {
         /// What is missing.
@@ -391,7 +399,7 @@ pub enum Error {
         /// The builder's method that gives it.
         method: &'static str,
     },
-    /// `partials_shape` of what is no partials output.
+    /// `partials_shape` of an output that is not per-tile partials.
     #[error("`{name}` is not an output of `{epilogue}` with per-tile partials")]
     NoPartials {
         /// What was asked for.

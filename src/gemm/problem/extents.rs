@@ -1,11 +1,11 @@
-//! What is to be multiplied: the extents of a product.
+//! The extents of a product.
 
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
 use super::operand::{Left, Right};
 
-/// The extents of a product: A is M×K, B is K×N, L times.
+/// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Rows of A and of the accumulator.
@@ -14,17 +14,14 @@ pub struct Problem {
     pub n: usize,
     /// Columns of A and rows of B.
     pub k: usize,
-    /// How many products; 1 without a batch axis.
+    /// The number of products, L; 1 without a batch axis.
     pub batch: usize,
     /// Whether A or B has a batch axis, so that arguments may have one.
     pub batched: bool,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
-pub const MAX_EXTENT: usize = i32::MAX as usize - 1023;
-
-// What epilogues' integers are counted on.
-const _: () = assert!(MAX_EXTENT <= crate::evt::MOST);
+pub const MAX_EXTENT: usize = crate::evt::MOST;
 
 impl Problem {
     /// A product without a batch axis.
@@ -39,12 +36,12 @@ impl Problem {
         Self { batch, batched: true, ..self }
     }
 
-    /// The product of tensors: A is `[M, K]` or `[L, M, K]`, B is `[K, N]` or `[L, K, N]`, as is every further B. One
-    /// without a batch axis is shared by all batches.
+    /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
+    /// All batches share an operand without a batch axis.
     ///
     /// # Errors
-    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; what is said of
-    /// several B that aren't alike.
+    /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
+    /// of several B that differ.
     pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
         let (a, right) = (a.into().tensor(), b.into());
         let first = right.first()?;
@@ -70,7 +67,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// Whether nothing is multiplied.
+    /// Whether the product has no elements or no terms.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.k == 0 || self.batch == 0

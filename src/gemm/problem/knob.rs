@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A method of [`Builder`](crate::gemm::Builder) that says how a product is computed, not what it is.
+/// A method of [`Builder`](crate::gemm::Builder) that changes how a product is computed, not what is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Knob {
@@ -27,7 +27,7 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// Every one.
+    /// Every knob.
     pub const ALL: [Self; 9] = [
         Self::Tile,
         Self::Stages,
@@ -42,7 +42,7 @@ impl Knob {
 }
 
 impl fmt::Display for Knob {
-    /// As it is called.
+    /// The name of the method.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tile => ".tile(…)",

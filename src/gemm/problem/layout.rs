@@ -1,4 +1,4 @@
-//! How A and B lie in memory.
+//! The layouts of A and B in memory.
 
 use epilogue_runtime::DeviceTensor;
 
@@ -14,12 +14,12 @@ pub enum Major {
     Mn,
 }
 
-/// How an operand's tiles are copied: what a kernel is compiled for.
+/// How an operand's tiles are copied. A kernel is compiled for one such layout of each operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperandLayout {
     /// Which index is contiguous.
     pub major: Major,
-    /// Bytes of one copy: 16, 8, 4, or an element. Copies of one element take any strides.
+    /// Bytes of one copy: 16, 8, 4, or one element. Copies of one element take any strides.
     pub copy_bytes: usize,
 }
 
@@ -41,7 +41,7 @@ impl OperandLayout {
     }
 }
 
-/// An operand as a kernel sees it: strides in elements, extents for what they decide.
+/// An operand as a kernel sees it. Strides are in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperandView {
     /// Address of the first element.
@@ -54,11 +54,11 @@ pub struct OperandView {
     pub k_extent: usize,
     /// Extent of the batch.
     pub batch_extent: usize,
-    /// Distance of neighbours along M or N.
+    /// Stride along M or N.
     pub outer: isize,
-    /// Distance of neighbours along K.
+    /// Stride along K.
     pub k: isize,
-    /// Distance of batches; 0 shares the operand.
+    /// Stride of the batch; 0 if all batches share the operand.
     pub batch: isize,
 }
 
@@ -98,14 +98,14 @@ impl OperandView {
         if mn_major.copy_bytes > k_major.copy_bytes { mn_major } else { k_major }
     }
 
-    /// Whether a kernel that is compiled for a layout can take this operand: its copies are of one element, which take
-    /// any strides, or they are no wider than address and strides allow.
+    /// Whether a kernel that is compiled for a layout can take this operand: either it copies single elements, which
+    /// works with any strides, or its copies are no wider than address and strides allow.
     #[must_use]
     pub fn fits(&self, layout: OperandLayout) -> bool {
         layout.copy_bytes == self.element.size() || layout.copy_bytes <= self.copy_bytes(layout.major)
     }
 
-    /// Along which axis neighbours are adjacent, where it is one alone: where both are, or none, either order will do.
+    /// The axis along which the operand is contiguous, if it is exactly one; otherwise either major can be used.
     pub(crate) fn only_major(&self) -> Option<Major> {
         let adjacent = |stride: isize, extent: usize| stride == 1 || extent <= 1;
         match (adjacent(self.k, self.k_extent), adjacent(self.outer, self.outer_extent)) {
@@ -121,7 +121,7 @@ impl OperandView {
             Major::K => (self.k, self.k_extent, self.outer, self.outer_extent),
             Major::Mn => (self.outer, self.outer_extent, self.k, self.k_extent),
         };
-        // A stride along an axis of one element is never walked.
+        // The stride of an axis with one element is never used.
         let bytes = |stride: isize, extent: usize| if extent > 1 { stride.unsigned_abs() * size } else { 0 };
         let fits = |width: usize| {
             (contiguous == 1 || contiguous_extent <= 1)

@@ -1,4 +1,4 @@
-//! What is to be multiplied, and in what way a plan, a run or a result of it can be wrong.
+//! Describes what is multiplied, and the errors of plans, runs and results.
 //!
 //! Extents, layouts and types only: nothing here knows a kernel or a device's speed.
 

@@ -1,4 +1,4 @@
-//! What is multiplied: tensors, and how their elements are found in them.
+//! The operands of a product: A, and one B for each accumulator.
 
 use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
@@ -9,7 +9,7 @@ use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
-/// Made of a tensor, so that `&a` is one wherever a product takes an `impl Into<Left>`.
+/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
@@ -17,8 +17,8 @@ pub struct Left<'a> {
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
 ///
-/// Made of a tensor, or of an array or a slice of them, so that `&b` is one wherever a product takes an `impl Into<Right>`,
-/// and so is `[&gate, &up]`:
+/// It is made from a tensor, or from an array or a slice of them, so `&b` and `[&gate, &up]` work wherever a product
+/// takes an `impl Into<Right>`:
 ///
 /// ```
 /// use epilogue::prelude::*;
@@ -47,8 +47,8 @@ pub struct Left<'a> {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// All have one element type, one K, one N and the same neighbours (along K or along N); their strides may differ, and any
-/// of them may be shared by all batches.
+/// All have one element type, one K, one N, and are contiguous along the same axis (K or N). Their strides may differ,
+/// and any of them may be shared by all batches.
 #[derive(Clone, Debug)]
 pub struct Right<'a> {
     tensors: SmallVec<[&'a DeviceTensor; 2]>,
@@ -153,7 +153,7 @@ impl<'a> Right<'a> {
         self.tensors.iter().map(|tensor| OperandView::of_b(tensor)).collect()
     }
 
-    /// Whether each of them can take the first one's place: type, K, N and neighbours.
+    /// Whether all have the first one's type, K, N and contiguous axis.
     ///
     /// # Errors
     /// [`Error::RightElements`], [`Error::RightShapes`], [`Error::RightMajors`].
@@ -172,7 +172,7 @@ impl<'a> Right<'a> {
             }
         }
         if self.tensors.iter().any(|tensor| !(2..=3).contains(&tensor.rank())) {
-            return Ok(()); // `Problem::of` has words for it
+            return Ok(()); // `Problem::of` reports it
         }
         let mut majors: Option<(usize, Major)> = None;
         for (i, view) in self.views().iter().enumerate() {
@@ -189,7 +189,7 @@ impl<'a> Right<'a> {
     }
 }
 
-/// The axis of B whose neighbours are adjacent.
+/// The name of the axis along which B is contiguous.
 const fn axis(major: Major) -> &'static str {
     match major {
         Major::K => "K",
@@ -200,7 +200,7 @@ const fn axis(major: Major) -> &'static str {
 /// Several matrices as kernels see them.
 pub(crate) type Views = SmallVec<[OperandView; MAX_ACCUMULATORS]>;
 
-/// The widest copies that all of some operands allow.
+/// The layout with the widest copies that all these operands allow.
 pub(crate) fn common_layout(views: &[OperandView]) -> OperandLayout {
     let of = |major| {
         let copy_bytes = views.iter().map(|view| view.copy_bytes(major)).min().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Arguments by name: in any order, each once, and the epilogue's own only.
+//! Arguments by name: in any order, each exactly once, and no others.
 
 use crate::Argument;
 use crate::evt::ValidTree;

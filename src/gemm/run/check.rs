@@ -1,4 +1,4 @@
-//! What is checked of a run's arguments before anything is written.
+//! Checks a run's arguments before anything is written.
 
 use epilogue_runtime::{Device, DeviceTensor};
 use smallvec::SmallVec;
@@ -7,7 +7,7 @@ use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
 use crate::gemm::problem::{Error, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
-/// Checks A and B: how many, device and element types. (Their shapes are [`Problem::of`]'s business.)
+/// Checks A and B: their number, devices and element types. ([`Problem::of`] checks their shapes.)
 pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
     let types = tree.types();
     b.check_count(tree.name(), tree.accumulators())?;
@@ -22,9 +22,9 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     Ok(())
 }
 
-/// Checks the arguments: number, kinds, devices, element types, shapes, and who shares memory with whom.
+/// Checks the arguments: number, kinds, devices, element types, shapes, and which of them share memory.
 ///
-/// `tile` is the tile of partial reductions, rows and columns.
+/// `tile` has the rows and columns of the tile of partial reductions.
 pub(crate) fn arguments(
     device: &Device,
     tree: &ValidTree,
@@ -59,7 +59,7 @@ pub(crate) fn arguments(
     aliasing(&outputs, &inputs)
 }
 
-/// No two outputs share memory, and none shares it with what is read: blocks run in any order.
+/// Checks that no two outputs share memory, and that no output shares memory with an input: blocks run in any order.
 fn aliasing(outputs: &[(&'static str, &DeviceTensor)], inputs: &[(&'static str, &DeviceTensor)]) -> Result<(), Error> {
     for (i, &(name, output)) in outputs.iter().enumerate() {
         if output.has_internal_overlap() {
@@ -113,7 +113,7 @@ impl Check<'_> {
         let tensor = match (class, argument) {
             (ParameterClass::Scalar, Argument::Scalar(_)) => return Ok(()),
             (ParameterClass::Scalar, _) => return Err(wrong_kind(name, argument, "a scalar")),
-            // An output's own check covers it.
+            // It is checked with the outputs.
             (ParameterClass::TensorMut, Argument::Output(_)) => return Ok(()),
             (ParameterClass::TensorMut, _) => return Err(wrong_kind(name, argument, "a tensor to write")),
             (_, Argument::Input(tensor)) => tensor,
@@ -206,14 +206,14 @@ impl Check<'_> {
     }
 }
 
-/// What a leading batch axis means for an argument.
+/// The meaning of a leading batch axis of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Batch {
-    /// With it there is one value per batch, without it all share one.
+    /// With it there is one value per batch; without it all batches share one.
     Optional,
-    /// There must be one per batch.
+    /// It is required: there is one value per batch.
     Needed,
-    /// There must be none: the batch is reduced.
+    /// It is not allowed: the batch is reduced.
     Forbidden,
 }
 

@@ -1,10 +1,10 @@
-//! What the CPU device does for a plan, in words: it has no kernel whose text could be shown.
+//! Describes what the CPU device computes for a plan, since it has no kernel whose text could be shown.
 
 use std::fmt::Write as _;
 
 use crate::evt::Phases;
 
-/// Comment lines, as they would stand at the head of a kernel: what runs, over tiles of which extents, and the tree.
+/// Comment lines as at the head of a kernel: what runs, over tiles of which extents, and the tree.
 pub(crate) fn cpu_words(phases: &Phases, (rows, columns): (usize, usize)) -> String {
     let tree = &phases.tree;
     let mut words = format!(

@@ -2,14 +2,18 @@
 
 use epilogue_runtime::DeviceTensor;
 
-use super::workspace::{Places, Workspace};
+use super::workspace::{Places, WorkspaceAddresses};
+use crate::evt::ValidTree;
 use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{FieldType, ParameterBytes};
 use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.
 pub(crate) struct Fill<'a> {
+    /// Whose arguments' names fields have where they are described. (Launches with a tail are not.)
+    pub(crate) tree: &'a ValidTree,
     /// The epilogue's, and those of the launch's tail.
     pub(crate) arguments: (&'a [Argument<'a>], &'a [Argument<'a>]),
     pub(crate) batch: usize,
@@ -25,66 +29,71 @@ impl Fill<'_> {
         at: usize,
         emitted: &Emitted,
         places: &Places,
-        workspace: &Workspace,
+        workspace: WorkspaceAddresses,
     ) {
         let arguments = &emitted.arguments;
         self.put_given(bytes, at, arguments, self.arguments.0);
         if let Some(tail) = &emitted.tail {
             self.put_given(bytes, at + arguments.layout.size(), tail, self.arguments.1);
         }
-        let (scratch, counters) = (workspace.scratch.device_address(), workspace.counters.device_address());
-        let named =
-            arguments.partials.iter().map(|(_, name)| name).zip(places.partials.iter().map(|p| scratch + *p as u64));
-        let counted =
-            arguments.counters.iter().map(|(_, name)| name).zip(places.counters.iter().map(|c| counters + *c as u64));
-        for (name, address) in named.chain(counted) {
+        let scratch = (Memory::Scratch, workspace.scratch);
+        let partials = arguments.partials.iter().zip(&places.partials).map(|((_, name), p)| (name, scratch, *p));
+        let counters = (Memory::Counters, workspace.counters);
+        let counted = arguments.counters.iter().zip(&places.counters).map(|((_, name), c)| (name, counters, *c));
+        for (name, memory, place) in partials.chain(counted) {
             if let Some(field) = arguments.layout.field(name) {
-                bytes.put_words(at + field.offset, &[address]);
+                bytes.put_address(at + field.offset, memory, place as u64, || format!("workspace.{name}"));
             }
         }
     }
 
     /// Writes what a run was given.
     fn put_given(&self, bytes: &mut ParameterBytes, at: usize, emitted: &EpilogueArguments, given: &[Argument<'_>]) {
-        for (place, argument) in emitted.fields.iter().zip(given) {
-            for name in [&place.input, &place.output].into_iter().flatten() {
-                if let Some(field) = emitted.layout.field(name) {
-                    self.put(bytes, at + field.offset, field.ty, argument);
+        for (i, (place, argument)) in emitted.fields.iter().zip(given).enumerate() {
+            for (name, suffix) in [(&place.input, ""), (&place.output, if place.input.is_some() { ".out" } else { "" })]
+            {
+                if let Some(field) = name.as_ref().and_then(|name| emitted.layout.field(name)) {
+                    self.put(bytes, (at + field.offset, field.ty), (i, argument), suffix);
                 }
             }
         }
     }
 
-    fn put(&self, bytes: &mut ParameterBytes, offset: usize, ty: FieldType, argument: &Argument<'_>) {
+    /// One argument, by its index; `suffix` tells what is written of it from what is read.
+    fn put(
+        &self,
+        bytes: &mut ParameterBytes,
+        (offset, ty): (usize, FieldType),
+        (i, argument): (usize, &Argument<'_>),
+        suffix: &str,
+    ) {
+        let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
         let tensor = match argument {
             Argument::Scalar(value) => {
                 match ty {
-                    FieldType::Host(ElementType::F64) => bytes.put_bytes(offset, &value.to_le_bytes()),
+                    FieldType::Host(ElementType::F64) => bytes.put_scalar(offset, &value.to_le_bytes(), i, name),
                     #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => bytes.put_bytes(offset, &(*value as f32).to_le_bytes()),
+                    _ => bytes.put_scalar(offset, &(*value as f32).to_le_bytes(), i, name),
                 }
                 return;
             }
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
-        let address = tensor.device_address();
-        match ty {
+        let ([batch, row, column], parts): (_, &[&str]) = match ty {
             FieldType::Tensor(_) => {
-                let [batch, row, column] = strides(tensor, 2);
-                let vectorised = self.is_vectorised(tensor);
-                bytes.put_words(offset, &[address, batch, row, column, u64::from(vectorised)]);
+                (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
             }
-            FieldType::Vector(_) => {
-                let [batch, _, stride] = strides(tensor, 1);
-                bytes.put_words(offset, &[address, batch, stride]);
-            }
-            FieldType::Scalar(_) => {
-                let [batch, ..] = strides(tensor, 0);
-                bytes.put_words(offset, &[address, batch]);
-            }
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => {}
-        }
+            FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
+            FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
+            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => return,
+        };
+        let words = match ty {
+            FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
+            _ => [batch, column, 0, 0],
+        };
+        bytes.put_address(offset, (Memory::Argument(i), tensor.device_address()), 0, || name() + ".pointer");
+        bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
     }
 
     /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
@@ -102,8 +111,8 @@ impl Fill<'_> {
     }
 }
 
-/// Strides of the batch, rows and columns of an argument of `rank` axes, the batch axis aside. Without a batch axis, or
-/// with one of one element, all batches share it.
+/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
+/// it if it has no batch axis, or one of one element.
 fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
     let given = tensor.strides();
     let front = given.len().saturating_sub(rank);

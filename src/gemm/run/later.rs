@@ -57,7 +57,7 @@ impl LaterKernel {
         let places = Places::of(tree, &self.emitted.arguments, problem, &grid, (0, 0));
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
-            None => Workspace::new(stream, &places)?,
+            None => Arc::new(Workspace::new(stream, &places)?),
         };
         let size = LATER_COMMON_BYTES + self.emitted.argument_bytes();
         if size > PARAMETER_LIMIT {
@@ -67,8 +67,8 @@ impl LaterKernel {
         // Nothing is multiplied.
         let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
         bytes.put_ints(0, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
-        let fill = Fill { arguments, batch: problem.batch, neighbours: self.key.vector() };
-        fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, &places, &ready);
+        let fill = Fill { tree, arguments, batch: problem.batch, neighbours: self.key.vector() };
+        fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, &places, ready.addresses());
         let bytes = bytes.into_bytes();
         let mut list = vec![KernelArgument::Value(&bytes)];
         for tensor in [&ready.counters, &ready.scratch] {
@@ -112,7 +112,7 @@ impl KeptLater {
 
 /// The memory of a run's slots.
 pub(crate) struct SlotTensors {
-    memory: Vec<DeviceTensor>,
+    memory: Arc<Vec<DeviceTensor>>,
     /// In it, with the slots' extents.
     tensors: Vec<DeviceTensor>,
 }
@@ -131,11 +131,11 @@ impl SlotTensors {
         };
         let memory = match pool.take(stream, suffices) {
             Some(memory) => memory,
-            None => slots
-                .iter()
-                .zip(&shapes)
-                .map(|(slot, shape)| Ok(stream.zeros_of(slot.element, [shape.iter().product()])?))
-                .collect::<Result<Vec<_>, Error>>()?,
+            None => {
+                let new =
+                    |(slot, shape): (&Slot, &[usize; 3])| Ok(stream.zeros_of(slot.element, [shape.iter().product()])?);
+                Arc::new(slots.iter().zip(&shapes).map(new).collect::<Result<Vec<_>, Error>>()?)
+            }
         };
         let tensor = |((memory, slot), shape): ((&DeviceTensor, &Slot), &[usize; 3])| {
             let (batch, rows, columns) = slot.extents(problem.batch, problem.m, problem.n);

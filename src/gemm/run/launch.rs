@@ -1,9 +1,10 @@
-//! From a run's arguments to a launch: the grid, the kernel's parameter, the workspace.
+//! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::fill::Fill;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
-use super::workspace::{Grid, Places, Workspace};
+use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
+use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key, common_bytes};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -18,13 +19,13 @@ use crate::Argument;
 use crate::evt::ValidTree;
 use crate::pool::Pool;
 
-/// One run of a kernel, checked.
+/// One run of a kernel, with checked arguments.
 pub(crate) struct Run<'a> {
     pub(crate) tree: &'a ValidTree,
     pub(crate) variant: &'a Arc<Variant>,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Of the live accumulators.
+    /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
     /// Of the launch's tail.
@@ -32,8 +33,8 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Launches. The workspace is kept for the next run on the stream; a failed launch drops it, since its counters may not
-    /// be 0.
+    /// Launches the kernel. The workspace is kept for the next run on the stream; after a failed launch it is dropped,
+    /// since its counters may not be 0.
     pub(crate) fn launch(&self, workspaces: &Pool<Workspace>, stream: &Stream) -> Result<(), Error> {
         let grid = Grid::of(&self.problem, self.variant)?;
         if self.problem.batch == 0 {
@@ -42,9 +43,9 @@ impl Run<'_> {
         let places = Places::of_product(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
-            None => Workspace::new(stream, &places)?,
+            None => Arc::new(Workspace::new(stream, &places)?),
         };
-        let bytes = self.parameter(&grid, &places, &ready)?;
+        let bytes = self.parameter(&grid, &places, ready.addresses(), ParameterBytes::new)?.into_bytes();
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
         for tensor in [&ready.counters, &ready.scratch] {
@@ -53,85 +54,145 @@ impl Run<'_> {
             }
         }
         arguments.extend(self.arguments.iter().chain(self.of_tail).filter_map(accessed));
-        let shape = Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape };
-        self.variant.kernel.launch(&shape, &arguments, stream)?;
+        self.variant.kernel.launch(&self.shape(&grid), &arguments, stream)?;
         workspaces.put(stream, ready);
         Ok(())
     }
 
-    /// The kernel's parameter: what every kernel of its family takes, then the emitted `Arguments`.
-    fn parameter(&self, grid: &Grid, places: &Places, workspace: &Workspace) -> Result<Vec<u8>, Error> {
+    fn shape(&self, grid: &Grid) -> Launch {
+        Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape }
+    }
+
+    /// The launch as data, and nothing is launched.
+    pub(crate) fn describe(&self) -> Result<LaunchDescription, Error> {
+        let grid = Grid::of(&self.problem, self.variant)?;
+        let places = Places::of_product(self.tree, self.variant, &self.problem, &grid);
+        let nowhere = WorkspaceAddresses { counters: 0, scratch: 0 };
+        let (alignment, maps) = match &self.variant.key {
+            KernelKey::Sm80(_) => (SM80_ALIGNMENT, Vec::new()),
+            KernelKey::Sm90(key) => {
+                (sm90::PARAMETER_ALIGNMENT, self.tensors().described(key, &Traffic::of(self.tree, key.direct)))
+            }
+        };
+        let bytes = self.parameter(&grid, &places, nowhere, ParameterBytes::described)?;
+        Ok(LaunchDescription {
+            entry: self.variant.emitted.source.entry.clone(),
+            launch: self.shape(&grid),
+            parameter_bytes: bytes.len(),
+            fields: bytes.into_fields(),
+            parameter_alignment: alignment,
+            maps,
+            counter_bytes: 4 * places.counter_count,
+            scratch_bytes: places.scratch_bytes,
+        })
+    }
+
+    fn tensors(&self) -> Tensors<'_> {
+        let Self { tree, problem, a, b, arguments, .. } = *self;
+        Tensors { tree, problem, a, b, arguments }
+    }
+
+    /// The kernel's parameter: what every kernel of its family takes, followed by the emitted `Arguments`.
+    fn parameter(
+        &self,
+        grid: &Grid,
+        places: &Places,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
+    ) -> Result<ParameterBytes, Error> {
         let (mut bytes, at) = match &self.variant.key {
-            KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace)?,
-            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace)?,
+            KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace, room)?,
+            KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace, room)?,
         };
         let neighbours = match &self.variant.key {
             KernelKey::Sm80(key) => key.vector,
-            // Fragments have two neighbouring columns.
+            // A fragment has pairs of neighbouring columns.
             KernelKey::Sm90(_) => 2,
         };
-        let fill = Fill { arguments: (self.arguments, self.of_tail), batch: self.problem.batch, neighbours };
-        fill.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
-        Ok(bytes.into_bytes())
+        let (tree, batch, arguments) = (self.tree, self.problem.batch, (self.arguments, self.of_tail));
+        Fill { tree, arguments, batch, neighbours }.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
+        Ok(bytes)
     }
 
-    /// Room for `common` bytes and the arguments, in a structure of the given alignment.
-    fn room(&self, common: usize, alignment: usize) -> Result<ParameterBytes, Error> {
+    /// The bytes for `common` bytes and the arguments, in a structure of the given alignment.
+    fn room(
+        &self,
+        common: usize,
+        alignment: usize,
+        room: impl Fn(usize) -> ParameterBytes,
+    ) -> Result<ParameterBytes, Error> {
         let size = (common + self.variant.emitted.argument_bytes()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
         }
-        Ok(ParameterBytes::new(size))
+        Ok(room(size))
     }
 
-    /// `sm80::Common`; `sm80/gemm.cuh` says what is where.
+    /// A and the kernel's B: whose memory, its name, and how it lies.
+    fn operands(&self) -> impl Iterator<Item = (Memory, OperandView)> {
+        let of_b = |(i, b)| (self.memory_of_b(i), OperandView::of_b(b));
+        std::iter::once((Memory::A, OperandView::of_a(self.a))).chain(self.b.iter().enumerate().map(of_b))
+    }
+
+    fn memory_of_b(&self, i: usize) -> Memory {
+        Memory::B(self.tree.live_accumulators().nth(i).unwrap_or(0))
+    }
+
+    /// `sm80::Common`; `sm80/gemm.cuh` describes its fields.
     fn sm80_common(
         &self,
         key: &Sm80Key,
         grid: &Grid,
         places: &Places,
-        workspace: &Workspace,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<(ParameterBytes, usize), Error> {
-        let mut bytes = self.room(common_bytes(self.b.len()), 8)?;
-        let operands = std::iter::once(OperandView::of_a(self.a)).chain(self.b.iter().map(OperandView::of_b));
-        for (i, view) in operands.enumerate() {
-            bytes.put_words(OPERAND_BYTES * i, &[view.address, view.outer as u64, view.k as u64, view.batch as u64]);
+        let mut bytes = self.room(common_bytes(self.b.len()), SM80_ALIGNMENT, room)?;
+        for (i, (of, view)) in self.operands().enumerate() {
+            let (at, name) = (OPERAND_BYTES * i, || operand_name(of));
+            bytes.put_address(at, (of, view.address), 0, || name() + ".pointer");
+            bytes.put_named_words(at + 8, &[view.outer as u64, view.k as u64, view.batch as u64], |i| {
+                format!("{}.{}", name(), ["outer_stride", "k_stride", "batch_stride"][i])
+            });
         }
         let at = OPERAND_BYTES * (1 + self.b.len());
-        bytes.put_ints(at, &self.extents(grid));
+        bytes.put_named_ints(at, &self.extents(grid), extent_name);
         let line = Line::numbers(grid.streamed, self.blocks_of_k(grid, key.tile.k), grid.blocks as usize);
-        bytes.put_ints(at + 32, &line.map(|number| i32::try_from(number).unwrap_or(i32::MAX)));
-        bytes.put_words(at + 48, &workspace.sums(places));
+        let line = line.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+        bytes.put_named_ints(at + 32, &line, |i| format!("line.{}", LINE[i]));
+        put_sums(&mut bytes, at + 48, places, workspace);
         Ok((bytes, common_bytes(self.b.len())))
     }
 
-    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` says what is where.
+    /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
     fn sm90_common(
         &self,
         key: &Sm90Key,
         grid: &Grid,
         places: &Places,
-        workspace: &Workspace,
+        workspace: WorkspaceAddresses,
+        room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<(ParameterBytes, usize), Error> {
         let traffic = Traffic::of(self.tree, key.direct);
-        let Self { problem, a, b, arguments, .. } = *self;
-        let maps = Tensors { problem, a, b, arguments }.maps(key, &traffic)?;
+        let Self { problem, a, b, .. } = *self;
+        let maps = self.tensors().maps(key, &traffic)?;
         let at = maps.len() + sm90::COMMON_BYTES;
-        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT)?;
-        bytes.put_bytes(0, &maps);
-        bytes.put_ints(maps.len(), &self.extents(grid));
+        let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT, room)?;
+        bytes.put_maps(0, &maps);
+        bytes.put_named_ints(maps.len(), &self.extents(grid), extent_name);
         let bit_of_b = |(i, b): (usize, &DeviceTensor)| i32::from(is_batched(b, 2)) << i;
         let batched = [i32::from(is_batched(a, 2)), b.iter().enumerate().map(bit_of_b).sum()];
-        bytes.put_ints(maps.len() + 32, &batched);
+        bytes.put_named_ints(maps.len() + 32, &batched, |i| ["a_is_batched", "b_are_batched"][i].to_owned());
         let blocks_of_k = self.blocks_of_k(grid, key.instruction.tile_k());
         let units = Units::of(key, &problem, grid.splits);
         let clusters = grid.blocks as usize / key.cluster.blocks();
-        bytes.put_ints(maps.len() + 40, &units.deal(grid.streamed, blocks_of_k, clusters));
-        bytes.put_words(maps.len() + 112, &workspace.sums(places));
+        let deal = units.deal(grid.streamed, blocks_of_k, clusters);
+        bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
+        put_sums(&mut bytes, maps.len() + 112, places, workspace);
         Ok((bytes, at))
     }
 
-    /// `Problem`: below 2^31 by `Problem::check_extents`, tiles by `Grid::of`.
+    /// `Problem`. `Problem::check_extents` keeps extents below 2^31, `Grid::of` the numbers of tiles.
     fn extents(&self, grid: &Grid) -> [i32; 8] {
         let Problem { m, n, k, batch, .. } = self.problem;
         // A tree without an accumulator, or an empty product, multiplies nothing.
@@ -140,7 +201,7 @@ impl Run<'_> {
         extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
     }
 
-    /// Blocks of K of a whole tile, of so many of K each; at least one.
+    /// The number of blocks of K in a whole tile, each `tile_k` deep; at least one.
     fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
@@ -153,4 +214,33 @@ pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<
         Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
         Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
     }
+}
+
+/// Alignment of the parameter of a kernel for sm_80 and up.
+const SM80_ALIGNMENT: usize = 8;
+
+/// The numbers of `sm80::Line`.
+const LINE: [&str; 4] = ["streamed", "blocks_of_k", "share", "longer"];
+
+/// The numbers of `Problem`.
+fn extent_name(i: usize) -> String {
+    let name = ["m", "n", "k", "batch", "tiles_m", "tiles_n", "splits", "k_per_split"][i];
+    format!("problem.{name}")
+}
+
+fn operand_name(of: Memory) -> String {
+    match of {
+        // Most epilogues have one accumulator.
+        Memory::B(0) => "b".to_owned(),
+        Memory::B(i) => format!("b{i}"),
+        _ => "a".to_owned(),
+    }
+}
+
+/// Where the sums of split-K and their counters are.
+fn put_sums(bytes: &mut ParameterBytes, offset: usize, places: &Places, workspace: WorkspaceAddresses) {
+    let WorkspaceAddresses { counters, scratch } = workspace;
+    let name = |what: &str| format!("workspace.split_k_{what}");
+    bytes.put_address(offset, (Memory::Scratch, scratch), places.split_k_sums as u64, || name("sums"));
+    bytes.put_address(offset + 8, (Memory::Counters, counters), 0, || name("counters"));
 }

@@ -1,4 +1,4 @@
-//! Runs: the arguments' checks, the kernels of a plan, copies of operands, the launch; what the CPU does in their place.
+//! Runs: checks of the arguments, the kernels of a plan, copies of operands, the launch; and what the CPU does instead.
 
 pub(crate) mod by_name;
 pub(crate) mod check;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use epilogue_runtime::{Device, DeviceTensor, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
@@ -15,7 +15,9 @@ use super::{check, tensor_maps};
 use crate::Argument;
 use crate::evt::{MAX_ACCUMULATORS, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
+use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::sm80::Sm80Key;
+use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
 use crate::gemm::kernel::{KernelKey, Settings, SplitK};
@@ -27,19 +29,19 @@ use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, Operan
 use crate::pool::Pool;
 use crate::variants::Variants;
 
-/// What a plan knows.
+/// A plan, without the type of its epilogue.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) device: Device,
     /// The epilogue, whole and in the parts that run.
     pub(crate) phases: Arc<Phases>,
-    /// What it was planned for; a run's own extents may differ.
+    /// The product that it was planned for; a run may have other extents.
     pub(crate) problem: Problem,
-    /// What it was told beside that.
+    /// Explicit settings from the builder.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
     pub(crate) variants: Variants<KernelKey, Variant>,
-    /// The variant that was planned; `None` on the CPU.
+    /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
     /// The kernels of the launches after the product's; none on the CPU.
     pub(crate) later: Arc<[LaterKernel]>,
@@ -47,16 +49,16 @@ pub(crate) struct Plan {
     slots: Pool<Vec<DeviceTensor>>,
     /// Of those kernels, for each its own.
     later_workspaces: Vec<Pool<Workspace>>,
-    /// What runs on the CPU.
+    /// The programs that run on the CPU.
     cpu_programs: cpu::Programs,
-    /// The same in words, where somebody has asked for them.
+    /// A description of them, once it was asked for.
     cpu_words: OnceLock<String>,
     /// How many multiprocessors a persistent kernel may fill; `None` for all.
     pub(crate) multiprocessors: Option<usize>,
     workspaces: Pool<Workspace>,
-    /// What copies operands that the kernel can't load as they lie.
+    /// Copies operands that the kernel can't load as they are.
     repacker: Repacker,
-    /// The copies' kernels.
+    /// The kernels of these copies.
     copy_kernels: CopyKernels,
 }
 
@@ -68,7 +70,7 @@ impl Plan {
         Self::new(device.clone(), Arc::clone(phases), *problem, *settings, choice, *multiprocessors)
     }
 
-    /// A plan with its kernels compiled.
+    /// Makes a plan and compiles its kernels.
     pub(crate) fn new(
         device: Device,
         phases: Arc<Phases>,
@@ -128,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// Compiles the copies that runs with operands as planned for begin with: with a bundle all must be there.
+    /// Compiles the copies that come before a run with operands as planned. With a bundle, it must have all of them.
     fn prepare_copies(&self) -> Result<(), Error> {
         let Chosen::Gpu(gpu) = &self.choice.kind else { return Ok(()) };
         let KernelKey::Sm90(key) = &gpu.chosen.key else { return Ok(()) };
@@ -137,14 +139,14 @@ impl Plan {
         }
         let Problem { m, n, k, .. } = self.problem;
         let (types, (a, b)) = (self.tree().types(), self.settings.layouts);
-        // All B have one layout, and one kernel copies them.
+        // All B have one layout, so one kernel copies them.
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
             if loads(key.instruction, layout, major) {
                 continue;
             }
-            // Which way the copy reads follows from what is contiguous.
+            // The kernel of a copy depends on which axis is contiguous.
             let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
             let tensor = if along_k {
                 self.device.without_memory(element, shape)?
@@ -161,7 +163,7 @@ impl Plan {
         &self.phases.tree
     }
 
-    /// The text of the planned kernel; on the CPU, which has none, what runs in words.
+    /// The text of the planned kernel; on the CPU, a description of what runs.
     pub(crate) fn source(&self) -> &str {
         match (&self.planned, &self.choice.kind) {
             (Some(variant), _) => &variant.emitted.source.code,
@@ -185,8 +187,10 @@ impl Plan {
         let problem = Problem::of(a, b.clone())?;
         let tile = self.choice.tile();
         check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
+        let Problem { m, n, k, batch, .. } = problem;
+        trace::event!(TRACE, "run", epilogue = self.tree().name(), m = m, n = n, k = k, batch = batch);
         match &self.choice.kind {
-            // There is nothing to compile.
+            // On the CPU there is nothing to compile.
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
@@ -237,6 +241,64 @@ impl Plan {
         Ok(())
     }
 
+    /// The launch that [`run`](Self::run) does, as data.
+    pub(crate) fn describe_launch(
+        &self,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {
+        let Chosen::Gpu(gpu) = &self.choice.kind else {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "it runs no kernels; plan for a GPU, an emulated one, or a target of `bundle::Builder`",
+            });
+        };
+        if self.phases.parts.len() > 1 {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "the epilogue is computed from its own reductions, for which the plan keeps memory of its own and \
+                         may launch several kernels; return the reductions, and go on in another epilogue",
+            });
+        }
+        check::operands(&self.device, self.tree(), a, b)?;
+        let problem = Problem::of(a, b.clone())?;
+        check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
+        if problem.batch == 0 {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "a product of no batches launches none",
+            });
+        }
+        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
+        let b = self.live(b)?;
+        if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
+            let operands = std::iter::once((Operand::A, key.a, a.tensor()));
+            let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
+            for (operand, major, tensor) in operands.chain(all_b) {
+                if !loads_as_it_lies(key, operand, major, tensor) {
+                    return Err(Error::NoLaunch {
+                        device: self.device.to_string(),
+                        reason: "another kernel copies an operand first; choose a candidate whose `repacking` is none",
+                    });
+                }
+            }
+        }
+        let tree = self.phases.first();
+        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[] }.describe()
+    }
+
+    /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
+    fn live(&self, b: &Right<'_>) -> Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, Error> {
+        let first = b.first()?;
+        let live = self.phases.first().live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
+        let mut live: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
+        if live.is_empty() {
+            live.push(first.clone());
+        }
+        Ok(live)
+    }
+
     fn run_kernel(
         &self,
         stream: &Stream,
@@ -246,22 +308,15 @@ impl Plan {
         b: &Right<'_>,
         (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<(), Error> {
-        let first = b.first()?;
         let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
-        // The B of an accumulator that nothing reads is not the kernel's.
-        let live = tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
-        let mut b: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
-        if b.is_empty() {
-            b.push(first.clone());
-        }
+        let mut b = self.live(b)?;
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in std::iter::once((Operand::A, key.a, &mut a)).chain(all_b) {
-                let copy_bytes = operand.view(tensor).copy_bytes(major);
-                if !loads(key.instruction, OperandLayout { major, copy_bytes }, major) {
+                if !loads_as_it_lies(key, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
                     *tensor = copied;
@@ -271,12 +326,12 @@ impl Plan {
         }
         let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail };
         run.launch(&self.workspaces, stream)?;
-        // Only now: another run on this stream may write it, after this one.
+        // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
         Ok(())
     }
 
-    /// The kernel for these operands and arguments, compiled if they are the first of their layouts.
+    /// The kernel for these operands and arguments, compiled if it is the first for their layouts.
     fn variant(
         &self,
         gpu: &ChosenKernel,
@@ -285,7 +340,7 @@ impl Plan {
         b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        // Where nothing is multiplied, nothing is read, and any kernel will do.
+        // Without products nothing is read, so any kernel works.
         let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), common_layout(b)) };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
@@ -302,12 +357,15 @@ impl Plan {
             return Ok(variant);
         }
         let (device, product) = (&self.device, self.phases.product());
-        let compile = || Variant::compile(device, &product, &wanted.key, wanted.split_k, self.multiprocessors);
-        self.variants.get_or_make(&wanted.key, compile)
+        self.variants.get_or_make(&wanted.key, || {
+            let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
+            trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
+            Variant::compile(device, &product, &wanted.key, wanted.split_k, self.multiprocessors)
+        })
     }
 
-    /// The chosen kernel, in the variant for these layouts: of its own family where that takes them, or takes copies of
-    /// them in less time than the other family takes; else of the other.
+    /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if
+    /// copying the operands is predicted to take less time than a kernel of the other family.
     fn wanted(
         &self,
         gpu: &ChosenKernel,
@@ -331,7 +389,7 @@ impl Plan {
         }
     }
 
-    /// The chosen kernel if it is for sm_90a, and what must be copied for it.
+    /// The chosen kernel if it is for sm_90a, and the copies that it needs.
     fn on_sm90(
         &self,
         gpu: &ChosenKernel,
@@ -349,7 +407,7 @@ impl Plan {
         Some((wanted, repacking))
     }
 
-    /// The best kernel for sm_80 and up, and its predicted time.
+    /// The best kernel for sm_80 and later, and its predicted time.
     fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
@@ -362,13 +420,19 @@ impl Plan {
     }
 }
 
-/// A kernel to be found or compiled.
+/// Whether a kernel loads an operand that lies so, without a copy of it.
+fn loads_as_it_lies(key: &Sm90Key, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
+    let copy_bytes = operand.view(tensor).copy_bytes(major);
+    loads(key.instruction, OperandLayout { major, copy_bytes }, major)
+}
+
+/// A kernel that is wanted, compiled or not.
 #[derive(Clone, Copy)]
 struct Wanted {
     key: KernelKey,
     split_k: SplitK,
 }
 
-/// Multiply-adds below which a kernel that copies more narrowly than it could costs less than a compilation: some
-/// microseconds against some hundred milliseconds.
+/// With fewer multiply-adds than this, a kernel with narrower copies than possible costs less than a compilation: some
+/// microseconds instead of some hundred milliseconds.
 const WORTH_COMPILING: u128 = 1 << 24;

@@ -1,7 +1,7 @@
-//! Operands that tensor copies can't load are copied first, by a kernel of their own, to rows that they can.
+//! Copies operands that tensor copies can't load to rows that they can load, with a separate kernel before the product.
 //!
-//! Why, and whether it pays, is `model/repacking.rs`'s business. The kernels are `src/device/repack.cuh`; this module knows
-//! nothing of the product's.
+//! `model/repacking.rs` decides why, and whether it pays. The kernels are in `src/device/repack.cuh`; this module knows
+//! nothing of the kernel of the product.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ enum Reading {
     Gather,
 }
 
-/// What a copy's kernel is generated from.
+/// What the kernel of a copy is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct CopyKey {
     /// Bytes of an element: 1, 2 or 4.
@@ -34,7 +34,7 @@ struct CopyKey {
 const THREADS: u32 = 256;
 /// Bytes of `epilogue::repack::Parameters`.
 const PARAMETER_BYTES: usize = 72;
-/// Blocks that a multiprocessor runs at once (2048 threads); each takes one tile after another.
+/// The blocks that a multiprocessor can run at once (2048 threads); each copies one tile after another.
 const BLOCKS_AT_ONCE: usize = 2048 / THREADS as usize;
 
 impl CopyKey {
@@ -63,7 +63,7 @@ impl CopyKey {
         Source::new("repack.cu", symbol, code)
     }
 
-    /// Elements along a row and rows of a tile.
+    /// Elements along a row, and rows, of a tile.
     fn tile(self) -> (u64, u64) {
         let per_word = 4 / self.size as u64;
         (32 * per_word, if self.reading == Reading::Transpose { 32 * per_word } else { 32 })
@@ -74,7 +74,7 @@ impl CopyKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Operand {
     A,
-    /// Of the accumulator at this place among the kernel's.
+    /// The B of the accumulator with this index among the kernel's.
     B(usize),
 }
 
@@ -87,7 +87,7 @@ impl Operand {
     }
 }
 
-/// A matrix as a copy sees it: `rows` of `columns` that are neighbours when they are written.
+/// A matrix as a copy sees it: `rows` rows of `columns` elements, which are contiguous in the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MatrixCopy {
     size: usize,
@@ -96,12 +96,13 @@ struct MatrixCopy {
     columns: usize,
     /// Strides in elements: batch, row, column.
     source: [usize; 3],
-    /// Elements from one row to the next where it is written.
+    /// Elements from one row to the next in the copy.
     pitch: usize,
 }
 
 impl MatrixCopy {
-    /// Of an operand that is to have `target`'s neighbours. Batches that share their memory are copied once.
+    /// The copy of an operand that makes it contiguous as `target` says. Batches that share their memory are copied
+    /// once.
     fn of(view: &OperandView, target: Major) -> Self {
         let size = view.element.size();
         let shared = view.batch == 0;
@@ -135,7 +136,7 @@ impl MatrixCopy {
         CopyKey { size: self.size, reading }
     }
 
-    /// As many blocks as run at once on so many multiprocessors, or fewer.
+    /// As many blocks as this many multiprocessors can run at once, or fewer.
     fn blocks(&self, multiprocessors: usize) -> u32 {
         let (along, down) = self.key().tile();
         let tiles = (self.columns as u64).div_ceil(along) * (self.rows as u64).div_ceil(down);
@@ -157,7 +158,7 @@ impl MatrixCopy {
     }
 }
 
-/// The copies' kernels.
+/// The kernels of copies.
 #[derive(Debug, Default)]
 pub(crate) struct CopyKernels(Variants<CopyKey, Kernel>);
 
@@ -170,7 +171,8 @@ pub(crate) struct OperandCopy {
 }
 
 impl CopyKernels {
-    /// A copy of an operand to `target`'s neighbours, with its kernel, which is compiled where it is the first.
+    /// Prepares the copy of an operand that makes it contiguous as `target` says; compiles its kernel if it is the
+    /// first of its kind.
     pub(crate) fn prepare(
         &self,
         device: &Device,
@@ -185,7 +187,7 @@ impl CopyKernels {
     }
 }
 
-/// The memory that copies write: for every stream its own, which a run that follows on the same stream writes again.
+/// The memory that copies write: each stream has its own, which the next run on this stream reuses.
 #[derive(Debug)]
 pub(crate) struct Repacker {
     /// How many multiprocessors copies may fill.
@@ -195,7 +197,7 @@ pub(crate) struct Repacker {
 }
 
 impl Repacker {
-    /// For copies that may fill so many of a device's multiprocessors; all of them, if it is not said.
+    /// For copies that may fill this many of the device's multiprocessors, by default all.
     pub(crate) fn new(device: &Device, multiprocessors: Option<usize>) -> Self {
         let all = device.properties().multiprocessors as usize;
         let multiprocessors = multiprocessors.map_or(all, |allowed| allowed.min(all));
@@ -209,24 +211,26 @@ impl Repacker {
         }
     }
 
-    /// Keeps a copy's memory for the next run on a stream. All launches that read it have been given to the stream.
-    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: DeviceTensor) {
+    /// Keeps a copy's memory for the next run on a stream. All launches that read it must have been submitted to the
+    /// stream.
+    pub(crate) fn keep(&self, stream: &Stream, operand: Operand, memory: Arc<DeviceTensor>) {
         self.pool(operand).put(stream, memory);
     }
 
-    /// Makes the copy of an operand, in rows that begin at multiples of 16 bytes, on `stream`; gives it and the memory that
-    /// it lies in, which is to be [kept](Self::keep). It has the operand's shape, but for batches that share their memory.
+    /// Copies an operand on `stream` to rows that begin at multiples of 16 bytes. Gives the copy, and its memory, which
+    /// is to be [kept](Self::keep). The copy has the operand's shape, except that batches that share their memory
+    /// become one.
     pub(crate) fn copy(
         &self,
         stream: &Stream,
         tensor: &DeviceTensor,
         copy: &OperandCopy,
-    ) -> Result<(DeviceTensor, DeviceTensor), Error> {
+    ) -> Result<(DeviceTensor, Arc<DeviceTensor>), Error> {
         let OperandCopy { matrix, operand, target, kernel } = copy;
         let view = operand.view(tensor);
         let memory = match self.pool(*operand).take(stream, |memory| memory.len() >= matrix.elements()) {
             Some(memory) => memory,
-            None => stream.zeros_of(view.element, [matrix.elements()])?,
+            None => Arc::new(stream.zeros_of(view.element, [matrix.elements()])?),
         };
         let parameters = matrix.parameters(view.address, memory.device_address());
         let arguments =
@@ -256,7 +260,7 @@ mod tests {
     use super::*;
     use crate::ElementType;
 
-    /// One copy of a matrix at awkward strides, made by few blocks: every element arrives, and nothing else is written.
+    /// Copies one matrix with unusual strides, with few blocks: every element arrives, and nothing else is written.
     fn check(device: &Device, element: ElementType, extents: [usize; 3], strides: [usize; 2], offset: usize) {
         let [batches, rows, columns] = extents;
         let size = element.size();
@@ -317,7 +321,7 @@ mod tests {
             .unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Without either barrier, a tile is read before it is whole, or overwritten before it is read.
+    /// Without either barrier, a tile is read before it is complete, or overwritten before it is read.
     #[test]
     fn both_barriers_of_a_transposed_tile_are_needed() {
         if testing::compiler("both_barriers_of_a_transposed_tile_are_needed").is_none() {
@@ -353,7 +357,7 @@ mod tests {
                 let resources = &log.kernels[0];
                 assert_eq!(resources.spill_store_bytes + resources.spill_load_bytes, 0, "{size} {reading:?}");
                 assert!(log.diagnostics.is_empty(), "{:?}", log.diagnostics);
-                // 8 blocks of 256 threads at once.
+                // So that 8 blocks of 256 threads run at once.
                 assert!(resources.registers <= 32, "{size} {reading:?}: {resources:?}");
             }
         }

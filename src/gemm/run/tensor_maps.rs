@@ -1,8 +1,9 @@
-//! From a run's tensors to the tensor maps that its kernel takes.
+//! Makes the tensor maps of a kernel from a run's tensors.
 
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 use crate::evt::{ShapeClass, ValidTree};
+use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
@@ -28,8 +29,8 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
     direct
 }
 
-/// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: rows are contiguous and begin at
-/// multiples of 16 bytes.
+/// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: its rows must be contiguous and
+/// begin at multiples of 16 bytes.
 fn reaches(tensor: &DeviceTensor) -> bool {
     let size = tensor.element_type().size();
     let (shape, strides) = (tensor.shape(), tensor.strides());
@@ -44,21 +45,38 @@ fn reaches(tensor: &DeviceTensor) -> bool {
         && (0..last).all(aligned)
 }
 
-/// Whether a batch index changes what an argument of `rank` axes beside the batch's is.
+/// Whether an argument, which has `rank` axes without the batch axis, differs from batch to batch.
 pub(crate) fn is_batched(tensor: &DeviceTensor, rank: usize) -> bool {
     tensor.rank() > rank && tensor.shape()[0] > 1
 }
 
-/// A matrix as tensor copies see it: innermost extent first; two strides in bytes, of which one along an axis of one
-/// element may be anything that is allowed.
+/// A matrix as tensor copies see it: innermost extent first, with two strides in bytes. The stride of an axis with one
+/// element may be any allowed value.
 struct Matrix<'a> {
     tensor: &'a DeviceTensor,
     extents: [usize; 3],
     strides: [isize; 2],
 }
 
-impl Matrix<'_> {
-    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Result<TensorMap, Error> {
+/// What a tensor map is made of.
+struct Map<'a> {
+    tensor: &'a DeviceTensor,
+    extents: [u64; 3],
+    strides: [u64; 2],
+    box_extents: [u32; 3],
+    swizzle: Swizzle,
+}
+
+impl Map<'_> {
+    fn encode(&self) -> Result<TensorMap, Error> {
+        let Self { tensor, extents, strides, box_extents, swizzle } = self;
+        let l2_promotion = L2Promotion::Bytes256;
+        Ok(TensorMap::new(&TiledMap { tensor, extents, strides, box_extents, swizzle: *swizzle, l2_promotion })?)
+    }
+}
+
+impl<'a> Matrix<'a> {
+    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Map<'a> {
         let size = self.tensor.element_type().size();
         let extents = self.extents.map(|extent| extent.max(1) as u64);
         let mut strides = [0; 2];
@@ -67,31 +85,23 @@ impl Matrix<'_> {
             *stride = if walked { self.strides[i].unsigned_abs() as u64 * size as u64 } else { 16 };
         }
         let box_extents = [box_extents[0] as u32, box_extents[1] as u32, 1];
-        let l2_promotion = L2Promotion::Bytes256;
-        let map = TiledMap {
-            tensor: self.tensor,
-            extents: &extents,
-            strides: &strides,
-            box_extents: &box_extents,
-            swizzle,
-            l2_promotion,
-        };
-        Ok(TensorMap::new(&map)?)
+        Map { tensor: self.tensor, extents, strides, box_extents, swizzle }
     }
 }
 
-/// A run's tensors.
+/// The tensors of a run.
 pub(crate) struct Tensors<'a> {
+    pub(crate) tree: &'a ValidTree,
     pub(crate) problem: Problem,
     pub(crate) a: &'a DeviceTensor,
-    /// Of the live accumulators.
+    /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
 impl Tensors<'_> {
-    /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros where the product has no element: the kernel
-    /// copies nothing then.
+    /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros if the product has no elements: then the kernel
+    /// copies nothing.
     pub(crate) fn maps(&self, key: &Sm90Key, traffic: &Traffic) -> Result<Vec<u8>, Error> {
         let maps = traffic.maps();
         let mut bytes = vec![0; maps.len() * TensorMap::BYTES];
@@ -99,26 +109,39 @@ impl Tensors<'_> {
             return Ok(bytes);
         }
         for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
-            let map = match map {
-                // Without K there is nothing to load, nor perhaps any memory.
-                MapOf::A | MapOf::B(_) if self.problem.k == 0 => continue,
-                MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped)?,
-                MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped)?,
-                MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument)?,
-            };
-            to.copy_from_slice(map.as_bytes());
+            // Without K there is nothing to load, nor perhaps any memory.
+            if !matches!(map, MapOf::A | MapOf::B(_)) || self.problem.k > 0 {
+                to.copy_from_slice(self.map(key, map).encode()?.as_bytes());
+            }
         }
         Ok(bytes)
     }
 
-    /// `first` is of the instruction's operands.
-    fn operand(
-        &self,
-        key: &Sm90Key,
-        tensor: &DeviceTensor,
-        view: OperandView,
-        first: bool,
-    ) -> Result<TensorMap, Error> {
+    /// What the maps are made of, for who encodes them. (Of a product without elements or without K, its kernel uses none,
+    /// and [`maps`](Self::maps) encodes none; these can be encoded all the same.)
+    pub(crate) fn described(&self, key: &Sm90Key, traffic: &Traffic) -> Vec<MapDescription> {
+        let described = |map| {
+            let of = match map {
+                MapOf::A => Memory::A,
+                MapOf::B(i) => Memory::B(self.tree.live_accumulators().nth(i).unwrap_or(0)),
+                MapOf::Input(argument) | MapOf::Output(argument) => Memory::Argument(argument),
+            };
+            let Map { tensor, extents, strides, box_extents, swizzle } = self.map(key, map);
+            MapDescription { of, element: tensor.element_type(), extents, strides, box_extents, swizzle }
+        };
+        traffic.maps().into_iter().map(described).collect()
+    }
+
+    fn map(&self, key: &Sm90Key, map: MapOf) -> Map<'_> {
+        match map {
+            MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped),
+            MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped),
+            MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument),
+        }
+    }
+
+    /// `first`: whether it is the instruction's first operand.
+    fn operand<'t>(&self, key: &Sm90Key, tensor: &'t DeviceTensor, view: OperandView, first: bool) -> Map<'t> {
         let (first_major, second_major) = key.mma_majors();
         let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
@@ -132,11 +155,11 @@ impl Tensors<'_> {
         Matrix { tensor, extents, strides }.map(box_extents, Swizzle::Bytes128)
     }
 
-    fn argument(&self, key: &Sm90Key, argument: usize) -> Result<TensorMap, Error> {
+    fn argument(&self, key: &Sm90Key, argument: usize) -> Map<'_> {
         let tensor = match &self.arguments[argument] {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
-            Argument::Scalar(_) => self.a, // a matrix by `Traffic::of`
+            Argument::Scalar(_) => self.a, // never: `Traffic::of` lists only matrices
         };
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let last = shape.len() - 1;
@@ -149,8 +172,8 @@ impl Tensors<'_> {
     }
 }
 
-/// The variant of a kernel for other layouts and other arguments out of tensor copies' reach: everything that the model
-/// decided stays. `None` where tensor copies can't load the operands so, or shared memory has no room for them.
+/// The variant of a kernel for other layouts and other arguments without tensor copies; everything that the model chose
+/// stays. `None` if tensor copies can't load the operands, or shared memory has no room.
 pub(crate) fn variant(
     tree: &ValidTree,
     key: &Sm90Key,

@@ -19,14 +19,14 @@ pub(crate) struct Variant {
     pub(crate) split_k: SplitK,
     pub(crate) emitted: Arc<Emitted>,
     pub(crate) kernel: Kernel,
-    /// The shape of a launch, but for its grid.
+    /// The shape of a launch, without its grid.
     pub(crate) shape: Launch,
-    /// The most blocks of a kernel whose blocks take one tile after another: as many as run at once.
+    /// The most blocks of a persistent kernel, whose blocks take one tile after another: as many as run at once.
     pub(crate) persistent_blocks: Option<u32>,
 }
 
 impl Variant {
-    /// Emits and compiles the kernel of a product. A persistent one fills the device, or so many of its multiprocessors.
+    /// Emits and compiles a kernel. A persistent one fills the device, or the given number of its multiprocessors.
     pub(crate) fn compile(
         device: &Device,
         product: &Pass<'_>,
@@ -102,7 +102,7 @@ pub(crate) struct KeptVariant {
 }
 
 impl KeptVariant {
-    /// The variant; `None` where the device is gone.
+    /// The variant; `None` if the device is gone.
     pub(crate) fn attached(&self) -> Option<Variant> {
         let Self { key, split_k, emitted, kernel, shape, persistent_blocks } = self;
         Some(Variant {

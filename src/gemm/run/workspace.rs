@@ -11,7 +11,7 @@ use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::problem::{Error, Problem};
 
-/// The most blocks along a grid's x (CUDA C++ Programming Guide, "Technical Specifications").
+/// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
 const MAX_BLOCKS: u128 = i32::MAX as u128;
 
 /// Memory that a launch needs beside its arguments.
@@ -19,8 +19,15 @@ const MAX_BLOCKS: u128 = i32::MAX as u128;
 pub(crate) struct Workspace {
     /// 32-bit counters, 0 between launches.
     pub(crate) counters: DeviceTensor,
-    /// Sums and partials; their bytes mean nothing between launches.
+    /// Sums and partials; the bytes have no meaning between launches.
     pub(crate) scratch: DeviceTensor,
+}
+
+/// Where the workspace lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkspaceAddresses {
+    pub(crate) counters: u64,
+    pub(crate) scratch: u64,
 }
 
 /// Extents as the kernel counts them.
@@ -30,9 +37,9 @@ pub(crate) struct Grid {
     pub(crate) tiles_n: usize,
     pub(crate) splits: usize,
     pub(crate) k_per_split: usize,
-    /// Stream-K: units that are cut along K.
+    /// Stream-K: the number of units that are cut along K.
     pub(crate) streamed: usize,
-    /// Blocks in all.
+    /// The number of blocks.
     pub(crate) blocks: u32,
 }
 
@@ -40,7 +47,7 @@ impl Grid {
     /// # Errors
     /// [`Error::TooManyBlocks`].
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
-        // At least one tile: it writes the reductions' identities where the matrix is empty.
+        // At least one tile, which writes the reductions' identities if the matrix is empty.
         let (tile_m, tile_n) = variant.key.tile();
         let tiles_m = problem.m.div_ceil(tile_m).max(1);
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
@@ -51,13 +58,13 @@ impl Grid {
             KernelKey::Sm90(key) => (Units::of(key, problem, splits).count(), key.cluster.blocks()),
         };
         let blocks = units * cluster as u128;
-        // Of stream-K's places one bit says what they are.
+        // Stream-K numbers places, and uses one bit to say what they are.
         let limit = if variant.split_k == SplitK::Stream { MAX_BLOCKS / 2 } else { MAX_BLOCKS };
         if blocks > limit {
             return Err(Error::TooManyBlocks { blocks, limit });
         }
         let k_per_split = problem.k.div_ceil(tile_k).div_ceil(splits).max(1) * tile_k;
-        // A persistent kernel's blocks take one unit after another.
+        // The blocks of a persistent kernel take one unit after another.
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
         let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
@@ -89,7 +96,7 @@ impl Grid {
     }
 }
 
-/// Where everything is in the workspace: byte offsets from the start of the scratch memory or of the counters.
+/// The layout of the workspace: byte offsets from the start of the scratch memory or of the counters.
 pub(crate) struct Places {
     pub(crate) split_k_sums: usize,
     pub(crate) partials: Vec<usize>,
@@ -161,9 +168,8 @@ impl Workspace {
         })
     }
 
-    /// Addresses of split-K's sums and counters.
-    pub(crate) fn sums(&self, places: &Places) -> [u64; 2] {
-        [self.scratch.device_address() + places.split_k_sums as u64, self.counters.device_address()]
+    pub(crate) fn addresses(&self) -> WorkspaceAddresses {
+        WorkspaceAddresses { counters: self.counters.device_address(), scratch: self.scratch.device_address() }
     }
 
     pub(crate) fn suffices(&self, places: &Places) -> bool {

@@ -1,4 +1,4 @@
-//! The documentation's tables are what plans do: every cell is one plan or more, described on a device.
+//! The tables in the documentation agree with plans: every cell is checked by one or more plans on a device.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::gemm::kernel::sm80::Tile;
 use crate::gemm::problem::{Major, OperandLayout};
 use crate::gemm::{Builder, Candidate, sm90};
 
-/// Element types that are taken alike.
+/// Element types that are supported alike.
 const GROUPS: [(&str, &[ElementType]); 8] = [
     ("f64", &[F64]),
     ("f32", &[F32]),
@@ -42,7 +42,7 @@ fn builder(device: &Device, a: ElementType, b: ElementType) -> Builder {
     Builder::new(device, tree(None)).elements(a, b).problem(256, 256, 256)
 }
 
-/// A row of a table: of one column more than there are devices, or of two.
+/// A row of a table.
 fn row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::from("|");
     for cell in cells {
@@ -55,7 +55,7 @@ const fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "–" }
 }
 
-/// Whether a device multiplies two types: what [`supports`] says, and what a plan does.
+/// Whether a device multiplies two types; checks that [`supports`] and a plan agree.
 fn is_multiplied(device: &Device, a: ElementType, b: ElementType) -> bool {
     let said = supports(device, (a, b)).is_ok();
     let planned = builder(device, a, b).choose();
@@ -63,7 +63,7 @@ fn is_multiplied(device: &Device, a: ElementType, b: ElementType) -> bool {
     said
 }
 
-/// Products by who takes them.
+/// The table of products by device.
 fn products() -> String {
     let mut rows: Vec<(ElementType, [bool; 3], Vec<String>)> = Vec::new();
     for (i, (first, of_a)) in GROUPS.iter().enumerate() {
@@ -93,7 +93,7 @@ fn products() -> String {
     text
 }
 
-/// What an arithmetic is on every device.
+/// The table of arithmetics by device.
 fn arithmetics() -> String {
     let mut text = row(["arithmetic", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     for (name, arithmetic, element) in [
@@ -106,7 +106,7 @@ fn arithmetics() -> String {
             let other = if element == F32 { F8E4M3 } else { F32 };
             let refused = supports(&device, (other, other, arithmetic));
             assert!(matches!(refused, Err(Error::Arithmetic { .. })), "{refused:?}");
-            // As tensor copies load them, and large enough that the kernel is one for the device itself.
+            // With layouts that tensor copies can load, and large enough that the kernel is of the device's own family.
             let (k_major, planned) = (OperandLayout::packed(Major::K), builder(&device, element, element));
             let planned = planned.problem(4096, 4096, 4096).layouts(k_major, k_major).arithmetic(arithmetic);
             let choice = planned.choose().expect("a plan");
@@ -129,10 +129,10 @@ fn arithmetics() -> String {
     text
 }
 
-/// Outputs and layouts: what every device takes all of.
+/// The outputs and layouts that every device supports.
 fn everywhere() -> String {
     for device in devices() {
-        // Truth values are stored of comparisons, not of numbers.
+        // Truth values are stored from comparisons, not from numbers.
         for element in ElementType::ALL.into_iter().filter(|element| *element != ElementType::Bool) {
             let planned = Builder::<()>::new(&device, tree(Some(element))).elements(F16, F16).problem(256, 256, 256);
             assert!(planned.choose().is_ok(), "an output of {element} on {device}");
@@ -152,7 +152,7 @@ fn everywhere() -> String {
         .to_owned()
 }
 
-/// A plan with a knob turned. `candidate` is one of the device's own, or of a GPU's.
+/// A plan with one knob set. `candidate` is one of the device's own, or of a GPU's.
 fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
     match knob {
         Knob::Tile => builder.tile(Tile::all(Instruction::MmaF16)[2]),
@@ -167,7 +167,7 @@ fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
     }
 }
 
-/// Knobs by device: the device's own word on it, and what a plan does with it.
+/// The table of knobs by device; checks that [`supports`] and a plan agree.
 fn knobs() -> String {
     let mut text = row(["knob", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     let on_a_gpu = builder(&devices()[0], F16, F16).choose().expect("a plan").candidates()[0].clone();
@@ -208,7 +208,7 @@ fn the_documentation_says_what_plans_do() {
     expect_file!["../support.md"].assert_eq(&text);
 }
 
-/// GPUs that can't be emulated have the knobs of sm_80: code for sm_90a runs on that capability only.
+/// GPUs that can't be emulated have the knobs of sm_80: code for sm_90a runs only on that compute capability.
 #[test]
 fn other_gpus_are_as_sm_80() {
     for arch in [Arch::SM_86, Arch::SM_89, Arch::SM_90, Arch::SM_100A] {

@@ -36,6 +36,8 @@ mod order;
 mod pattern;
 mod run;
 mod split;
+#[cfg(test)]
+mod tests;
 
 pub use self::kernel::Kernel;
 pub use self::order::Order;

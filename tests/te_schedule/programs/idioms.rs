@@ -1,4 +1,4 @@
-//! How schedules are written: idioms with random parameters, several after each other. Where a primitive is refused, the
+//! How people write schedules: idioms with random parameters, several after each other. If a primitive is refused, the
 //! idiom ends, and what it has done so far stays.
 
 use epilogue::te::{AxisKind, TeError};
@@ -10,17 +10,17 @@ const BLOCKS: [&str; 3] = ["blockIdx.x", "blockIdx.y", "blockIdx.z"];
 const THREADS: [&str; 3] = ["threadIdx.x", "threadIdx.y", "threadIdx.z"];
 const VIRTUAL: [&str; 2] = ["vthread.x", "vthread.y"];
 
-/// A schedule as it is written.
+/// A schedule that is being written.
 pub(super) struct Script<'w, 'c> {
     world: &'w mut World<'c>,
     random: &'w mut Rng,
-    /// The stages, and those that primitives made, consumers last.
+    /// The stages, including those that primitives created, consumers last.
     stages: Vec<Name>,
-    /// How many threads a block has along each index, throughout the schedule.
+    /// The number of threads per block along each index, throughout the schedule.
     threads: [i32; 3],
 }
 
-/// How often each idiom is taken, in the order of [`Script::idiom`].
+/// The frequency of each idiom, in the order of [`Script::idiom`].
 const OFTEN: [u32; 22] = [3, 3, 3, 2, 2, 2, 4, 4, 3, 3, 3, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 4];
 
 impl<'w, 'c> Script<'w, 'c> {
@@ -70,7 +70,7 @@ impl<'w, 'c> Script<'w, 'c> {
         }
     }
 
-    // What is drawn.
+    // Random choices.
 
     fn chance(&mut self, one_in: u32) -> bool {
         self.random.u32(..one_in) == 0
@@ -84,7 +84,7 @@ impl<'w, 'c> Script<'w, 'c> {
         (!from.is_empty()).then(|| from[self.random.usize(..from.len())])
     }
 
-    /// A stage, later ones more often.
+    /// A stage; later ones are more likely.
     fn stage(&mut self) -> Name {
         let [a, b] = [0, 1].map(|_| self.random.usize(..self.stages.len()));
         self.stages[a.max(b)]
@@ -152,14 +152,14 @@ impl<'w, 'c> Script<'w, 'c> {
         self.world.apply(Primitive::At { stage, parent, axis }).map(drop)
     }
 
-    /// At any loop of a stage.
+    /// Computes a stage at any loop of another one.
     fn anywhere(&mut self, stage: Name, parent: Name) -> Result<(), TeError> {
         let loops = self.world.loops(parent);
         let Some(axis) = self.pick(&loops) else { return Ok(()) };
         self.at(stage, parent, axis)
     }
 
-    /// A stage that a primitive made is before what it was made of or for.
+    /// A stage that a primitive created comes before the stage that it was created from or for.
     fn insert(&mut self, before: Name) -> Vec<Name> {
         let made = self.world.made();
         let place = self.stages.iter().position(|stage| *stage == before).unwrap_or(self.stages.len());
@@ -192,7 +192,7 @@ impl<'w, 'c> Script<'w, 'c> {
         Ok(())
     }
 
-    /// The result is computed in memory of its own, tile by tile, and copied.
+    /// Computes the result in a separate cache, tile by tile, and copies it.
     fn cache_the_result(&mut self) -> Result<(), TeError> {
         let stage = self.stage();
         let scope = self.pick(&["local", "global", "shared"]).unwrap_or("local");
@@ -214,7 +214,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.order_the_sum(cache)
     }
 
-    /// The sum in parts, with data loops between them, as in a product of tiles.
+    /// Splits the sum into parts, with data loops between them, as in a product of tiles.
     fn order_the_sum(&mut self, stage: Name) -> Result<(), TeError> {
         let Some(k) = self.reduced(stage).first().copied() else { return Ok(()) };
         let factor = self.factor();
@@ -270,7 +270,7 @@ impl<'w, 'c> Script<'w, 'c> {
 
     // Idioms on reductions.
 
-    /// Partial results, by the inner part of the sum or by the outer one.
+    /// Partial results, over the inner part of the sum or the outer one.
     fn factor_the_reduction(&mut self) -> Result<(), TeError> {
         let Some(stage) = self.reduction() else { return Ok(()) };
         let mut k = self.reduced(stage)[0];
@@ -304,7 +304,7 @@ impl<'w, 'c> Script<'w, 'c> {
         Ok(())
     }
 
-    /// A block's threads each sum a part; one of them stores.
+    /// A block's threads each sum a part; one of them stores the result.
     fn reduce_over_threads(&mut self) -> Result<(), TeError> {
         let Some(stage) = self.reduction() else { return Ok(()) };
         let index = self.random.usize(..2);
@@ -337,7 +337,7 @@ impl<'w, 'c> Script<'w, 'c> {
         Ok(())
     }
 
-    /// Blocks and threads each sum a part into memory; a second kernel sums these.
+    /// Blocks and threads each sum a part into memory; a second kernel sums these parts.
     fn reduce_across_blocks(&mut self) -> Result<(), TeError> {
         let Some(stage) = self.reduction() else { return Ok(()) };
         let axes = self.reduced(stage);
@@ -376,7 +376,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.world.apply(Primitive::Tensorize { stage, axis: inner, extents: vec![terms, width] }).map(drop)
     }
 
-    // Idioms on where stages are.
+    // Idioms that place stages.
 
     fn inline(&mut self) -> Result<(), TeError> {
         let stage = self.stage();
@@ -389,7 +389,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.world.apply(Primitive::AutoInline { of }).map(drop)
     }
 
-    /// Producers inside their readers, from the last one on.
+    /// Computes producers inside their readers, beginning with the last one.
     fn compute_where_read(&mut self) -> Result<(), TeError> {
         let only = self.chance(2).then(|| self.stage());
         for stage in self.stages.clone().into_iter().rev() {
@@ -398,7 +398,7 @@ impl<'w, 'c> Script<'w, 'c> {
             }
             let readers = self.readers(stage);
             let Some(reader) = self.pick(&readers) else { continue };
-            // Some places are refused; others follow.
+            // Some places are refused; others are tried next.
             let _ = self.anywhere(stage, reader);
         }
         Ok(())
@@ -429,7 +429,7 @@ impl<'w, 'c> Script<'w, 'c> {
         }
     }
 
-    /// All threads of a block fetch a part each.
+    /// Each thread of a block fetches a part.
     fn fetch_together(&mut self, stage: Name, dimensions: usize) -> Result<(), TeError> {
         let loops = self.data(stage);
         if loops.is_empty() {
@@ -456,7 +456,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.world.apply(Primitive::Align { stage, dimension, factor, offset }).map(drop)
     }
 
-    /// What the iteration before computed is kept.
+    /// Keeps what the previous iteration computed.
     fn roll(&mut self) -> Result<(), TeError> {
         let stage = self.stage();
         let readers = self.readers(stage);
@@ -511,7 +511,7 @@ impl<'w, 'c> Script<'w, 'c> {
 
     // Idioms for GPUs.
 
-    /// All loops of all stages that are computed by themselves become one, over blocks and threads.
+    /// Fuses all loops of every stage that is not inside another one, over blocks and threads.
     fn threads_over_all(&mut self) -> Result<(), TeError> {
         let only = self.chance(3).then(|| self.stage());
         for stage in self.stages.clone() {
@@ -519,7 +519,7 @@ impl<'w, 'c> Script<'w, 'c> {
                 continue;
             }
             let loops = self.data(stage);
-            // What has its threads, or is inside others', stays so.
+            // A stage that has threads, or is inside others', stays as it is.
             let _ = self.threads_over(stage, loops);
         }
         Ok(())
@@ -538,7 +538,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.bind(stage, inner, THREADS[0])
     }
 
-    /// Blocks of tiles, virtual threads, threads, and what each computes.
+    /// Tiles in blocks, virtual threads and threads, and several elements per thread.
     fn threads_in_tiles(&mut self) -> Result<(), TeError> {
         let stage = self.stage();
         let data = self.data(stage);
@@ -565,7 +565,7 @@ impl<'w, 'c> Script<'w, 'c> {
         self.reordered(stage, [blocks, between, inside, rest].concat())
     }
 
-    /// The GPU's product of tiles: the result in registers, operands fetched into shared memory step by step.
+    /// A product of tiles for GPUs: the result in registers, operands fetched into shared memory step by step.
     fn shared_tiles(&mut self) -> Result<(), TeError> {
         let Some(stage) = self.reduction() else { return Ok(()) };
         self.world.apply(Primitive::CacheWrite { stages: vec![stage], scope: "local" })?;
@@ -610,7 +610,8 @@ impl<'w, 'c> Script<'w, 'c> {
         Ok(())
     }
 
-    /// A scan's columns over threads, once around all steps or in each; what a step needs, inside.
+    /// Binds a scan's columns to threads, once around all steps or in each step, and places the stages of a step
+    /// inside.
     fn around_a_scan(&mut self) -> Result<(), TeError> {
         let scans: Vec<Name> = self.stages.iter().copied().filter(|stage| self.is_scan(*stage)).collect();
         let Some(scan) = self.pick(&scans) else { return Ok(()) };
@@ -624,7 +625,7 @@ impl<'w, 'c> Script<'w, 'c> {
             let stage = self.stages[place];
             let loops = self.data(stage);
             let Some(last) = loops.last().copied() else { continue };
-            // A stage in the update, now and then.
+            // A stage in the update, sometimes.
             if self.chance(3) {
                 let readers = self.readers(stage);
                 if let Some(reader) = self.pick(&readers) {

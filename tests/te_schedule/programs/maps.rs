@@ -1,4 +1,4 @@
-//! Elementwise computations: what is read where, and under which conditions.
+//! Elementwise computations: with different indices and conditions.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, TeError};
@@ -28,7 +28,7 @@ pub(super) fn diamond(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let shape = [n.text.clone(), m.text.clone()];
     let b = te::compute(shape.clone(), "B", |[i, j]| a.at([i, j]) * 3)?;
     let c = te::compute(shape.clone(), "C", |[i, j]| b.at([i, j]) + 1)?;
-    // Of the other one in reverse.
+    // Reads the other one in reverse.
     let last = &m.text - 1;
     let d = te::compute(shape.clone(), "D", |[i, j]| b.at([i.into(), &last - j]) - 2)?;
     let e = te::compute(shape.clone(), "E", |[i, j]| c.at([i, j]) * d.at([i, j]) + b.at([i, j]))?;
@@ -49,7 +49,7 @@ pub(super) fn reshaped(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let a = dice.input("A", element, [&n, &m]);
     let flat = te::compute([&n.text * &m.text], "flat", |[x]| a.at([x.floor_div(&m.text), x.floor_mod(&m.text)]) * 2)?;
     let turned = te::compute([m.text.clone(), n.text.clone()], "turned", |[j, i]| flat.at([i * &m.text + j]) - 1)?;
-    // Rows in parts, where the last one may be short.
+    // Rows in parts; the last one may be shorter.
     let parts = (&n.text + (part - 1)).floor_div(part);
     let cut = te::compute([parts, m.text.clone(), part.into()], "cut", |[p, j, r]| {
         let row = p * part + r;
@@ -133,7 +133,7 @@ pub(super) fn masks(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let k = te::reduce_axis((0, m.text.clone()), "k");
     let full = te::compute([n.text], "full", |[i]| all.over(keeps.at([i, k]), [k]))?;
     let d = te::compute(shape, "D", |[i, j]| {
-        // What is behind a condition is read only where it holds.
+        // A value behind a condition is read only where the condition holds.
         let next = j.less(&last).and(keeps.at([i.into(), (j + 1).min(&last)]));
         let value = next.select(a.at([i.into(), (j + 1).min(&last)]), a.at([i, j]) * 2);
         (!keeps.at([i, j])).select(-9, value) + full.at([i]).cast(element)
@@ -159,7 +159,7 @@ pub(super) fn enlarged(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let nearest = te::compute(large.clone(), "nearest", |[c, y, x]| {
         b.at([c.into(), y.floor_div(by), x.floor_div(by)]) + (y % by).cast(element)
     })?;
-    // Columns change places within each row's blocks.
+    // Permutes the columns in each row's blocks.
     let shuffled = te::compute(large, "shuffled", |[c, y, x]| {
         nearest.at([c.into(), y.into(), (x % &w.text) * by + x.floor_div(&w.text)])
     })?;

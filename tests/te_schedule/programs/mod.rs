@@ -1,6 +1,6 @@
-//! Programs of the field — products, convolutions, pools, softmaxes, stencils, recurrent cells — under the schedules that
-//! one writes for such: idioms with random parameters, several after each other. What they must compute is said by plain
-//! loops here, and not by any lowered program.
+//! Programs as they occur in practice — products, convolutions, pools, softmaxes, stencils, recurrent cells — with the
+//! schedules that people write for them: idioms with random parameters, several after each other. The expected results
+//! are computed by plain loops here, and not by any lowered program.
 
 mod idioms;
 mod maps;
@@ -64,23 +64,23 @@ const PROGRAMS: [Program; 28] = [
     ("two states that read each other", recurrences::two_states),
 ];
 
-/// An extent: in the computation, and what it is in this run.
+/// An extent: in the computation, and its value in this run.
 #[derive(Clone)]
 struct Size {
     text: Expr,
     is: usize,
 }
 
-/// What a program is drawn with.
+/// Random choices for a program.
 struct Dice<'r> {
     random: &'r mut Rng,
-    /// Of two extents so many are variables.
+    /// How many of two extents are variables.
     symbolic: u32,
     inputs: Vec<(Tensor, Numbers)>,
 }
 
 impl Dice<'_> {
-    /// An extent, which may be a variable: it must be an extent of an input.
+    /// An extent, which may be a variable: it must be that of an input.
     fn size(&mut self, name: &str, least: usize) -> Size {
         let is = match self.random.u32(..16) {
             0 => 0,
@@ -118,7 +118,7 @@ impl Dice<'_> {
         self.input_of(name, element, sizes, |random| f64::from(random.i32(-3..=4)))
     }
 
-    /// An input of given numbers.
+    /// An input with the given numbers.
     fn input_of<const N: usize>(
         &mut self,
         name: &str,
@@ -134,7 +134,7 @@ impl Dice<'_> {
         Input { tensor, grid: Grid(numbers) }
     }
 
-    /// The program: its stages, consumers last, and what its outputs must be.
+    /// The program: its stages, consumers last, and the expected outputs.
     fn case(&mut self, stages: Vec<Tensor>, outputs: Vec<(Tensor, Grid)>) -> Case {
         let wanted = |(tensor, grid): (Tensor, Grid)| {
             let numbers = Numbers { element: element_of(&tensor), ..grid.0 };
@@ -166,12 +166,12 @@ impl Input {
     }
 }
 
-/// Numbers by their indices.
+/// Numbers, by their indices.
 #[derive(Clone)]
 struct Grid(Numbers);
 
 impl Grid {
-    /// The numbers that a function gives for every place.
+    /// The numbers that a function gives for every index.
     fn of<const N: usize>(shape: [usize; N], mut value: impl FnMut([usize; N]) -> f64) -> Self {
         let count: usize = shape.iter().product();
         let values = (0..count).map(|flat| {
@@ -193,7 +193,7 @@ impl Grid {
         self.0.values[at.iter().zip(shape).fold(0, |flat, (i, n)| flat * n + i)]
     }
 
-    /// The number there, 0 outside.
+    /// The number at an index; 0 outside.
     fn or_zero<const N: usize>(&self, at: [i64; N]) -> f64 {
         let inside: Option<Vec<usize>> = at.iter().map(|i| usize::try_from(*i).ok()).collect();
         match inside.filter(|at| at.iter().zip(&self.0.shape).all(|(i, n)| i < n)) {

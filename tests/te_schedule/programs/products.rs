@@ -1,4 +1,4 @@
-//! Products of matrices, with what is done to them.
+//! Products of matrices, with operations on their operands and results.
 
 use epilogue::te::{self, Expr, IntrinBody, Stmt, TeError};
 
@@ -35,7 +35,7 @@ pub(super) fn batched(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let x = dice.input("X", element, [&b, &n, &l]);
     let w = dice.input("W", element, [&l, &m]);
     let k = te::reduce_axis((0, l.text.clone()), "k");
-    // The factor is computed into one of the operands, as a scheduler would inline it.
+    // A factor is computed into one of the operands, as a scheduler would inline it.
     let scaled = te::compute([b.text.clone(), n.text.clone(), l.text], "scaled", |[b, i, k]| {
         x.at([b, i, k]) * (b + 1).cast(element)
     })?;
@@ -67,7 +67,7 @@ pub(super) fn chained(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     Ok(dice.case(vec![scores, masked, out.clone()], vec![(out, wanted)]))
 }
 
-/// Extents that parts of a random size divide, mostly.
+/// Extents that are mostly multiples of a random size.
 fn divisible(dice: &mut Dice<'_>) -> Size {
     let is = [1, 2, 3, 4, 6, 8, 12, 16][dice.random.usize(..8)];
     Size { text: is.into(), is }
@@ -81,7 +81,7 @@ pub(super) fn tensorized(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let c = te::compute([n.text, m.text], "C", |[i, j]| te::sum(a.at([i, k]) * b.at([j, k]), [k]))?;
     let wanted = Grid::of([n.is, m.is], |[i, j]| sum(l.is, |k| a.grid.at([i, k]) * b.grid.at([j, k])));
     let resets = dice.random.bool();
-    // Columns of the product, and how many terms of the sum.
+    // Columns of the product, and the number of terms of the sum.
     let intrinsic = move |extents: &[i32]| {
         let &[columns, terms] = extents else { return Err(TeError::IntegerRange) };
         let (a, b) = (te::placeholder_of(element, [terms], "a"), te::placeholder_of(element, [columns, terms], "b"));

@@ -26,7 +26,7 @@ pub(super) fn running_sums(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     Ok(dice.case(vec![b, init, update, sums, d], outputs))
 }
 
-/// A cell whose gate is a product with all of the state before, and whose step is made of several stages.
+/// A cell whose gate is a product with the whole previous state, and whose step has several stages.
 pub(super) fn cell(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let (t, b, h) = (dice.size("t", 1), dice.fixed(1, 4), dice.fixed(1, 6));
     let element = dice.integer();
@@ -57,7 +57,7 @@ pub(super) fn cell(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     Ok(dice.case(vec![init, product, gate, update, scan, d.clone()], vec![(d, wanted)]))
 }
 
-/// The first two steps are given, and one state reads two steps back.
+/// The first two steps are given, and one state reads the state two steps before.
 pub(super) fn two_states(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let (n, m) = (dice.size("n", 2), dice.size("m", 1));
     let element = dice.integer();
@@ -78,7 +78,7 @@ pub(super) fn two_states(dice: &mut Dice<'_>) -> Result<Case, TeError> {
         })?,
     ];
     let scan = te::scan_all(&init, &update, &states, &[a.tensor.clone(), b.tensor.clone()])?;
-    // From the end.
+    // Reads from the end.
     let end = &n.text - 1;
     let d = te::compute(shape, "D", |[t, i]| scan[0].at([&end - t, i.into()]) - scan[1].at([t, i]))?;
     let (mut fast, mut slow) = (a.grid.clone(), b.grid.clone());

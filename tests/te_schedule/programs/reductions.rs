@@ -1,4 +1,4 @@
-//! Reductions: over rows, over all, of several values at once, of a part only.
+//! Reductions: over rows, over everything, of several values at once, and of only a part.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, TeError};
@@ -68,7 +68,7 @@ pub(super) fn place_of_largest(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let element = dice.element();
     let a = dice.input("A", element, [&n, &m]);
     let k = te::reduce_axis((0, m.text), "k");
-    // The first of equal ones, in whatever order they are compared.
+    // The first of equal ones, for any order of comparisons.
     let argmax = te::tuple_reducer(
         |x, y| {
             let left = x[1].greater(&y[1]).or(x[1].equal(&y[1]).and(x[0].less_equal(&y[0])));
@@ -86,7 +86,7 @@ pub(super) fn place_of_largest(dice: &mut Dice<'_>) -> Result<Case, TeError> {
         (found[0].clone(), Grid::of([n.is], |[i]| place(i))),
         (found[1].clone(), Grid::of([n.is], |[i]| largest(i))),
     ];
-    // As inputs may be left unread by some, a table that the place is looked up in is not an output's own.
+    // Either all are outputs, or only the one that looks its element up at the index that was found.
     let kept = if dice.random.bool() { 3 } else { 1 };
     Ok(dice.case([found, vec![d]].concat(), outputs.into_iter().take(kept).collect()))
 }

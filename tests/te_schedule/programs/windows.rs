@@ -123,7 +123,7 @@ pub(super) fn stencils(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     Ok(dice.case(vec![b, c, d, e.clone()], vec![(e, wanted)]))
 }
 
-/// Each element in steps, zeros between, filtered.
+/// Elements with zeros between them, filtered.
 pub(super) fn transposed(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let (n, c, f) = (dice.size("n", 1), dice.fixed(1, 3), dice.fixed(1, 4));
     let (s, step) = dice.number(1, 3);

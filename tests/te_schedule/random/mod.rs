@@ -1,5 +1,5 @@
-//! Primitives drawn at random, whether they make sense or not: each is refused by a typed error, or what comes out
-//! computes what the default schedule does, in the interpreter, as native code and on an emulated GPU.
+//! Random primitives, sensible or not: each is refused with a typed error, or the resulting program computes what the
+//! default schedule does, in the interpreter, as native code and on an emulated GPU.
 
 mod primitives;
 mod works;

@@ -1,4 +1,4 @@
-//! Primitives with arguments drawn at random.
+//! Primitives with random arguments.
 
 use epilogue::te::TeError;
 use fastrand::Rng;
@@ -9,16 +9,16 @@ const THREADS: [&str; 7] =
     ["blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread", "blockIdx.z"];
 const SCOPES: [&str; 4] = ["global", "shared", "local", "warp"];
 
-/// What primitives are drawn for.
+/// A schedule to which random primitives are applied.
 pub(crate) struct Draw<'d, 'c> {
     pub(crate) world: &'d mut World<'c>,
-    /// The stages, of which primitives make more.
+    /// The stages, including those that primitives create.
     pub(crate) stages: Vec<Name>,
     pub(crate) random: &'d mut Rng,
 }
 
 impl Draw<'_, '_> {
-    /// Applies one primitive, or several that belong together. A refused primitive leaves the schedule as it was.
+    /// Applies one primitive, or several that belong together. A refused one leaves the schedule as it was.
     ///
     /// # Errors
     /// The refusal.
@@ -108,7 +108,7 @@ impl Draw<'_, '_> {
             }
             1 => Primitive::DoubleBuffer { stage },
             2 => Primitive::RollingBuffer { stage },
-            // Not of what is the caller's.
+            // Not for outputs, which belong to the caller.
             3 if self.world.is_output(stage) => return Ok(()),
             3 => {
                 let (turned, factor, apart) = (self.random.bool(), self.random.i32(1..5), self.random.bool());
@@ -146,7 +146,7 @@ impl Draw<'_, '_> {
 
     fn place(&mut self) -> Result<(), TeError> {
         let mut pair: [usize; 2] = std::array::from_fn(|_| self.random.usize(..self.stages.len()));
-        // Inside a loop of a consumer, mostly.
+        // In most cases inside a loop of a consumer.
         if self.random.u32(..5) > 0 {
             pair.sort_unstable();
         }
@@ -163,11 +163,11 @@ impl Draw<'_, '_> {
         let (input, include) = (self.input(), self.random.bool());
         let at = self.any_loop(other).map(|axis| [other, axis]);
         let group = |at| Primitive::Group { outputs: vec![output], inputs: vec![input], include, at };
-        // What can't be placed is a group all the same.
+        // If the group can't be placed, it is created without a place.
         self.world.apply(group(at)).or_else(|_| self.world.apply(group(None))).map(drop)
     }
 
-    /// A stage's data loops in blocks of threads, and others in the blocks, on as many threads.
+    /// Binds a stage's data loops to blocks of threads, and other stages inside to the same number of threads.
     fn on_threads(&mut self) -> Result<(), TeError> {
         let stage = self.any();
         if self.world.tensor(stage)?.operation().as_scan().is_some() {
@@ -190,7 +190,7 @@ impl Draw<'_, '_> {
         self.inside(stage, &sizes)
     }
 
-    /// Others inside a stage's loops, on threads of the given numbers.
+    /// Places other stages inside a stage's loops, on threads with these extents.
     fn inside(&mut self, parent: Name, sizes: &[i32; 3]) -> Result<(), TeError> {
         for stage in self.stages.clone() {
             if self.random.u32(..3) == 0 || stage == parent {
@@ -204,7 +204,7 @@ impl Draw<'_, '_> {
             let place = self.random.usize(..3);
             let parts = self.random.bool();
             if let Ok(made) = self.split(stage, axis, sizes[place], parts) {
-                // A refusal leaves the loop on one thread.
+                // If this is refused, the loop stays on one thread.
                 let _ =
                     self.bind(stage, made[usize::from(!parts)], ["threadIdx.x", "threadIdx.y", "threadIdx.z"][place]);
             }

@@ -1,24 +1,24 @@
-//! Computations whose stages a random schedule may move: of every shape that loops, reads and reductions take.
+//! Computations whose stages a random schedule may move, with all kinds of loops, reads and reductions.
 
 use epilogue::ElementType;
 use epilogue::te::{self, Axis, DType, Expr, TeError, Tensor};
 
 const I32: ElementType = ElementType::I32;
 
-/// A computation: what a schedule may change, consumers last, the outputs with their extents among them.
+/// A computation: the stages that a schedule may change, consumers last; among them the outputs with their extents.
 pub(crate) struct Work {
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) stages: Vec<Tensor>,
     pub(crate) outputs: Vec<(Tensor, Vec<usize>)>,
 }
 
-/// What a computation is made of: two matrices of small integers, by their extents.
+/// The inputs of a computation: two matrices of small integers, by their extents.
 pub(crate) struct Given {
     pub(crate) extents: [Expr; 2],
     pub(crate) sizes: [usize; 2],
 }
 
-/// A computation's name, how many rows it takes at least, and what makes it.
+/// A computation's name, the least number of rows that it takes, and the function that builds it.
 pub(crate) type Kind = (&'static str, usize, fn(&Given) -> Result<Work, TeError>);
 
 pub(crate) const KINDS: [Kind; 19] = [

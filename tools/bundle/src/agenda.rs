@@ -1,5 +1,4 @@
-//! What there is to do, in order: the steps of each tier, what is right before how fast it is, and how they share a
-//! machine.
+//! The steps in order: those of each tier, correctness before speed, and how they share a machine.
 
 use std::cmp::Reverse;
 
@@ -23,7 +22,7 @@ pub(crate) fn all(on: On) -> Vec<Step> {
     steps
 }
 
-/// An error if no step has a name of the kind that is asked for.
+/// An error if no step has a name that matches.
 pub(crate) fn check_only(options: &Options) -> Outcome<()> {
     let Some(text) = &options.only else { return Ok(()) };
     if all(options.on).iter().any(|step| step.name.contains(text.as_str())) {
@@ -32,10 +31,11 @@ pub(crate) fn check_only(options: &Options) -> Outcome<()> {
     Err(format!("no step's name contains `{text}`; `--list --tier 3` prints them all").into())
 }
 
-/// Timed steps that follow each other at once; what they need is compiled before them.
+/// The most timed steps in a row; what they need is compiled before them.
 const AT_ONCE: usize = 48;
 
-/// What is asked for and not done yet, in parts: those that run side by side, and those that must run alone, in turns.
+/// The steps that are asked for and not yet done, in parts: those that run side by side, and, in turn, those that must
+/// run alone.
 pub(crate) fn due(options: &Options, done: &Results) -> Vec<Vec<Step>> {
     let named = |step: &Step| options.only.as_ref().is_none_or(|text| step.name.contains(text.as_str()));
     let wanted = |step: &Step| step.tier <= options.tier && named(step) && !done.has(&step.name);
@@ -45,11 +45,11 @@ pub(crate) fn due(options: &Options, done: &Results) -> Vec<Vec<Step>> {
         let due = others.into_iter().filter(|step| wanted(step) && done.has_failed(&step.name) == again);
         in_parts(preparing, due.collect())
     };
-    // What has failed once may do so again: it comes last.
+    // A step that has failed once may fail again, so it comes last.
     due(false).into_iter().chain(due(true)).collect()
 }
 
-/// Parts of all equal: first what is not timed, then a number of timed ones at a time, each after what prepares them.
+/// Parts: first the steps that are not timed, then groups of timed ones, each after the steps that prepare them.
 fn in_parts(mut preparing: Vec<Step>, due: Vec<Step>) -> Vec<Vec<Step>> {
     let mut parts: Vec<Vec<Step>> = Vec::new();
     for step in due {
@@ -61,7 +61,7 @@ fn in_parts(mut preparing: Vec<Step>, due: Vec<Step>) -> Vec<Vec<Step>> {
         };
         if parts.last().is_none_or(full) {
             if step.timed && parts.last().is_none_or(|last| last.first().is_none_or(|first| first.timed)) {
-                parts.push(Vec::new()); // for what prepares them
+                parts.push(Vec::new()); // for the steps that prepare it
             }
             parts.push(Vec::new());
         }
@@ -82,13 +82,13 @@ fn in_parts(mut preparing: Vec<Step>, due: Vec<Step>) -> Vec<Vec<Step>> {
         }
     }
     parts.retain(|part| !part.is_empty());
-    // Side by side, all are done soonest when the longest begin first.
+    // Side by side, all are done soonest if the longest begin first.
     let untimed = parts.iter_mut().filter(|part| part.iter().all(|step| !step.timed));
     untimed.for_each(|part| part.sort_by_key(|step| Reverse(step.seconds)));
     parts
 }
 
-/// Processes that run at once where nothing is timed: compiling takes most of their time, on one core each.
+/// The number of processes that run at once if nothing is timed: most of their time is compilation, on one core each.
 pub(crate) fn side_by_side(cores: usize) -> usize {
     (cores * 3).div_ceil(4).clamp(1, 12)
 }
@@ -125,7 +125,7 @@ mod tests {
             results.add(step, serde_json::json!({"kind": "end", "ok": ok})).expect("written");
         }
         let results = Results::open(&folder, "abc", "gpu").expect("results");
-        let options = Options::parse(&["--only".into(), "/gemm/f".into()]).expect("options");
+        let options = Options::of("--only /gemm/f").expect("options");
         let parts = due(&options, &results);
         let names = names(&parts);
         assert!(

@@ -1,5 +1,5 @@
-//! Every PTX instruction that ptx-vm executes, on this GPU: micro-kernels whose results are compared with ptx-vm's oracles
-//! bit for bit (or within a bound, for approximate functions), and kept in `conformance.jsonl`.
+//! Every PTX instruction that ptx-vm executes, on this GPU: micro-kernels whose results are compared with ptx-vm's
+//! oracles bit for bit (or within a bound, for approximate functions), and kept in `conformance.jsonl`.
 #![allow(unsafe_code, reason = "modules are loaded and launched through the driver itself")]
 
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ use crate::machine::Machine;
 use crate::options::On;
 use crate::step::Step;
 
-/// Cases are dealt to this many steps, so that one that faults takes only its share with it.
+/// The number of steps among which cases are divided, so that a case that faults affects only its share.
 const PARTS: usize = 32;
 
 pub(crate) fn steps() -> Vec<Step> {
@@ -43,7 +43,7 @@ fn run(machine: &Machine, part: usize) -> Outcome<Vec<Value>> {
     }
 }
 
-/// `goes_on` says, after a failure, whether the device still runs anything in this process.
+/// `goes_on` says whether, after a failure, the device can still run anything in this process.
 fn all_on<D: Device>(device: &D, goes_on: impl Fn() -> bool, machine: &Machine, share: &[Case]) -> Outcome<Vec<Value>> {
     let path = machine.out.join("conformance.jsonl");
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
@@ -59,7 +59,7 @@ fn all_on<D: Device>(device: &D, goes_on: impl Fn() -> bool, machine: &Machine, 
                     } else {
                         right += 1;
                     }
-                    // In one piece: other parts append to the same file meanwhile.
+                    // Written at once, because other parts append to the same file.
                     file.write_all(format!("{}\n", made.to_json()).as_bytes())?;
                 }
                 Err(error) => {
@@ -84,7 +84,7 @@ struct Gpu {
     capability: (u32, u32),
 }
 
-/// What the driver refused or failed with.
+/// An error of the driver.
 #[derive(Debug)]
 struct DriverError {
     call: &'static str,
@@ -127,7 +127,7 @@ impl Drop for Memory {
 }
 
 impl Gpu {
-    /// Whether the context has survived all that ran in it.
+    /// Whether the context still works after everything that ran in it.
     fn goes_on() -> bool {
         // SAFETY: the calling thread's context, which `open` made current.
         unsafe { sys::cuCtxSynchronize() == sys::CUresult::CUDA_SUCCESS }

@@ -1,4 +1,4 @@
-//! The ceiling that everything bound by memory is compared with: a copy on the device, bytes read and bytes written.
+//! The ceiling for everything that is bound by memory: a copy on the device, in bytes read and written.
 
 use epilogue_runtime::{KernelArgument, Launch, Source};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Fresh random cases of every kernel family against the f64 reference. The cases are those of the test suite; only the
-//! seed is new at every run, and recorded.
+//! New random cases of every kernel family, compared with the f64 reference. They are generated as in the test suite;
+//! only the seed is new at every run, and recorded.
 
 use epilogue::ElementType;
 use epilogue::evt::random::Choices;
@@ -14,7 +14,7 @@ use crate::options::On;
 use crate::step::Step;
 use crate::te;
 
-/// What multiplies, by the name that records carry.
+/// What is multiplied, by the name in records.
 const FAMILIES: [(&str, Family); 17] = [
     ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
@@ -47,7 +47,8 @@ const fn of_copies(element: ElementType) -> Family {
     Family { elements: (element, element), arithmetic: Arithmetic::Exact, hopper: true, repacked: true }
 }
 
-/// Kernels of each family, and products on each: with tensor expressions' and relaunches at most 200 in all.
+/// The number of kernels of each family, and of products on each: together with tensor expressions and relaunches, at
+/// most 200.
 const fn kernels(of: &Family) -> usize {
     if of.hopper { 4 } else { 3 }
 }
@@ -99,8 +100,8 @@ fn family(machine: &Machine, name: &str, of: &Family, (kernels, cases): (usize, 
     records
 }
 
-/// `family NAME SEED cuda|emulated|cpu [all]`: one kernel of a family, for compute-sanitizer to watch; or all that a
-/// step with this seed runs.
+/// `family NAME SEED cuda|emulated|cpu [all]`: one kernel of a family, for compute-sanitizer, or everything that a step
+/// with this seed runs.
 pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
     let (name, seed, on, all) = match words {
         [name, seed, on] => (name, seed, on, false),
@@ -119,7 +120,7 @@ pub(crate) fn one_of_family(words: &[String]) -> Outcome<()> {
     }
 }
 
-/// The names of all families, tensor expressions' among them.
+/// The names of all families, including those of tensor expressions.
 pub(crate) fn families() -> impl Iterator<Item = String> {
     FAMILIES.iter().map(|family| family.0.to_owned()).chain(te::families())
 }
@@ -128,7 +129,7 @@ pub(crate) fn families() -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
-    /// More would leave too little of tier 1's time.
+    /// With more cases, too little of tier 1's time would be left.
     #[test]
     fn cases_are_few() {
         let of_families: usize = FAMILIES.iter().map(|(_, of)| kernels(of) * CASES).sum();

@@ -1,4 +1,4 @@
-//! How long a tier takes, by the estimates of its steps: `--list`.
+//! The time that a tier takes, by the estimates of its steps: `--list`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::{Outcome, agenda};
 /// Cores of the machine that estimates are for.
 const CORES: usize = 16;
 
-/// Every step that is asked for, done or not, with its seconds, and when each part of them would end.
+/// Every step that is asked for, done or not, with its seconds, and when each part of the steps would end.
 pub(crate) fn list(options: &Options) -> Outcome<String> {
     agenda::check_only(options)?;
     let parts = agenda::due(options, &Results::none());
@@ -35,7 +35,7 @@ pub(crate) fn list(options: &Options) -> Outcome<String> {
     Ok(text)
 }
 
-/// Seconds until all steps have ended, so many at a time, each begun when one before it ends.
+/// Seconds until all steps have ended, with this many at a time, each begun when one before it ends.
 fn makespan(steps: &[Step], workers: usize) -> u64 {
     let mut free = vec![0; workers.max(1)];
     for step in steps {
@@ -62,7 +62,7 @@ mod tests {
     /// A call must end within 8 minutes.
     #[test]
     fn tier_1_fits_into_one_call() {
-        let options = Options::parse(&[]).expect("options");
+        let options = Options::of("").expect("options");
         assert!(options.tier == 1 && options.on == On::Cuda && options.budget <= Duration::from_secs(465));
         let text = list(&options).expect("steps");
         let last = text.lines().last().unwrap_or_default();

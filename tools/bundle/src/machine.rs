@@ -1,4 +1,4 @@
-//! What this machine is, and which tools and peers it has.
+//! Describes this machine, and the tools and peers that it has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,9 +16,9 @@ pub(crate) struct Machine {
     pub(crate) on: On,
     /// The commit that the program was built from.
     pub(crate) commit: String,
-    /// The folder of the bundle: where the peers' programs are.
+    /// The folder of the bundle, which has the peers' programs.
     pub(crate) bundle: PathBuf,
-    /// Where a step may leave files of its own.
+    /// The folder for files that steps leave.
     pub(crate) out: PathBuf,
 }
 
@@ -41,12 +41,12 @@ impl Machine {
         self
     }
 
-    /// Whether problems are small and times mean nothing.
+    /// Whether problems are small and times have no meaning.
     pub(crate) fn is_rehearsal(&self) -> bool {
         self.on != On::Cuda
     }
 
-    /// The clocks, power and temperature of this moment, right after something was timed; null in a rehearsal.
+    /// The current clocks, power and temperature, right after something was timed; null in a rehearsal.
     pub(crate) fn clocks(&self) -> Value {
         if self.is_rehearsal() {
             return Value::Null;
@@ -55,7 +55,7 @@ impl Machine {
         json!(said("nvidia-smi", &[query, "--format=csv,noheader"]))
     }
 
-    /// Everything that a result depends on beside the program.
+    /// Everything that a result depends on, except the program.
     pub(crate) fn facts(&self) -> Value {
         let properties = self.device.properties();
         let nvrtc = Compiler::find().map(|compiler| {
@@ -88,13 +88,13 @@ fn version_in_python(package: &str) -> Option<String> {
     said("python3", &["-c", &format!("import importlib.metadata as m; print(m.version('{package}'))")])
 }
 
-/// What a program prints; `None` where there is no such program, or it fails.
+/// The output of a program; `None` if there is no such program, or it fails.
 pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(tool(program)).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The program of that name: on the PATH, or where CUDA keeps its tools.
+/// The program with this name: on the PATH, or in CUDA's folder of tools.
 pub(crate) fn tool(name: &str) -> PathBuf {
     let on_path = std::env::var_os("PATH")
         .and_then(|path| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()));
@@ -102,7 +102,8 @@ pub(crate) fn tool(name: &str) -> PathBuf {
     on_path.or_else(|| Some(home.join("bin").join(name)).filter(|file| file.is_file())).unwrap_or_else(|| name.into())
 }
 
-/// Makes the runtime's context, which is the device's primary one, the calling thread's, for other users of the driver.
+/// Makes the runtime's context, which is the device's primary one, current in the calling thread, for other users of
+/// the driver.
 #[allow(unsafe_code, reason = "a call of the driver")]
 pub(crate) fn bind_primary_context() -> Result<(), String> {
     let mut context = std::ptr::null_mut();

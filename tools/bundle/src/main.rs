@@ -4,10 +4,10 @@
 //! epilogue-gpu [--tier N] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--list]
 //! ```
 //!
-//! Every step appends its records to `FOLDER/results.jsonl`, one JSON object a line; a step whose records are there
-//! already, of the same commit and device, is skipped, so that a run that was cut short goes on where it stopped. A peer
-//! or tool that this machine lacks is recorded, not fatal. `--device emulated` and `--device cpu` rehearse the whole on a
-//! machine without a GPU: tiny problems, and no time is recorded as a speed.
+//! Every step appends its records to `FOLDER/results.jsonl`, one JSON object per line. A step whose records are already
+//! there, for the same commit and device, is skipped, so a run that was interrupted continues where it stopped. A peer
+//! or tool that this machine lacks is recorded, and is not an error. `--device emulated` and `--device cpu` rehearse
+//! everything on a machine without a GPU: with tiny problems, and no time is recorded as a speed.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod agenda;
@@ -38,25 +38,23 @@ mod worker;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
 use crate::options::Options;
 
-/// Why a step, or the whole, failed: for a person to read.
+/// Why a step, or the whole run, failed: for a person to read.
 type Failure = Box<dyn std::error::Error>;
 type Outcome<T> = Result<T, Failure>;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        println!("{}", options::USAGE);
-        return ExitCode::SUCCESS;
-    }
     let done = match words.first().map(String::as_str) {
-        // What the sanitizer step runs under compute-sanitizer.
+        // The sanitizer step runs this under compute-sanitizer.
         Some("family") => correctness::one_of_family(&words[1..]).map(|()| true),
         Some("work") => worker::serve(&words[1..]).map(|()| true),
-        // What `cargo xtask gpu-bundle` runs, so that the GPU machine need not compile.
+        // `cargo xtask gpu-bundle` runs this, so that the GPU machine need not compile.
         Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
-        _ => Options::parse(&words).and_then(|options| run::run(&options)),
+        _ => run::run(&Options::parse()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

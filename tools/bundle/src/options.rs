@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Parser, ValueEnum};
+
 use crate::Outcome;
 
 /// Where the steps run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum On {
     /// The first GPU.
     Cuda,
-    /// ptx-vm: a rehearsal.
+    /// ptx-vm: a rehearsal on small problems, without a GPU.
     Emulated,
     /// The CPU device: a rehearsal where there is no NVRTC either.
     Cpu,
@@ -18,12 +20,8 @@ pub(crate) enum On {
 
 impl On {
     pub(crate) fn parse(word: &str) -> Outcome<Self> {
-        match word {
-            "cuda" => Ok(Self::Cuda),
-            "emulated" => Ok(Self::Emulated),
-            "cpu" => Ok(Self::Cpu),
-            other => Err(format!("there is no device {other}: cuda, emulated or cpu").into()),
-        }
+        let known = <Self as ValueEnum>::from_str(word, false);
+        known.map_err(|_| format!("there is no device {word}: cuda, emulated or cpu").into())
     }
 
     pub(crate) const fn name(self) -> &'static str {
@@ -35,83 +33,47 @@ impl On {
     }
 }
 
-/// What was asked for.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// 1: correctness and the headline; 2: tensor expressions, all shapes; 3: all epilogues, knobs, autotuning, all peers.
-    pub(crate) tier: u8,
-    /// Where results go.
-    pub(crate) out: PathBuf,
-    pub(crate) on: On,
-    /// No step begins that would end after this.
-    pub(crate) budget: Duration,
-    /// Only steps whose name contains this.
-    pub(crate) only: Option<String>,
-    /// What random cases are drawn from; another number at every run where there is none.
-    pub(crate) seed: Option<u64>,
-    /// Nothing is run: steps and their times are printed.
-    pub(crate) list: bool,
-}
-
-pub(crate) const USAGE: &str =
-    "usage: epilogue-gpu [--tier 1|2|3] [--out FOLDER] [--device cuda|emulated|cpu] [--seconds S] [--only TEXT] [--seed N]
-                    [--list]
-
-  --tier     1: correctness and the headline shapes (the default); 2: tensor expressions, all shapes and types;
-             3: all epilogues on all shapes, knobs, autotuning, max-autotune and Triton
-  --out      where results.jsonl and table.txt are written (default: results); what it holds already is not run again
-  --device   cuda (the default); emulated or cpu: a rehearsal on small problems, without a GPU
-  --seconds  begin no step that would end later than this (default 460)
-  --only     run only the steps whose name contains this text (and what compiles for them)
-  --seed     draw the random cases from this number (default: another one for every step and run; records say which)
-  --list     run nothing: print the steps of this and the lower tiers, and how long they take by estimate
-
+const STATUS: &str = "\
 The status is 0 where nothing failed (steps may be left, which the last line says), 1 where a step failed or found a wrong
 result, 2 where nothing could begin.";
 
+/// Every check and every measurement of the project, for a machine with a GPU.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "epilogue-gpu", max_term_width = 100, after_help = STATUS)]
+pub(crate) struct Options {
+    /// 1: correctness and the headline shapes; 2: tensor expressions, all shapes and types; 3: all epilogues on all shapes,
+    /// knobs, autotuning, max-autotune and Triton.
+    #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub(crate) tier: u8,
+    /// Where results.jsonl and table.txt are written; what it holds already is not run again.
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    pub(crate) out: PathBuf,
+    /// Where the steps run.
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cuda")]
+    pub(crate) on: On,
+    /// Begin no step that would end later than this.
+    #[arg(long = "seconds", value_name = "S", default_value = "460", value_parser = seconds)]
+    pub(crate) budget: Duration,
+    /// Run only the steps whose name contains this text (and what compiles for them).
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Draw the random cases from this number; without it from another one for every step and run, and records say which.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Run nothing: print the steps of this and the lower tiers, and how long they take by estimate.
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+#[cfg(test)]
 impl Options {
-    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
-        let mut options = Self {
-            tier: 1,
-            out: "results".into(),
-            on: On::Cuda,
-            budget: Duration::from_secs(460),
-            only: None,
-            seed: None,
-            list: false,
-        };
-        let mut words = words.iter().map(String::as_str);
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"));
-            match word {
-                "--tier" => {
-                    options.tier = match value()? {
-                        "1" => 1,
-                        "2" => 2,
-                        "3" => 3,
-                        other => return Err(format!("there is no tier {other}: 1, 2 or 3\n\n{USAGE}").into()),
-                    }
-                }
-                "--out" => options.out = value()?.into(),
-                "--device" => {
-                    let given = value()?;
-                    options.on = On::parse(given).map_err(|error| format!("{error}\n\n{USAGE}"))?;
-                }
-                "--seconds" => {
-                    let given = value()?;
-                    let seconds = given.parse().map_err(|_| format!("--seconds {given} is no number\n\n{USAGE}"))?;
-                    options.budget = Duration::from_secs(seconds);
-                }
-                "--only" => options.only = Some(value()?.to_owned()),
-                "--seed" => {
-                    let given = value()?;
-                    options.seed = Some(given.parse().map_err(|_| format!("--seed {given} is no number\n\n{USAGE}"))?);
-                }
-                "--list" => options.list = true,
-                other => return Err(format!("unknown option {other}\n\n{USAGE}").into()),
-            }
-        }
-        Ok(options)
+    /// What these words ask for.
+    pub(crate) fn of(line: &str) -> Result<Self, clap::Error> {
+        Self::try_parse_from(std::iter::once("epilogue-gpu").chain(line.split_whitespace()))
     }
 }
 
@@ -119,28 +81,31 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Outcome<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-    }
-
     #[test]
     fn what_is_said_is_done() {
-        let options = parse("--tier 2 --device emulated --seconds 5 --only gemm --seed 7 --out x").expect("options");
+        let options =
+            Options::of("--tier 2 --device emulated --seconds 5 --only gemm --seed 7 --out x").expect("options");
         assert_eq!((options.tier, options.on, options.budget.as_secs()), (2, On::Emulated, 5));
         assert_eq!((options.only.as_deref(), options.seed), (Some("gemm"), Some(7)));
+        let options = Options::of("").expect("options");
+        assert_eq!((options.tier, options.on, options.budget.as_secs()), (1, On::Cuda, 460));
+        for on in [On::Cuda, On::Emulated, On::Cpu] {
+            assert_eq!(On::parse(on.name()).expect("a device"), on);
+        }
     }
 
     #[test]
     fn mistakes_are_named() {
         for (line, said) in [
-            ("--tier 9", "tier 9"),
-            ("--tier", "needs a value"),
+            ("--tier 9", "'9'"),
+            ("--tier", "a value is required"),
             ("--gpu", "--gpu"),
+            ("--device tpu", "tpu"),
             ("--seconds x", "x"),
-            ("--seed -1", "-1"),
+            ("--seed=-1", "-1"),
         ] {
-            let error = parse(line).expect_err(line).to_string();
-            assert!(error.contains(said) && error.contains("usage:"), "{error}");
+            let error = Options::of(line).expect_err(line).to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Peers that are programs of their own: PyTorch, eager and compiled, and Triton, in Python; CUB, compiled here by nvcc.
+//! Peers that are separate programs: PyTorch, eager and compiled, and Triton, in Python; CUB, compiled here by nvcc.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,12 +9,13 @@ use crate::Outcome;
 use crate::machine::{Machine, tool};
 use crate::step::Step;
 
-/// Shapes of `peers/common.py`, the headline's; Triton's kernel wants rows of whole 16 bytes.
+/// The number of shapes in `peers/common.py`: the headline's, as far as Triton's kernel takes them (rows of whole 16
+/// bytes).
 const SHAPES: usize = 12;
 const COMPILED_IN_TIER_1: [usize; 3] = [0, 1, 4];
 
 pub(crate) fn steps() -> Vec<Step> {
-    // Inductor keeps what it compiles, which takes far longer than the timing.
+    // Inductor caches what it compiles, which takes much longer than the timing.
     let numbers = COMPILED_IN_TIER_1.map(|shape| shape.to_string());
     let arguments: Vec<String> = ["default".into(), "--compile-only".into()].into_iter().chain(numbers).collect();
     let compile = move |machine: &Machine| python(machine, "torch_gemm.py", &arguments);
@@ -38,7 +39,7 @@ pub(crate) fn steps() -> Vec<Step> {
     steps
 }
 
-/// Runs a peer's program, which prints one JSON object a line.
+/// Runs a peer's program, which prints one JSON object per line.
 pub(crate) fn python(machine: &Machine, program: &str, arguments: &[String]) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "PyTorch and Triton are peers on a GPU only"})]);
@@ -64,7 +65,7 @@ pub(crate) fn compile_cub(machine: &Machine) -> Outcome<Vec<Value>> {
     }
 }
 
-/// Runs them.
+/// Runs CUB's reductions and scans.
 pub(crate) fn cub(machine: &Machine) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "CUB is a peer on a GPU only"})]);
@@ -72,12 +73,12 @@ pub(crate) fn cub(machine: &Machine) -> Outcome<Vec<Value>> {
     records_of("cub", &mut Command::new(cub_program(machine)))
 }
 
-/// Beside other kernels that are compiled once.
+/// CUB's program, kept in the cache folder, so that it is compiled once.
 fn cub_program(machine: &Machine) -> PathBuf {
     std::env::var_os("EPILOGUE_CACHE").map_or_else(|| machine.bundle.clone(), PathBuf::from).join("cub-peer")
 }
 
-/// Runs a program that prints one JSON object a line.
+/// Runs a program that prints one JSON object per line.
 fn records_of(program: &str, command: &mut Command) -> Outcome<Vec<Value>> {
     let output = match command.output() {
         Ok(output) => output,

@@ -1,8 +1,8 @@
-//! Processes that are ended with everything that they started.
+//! Processes that are ended together with everything that they started.
 
 use std::process::{Child, Command};
 
-/// Puts what is started, and all that it starts, into a group of its own.
+/// Puts the process, and everything that it starts, in its own group.
 pub(crate) fn in_a_group(command: &mut Command) -> &mut Command {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);

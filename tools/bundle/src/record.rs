@@ -1,4 +1,5 @@
-//! The results file: one JSON object a line, appended as steps end, so that nothing is lost when a run is cut short.
+//! The results file: one JSON object per line, appended when a step ends, so that nothing is lost if a run is
+//! interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -11,18 +12,17 @@ use crate::Outcome;
 
 /// The results of all runs into one folder.
 pub(crate) struct Results {
-    /// Where they are kept; `None` for nowhere.
+    /// The file; `None` if results are not kept.
     kept: Option<(File, PathBuf)>,
     commit: String,
     device: String,
     done: BTreeSet<String>,
-    /// Steps that ended otherwise.
+    /// Steps that have failed.
     failed: BTreeSet<String>,
 }
 
 impl Results {
-    /// Opens or begins `folder/results.jsonl`. Records of another commit or device stay in the file and count for
-    /// nothing.
+    /// Opens or creates `folder/results.jsonl`. Records of another commit or device stay in the file, but are ignored.
     pub(crate) fn open(folder: &Path, commit: &str, device: &str) -> Outcome<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join("results.jsonl");
@@ -36,23 +36,23 @@ impl Results {
         }
         let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
         if !before.is_empty() && !before.ends_with('\n') {
-            writeln!(file)?; // a line that was cut short
+            writeln!(file)?; // after a line that was cut off
         }
         Ok(Self { kept: Some((file, path)), commit: commit.to_owned(), device: device.to_owned(), done, failed })
     }
 
-    /// No results, which are kept nowhere.
+    /// Results that are not kept.
     pub(crate) fn none() -> Self {
         let (done, failed) = (BTreeSet::new(), BTreeSet::new());
         Self { kept: None, commit: String::new(), device: String::new(), done, failed }
     }
 
-    /// Whether a step has ended well before.
+    /// Whether a step has already succeeded.
     pub(crate) fn has(&self, step: &str) -> bool {
         self.done.contains(step)
     }
 
-    /// Whether a step has been run before, but has never ended well.
+    /// Whether a step has been run before, but has never succeeded.
     pub(crate) fn has_failed(&self, step: &str) -> bool {
         self.failed.contains(step) && !self.has(step)
     }
@@ -68,8 +68,8 @@ impl Results {
         Ok(())
     }
 
-    /// The records of this commit and device: of every step that was run again those of its last run, and whatever was
-    /// ever wrong, since random cases are others every time.
+    /// The records of this commit and device: those of the last run of every step, and everything that was ever wrong,
+    /// since random cases are new at every run.
     pub(crate) fn all(&self) -> Outcome<Vec<Value>> {
         let Some((_, path)) = &self.kept else { return Ok(Vec::new()) };
         let records = fs::read_to_string(path)?

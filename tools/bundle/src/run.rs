@@ -1,4 +1,4 @@
-//! Runs what is due within the time there is, and keeps the results.
+//! Runs the steps that are due within the available time, and keeps the results.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, mpsc};
@@ -14,11 +14,11 @@ use crate::step::Step;
 use crate::worker::{Lost, Worker};
 use crate::{Outcome, agenda, estimate, table};
 
-/// A step that began in time is stopped so long after the time there is.
+/// How long after the available time a step that began in time is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs what is left of the tiers up to the one asked for. Steps that time nothing run side by side. False if a step failed
-/// or found something wrong.
+/// Runs what is left of the tiers up to the one that is asked for. Steps that time nothing run side by side. False if a
+/// step failed or found something wrong.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     if options.list {
         print!("{}", estimate::list(options)?);
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
     let mut good = true;
     for part in &parts {
-        // In a rehearsal no time counts.
+        // In a rehearsal, times have no meaning.
         let alone = options.on == On::Cuda && part.iter().any(|step| step.timed);
         let workers = if alone { 1 } else { agenda::side_by_side(cores()) };
         good &= together(part, options, workers, &mut budget, &mut results)?;
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     Ok(good)
 }
 
-/// Without NVRTC, steps that compile kernels are left for another time.
+/// Without NVRTC, steps that compile kernels are left for another run.
 fn skip_without_nvrtc(on: On, parts: &mut Vec<Vec<Step>>, results: &mut Results) -> Outcome<()> {
     let Err(absent) = Compiler::find() else { return Ok(()) };
     if on == On::Cpu {
@@ -71,11 +71,11 @@ fn skip_without_nvrtc(on: On, parts: &mut Vec<Vec<Step>>, results: &mut Results)
     Ok(())
 }
 
-/// The time there is.
+/// The available time.
 struct Budget {
     began: Instant,
     limit: Duration,
-    /// What it did not suffice for.
+    /// The steps for which there was not enough time.
     late: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// What came of a step.
+/// The outcome of a step.
 enum Outcomes {
     Records(Vec<Value>),
     Failed(String),
@@ -91,7 +91,7 @@ enum Outcomes {
     Late,
 }
 
-/// Runs steps, so many at a time, and keeps what they give as they end. False if one failed.
+/// Runs steps, `workers` at a time, and keeps their results as they end. False if one failed.
 fn together(
     steps: &[Step],
     options: &Options,
@@ -111,7 +111,7 @@ fn together(
                     let start = Instant::now();
                     let outcome = one(&mut worker, options, name, seconds, end);
                     if sender.send((name, outcome, start.elapsed().as_secs_f64())).is_err() {
-                        return; // nobody keeps results any more
+                        return; // results are no longer received
                     }
                 }
             });
@@ -133,7 +133,7 @@ fn together(
     })
 }
 
-/// One step, by a worker that is there or a new one; it stays where all was well.
+/// Runs one step, with the worker at this place or a new one. The worker stays if the step ended without an error.
 fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, end: Instant) -> Outcomes {
     let left = end.saturating_duration_since(Instant::now());
     if left < Duration::from_secs(seconds) {
@@ -154,7 +154,7 @@ fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, 
         Err(Lost::Failed(why)) => Outcomes::Failed(why),
         Err(Lost::Stopped(limit)) => {
             worker.kill();
-            // Cut short by the end of all time, it is no failure.
+            // A step that is stopped because the available time is over has not failed.
             if limit < own {
                 Outcomes::Late
             } else {
@@ -164,7 +164,7 @@ fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, 
     }
 }
 
-/// Writes down what a step gave; false if it found something wrong.
+/// Keeps the results of a step; false if it found something wrong.
 fn keep(results: &mut Results, step: &str, records: Vec<Value>, seconds: f64) -> Outcome<bool> {
     let wrong = records.iter().filter(|record| record["kind"] == "wrong").count();
     for record in records {

@@ -1,4 +1,4 @@
-//! NVIDIA's compute-sanitizer over one kernel of each family.
+//! Runs NVIDIA's compute-sanitizer on one kernel of each family.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::step::Step;
 
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "synccheck"];
 
-/// One after the other: the first one compiles the kernel, the others find it in the cache.
+/// One after the other: the first one compiles the kernel, and the others find it in the cache.
 pub(crate) fn steps() -> Vec<Step> {
     correctness::families()
         .map(|family| Step::new(format!("sanitizer/{family}"), 1, 30, move |machine| check(machine, &family)))
@@ -37,7 +37,7 @@ fn check(machine: &Machine, family: &str) -> Outcome<Vec<Value>> {
     Ok(records)
 }
 
-/// What one checker says of a family; why it can't be run on this machine.
+/// The result of one checker for a family, or why it can't run on this machine.
 fn run(program: &Path, family: &str, checker: &str) -> Outcome<Result<Value, String>> {
     let own = std::env::current_exe()?;
     let mut command = Command::new(program);

@@ -1,23 +1,23 @@
-//! A step: one thing to do on a GPU machine, with what decides when.
+//! A step: one thing to do on a GPU machine, and what decides when it runs.
 
 use serde_json::Value;
 
 use crate::Outcome;
 use crate::machine::Machine;
 
-/// What a step does: it gives its records.
+/// Runs a step; gives its records.
 type Run = Box<dyn Fn(&Machine) -> Outcome<Vec<Value>>>;
 
 /// One thing to do, whose records are kept or lost together.
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) tier: u8,
-    /// About how long it takes on a GPU, to begin nothing that can't end in time.
+    /// About how many seconds it takes on a GPU, so that nothing is begun that can't end in time.
     pub(crate) seconds: u64,
     /// Whether it measures times, so that nothing else may run meanwhile.
     pub(crate) timed: bool,
-    /// Of a step that compiles what another one times: how that one's name begins. It has no results of its own, and is
-    /// done wherever the other one is.
+    /// For a step that only compiles for timed ones: how the names of those begin. It has no results, and is done
+    /// whenever they are.
     pub(crate) prepares: Option<String>,
     /// Whether it compiles kernels.
     pub(crate) needs_nvrtc: bool,
@@ -44,12 +44,12 @@ impl Step {
         Self { timed: true, ..Self::new(name, tier, seconds, run) }
     }
 
-    /// The same step, as one that compiles what a step whose name begins so measures.
+    /// The same step, as one that compiles what the steps with names that begin like this measure.
     pub(crate) fn preparing(self, name: impl Into<String>) -> Self {
         Self { prepares: Some(name.into()), ..self }
     }
 
-    /// The same step, as one that compiles no kernels of ours.
+    /// The same step, as one that compiles none of our kernels.
     pub(crate) fn without_nvrtc(self) -> Self {
         Self { needs_nvrtc: false, ..self }
     }

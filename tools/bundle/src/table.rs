@@ -1,10 +1,10 @@
-//! The results as a person reads them.
+//! The results as a table for people.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Everything that was wrong, then a line for every comparison: ratios first, times after.
+/// Everything that was wrong, then a line for every comparison: first ratios, then times.
 pub(crate) fn of(records: &[Value]) -> String {
     let mut text = String::new();
     let kind = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
@@ -36,7 +36,7 @@ pub(crate) fn of(records: &[Value]) -> String {
     text
 }
 
-/// What was turned or tuned: the first row is the model's choice.
+/// The results of turned knobs or tuning: the first row is the model's choice.
 fn rows(text: &mut String, record: &Value) {
     let empty = Vec::new();
     let rows = record["rows"].as_array().unwrap_or(&empty);
@@ -65,7 +65,7 @@ fn speed(text: &mut String, record: &Value) {
     let own = contenders.first().and_then(|own| own["ms"].as_f64());
     let rate = |name: &str| contenders.first().and_then(|own| own[name].as_f64());
     let _ = match (own, rate("tflops"), rate("tb_per_s")) {
-        // With few rows, memory is what counts.
+        // With few rows, the memory bandwidth matters.
         (Some(ms), Some(_), Some(bytes)) if record["shape"][0].as_u64().is_some_and(|m| m <= 64) => {
             write!(text, " {:9.1} us {bytes:7.2} TB/s", ms * 1e3)
         }

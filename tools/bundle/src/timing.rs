@@ -1,4 +1,4 @@
-//! Times of work on a GPU: by events, with the host far ahead, contenders interleaved, medians.
+//! Times of work on a GPU: measured with events, with the host far ahead, contenders interleaved, medians.
 
 use epilogue_runtime::{Device, DeviceKind, Kernel, KernelArgument, Launch, Source, Stream};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::machine::Machine;
 
-/// Keeps a GPU busy while the host queues what is to be timed, so that no gap between launches is measured.
+/// Keeps a GPU busy while the host queues the work to be timed, so that no gaps between launches are measured.
 const HOLD: &str = "extern \"C\" __global__ void hold(unsigned long long nanoseconds) {
     unsigned long long begin, now;
     asm volatile(\"mov.u64 %0, %globaltimer;\" : \"=l\"(begin));
@@ -15,7 +15,7 @@ const HOLD: &str = "extern \"C\" __global__ void hold(unsigned long long nanosec
 }
 ";
 
-/// Something that can be queued, again and again, on buffers that take turns.
+/// Work that can be queued repeatedly, on buffers in rotation.
 pub(crate) struct Contender<'a> {
     pub(crate) name: String,
     /// Queues run number `i`.
@@ -31,19 +31,19 @@ pub(crate) struct Times {
     pub(crate) slowest: f64,
 }
 
-/// A stream with what is needed to time on it.
+/// A stream, with what is needed to measure times on it.
 pub(crate) struct Timer {
     stream: Stream,
     hold: Option<Kernel>,
 }
 
-/// Rounds that a contender takes part in; in each it runs several times in a row.
+/// The rounds in which a contender takes part; in each it runs several times in a row.
 const ROUNDS: usize = 9;
-/// About how long a contender's part of a round takes, in milliseconds.
+/// About how long a contender runs in one round, in milliseconds.
 const PART: f64 = 4.0;
 
 impl Timer {
-    /// But on a GPU there is nothing to hold: launches are done when they return.
+    /// Only a GPU is held: elsewhere, launches are done when they return.
     pub(crate) fn new(device: &Device) -> Outcome<Self> {
         let hold = match device.kind() {
             DeviceKind::Cuda { .. } => Some(device.compile(&Source::new("hold.cu", "hold", HOLD))?),
@@ -52,7 +52,7 @@ impl Timer {
         Ok(Self { stream: device.default_stream(), hold })
     }
 
-    /// Milliseconds of one of `times` runs in a row, the first with buffers number `first`.
+    /// Milliseconds of one of `times` runs in a row, which begin with buffers number `first`.
     fn part(&self, contender: &mut Contender<'_>, first: usize, times: usize, queueing_us: f64) -> Outcome<f64> {
         if let Some(hold) = &self.hold {
             let nanoseconds = ((queueing_us * 1e3 * times as f64) as u64).clamp(20_000, 20_000_000);
@@ -66,7 +66,7 @@ impl Timer {
         Ok(f64::from(begin.elapsed_ms(&end)?) / times as f64)
     }
 
-    /// A first look: milliseconds of a few runs.
+    /// A first look: milliseconds per run, from a few runs.
     pub(crate) fn glance(&self, contender: &mut Contender<'_>) -> Outcome<f64> {
         (contender.run)(0)?;
         self.stream.synchronize()?;
@@ -74,7 +74,7 @@ impl Timer {
         Ok(first.min(self.part(contender, 4, 5, 30.0)?))
     }
 
-    /// Times all contenders, interleaved: in every round each of them once, in turn.
+    /// Times all contenders, interleaved: each runs once per round, in turn.
     pub(crate) fn race(&self, contenders: &mut [Contender<'_>]) -> Outcome<Vec<Times>> {
         let rehearsal = self.hold.is_none();
         let rounds = if rehearsal { 1 } else { ROUNDS };
@@ -100,7 +100,7 @@ impl Timer {
 }
 
 impl Times {
-    /// As results hold it, with rates that are worked out from seconds. In a rehearsal no time means anything.
+    /// The times as a record, with rates that are computed from seconds. In a rehearsal no time has a meaning.
     pub(crate) fn record(&self, machine: &Machine, rates: impl FnOnce(f64) -> Vec<(&'static str, f64)>) -> Value {
         if machine.is_rehearsal() {
             return json!({"name": self.name});

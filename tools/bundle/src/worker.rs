@@ -1,11 +1,11 @@
-//! A process that does steps one after the other, and the side that tells it which.
+//! A process that runs steps one after the other, and the side that gives them to it.
 //!
-//! A kernel that faults takes its process' GPU context with it, and one that hangs must be stopped: so no step runs in the
-//! process that keeps the results. A worker that has done a step well is given the next one, because a GPU's context and
-//! the libraries take seconds to load; after anything else it is replaced.
+//! A kernel that faults destroys its process's GPU context, and one that hangs must be stopped. So no step runs in the
+//! process that keeps the results. A worker that has finished a step without an error is given the next one, because
+//! loading a GPU's context and the libraries takes seconds; otherwise it is replaced.
 //!
-//! Names of steps go in, a line each. What comes out is a step's records, one JSON object a line, and then one that has
-//! `done` or `failed`.
+//! The worker reads names of steps, one per line. For each it writes the step's records, one JSON object per line, and
+//! then one that has `done` or `failed`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
@@ -21,8 +21,8 @@ use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::{Outcome, agenda, process};
 
-/// `work cuda|emulated|cpu FOLDER [SEED]`: does the steps whose names come in, until no more can come. If the process that gives
-/// them is gone before a step is done, this one and what it started end at once.
+/// `work cuda|emulated|cpu FOLDER [SEED]`: runs the steps whose names are read, until the input ends. If the process
+/// that gives them ends before a step is done, this process and what it started end at once.
 pub(crate) fn serve(words: &[String]) -> Outcome<()> {
     let (on, out, seed) = match words {
         [on, out] => (on, out, None),
@@ -46,7 +46,7 @@ pub(crate) fn serve(words: &[String]) -> Outcome<()> {
         }
     });
     for name in names {
-        // The same cases whichever worker does a step, after whatever else.
+        // The same cases for any worker, whatever it ran before.
         if let Some(seed) = seed {
             fastrand::seed(seed);
         }
@@ -105,9 +105,9 @@ impl Worker {
         Ok(Self { child, orders, said, errors })
     }
 
-    /// Does one step, in at most this time. After anything but `Ok` the worker is of no more use.
+    /// Runs one step, in at most this time. After anything but `Ok` the worker can't be used again.
     pub(crate) fn step(&mut self, name: &str, limit: Duration) -> Result<Vec<Value>, Lost> {
-        // A worker that takes no order any more says why as it ends.
+        // A worker that takes no more orders says why when it ends.
         let told = self.orders.as_mut().is_some_and(|orders| writeln!(orders, "{name}").is_ok());
         let answer = if told { self.answer(limit) } else { Err(RecvTimeoutError::Disconnected) };
         match answer {
@@ -129,18 +129,18 @@ impl Worker {
                     return Ok(Err(record["failed"].as_str().unwrap_or_default().to_owned()));
                 }
                 Ok(record) if record["kind"].is_string() => records.push(record),
-                // What libraries print is no record.
+                // Other output of libraries is ignored.
                 _ => {}
             }
         }
     }
 
-    /// Ends it, whatever it does.
+    /// Ends it, whatever it is doing.
     pub(crate) fn kill(mut self) {
         process::end(&mut self.child);
     }
 
-    /// Of a worker that is ending by itself: its status, and what it wrote last.
+    /// The exit status of a worker that ends by itself, and the end of its error output.
     fn last_words(&mut self) -> String {
         let status = ended_by(&mut self.child, Duration::from_secs(10));
         process::end(&mut self.child);
@@ -151,7 +151,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Lets it end by itself, if it has nothing to do, and else ends it.
+    /// Lets it end by itself if it is idle; otherwise ends it.
     fn drop(&mut self) {
         drop(self.orders.take());
         ended_by(&mut self.child, Duration::from_secs(5));
@@ -159,7 +159,7 @@ impl Drop for Worker {
     }
 }
 
-/// Waits for the end of a process; `None` if it goes on.
+/// Waits for the end of a process; `None` if it is still running.
 fn ended_by(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let began = Instant::now();
     loop {
@@ -171,7 +171,7 @@ fn ended_by(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Bytes of what a worker wrote as errors that are kept.
+/// The bytes of a worker's error output that are kept.
 const KEPT: usize = 16 << 10;
 
 /// Reads to the end, so that the writer never waits, and keeps the last part.

@@ -1,11 +1,11 @@
-//! The whole bundle, run through on a machine without a GPU: every step ends well, and says what it left out.
+//! The whole bundle on a machine without a GPU: every step succeeds, or says why it was left out.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use epilogue_runtime::testing;
 
-/// With random cases that are the same in every run of the tests.
+/// The random cases are the same in every run of the tests.
 fn program(device: &str, out: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_epilogue-gpu"));
     command.args(["--seed", "1", "--device", device, "--out"]).arg(out).args(arguments);
@@ -16,7 +16,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The exit status and what was printed.
+/// The exit status and the output.
 fn run(device: &str, out: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     said(&program(device, out, arguments).output().expect("the program runs"))
 }
@@ -35,13 +35,13 @@ impl Folder {
         std::fs::read_to_string(self.0.join("results.jsonl")).expect("results")
     }
 
-    /// The records of wrong results, a line each.
+    /// The records of wrong results, one per line.
     fn wrong(&self) -> String {
         let results = self.results();
         results.lines().filter(|line| line.contains("\"kind\":\"wrong\"")).collect::<Vec<_>>().join("\n")
     }
 
-    /// Records that contain a text.
+    /// The number of records that contain a text.
     fn count(&self, what: &str) -> usize {
         self.results().lines().filter(|line| line.contains(what)).count()
     }
@@ -65,12 +65,12 @@ fn every_step_ends_well_without_a_gpu() {
     assert!(out.count("\"kind\":\"skipped\"") >= 1, "what a rehearsal leaves out is said");
     assert_eq!(out.count("\"ms\":"), 0, "a rehearsal measures nothing");
 
-    // Everything is there, so nothing runs again.
+    // All records are there, so nothing runs again.
     let (status, text) = run("emulated", &out.0, &["--tier", "3"]);
     assert!(status == Some(0) && !text.contains(" s  "), "{text}");
 }
 
-/// Nor is NVRTC needed.
+/// NVRTC is not needed either.
 #[test]
 fn every_step_ends_well_on_the_cpu() {
     let out = Folder::new("cpu");
@@ -79,7 +79,7 @@ fn every_step_ends_well_on_the_cpu() {
     assert!(out.count("\"kind\":\"correct\"") >= 13 && out.count("\"kind\":\"speed\"") >= 20, "{}", out.results());
 }
 
-/// What compiles kernels waits for a compiler; the rest is done.
+/// Steps that compile kernels wait for a compiler; the others are done.
 #[test]
 fn without_nvrtc_what_needs_it_is_left() {
     let out = Folder::new("no-nvrtc");
@@ -93,7 +93,7 @@ fn without_nvrtc_what_needs_it_is_left() {
 fn a_failure_is_told_by_the_status_and_made_good_by_the_next_run() {
     let out = Folder::new("broken");
     let only = ["--only", "conformance/13"];
-    // A folder where a step wants to write a file.
+    // A folder in the place of a file that a step writes.
     let blocked = out.0.join("conformance.jsonl");
     std::fs::create_dir_all(&blocked).expect("a folder");
     let (status, text) = run("emulated", &out.0, &only);
@@ -103,7 +103,7 @@ fn a_failure_is_told_by_the_status_and_made_good_by_the_next_run() {
     assert!(status == Some(0) && text.contains(" s  conformance/13") && !text.contains("FAILED"), "{text}");
     let (status, text) = run("emulated", &out.0, &only);
     assert!(status == Some(0) && !text.contains(" s  "), "{text}");
-    // Nothing can be written: nothing begins.
+    // Nothing can be written, so nothing begins.
     let (status, _) = run("emulated", &blocked, &only);
     assert_eq!(status, Some(2));
 }
@@ -112,17 +112,18 @@ fn a_failure_is_told_by_the_status_and_made_good_by_the_next_run() {
 fn mistakes_on_the_command_line_are_told() {
     let out = Folder::new("mistakes");
     let (status, text) = run("cpu", &out.0, &["--help"]);
-    assert!(status == Some(0) && text.contains("usage: epilogue-gpu"), "{text}");
-    for (arguments, wrong) in
-        [(["--only", "no such"], "no step's name contains `no such`"), (["--tier", "4"], "no tier 4")]
-    {
+    assert!(status == Some(0) && text.contains("Usage: epilogue-gpu"), "{text}");
+    for (arguments, wrong) in [
+        (["--only", "no such"], "no step's name contains `no such`"),
+        (["--tier", "4"], "invalid value '4' for '--tier"),
+    ] {
         let output = program("cpu", &out.0, &arguments).output().expect("the program runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && text.contains(wrong), "{text}");
     }
 }
 
-/// Nothing goes on that would disturb the next run, and what had ended stays.
+/// Nothing keeps running that would disturb the next run, and finished steps are kept.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_run_ends_whole_and_goes_on_later() {

@@ -1,4 +1,5 @@
-//! `cargo xtask gpu-bundle`: all that a machine with a GPU needs to check and measure this project, in one folder.
+//! `cargo xtask gpu-bundle`: everything that a machine with a GPU needs to check and measure this project, in one
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,11 @@ use std::process::Command;
 use crate::tools;
 use crate::workspace::{Failure, root};
 
-/// A bundle travels together with the repository, in at most 60 MiB.
+/// The size limit: a bundle and the repository together have at most 60 MiB.
 const LIMIT: u64 = 48 * 1024 * 1024;
 
-/// Makes `target/gpu-bundle`: the program, what runs it, the peers, the kernels compiled beforehand.
+/// Makes `target/gpu-bundle`: the program, the script that runs it, the peers, and kernels that are compiled in
+/// advance.
 pub(crate) fn make() -> Result<PathBuf, Failure> {
     tools::install_pinned()?;
     let folder = root().join("target/gpu-bundle");
@@ -46,7 +48,7 @@ pub(crate) fn make() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// The program, stripped.
+/// Builds the program, and strips it.
 fn build(folder: &Path) -> Result<(), Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = root().join("target");
@@ -64,7 +66,7 @@ fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed ({status})").into()) }
 }
 
-/// The commit, marked where the working tree differs from it.
+/// The commit, with a mark if the working tree differs from it.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
@@ -77,7 +79,7 @@ fn commit() -> String {
     }
 }
 
-/// The newest version of glibc whose symbols a program names, as `GLIBC_2.34`.
+/// The newest version of glibc in the names of a program's symbols, such as `GLIBC_2.34`.
 fn glibc_needed(program: &[u8]) -> Option<(u32, u32)> {
     const NAME: &[u8] = b"GLIBC_";
     let starts = (0..program.len()).filter(|start| program[*start..].starts_with(NAME));

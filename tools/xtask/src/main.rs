@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bundle;
+mod interface;
 mod messages;
 mod plot;
 mod results;
@@ -59,6 +60,8 @@ enum Task {
     Choices,
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
+    /// Prints the public interface of the published crates, without bodies and documentation.
+    Interface,
     /// Prints every message with which the library refuses something, for reading them in a row.
     Messages,
     /// Installs NVRTC and nvdisasm, pinned, into .tools (or the folder that `EPILOGUE_TOOLS` names).
@@ -131,6 +134,10 @@ impl Task {
             Self::Soak(options) => soak::run(options),
             Self::Choices => example("kernels", &["choices"]),
             Self::Structure => structure::print(),
+            Self::Interface => {
+                print!("{}", interface::text()?);
+                Ok(())
+            }
             Self::Messages => {
                 print!("{}", messages::all()?);
                 Ok(())

@@ -1,5 +1,5 @@
-//! Every message that a user of the library may read when something is refused, collected from the sources: for reading
-//! them all in a row. A snapshot of them is a test, so that no message comes or changes unread.
+//! Collects from the sources every message that a user of the library may read when something is refused, so that they
+//! can be read in a row. A test compares them with a snapshot, so that no message is added or changed unread.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,11 +10,11 @@ use syn::{Attribute, ExprCall, ExprMacro, FieldValue, ItemMod, Lit, LitStr, Macr
 
 use crate::workspace::{Failure, root};
 
-/// The crates whose errors reach users. (What the macros say is held by the tests of messages, `tests/ui`.)
+/// The crates whose errors users see. (`tests/ui` tests the macros' messages.)
 const CRATES: [&str; 3] = ["src", "runtime/src", "runtime/ptx-vm/src"];
-/// Fields of errors that hold a part of a message.
+/// Fields of errors that contain a part of a message.
 const PARTS: [&str; 5] = ["reason", "advice", "needed", "allowed", "broken"];
-/// Functions that make errors of a text.
+/// Functions that make errors from a text.
 const MAKERS: [&str; 6] = ["refuse", "refused", "mistake", "unexpected", "absent", "wrong"];
 
 /// The messages by file.
@@ -50,7 +50,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The messages of a file, in order.
+/// The messages in a file, in order.
 #[derive(Default)]
 struct Messages(Vec<String>);
 
@@ -91,14 +91,14 @@ impl Visit<'_> for Messages {
 }
 
 impl Messages {
-    /// What joins others ("; ") is no message.
+    /// A separator ("; ") is not a message.
     fn add(&mut self, text: String) {
         if text.split_whitespace().count() > 1 {
             self.0.push(text);
         }
     }
 
-    /// The strings among tokens: the text of `format!`, and what stands in for a part of it.
+    /// The strings among tokens: the text of `format!`, and strings that are inserted in it.
     fn literals(&mut self, tokens: proc_macro2::TokenStream) {
         for token in tokens {
             match token {
@@ -114,7 +114,7 @@ impl Messages {
     }
 }
 
-/// All strings of an expression are parts of a message.
+/// All strings in an expression are parts of a message.
 struct Texts<'m>(&'m mut Messages);
 
 impl Visit<'_> for Texts<'_> {

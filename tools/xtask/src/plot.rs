@@ -1,4 +1,4 @@
-//! `cargo xtask plot`: the committed results of every GPU, drawn for the README.
+//! `cargo xtask plot`: draws the committed results of every GPU, for the README.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use crate::results::{Comparison, Gpu, Time};
 use crate::workspace::Failure;
 
-/// One contender's time of one product of 16-bit operands that lie as a linear layer's do.
+/// One contender's time for one product of 16-bit operands in the layout of a linear layer.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     shape: [f64; 3],
@@ -23,7 +23,7 @@ const SIZE: (u32, u32) = (900, 540);
 const COLORS: [RGBColor; 4] =
     [RGBColor(31, 119, 180), RGBColor(214, 39, 40), RGBColor(44, 160, 44), RGBColor(255, 127, 14)];
 
-/// Draws what is under `benches/results`, a folder for each GPU; gives the files.
+/// Draws what is in `benches/results`, a folder for each GPU; gives the files.
 pub(crate) fn all() -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for gpu in Gpu::all()? {
@@ -32,7 +32,7 @@ pub(crate) fn all() -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Draws one GPU's results beside them.
+/// Draws one GPU's results, in its folder.
 fn draw(gpu: &Gpu) -> Result<Vec<PathBuf>, Failure> {
     let points = points(gpu);
     if points.is_empty() {
@@ -45,7 +45,7 @@ fn draw(gpu: &Gpu) -> Result<Vec<PathBuf>, Failure> {
     Ok(files.into())
 }
 
-/// The products in bf16, of operands that lie as a linear layer's do.
+/// The products in bf16 with operands in the layout of a linear layer.
 fn points(gpu: &Gpu) -> Vec<Point> {
     let drawn = |c: &&Comparison| c.subject.gemm && c.subject.element == "bf16" && c.subject.layout == "nt";
     let of = |c: &Comparison| {
@@ -62,7 +62,7 @@ fn points(gpu: &Gpu) -> Vec<Point> {
     gpu.comparisons.iter().filter(drawn).flat_map(of).collect()
 }
 
-/// What is drawn of each comparison: a label, the epilogue, and whose time.
+/// The series of each comparison: a label, the epilogue, and the contender.
 const SERIES: [(&str, &str, &str); 4] = [
     ("epilogue: plain", "plain", "epilogue"),
     ("cuBLASLt, fastest algorithm: plain", "plain", "cublaslt"),
@@ -89,7 +89,7 @@ fn speeds(file: &Path, points: &[Point]) -> Result<(), Failure> {
     Ok(area.present()?)
 }
 
-/// cuBLASLt's plain product over our time, for the plain and for a fused epilogue: above 1 we are faster.
+/// The time of cuBLASLt's plain product divided by ours, for the plain and for a fused epilogue: above 1 we are faster.
 fn ratios(file: &Path, points: &[Point]) -> Result<(), Failure> {
     let time = |shape: &[f64; 3], epilogue: &str, contender: &str| {
         points.iter().find(|p| p.shape == *shape && p.epilogue == epilogue && p.contender == contender).map(|p| p.ms)
@@ -120,7 +120,7 @@ fn ratios(file: &Path, points: &[Point]) -> Result<(), Failure> {
     Ok(area.present()?)
 }
 
-/// Operations per byte against speed, under the measured copy's bandwidth and the fastest product.
+/// Operations per byte and speed, with the bounds by the measured copy's bandwidth and the fastest product.
 fn roofline(file: &Path, points: &[Point], copy: f64) -> Result<(), Failure> {
     let own: Vec<&Point> = points.iter().filter(|p| p.contender == "epilogue" && p.bytes > 0.0).collect();
     let intensity = |p: &Point| 2.0 * p.shape[0] * p.shape[1] * p.shape[2] / p.bytes;

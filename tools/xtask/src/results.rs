@@ -1,5 +1,5 @@
-//! The committed results of every GPU, read: `benches/results/<gpu>/*.jsonl`, as `benches/results/README.md` describes
-//! them. What several programs measured of one thing is put together here; nothing is drawn or judged.
+//! Reads the committed results of every GPU, `benches/results/<gpu>/*.jsonl`, as `benches/results/README.md` describes
+//! them. It combines what several programs measured for one subject, and neither draws nor judges.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,30 +14,30 @@ use crate::workspace::{Failure, root};
 pub(crate) struct Time {
     /// The median, in milliseconds.
     pub(crate) ms: f64,
-    /// 10^12 operations, and bytes, in a second, where it makes sense to speak of them.
+    /// 10^12 operations per second, and bytes per second, where they have a meaning.
     pub(crate) tflops: f64,
     pub(crate) tb_per_s: f64,
 }
 
-/// What is compared.
+/// The subject of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
-    /// Whether it is a matrix product; else a tensor expression.
+    /// Whether it is a matrix product; otherwise it is a tensor expression.
     pub(crate) gemm: bool,
     pub(crate) element: String,
     /// M, N, K; or the extents in memory.
     pub(crate) shape: Vec<u64>,
-    /// Of A and B in BLAS' letters; empty for a tensor expression.
+    /// The layouts of A and B in BLAS's letters; empty for a tensor expression.
     pub(crate) layout: String,
     /// The epilogue or the operation.
     pub(crate) what: String,
 }
 
-/// One thing that was timed, with everybody who did it. Our own name is `epilogue`.
+/// One subject that was timed, with all contenders. Our own name is `epilogue`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
     pub(crate) subject: Subject,
-    /// Bytes that are read and written at least; NaN where only peers were timed.
+    /// Bytes that have to be read and written at least; NaN if only peers were timed.
     pub(crate) bytes: f64,
     pub(crate) times: BTreeMap<String, Time>,
 }
@@ -55,7 +55,7 @@ impl Comparison {
         Some(self.times.get(contender)?.ms / self.own()?.ms)
     }
 
-    /// [`ratio`](Self::ratio) to the fastest of the contenders whose names begin so.
+    /// [`ratio`](Self::ratio) to the fastest of the contenders whose names begin with `prefix`.
     pub(crate) fn ratio_to_any(&self, prefix: &str) -> Option<f64> {
         let peers = self.times.keys().filter(|name| name.starts_with(prefix));
         peers.filter_map(|name| self.ratio(name)).min_by(f64::total_cmp)
@@ -74,12 +74,12 @@ pub(crate) struct Gpu {
     pub(crate) folder: PathBuf,
     /// Every record, in the order of the files.
     pub(crate) records: Vec<Value>,
-    /// What was timed, sorted; of what was timed several times, the last.
+    /// Everything that was timed, sorted; for a subject that was timed several times, the last.
     pub(crate) comparisons: Vec<Comparison>,
 }
 
 impl Gpu {
-    /// Reads one GPU's folder. Lines that are no records, such as one that was cut short, count for nothing.
+    /// Reads one GPU's folder. Lines that are not records, such as one that was cut off, are ignored.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let mut files: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
         files.sort();
@@ -91,7 +91,7 @@ impl Gpu {
         Ok(Self { folder: folder.to_owned(), records, comparisons })
     }
 
-    /// All that there are.
+    /// The results of all GPUs.
     pub(crate) fn all() -> Result<Vec<Self>, Failure> {
         let folder = root().join("benches/results");
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -110,12 +110,12 @@ impl Gpu {
         self.records.iter().filter(move |record| record["kind"] == kind)
     }
 
-    /// 10^12 bytes in a second that a copy reads and writes.
+    /// 10^12 bytes per second that a copy reads and writes.
     pub(crate) fn copy(&self) -> Option<f64> {
         self.records.iter().filter_map(|record| record["copy_tb_per_s"].as_f64()).max_by(f64::total_cmp)
     }
 
-    /// The time of cuBLASLt's fastest algorithm for the product alone, in milliseconds: of the same race where it took
+    /// The time of cuBLASLt's fastest algorithm for the product alone, in milliseconds; from the same race if it took
     /// part.
     pub(crate) fn plain(&self, c: &Comparison) -> Option<f64> {
         let of = |c: &Comparison| c.times.get("cublaslt").map(|time| time.ms);
@@ -127,7 +127,7 @@ impl Gpu {
     }
 }
 
-/// Puts records of one subject together.
+/// Combines the records of each subject.
 fn comparisons(records: &[Value]) -> Vec<Comparison> {
     let mut all: BTreeMap<Subject, Comparison> = BTreeMap::new();
     for record in records.iter().filter(|record| record["kind"] == "speed") {
@@ -158,7 +158,7 @@ fn comparisons(records: &[Value]) -> Vec<Comparison> {
     all.into_values().filter(|comparison| !comparison.times.is_empty()).collect()
 }
 
-/// Made-up results, for tests of what is made of them.
+/// Made-up results, for tests.
 #[cfg(test)]
 pub(crate) mod made_up {
     use serde_json::json;
@@ -186,7 +186,7 @@ pub(crate) mod made_up {
         })
     }
 
-    /// The results as a folder holds them, read.
+    /// Results as they are read from a folder.
     pub(crate) fn gpu(name: &str, records: &[Value]) -> Gpu {
         let folder = std::env::temp_dir().join(format!("epilogue-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");

@@ -40,7 +40,7 @@ fn minutes(text: &str) -> Result<f64, String> {
     positive.ok_or_else(|| "a positive number of minutes is wanted".to_owned())
 }
 
-/// Runs the test `soak` of `tests/te_schedule`, which is told by its environment what to do.
+/// Runs the test `soak` of `tests/te_schedule`, which gets its options from environment variables.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     println!("--seed {}", options.seed);
     let packages = tools::install_pinned()?;

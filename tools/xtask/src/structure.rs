@@ -1,8 +1,8 @@
-//! Who imports whom: the graph of the workspace's files, its circles and its layers, read from the sources.
+//! The graph of imports between the workspace's files, its circles and its layers, read from the sources.
 //!
-//! An edge goes from the file that names an item to the file that defines it, through re-exports; test code doesn't
-//! count. A folder's own page (`mod.rs`) may hold what its files share: their imports from it don't count either.
-//! Methods and fields are not seen: nobody imports them. `rules` says what is allowed; the tests fail on anything else.
+//! An edge goes from a file that names an item to the file that defines it, through re-exports. Test code is left out.
+//! A folder's own page (`mod.rs`) may have what its files share, so their imports from it are left out, too. Methods
+//! and fields don't appear, since nobody imports them. `rules` says what is allowed; the tests fail on anything else.
 
 mod graph;
 mod rules;

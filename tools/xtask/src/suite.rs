@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, with everything that tests need, and how long each part took.
+//! `cargo xtask test`: every test, with everything that tests need, and the time of each part.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -31,12 +31,12 @@ enum Nvrtc {
     All,
 }
 
-/// What random cases are drawn from.
+/// The seed of random cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed(u64);
 
 impl Seed {
-    /// Where nothing else is asked for: a change is judged by what it changes, not by the cases that are drawn.
+    /// The default: results should depend on the change, not on the cases that are drawn.
     const USUAL: u64 = 20_260_101;
 }
 
@@ -45,7 +45,7 @@ impl FromStr for Seed {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            // A number that is another one each time.
+            // A number that is different each time.
             "new" => Ok(Self(RandomState::new().hash_one(0))),
             text => text.parse().map(Self).map_err(|_| "an integer from 0 or `new` is wanted".to_owned()),
         }
@@ -77,14 +77,15 @@ impl fmt::Display for Scale {
     }
 }
 
-/// The small library, without code for this CPU: tests of what is left of it, compiled as fast as can be. (The bundle wants
-/// the whole library; of all other packages, everything that is compiled already serves.)
-const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --no-default-features --features epilogue/te --no-fail-fast \
+/// The small library, without code for this CPU: tests of what is left of it, compiled as fast as can be. (The bundle and the
+/// command want the whole library; of all other packages, everything that is compiled already serves.)
+const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --exclude epilogue-cli \
+                                --no-default-features --features epilogue/te --no-fail-fast \
                                 --config profile.dev.opt-level=0 \
                                 --test evt --test macros --test te";
 
-/// Installs, builds, tests. Fails when anything fails or is ignored. (Tests that lack
-/// something fail here instead of skipping themselves: `EPILOGUE_REQUIRE_NVRTC`.)
+/// Installs, builds, tests. Fails if anything fails or is ignored. (Tests that lack something fail here instead of
+/// being skipped: `EPILOGUE_REQUIRE_NVRTC`.)
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     println!("random cases: --seed {} --cases {}", options.seed, options.cases);
     let mut parts = Parts::default();
@@ -94,9 +95,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     })?;
     let library = tools::nvrtc_in(&packages)?;
     let cargo = |arguments: &[&str], library: &Path| cargo(arguments, library, options);
-    // Examples, too, and as what they are: one is a library that a test loads.
+    // Includes the examples, with their own crate types: one is a library that a test loads.
     parts.time("build", || cargo(&["test", "--workspace", "--no-run"], &library).map(drop))?;
-    // All failures are worth seeing at once.
+    // All failures are shown, not only the first.
     let all_targets = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
     let mut counts = parts.time("tests", || cargo(&all_targets, &library))?;
     counts.add(&parts.time("doc tests", || cargo(&["test", "--workspace", "--doc"], &library))?);
@@ -116,7 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// How long each part took.
+/// The time of each part.
 #[derive(Default)]
 struct Parts(Vec<(String, Duration)>);
 
@@ -143,7 +144,7 @@ impl Parts {
     }
 }
 
-/// What test programs report.
+/// The counts that test programs report.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     passed: u64,
@@ -169,7 +170,7 @@ impl Counts {
     }
 }
 
-/// A command with what tests and examples look for in their environment.
+/// A command with the environment variables that tests and examples need.
 fn prepared(mut command: Command, nvrtc: &Path, options: &Options) -> Command {
     command
         .current_dir(root())
@@ -182,7 +183,7 @@ fn prepared(mut command: Command, nvrtc: &Path, options: &Options) -> Command {
     command
 }
 
-/// Runs cargo with the tests' environment, passes its output on and counts.
+/// Runs cargo with the tests' environment, prints its output, and counts.
 fn cargo(arguments: &[&str], nvrtc: &Path, options: &Options) -> Result<Counts, Failure> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut child = prepared(Command::new(program), nvrtc, options).args(arguments).stdout(Stdio::piped()).spawn()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask table`: the committed results as Markdown, the losses as plainly as the wins.
+//! `cargo xtask table`: the committed results as Markdown, with losses as visible as wins.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ fn heading(gpu: &Gpu) -> String {
     text
 }
 
-/// A ratio; a loss stands out.
+/// A ratio; losses are highlighted.
 pub(crate) fn ratio(ratio: Option<f64>) -> String {
     match ratio {
         None => "–".to_owned(),
@@ -116,7 +116,7 @@ fn expressions(gpu: &Gpu) -> String {
     text + "\n"
 }
 
-/// What a turned knob costs: its time over that of the model's choice.
+/// The cost of a turned knob: its time divided by that of the model's choice.
 fn knobs(gpu: &Gpu) -> String {
     let mut effects: Vec<(String, Vec<f64>)> = Vec::new();
     for record in gpu.of_kind("knobs") {
@@ -149,7 +149,8 @@ fn knobs(gpu: &Gpu) -> String {
     text + "\n"
 }
 
-/// How well the model ranks: the time of its choice over that of the fastest candidate, and over what autotuning found.
+/// How well the model ranks: the time of its choice divided by that of the fastest candidate, and by that of
+/// autotuning's.
 fn model(gpu: &Gpu) -> String {
     let chosen_over_best = |record: &Value| {
         let rows = record["rows"].as_array()?;

@@ -1,4 +1,4 @@
-//! What this project means to reach on an H200, against what was measured.
+//! The project's targets on an H200, compared with the measurements.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ enum Target {
     AtMost(f64),
 }
 
-/// A figure; `None` where it was not measured.
+/// A figure; `None` if it was not measured.
 struct Figure {
     what: &'static str,
     target: Target,
@@ -19,7 +19,7 @@ struct Figure {
     measured: Option<f64>,
 }
 
-/// As Markdown: every figure, reached or not.
+/// The figures as Markdown, reached or not.
 pub(crate) fn table(gpu: &Gpu) -> String {
     let mut text = "### Targets\n\n| figure | target | measured | |\n|---|--:|--:|---|\n".to_owned();
     for Figure { what, target, unit, measured } in figures(gpu) {
@@ -44,7 +44,7 @@ fn number(x: f64, unit: &str) -> String {
     if x >= 100.0 { format!("{x:.0}{unit}") } else { format!("{x:.2}{unit}") }
 }
 
-/// The mean of ratios; `None` of none.
+/// The geometric mean of ratios; `None` if there are none.
 #[expect(clippy::cast_precision_loss, reason = "a count")]
 pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let sum: f64 = ratios.iter().map(|x| x.ln()).sum();
@@ -61,14 +61,14 @@ fn figures(gpu: &Gpu) -> Vec<Figure> {
     figures
 }
 
-/// Of 16-bit products, with the weights as a linear layer's.
+/// The products of 16-bit types, with the weights stored as in a linear layer.
 fn of_16_bits<'a>(gpu: &'a Gpu, epilogue: &'a str) -> impl Iterator<Item = &'a Comparison> {
     gpu.comparisons.iter().filter(move |c| {
         c.subject.gemm && c.subject.what == epilogue && ["bf16", "f16"].contains(&c.subject.element.as_str())
     })
 }
 
-/// cuBLASLt's plain product's time over ours.
+/// The time of cuBLASLt's plain product divided by ours.
 fn over_plain(gpu: &Gpu, c: &Comparison) -> Option<f64> {
     Some(gpu.plain(c)? / c.own()?.ms)
 }
@@ -78,7 +78,7 @@ fn tflops(gpu: &Gpu, element: &str, epilogue: &str) -> Option<f64> {
         c.subject.gemm && c.subject.element == element && c.subject.what == epilogue && c.subject.shape == [8192; 3]
     };
     let c = gpu.comparisons.iter().filter(cube).find(|c| c.subject.layout == "nt")?;
-    // FP8 may be summed in as few bits as the tensor cores do, which is what peers' figures are of.
+    // FP8 may be summed in as few bits as the tensor cores keep, as in the peers' figures.
     Some(c.times.get("epilogue, fast sums").or_else(|| c.own())?.tflops)
 }
 

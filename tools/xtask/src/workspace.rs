@@ -1,4 +1,4 @@
-//! Where the workspace lies, how cargo is called in it, and why a task fails.
+//! The workspace's folder, how cargo is called in it, and why a task fails.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -5,46 +5,159 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptx_vm::{Address, Arch, Argument, Completion, Detector, Launch, Machine, Module, Options, explore};
 
-const USAGE: &str = "\
-usage: ptx-vm run FILE.ptx [options]
-       ptx-vm list FILE.ptx
+/// Executes PTX on the CPU, warp by warp, and finds its races.
+#[derive(Parser)]
+#[command(name = "ptx-vm", version, max_term_width = 100, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: Verb,
+}
 
-  --kernel NAME            the kernel; may be left out when there is only one
-  --grid X[,Y[,Z]]         blocks (1)
-  --block X[,Y[,Z]]        threads of a block (1)
-  --cluster X[,Y[,Z]]      blocks of a cluster (1)
-  --shared BYTES           dynamic shared memory (0)
-  --cooperative            blocks may wait for each other at barriers of the grid
-  --arg VALUE              an argument, in order; VALUE is
-                             u32:N  s32:N  u64:N  f32:X  f64:X
-                             hex:BYTES            the parameter's bytes
-                             zeros:BYTES          a buffer of zeros
-                             fresh:BYTES          a buffer that nothing has written
-                             file:PATH            a buffer with a file's contents
-  --print INDEX:TYPE[:N]   afterwards, the first N (16) values of the buffer of argument INDEX (from 0);
-                           TYPE is u8 u32 s32 u64 f32 f64 f16
-  --save INDEX:PATH        afterwards, that buffer's bytes to a file
-  --arch sm_80|sm_90a      the machine (sm_80)
-  --workers N              threads (one per core)
-  --explore N              run N schedules, say how many found what, and the fewest random choices that the first
-                           finding needs; exit code 3 if there is any
-  --seed N                 of everything random (0)
-  --choices N              random choices that are made (all)
-  --completion eager|lazy|random
-                           when asynchronous work takes effect (random)
-  --no-detector            don't look for races; otherwise exit code 3 if there are any
-  --same-values            races in which both write the same value are races, too
-  --no-memory-checks       allow reads of bytes that were never written
-  --statistics             count instructions, bytes and bank conflicts
-";
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs a kernel and prints what it wrote, and its races; the status is 3 if there are any.
+    Run(Box<Command>),
+    /// Lists the kernels of a file, with their parameters.
+    List {
+        /// The PTX.
+        #[arg(value_name = "FILE.ptx")]
+        file: PathBuf,
+    },
+}
+
+/// What to run and how.
+#[derive(Args)]
+struct Command {
+    /// The PTX.
+    #[arg(value_name = "FILE.ptx")]
+    file: PathBuf,
+    /// The kernel; may be left out when there is only one.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    /// Blocks.
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = triple)]
+    grid: Triple,
+    /// Threads of a block.
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = triple)]
+    block: Triple,
+    /// Blocks of a cluster.
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = triple)]
+    cluster: Triple,
+    /// Bytes of dynamic shared memory.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    shared: u32,
+    /// Blocks may wait for each other at barriers of the grid.
+    #[arg(long)]
+    cooperative: bool,
+    /// An argument, in order: `u32:N`, `s32:N`, `u64:N`, `f32:X`, `f64:X`, `hex:BYTES` (the parameter's bytes), `zeros:BYTES`
+    /// (a buffer of zeros), `fresh:BYTES` (a buffer that nothing has written), `file:PATH` (a buffer with a file's contents).
+    #[arg(long = "arg", value_name = "VALUE")]
+    arguments: Vec<String>,
+    /// Afterwards, the first N (16) values of the buffer of argument INDEX (from 0); TYPE is u8 u32 s32 u64 f32 f64 f16.
+    #[arg(long = "print", value_name = "INDEX:TYPE[:N]")]
+    prints: Vec<String>,
+    /// Afterwards, that buffer's bytes to a file.
+    #[arg(long = "save", value_name = "INDEX:PATH")]
+    saves: Vec<String>,
+    /// The machine.
+    #[arg(long, default_value = "sm_80")]
+    arch: Machines,
+    /// Threads; one per core if it is not said.
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Runs N schedules, says how many found what, and the fewest random choices that the first finding needs; the status
+    /// is 3 if there is any.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    explore: u32,
+    /// Of everything random.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Random choices that are made; all if it is not said.
+    #[arg(long, value_name = "N")]
+    choices: Option<u64>,
+    /// When asynchronous work takes effect.
+    #[arg(long, default_value = "random")]
+    completion: Completions,
+    /// Doesn't look for races.
+    #[arg(long)]
+    no_detector: bool,
+    /// Races in which both write the same value are races, too.
+    #[arg(long)]
+    same_values: bool,
+    /// Allows reads of bytes that were never written.
+    #[arg(long)]
+    no_memory_checks: bool,
+    /// Counts instructions, bytes and bank conflicts.
+    #[arg(long)]
+    statistics: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Machines {
+    #[value(name = "sm_80")]
+    Sm80,
+    #[value(name = "sm_90a")]
+    Sm90a,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Completions {
+    Eager,
+    Lazy,
+    Random,
+}
+
+/// Up to three extents.
+#[derive(Clone, Copy)]
+struct Triple([u32; 3]);
+
+impl Command {
+    fn launch(&self) -> Launch {
+        let mut launch = Launch::new(self.grid.0, self.block.0).cooperative(self.cooperative);
+        launch.cluster = self.cluster.0;
+        launch.shared_bytes = self.shared;
+        launch
+    }
+
+    /// By default it finds as much as possible; a program that needs speed asks for less.
+    fn options(&self) -> Options {
+        let mut options = Options::default()
+            .detector(if self.no_detector { Detector::Off } else { Detector::On })
+            .completion(match self.completion {
+                Completions::Eager => Completion::Eager,
+                Completions::Lazy => Completion::Lazy,
+                Completions::Random => Completion::Random,
+            })
+            .seed(self.seed);
+        options.arch = match self.arch {
+            Machines::Sm80 => Arch::Sm80,
+            Machines::Sm90a => Arch::Sm90a,
+        };
+        if let Some(workers) = self.workers {
+            options.workers = workers;
+        }
+        if let Some(choices) = self.choices {
+            options.random_choices = choices;
+        }
+        options.same_values = self.same_values;
+        options.memory_checks = !self.no_memory_checks;
+        options.statistics = self.statistics;
+        options
+    }
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match command(&arguments) {
+    let done = match CommandLine::parse().verb {
+        Verb::List { file } => module(&file).map(|module| (list(&module), false)),
+        Verb::Run(command) => module(&command.file).and_then(|module| run(&module, &command)),
+    };
+    match done {
         Ok((text, races)) => {
             let _ = std::io::stdout().write_all(text.as_bytes());
             if races { ExitCode::from(3) } else { ExitCode::SUCCESS }
@@ -56,35 +169,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to run and how.
-struct Command {
-    kernel: Option<String>,
-    launch: Launch,
-    options: Options,
-    arguments: Vec<String>,
-    prints: Vec<String>,
-    saves: Vec<String>,
-    explore: u32,
+fn module(file: &Path) -> Result<Module, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    Module::parse(&text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
 /// One argument, ready for the launch.
 enum Ready {
     Bytes(Vec<u8>),
     Buffer(Address, u64),
-}
-
-fn command(arguments: &[String]) -> Result<(String, bool), String> {
-    let (verb, file) = match arguments {
-        [verb, file, ..] => (verb.as_str(), file),
-        _ => return Err(USAGE.into()),
-    };
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-    let module = Module::parse(&text).map_err(|e| format!("{file}: {e}"))?;
-    match verb {
-        "list" => Ok((list(&module), false)),
-        "run" => run(&module, &read(&arguments[2..])?),
-        _ => Err(USAGE.into()),
-    }
 }
 
 fn list(module: &Module) -> String {
@@ -98,65 +191,11 @@ fn list(module: &Module) -> String {
     text
 }
 
-fn read(arguments: &[String]) -> Result<Command, String> {
-    let mut command = Command {
-        kernel: None,
-        launch: Launch::new([1, 1, 1], [1, 1, 1]),
-        // By default it finds as much as possible; a program that needs speed asks for less.
-        options: Options::default().detector(Detector::On).completion(Completion::Random),
-        arguments: vec![],
-        prints: vec![],
-        saves: vec![],
-        explore: 0,
-    };
-    let mut rest = arguments.iter();
-    while let Some(option) = rest.next() {
-        let mut value = || rest.next().map(String::as_str).ok_or_else(|| format!("{option} needs a value\n\n{USAGE}"));
-        match option.as_str() {
-            "--kernel" => command.kernel = Some(value()?.into()),
-            "--grid" => command.launch.grid = triple(value()?)?,
-            "--block" => command.launch.block = triple(value()?)?,
-            "--cluster" => command.launch.cluster = triple(value()?)?,
-            "--shared" => command.launch.shared_bytes = number(value()?)?,
-            "--arg" => command.arguments.push(value()?.into()),
-            "--print" => command.prints.push(value()?.into()),
-            "--save" => command.saves.push(value()?.into()),
-            "--arch" => {
-                command.options.arch = match value()? {
-                    "sm_80" => Arch::Sm80,
-                    "sm_90a" => Arch::Sm90a,
-                    other => return Err(format!("--arch {other}: sm_80 and sm_90a are known")),
-                }
-            }
-            "--workers" => command.options.workers = number(value()?)?,
-            "--seed" => command.options.seed = number(value()?)?,
-            "--completion" => {
-                command.options.completion = match value()? {
-                    "eager" => Completion::Eager,
-                    "lazy" => Completion::Lazy,
-                    "random" => Completion::Random,
-                    other => return Err(format!("--completion {other}: eager, lazy and random are known")),
-                }
-            }
-            "--cooperative" => command.launch = command.launch.cooperative(true),
-            "--explore" => command.explore = number(value()?)?,
-            "--choices" => command.options.random_choices = number(value()?)?,
-            "--detector" => command.options.detector = Detector::On,
-            "--no-detector" => command.options.detector = Detector::Off,
-            "--same-values" => command.options.same_values = true,
-            "--no-memory-checks" => command.options.memory_checks = false,
-            "--statistics" => command.options.statistics = true,
-            _ => return Err(format!("{option} is not an option\n\n{USAGE}")),
-        }
-    }
-    Ok(command)
-}
-
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number that fits here"))
 }
 
-fn triple(text: &str) -> Result<[u32; 3], String> {
+fn triple(text: &str) -> Result<Triple, String> {
     let mut result = [1; 3];
     let parts: Vec<_> = text.split(',').collect();
     if parts.len() > 3 {
@@ -165,7 +204,7 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
     for (value, part) in result.iter_mut().zip(parts) {
         *value = number(part)?;
     }
-    Ok(result)
+    Ok(Triple(result))
 }
 
 fn prepare(machine: &Machine, index: usize, text: &str) -> Result<Ready, String> {
@@ -197,7 +236,7 @@ fn prepare(machine: &Machine, index: usize, text: &str) -> Result<Ready, String>
             let contents = std::fs::read(value).map_err(|e| format!("{value}: {e}"))?;
             return buffer(contents.len() as u64, Some(&contents));
         }
-        _ => return Err(format!("--arg {text}: `{kind}` is not a kind of argument\n\n{USAGE}")),
+        _ => return Err(format!("--arg {text}: `{kind}` is not a kind of argument; `ptx-vm run --help` lists them")),
     }))
 }
 
@@ -223,11 +262,11 @@ fn run(module: &Module, command: &Command) -> Result<(String, bool), String> {
     if command.explore > 0 {
         return explored(module, &name, command);
     }
-    let machine = Machine::new(command.options.clone());
+    let machine = Machine::new(command.options());
     let ready = prepare_all(&machine, command)?;
     let arguments = passed(&ready);
     let start = std::time::Instant::now();
-    let report = machine.launch(module, &name, &command.launch, &arguments).map_err(|e| {
+    let report = machine.launch(module, &name, &command.launch(), &arguments).map_err(|e| {
         let _ = std::io::stdout().write_all(e.printed.as_bytes());
         e.to_string()
     })?;
@@ -279,14 +318,14 @@ fn passed(ready: &[Ready]) -> Vec<Argument<'_>> {
 
 /// Runs many schedules, each on its own machine.
 fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, bool), String> {
-    prepare_all(&Machine::new(command.options.clone()), command)?;
-    let exploration = explore(command.explore, &command.options, |options| {
+    prepare_all(&Machine::new(command.options()), command)?;
+    let exploration = explore(command.explore, &command.options(), |options| {
         let machine = Machine::new(options.clone());
         let ready = match prepare_all(&machine, command) {
             Ok(ready) => ready,
             Err(message) => return vec![message],
         };
-        let (races, error) = match machine.launch(module, name, &command.launch, &passed(&ready)) {
+        let (races, error) = match machine.launch(module, name, &command.launch(), &passed(&ready)) {
             Ok(report) => (report.races, None),
             Err(failure) => (failure.races, Some(failure.error.to_string())),
         };

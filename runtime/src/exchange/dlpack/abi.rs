@@ -1,10 +1,11 @@
-//! DLPack's structures as they lie in memory (its header `dlpack.h`, version 1), with the header's names.
+//! DLPack's structures as they are in memory (its header `dlpack.h`, version 1), with the header's names.
 
 use std::ffi::c_void;
 
 use crate::element::ElementType;
 
-/// The version of a [`DLManagedTensorVersioned`]: of another `major`, only the fields before `dl_tensor` are as here.
+/// The version of a [`DLManagedTensorVersioned`]. With another `major`, only the fields before `dl_tensor` are the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct DLPackVersion {
@@ -15,7 +16,7 @@ pub struct DLPackVersion {
 }
 
 impl DLPackVersion {
-    /// What this library writes, and any `minor` of which it reads.
+    /// The version that this library writes. It reads any `minor` of this `major`.
     pub const OURS: Self = Self { major: 1, minor: 0 };
 }
 
@@ -25,7 +26,7 @@ impl DLPackVersion {
 pub struct DLDevice {
     /// A number of the header's `DLDeviceType`.
     pub device_type: i32,
-    /// Which device of that type.
+    /// The number of the device among those of its type.
     pub device_id: i32,
 }
 
@@ -44,7 +45,7 @@ pub struct DLDataType {
     pub code: u8,
     /// Bits of one lane.
     pub bits: u8,
-    /// 1, but for vector types.
+    /// 1, except for vector types.
     pub lanes: u16,
 }
 
@@ -91,7 +92,7 @@ impl DLDataType {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DLTensor {
-    /// The memory; may be null where there is no element.
+    /// The memory; may be null if there are no elements.
     pub data: *mut c_void,
     /// Where it is.
     pub device: DLDevice,
@@ -113,9 +114,9 @@ pub struct DLTensor {
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// Its maker's.
+    /// For its maker's use.
     pub manager_ctx: *mut c_void,
-    /// To be called once, with this structure, which it frees as well; null if there is nothing to free.
+    /// Must be called once, with this structure, which it also frees; null if there is nothing to free.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
 }
 
@@ -125,9 +126,9 @@ pub struct DLManagedTensor {
 pub struct DLManagedTensorVersioned {
     /// The version of the structure.
     pub version: DLPackVersion,
-    /// Its maker's.
+    /// For its maker's use.
     pub manager_ctx: *mut c_void,
-    /// To be called once, with this structure, which it frees as well; null if there is nothing to free.
+    /// Must be called once, with this structure, which it also frees; null if there is nothing to free.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
     /// Bits: [`READ_ONLY`](Self::READ_ONLY), and others that this library doesn't use.
     pub flags: u64,

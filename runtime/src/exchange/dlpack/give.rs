@@ -1,4 +1,4 @@
-//! Tensors for other libraries.
+//! Gives tensors to other libraries.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -19,10 +19,11 @@ struct Given {
 }
 
 impl DeviceTensor {
-    /// This view as a DLPack tensor of version 1, which keeps its memory: nothing is copied. On a GPU, waits for the work
-    /// that uses the tensor.
+    /// This view as a DLPack tensor of version 1, which keeps the memory alive: nothing is copied. On a GPU, this waits
+    /// for the work that uses the tensor.
     ///
-    /// Other libraries' accesses are not ordered with this one's: while one side writes, the other must not touch it.
+    /// Accesses of other libraries are not ordered with those of this one: while one side writes, the other must not
+    /// touch the memory.
     ///
     /// # Errors
     /// [`ExchangeError::Borrowed`] for memory that a scope has borrowed, which a DLPack tensor may outlive;
@@ -41,10 +42,11 @@ impl DeviceTensor {
         Ok(unsafe { Owned::from_raw(NonNull::from(Box::leak(Box::new(managed)))) })
     }
 
-    /// As [`to_dlpack`](Self::to_dlpack), in the layout from before version 1 (in Python a capsule named "dltensor").
+    /// [`to_dlpack`](Self::to_dlpack) in the layout from before version 1 (in Python a capsule named "dltensor").
     ///
     /// # Errors
-    /// As there; [`ExchangeError::ReadOnly`] for memory that may only be read, which that layout can't say.
+    /// Those of [`to_dlpack`](Self::to_dlpack); [`ExchangeError::ReadOnly`] for read-only memory, which that layout
+    /// can't express.
     pub fn to_dlpack_unversioned(&self) -> Result<Owned<DLManagedTensor>> {
         self.buffer().require_writable()?;
         let (dl_tensor, context) = self.give()?;

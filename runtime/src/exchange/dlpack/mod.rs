@@ -1,9 +1,10 @@
-//! DLPack: tensors of other libraries in one process (PyTorch, JAX, NumPy, TVM, …), both ways, without a copy.
+//! DLPack: tensors of other libraries in one process (PyTorch, JAX, NumPy, TVM, …), in both directions, without a copy.
 //!
-//! A DLPack tensor is a structure that its maker frees when its function `deleter` is called, once. [`Owned`] is such a
-//! structure as a value: dropping it calls the deleter. [`Device::take_dlpack`](crate::Device::take_dlpack) makes a tensor
-//! that keeps it; [`DeviceTensor::to_dlpack`](crate::DeviceTensor::to_dlpack) makes one that keeps the tensor. There are two
-//! layouts of the structure, of version 1 and of the time before; both are read and written.
+//! A DLPack tensor is a structure with a function `deleter`, which must be called once; then its maker frees it.
+//! [`Owned`] is such a structure as a value: dropping it calls the deleter.
+//! [`Device::take_dlpack`](crate::Device::take_dlpack) makes a tensor that keeps the structure;
+//! [`DeviceTensor::to_dlpack`](crate::DeviceTensor::to_dlpack) makes a structure that keeps the tensor. The structure
+//! has two layouts, that of version 1 and an older one; both are read and written.
 //!
 //! ```
 //! use epilogue_runtime::{Device, Error};
@@ -19,9 +20,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Only `kDLCPU` and `kDLCUDA` are taken, and only by that device. What is taken or given on a GPU is not ordered with other
-//! libraries' streams: `to_dlpack` waits for the work that uses the tensor, and before `take_dlpack` the caller waits, or
-//! makes the stream that the tensor will be used on wait.
+//! Only `kDLCPU` and `kDLCUDA` are taken, each only by that device. On a GPU, tensors that are taken or given are not
+//! ordered with other libraries' streams: `to_dlpack` waits for the work that uses the tensor. Before `take_dlpack` the
+//! caller must wait, or make the stream on which the tensor will be used wait.
 
 mod abi;
 mod give;
@@ -40,7 +41,8 @@ mod sealed {
     use super::DLTensor;
     use crate::error::Result;
 
-    /// What both layouts of the structure have. Fields are read through pointers: of another version, there may be fewer.
+    /// What both layouts of the structure have. Fields are read through pointers, since a structure of another version
+    /// may be shorter.
     pub trait Layout: 'static {
         /// The tensor, or why it can't be read.
         ///
@@ -66,16 +68,16 @@ pub trait Managed: sealed::Layout {}
 impl Managed for DLManagedTensor {}
 impl Managed for DLManagedTensorVersioned {}
 
-/// A DLPack tensor that is one's own. Dropping it calls its deleter.
+/// An owned DLPack tensor. Dropping it calls its deleter.
 pub struct Owned<M: Managed>(NonNull<M>);
 
 impl<M: Managed> Owned<M> {
-    /// Takes over what another library has given away.
+    /// Takes ownership of a structure from another library.
     ///
     /// # Safety
-    /// `managed` is a valid structure of this layout (or, where its version says so, of a later one), which from now on
-    /// nobody else uses or releases. Its memory stays valid until the deleter is called. The deleter may be called on any
-    /// thread, and other threads may read the structure.
+    /// `managed` is a valid structure of this layout (or of a later one, if its version says so), which nobody else
+    /// uses or releases from now on. Its memory stays valid until the deleter is called. The deleter may be called on
+    /// any thread, and other threads may read the structure.
     #[must_use]
     pub unsafe fn from_raw(managed: NonNull<M>) -> Self {
         Self(managed)

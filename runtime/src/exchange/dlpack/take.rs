@@ -1,4 +1,4 @@
-//! Tensors of other libraries.
+//! Takes tensors from other libraries.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl Structure for DLManagedTensorVersioned {
     }
 
     unsafe fn release(this: *mut Self) {
-        // SAFETY: the structure is valid until its deleter is called, and the deleter's place is the same in every version.
+        // SAFETY: the structure is valid until its deleter is called, and the deleter's place is the same in every
+        // version.
         unsafe {
             if let Some(deleter) = (*this).deleter {
                 deleter(this);
@@ -65,9 +66,9 @@ impl Structure for DLManagedTensorVersioned {
 }
 
 impl Device {
-    /// A tensor in the memory of a DLPack tensor, which it keeps: nothing is copied. Strides and the byte offset are kept;
-    /// memory that is marked for reading only is not written. The deleter is called when the last view is dropped and the
-    /// work that uses it is over; where this fails, before it returns.
+    /// A tensor in the memory of a DLPack tensor, which it keeps: nothing is copied. Strides and the byte offset are
+    /// preserved; memory that is marked read-only is not written. The deleter is called when the last view is dropped
+    /// and the work that uses it is over; if this function fails, it is called before it returns.
     ///
     /// # Errors
     /// [`ExchangeError::DlpackVersion`]; [`ExchangeError::DlpackDevice`] for memory of another device;
@@ -75,8 +76,9 @@ impl Device {
     /// [`LayoutError::NegativeStride`], [`LayoutError::Misaligned`], [`LayoutError::TooLarge`].
     ///
     /// # Safety
-    /// The structure is what it says: so many extents and strides, and memory that they reach. While the result and its views
-    /// live, nobody else writes that memory, or reads what is written here, without being ordered with that work.
+    /// The structure is as it says: it has the given number of extents and strides, and memory for all elements. While
+    /// the result and its views live, nobody else writes that memory, or reads what is written here, without being
+    /// ordered with that work.
     pub unsafe fn take_dlpack<M: Managed>(&self, managed: Owned<M>) -> Result<DeviceTensor> {
         let tensor = managed.tensor()?;
         self.require_dlpack(tensor.device)?;
@@ -151,7 +153,7 @@ unsafe fn layout(tensor: &DLTensor, element: ElementType) -> Result<Layout> {
     Ok(Layout::strided(&shape, &strides, element.size())?)
 }
 
-/// The address of the first element; of none, whatever is aligned.
+/// The address of the first element; if there are no elements, an aligned one.
 fn address(tensor: &DLTensor, element: ElementType, count: usize) -> Result<u64> {
     let alignment = element.size();
     if count == 0 {

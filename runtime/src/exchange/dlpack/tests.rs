@@ -1,4 +1,4 @@
-//! DLPack tensors of another library that counts its deleter's calls, and of this one.
+//! DLPack tensors of another library, which counts the calls of its deleter, and of this one.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -42,7 +42,7 @@ unsafe extern "C" fn delete_old(managed: *mut DLManagedTensor) {
 
 const FLOAT32: DLDataType = DLDataType { code: 2, bits: 32, lanes: 1 };
 
-/// 0, 1, 2, …, 11 as [3, 4], and how often it has been deleted.
+/// 0, 1, 2, …, 11 as [3, 4], with a count of its deleter's calls.
 fn described() -> (DLTensor, *mut c_void, Arc<AtomicUsize>) {
     let deleted = Arc::new(AtomicUsize::new(0));
     let values = (0..12u8).map(f32::from).collect();
@@ -59,7 +59,7 @@ fn described() -> (DLTensor, *mut c_void, Arc<AtomicUsize>) {
     (tensor, Box::into_raw(theirs).cast(), deleted)
 }
 
-/// Another library's tensor, after a change.
+/// Another library's tensor, with a change.
 fn theirs(change: impl FnOnce(&mut DLManagedTensorVersioned)) -> (Owned<DLManagedTensorVersioned>, Arc<AtomicUsize>) {
     let (dl_tensor, manager_ctx, deleted) = described();
     let mut managed = Box::new(DLManagedTensorVersioned {
@@ -98,7 +98,7 @@ fn their_memory_is_used_where_it_is_and_released_once() {
     assert_eq!((x.device_address(), x.shape(), x.strides()), (first, &[3, 2][..], &[4, 1][..]));
     assert_eq!(x.to_vec::<f32>().unwrap(), [2.0, 3.0, 6.0, 7.0, 10.0, 11.0]);
     x.copy_from(&[0.0f32; 6]).unwrap();
-    // Between the rows is somebody else's.
+    // The memory between the rows belongs to others.
     assert!(matches!(x.with_bytes(<[u8]>::len), Err(Error::Exchange(ExchangeError::Gaps { .. }))));
     let row = x.slice(0, 2..3).unwrap();
     assert_eq!(row.with_bytes(<[u8]>::len).unwrap(), 8);
@@ -134,7 +134,7 @@ fn memory_for_reading_only_is_not_written() {
     let (managed, deleted) = theirs(|managed| managed.flags = DLManagedTensorVersioned::READ_ONLY | 0xF0);
     let mut x = take(managed).unwrap();
     assert!(matches!(x.copy_from(&[0.0f32; 12]), Err(Error::Exchange(ExchangeError::ReadOnly))));
-    // It stays so on the way out, which the old structure can't say.
+    // It also stays read-only when it is given back, which the old structure can't express.
     let again = x.to_dlpack().unwrap();
     // SAFETY: it is valid while `again` lives.
     assert_eq!(unsafe { again.0.as_ref() }.flags, DLManagedTensorVersioned::READ_ONLY);
@@ -190,7 +190,7 @@ fn what_cannot_be_is_refused_and_released() {
     check(|m| m.dl_tensor.data = ptr::null_mut(), "no memory (its pointer is null)");
     check(|m| m.dl_tensor.byte_offset = 2, "is not a multiple of 4, the alignment of f32");
     check(|m| m.dl_tensor.byte_offset = u64::MAX - 3, "its byte offset");
-    // Memory that this library can't free, because it has no function for that, is left.
+    // Without a deleter, this library can't free the memory, so it stays.
     let (managed, deleted) = theirs(|managed| managed.deleter = None);
     let left = managed.0;
     assert!(take(managed).is_ok());
@@ -239,19 +239,19 @@ fn a_tensor_goes_out_and_comes_back() {
     drop(back);
     assert_eq!(Arc::strong_count(&shared), 1);
 
-    // Every element type has its name there.
+    // Every element type can be expressed.
     for element in ElementType::ALL {
         let x = cpu.zeros_of(element, [2]).unwrap();
         assert_eq!(take(x.to_dlpack_unversioned().unwrap()).unwrap().element_type(), element);
     }
-    // While it is out, a `Vec` is not given back.
+    // While it is given away, the `Vec` is not given back.
     let x = cpu.take_vec(vec![f8e4m3::MAX; 3], [3]).unwrap();
     let given = x.to_dlpack().unwrap();
     let kept = x.into_vec::<f8e4m3>().unwrap_err();
     assert!(matches!(kept.reason, Error::Exchange(ExchangeError::InUse)));
     drop(given);
     assert_eq!(kept.tensor.into_vec::<f8e4m3>().unwrap(), [f8e4m3::MAX; 3]);
-    // What is borrowed doesn't go out.
+    // Borrowed memory is not given away.
     let values = [1.0f32];
     let refused = cpu.scope(|scope| scope.borrow(&values, [1]).unwrap().to_dlpack().unwrap_err());
     assert!(matches!(refused, Error::Exchange(ExchangeError::Borrowed)));

@@ -1,18 +1,18 @@
-//! Sums along K of a few rows of A and of B's columns, both of which lie along K.
+//! Dot products of a few rows of A with columns of B, both contiguous along K.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::lanes::{Lanes, read, width};
 use super::{Extents, Matrix};
 
-/// Rows and columns at a time: with these sums, three columns and a row AVX2's sixteen registers are full.
+/// Rows and columns at a time: these sums, three columns and one row fill the sixteen registers of AVX2.
 const ROWS: usize = 4;
 const COLUMNS: usize = 3;
 
-/// `to += a · b`, where `to` has its rows `stride` apart.
+/// `to += a · b`; the rows of `to` are `stride` apart.
 ///
 /// # Safety
-/// `a` must have rows × depth elements and `b` depth × columns, along K, which nobody writes meanwhile.
+/// `a` must have rows × depth elements and `b` depth × columns, contiguous along K, which no thread writes meanwhile.
 pub(in crate::gemm::cpu) unsafe fn dots<C: Lanes>(
     extents: Extents,
     a: Matrix<C>,

@@ -1,21 +1,21 @@
-//! Vectors of a number type, of whatever width.
+//! Vectors of a number type, of any width.
 
 use pulp::Simd;
 
-/// What products are computed in.
+/// A type that products are computed in.
 pub(in crate::gemm::cpu) trait Lanes:
     bytemuck::Pod + Send + Sync + std::ops::AddAssign + std::ops::Mul<Output = Self>
 {
     /// A vector.
     type Vector<S: Simd>: Copy;
 
-    /// The sum of nothing.
+    /// Zero, the sum of no terms.
     const NOTHING: Self;
 
-    /// Every lane `x`.
+    /// `x` in every lane.
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
 
-    /// `x·y + z`, fused where the CPU can.
+    /// `x·y + z`, fused if the CPU can.
     fn multiply_add<S: Simd>(simd: S, x: Self::Vector<S>, y: Self::Vector<S>, z: Self::Vector<S>) -> Self::Vector<S>;
 
     /// The sum of all lanes.
@@ -62,7 +62,7 @@ impl Lanes for f64 {
     }
 }
 
-/// Elements of a vector.
+/// The number of elements in a vector.
 #[inline(always)]
 pub(super) const fn width<C: Lanes, S: Simd>() -> usize {
     size_of::<C::Vector<S>>() / size_of::<C>()
@@ -71,7 +71,7 @@ pub(super) const fn width<C: Lanes, S: Simd>() -> usize {
 /// Reads a vector from any address.
 ///
 /// # Safety
-/// As many elements as a vector has must be readable there.
+/// The elements of one vector must be readable there.
 #[inline(always)]
 pub(super) unsafe fn read<C: Lanes, S: Simd>(_: S, from: *const C) -> C::Vector<S> {
     // SAFETY: the caller's promise.
@@ -81,7 +81,7 @@ pub(super) unsafe fn read<C: Lanes, S: Simd>(_: S, from: *const C) -> C::Vector<
 /// Writes a vector to any address.
 ///
 /// # Safety
-/// As many elements as a vector has must be writable there.
+/// The elements of one vector must be writable there.
 #[inline(always)]
 pub(super) unsafe fn write<C: Lanes, S: Simd>(_: S, to: *mut C, x: C::Vector<S>) {
     // SAFETY: the caller's promise.

@@ -1,10 +1,11 @@
-//! Products of few rows, which the `gemm` crate is slow at: it packs B first, which takes longer than the product.
+//! Products of few rows. The `gemm` crate is slow at them, because it packs B first, which takes longer than the
+//! product.
 //!
-//! - [`dots`]: where both operands lie along K, sums along K.
-//! - [`row`]: where B lies along N and there is a single row, B's rows as they lie in memory, one after the other.
+//! - [`dots`]: dot products, if both operands are contiguous along K.
+//! - [`row`]: for a single row, if B is contiguous along N; it reads B's rows in order, without a copy.
 //!
-//! It knows numbers at addresses; never tensors, element types or threads. What is summed in which order depends on the
-//! extents alone.
+//! It works on numbers at addresses, and knows nothing of tensors, element types or threads. The order of the sums
+//! depends only on the extents.
 
 mod dots;
 mod lanes;
@@ -18,7 +19,7 @@ pub(super) use self::lanes::Lanes;
 pub(super) use self::row::row;
 pub(super) use self::transpose::transpose;
 
-/// A matrix in memory, with its distances between rows and columns in elements.
+/// A matrix in memory, with the strides of its rows and columns in elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<C> {
     pub(super) pointer: *const C,
@@ -27,7 +28,7 @@ pub(super) struct Matrix<C> {
 }
 
 impl<C> Matrix<C> {
-    /// The matrix from an element on.
+    /// The matrix that begins at an element.
     pub(super) fn at(self, i: usize, j: usize) -> Self {
         let offset = (i as isize).wrapping_mul(self.row).wrapping_add((j as isize).wrapping_mul(self.column));
         Self { pointer: self.pointer.wrapping_offset(offset), ..self }

@@ -1,17 +1,17 @@
-//! A single row of A: B's rows, which lie along N, are read once, one after the other.
+//! Products of a single row of A: B's rows, which are contiguous along N, are read once, in order.
 
 use pulp::{Arch, Simd, WithSimd};
 
 use super::lanes::{Lanes, read, width, write};
 use super::{Extents, Matrix};
 
-/// Rows of B at a time, for which a result is read and written once.
+/// Rows of B at a time; for each group the result is read and written once.
 const DEPTH: usize = 8;
 
 /// `to += a · b`, where `a` has one row.
 ///
 /// # Safety
-/// `a` must have `depth` elements and `b` depth × columns, along N, which nobody writes meanwhile.
+/// `a` must have `depth` elements and `b` depth × columns, contiguous along N, which no thread writes meanwhile.
 pub(in crate::gemm::cpu) unsafe fn row<C: Lanes>(extents: Extents, a: Matrix<C>, b: Matrix<C>, to: &mut [C]) {
     Arch::new().dispatch(Work { extents, a, b, to });
 }
@@ -43,7 +43,7 @@ impl<C: Lanes> WithSimd for Work<'_, C> {
     }
 }
 
-/// Adds so many rows of B, times their elements of A.
+/// Adds `DEEP` rows of B, each multiplied by its element of A.
 #[inline(always)]
 unsafe fn add<C: Lanes, S: Simd, const DEEP: usize>(simd: S, a: Matrix<C>, b: Matrix<C>, to: &mut [C]) {
     let width = width::<C, S>();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Small integers, whose products' sums are exact.
+/// Small integers, so that sums of their products are exact.
 fn elements<C: From<i8>>(count: usize, seed: usize) -> Vec<C> {
     (0..count).map(|i| C::from(((i * 37 + seed) % 13) as i8 - 6)).collect()
 }
@@ -11,7 +11,7 @@ fn matrix<C>(elements: &[C], row: usize, column: usize) -> Matrix<C> {
     Matrix { pointer: elements.as_ptr(), row: row as isize, column: column as isize }
 }
 
-/// Results of a block whose `to` holds ones, in rows of `stride`.
+/// The expected results of a block whose `to` holds ones, in rows of `stride`.
 fn wanted<C: Lanes + From<i8>>(extents: Extents, a: Matrix<C>, b: Matrix<C>, stride: usize) -> Vec<C> {
     let mut wanted = vec![C::from(1); extents.rows * stride];
     for i in 0..extents.rows {
@@ -51,7 +51,7 @@ fn check<C: Lanes + From<i8> + PartialEq + std::fmt::Debug>(
 }
 
 proptest! {
-    /// Every element of every block, and nothing beside it.
+    /// Every element of the block is computed, and nothing else is written.
     #[test]
     fn blocks_are_multiplied(
         rows in prop_oneof![Just(1usize), 0usize..14],

@@ -1,9 +1,9 @@
-//! From column by column to row by row.
+//! Transposes a column-major matrix to a row-major one.
 
 use super::Matrix;
 use super::lanes::Lanes;
 
-/// Writes the rows × columns elements at `from`, which lie column by column, row by row.
+/// Writes the rows × columns elements at `from`, which are column-major, in row-major order.
 pub(in crate::gemm::cpu) fn transpose<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) {
     let (from, to) = (&from[..rows * columns], &mut to[..rows * columns]);
     let blocks = blocks(from, rows, columns, to);
@@ -15,7 +15,7 @@ pub(in crate::gemm::cpu) fn transpose<C: Lanes>(from: &[C], rows: usize, columns
     }
 }
 
-/// Transposes eight by eight elements in registers, where this CPU can: how many rows and columns of them.
+/// Transposes blocks of 8×8 elements in registers, if this CPU can; gives how many rows and columns it has transposed.
 fn blocks<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if size_of::<C>() == size_of::<f32>()
@@ -61,13 +61,13 @@ mod avx {
     }
 
     /// # Safety
-    /// There must be eight by eight elements at both places.
+    /// There must be 8×8 elements at both places.
     #[target_feature(enable = "avx")]
     #[inline]
     unsafe fn block(from: Matrix<f32>, to: *mut f32, stride: usize) {
         // SAFETY: the caller's promise.
         let columns: [_; 8] = std::array::from_fn(|j| unsafe { _mm256_loadu_ps(from.at(0, j).pointer) });
-        // Pairs of columns, then fours, in each half of the vectors; then the halves.
+        // First pairs of columns, then groups of four, in each half of the vectors; then the halves.
         let pairs: [_; 8] = std::array::from_fn(|i| {
             let (x, y) = (columns[i / 2 * 2], columns[i / 2 * 2 + 1]);
             if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }

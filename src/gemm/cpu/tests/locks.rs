@@ -1,4 +1,4 @@
-//! Nobody waits for a lock that is held beneath him.
+//! No thread waits for a lock that is held further up its own stack.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn plain() -> Tree {
     b.finish()
 }
 
-/// Jobs of one pool, and a thread of none, multiply a tensor that others write meanwhile. A product that waited in that
-/// pool with its tensors locked was given a job that waited for them, on the same thread.
+/// Jobs of one pool, and a thread outside of it, multiply a tensor that others write meanwhile. A product that waited
+/// in that pool with its tensors locked could be given a job that waits for these locks, on the same thread.
 #[test]
 fn products_and_writes_of_one_tensor_end_in_one_pool() {
     const EXTENT: usize = 512;

@@ -1,4 +1,4 @@
-//! The CPU device against direct evaluation in f64.
+//! The CPU device, compared with direct evaluation in f64.
 
 mod locks;
 mod orders;
@@ -31,7 +31,7 @@ fn product(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f64> {
 
 const SUM_OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
 
-/// `d = alpha * accum + bias + beta * c`, and a reduction of `d`.
+/// `d = alpha * accum + bias + beta * c`, with a reduction of `d`.
 fn linear(reduction: Reduction, class: ShapeClass) -> Tree {
     let mut b = TreeBuilder::new("linear", file!());
     let accum = b.accum("accum");
@@ -54,7 +54,7 @@ struct Linear {
     r: Vec<f32>,
 }
 
-/// Runs [`linear`] on operands made by `convert`; gives what came out and what should have.
+/// Runs [`linear`] on operands made by `convert`; gives the results and the expected results.
 fn run_linear<T: Element>(
     [m, n, k]: [usize; 3],
     reduction: Reduction,
@@ -148,7 +148,7 @@ fn column_and_whole_reductions_and_partials() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let shape @ [m, n, k] = [517, 300, 77];
-    // Values whose sums round, so that another order would show.
+    // Values whose sums round, so that another order would give other bits.
     let roughen = |x: f32| x * 0.123_456_7 + 1e-3;
     let reduction = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Complete };
     let run = |threads: usize| {
@@ -163,7 +163,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn sums_of_integer_products_are_exact() {
-    // Long enough that one sum in f32 would round.
+    // Long enough that a single sum in f32 would round.
     let [m, n, k] = [3, 2, 4099];
     let a: Vec<i8> = (0..m * k).map(|i| if i % 5 == 0 { -128 } else { 127 - (i % 3) as i8 }).collect();
     let b: Vec<i8> = (0..k * n).map(|i| 127 - (i % 4) as i8).collect();

@@ -1,4 +1,4 @@
-//! Random epilogues on random products: every result must lie in the bounds that the f64 reference gives.
+//! Random epilogues on random products: every result must lie within the bounds of the f64 reference.
 
 use epilogue_runtime::{Device, DeviceTensor, testing};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
 
 const BINARY: [Op; 7] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max, Op::Pow];
-/// The first of all element types are those of numbers.
+/// The first element types of the list are those of numbers.
 const NUMBERS: usize = 10;
 const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
 const REDUCTIONS: [ReduceOp; 6] =
@@ -42,7 +42,7 @@ const OPERANDS: [(ElementType, ElementType); 10] = [
     (ElementType::U8, ElementType::U8),
 ];
 
-/// How a tensor lies in memory.
+/// The layout of a tensor in memory.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     Packed,
@@ -74,7 +74,7 @@ struct OutputRecipe {
 struct Case {
     extents: [usize; 3],
     batch: Option<usize>,
-    /// Of every accumulator's B, in turn.
+    /// Whether the B of each accumulator has a batch axis.
     b_batched: [bool; 2],
     accumulators: usize,
     operands: usize,
@@ -123,7 +123,7 @@ fn case() -> impl Strategy<Value = Case> {
                 last,
             )| {
                 Case {
-                    // Long sums only of small outputs: the reference is slow.
+                    // Long sums only for small outputs, since the reference is slow.
                     extents: if k > 1000 { [m.min(9), n.min(9), k] } else { [m, n, k] },
                     batch,
                     b_batched,
@@ -219,7 +219,7 @@ fn tree(case: &Case) -> Tree {
         let pick = |i: usize| values[values.len() - 1 - i % values.len()];
         let ((x, x_class), (y, y_class), (z, z_class)) = (pick(x), pick(y), pick(z));
         values.push(match which {
-            // Those of one operand come first.
+            // Operations of one operand come first.
             0..16 => (b.apply(Op::ALL[which], &[x]), x_class),
             16..30 => (b.apply(BINARY[(which - 16) % BINARY.len()], &[x, y]), x_class.join(y_class)),
             30..36 => {
@@ -301,7 +301,7 @@ impl Shape {
     }
 }
 
-/// Runs a case on the CPU device and holds every output against the reference.
+/// Runs a case on the CPU device and compares every output with the reference.
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let (a_type, b_type) = OPERANDS[case.operands];
     let types = Types::new(a_type, b_type);
@@ -341,7 +341,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         let shape = shape.of_class(parameter.class.shape_class(), batched);
         held.push(hold(parameter.element, &shape, recipe.layout, case.special, &mut random));
     }
-    // A third of the host scalars are 0, which skips what they multiply.
+    // A third of the host scalars are 0, so that what they multiply is not read.
     let scalars: Vec<f64> = tree
         .parameters()
         .iter()

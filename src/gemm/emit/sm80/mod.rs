@@ -1,4 +1,4 @@
-//! The text of the kernels for sm_80 and up.
+//! Writes the kernels for sm_80 and later.
 
 pub(crate) mod later;
 mod visitor;
@@ -16,7 +16,7 @@ use crate::expr::cuda::{Functions, real_name};
 use crate::gemm::kernel::sm80::{Sm80Key, Tile, common_bytes};
 use crate::gemm::problem::{Major, OperandLayout};
 
-/// Writes the kernel. `split_k` is the enumerator of `sm80::SplitK`.
+/// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
 pub(crate) fn emit(
     (tree, tail): (&ValidTree, Option<&ValidTree>),
     key: &Sm80Key,

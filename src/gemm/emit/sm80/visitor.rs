@@ -1,7 +1,7 @@
-//! The epilogue as CUDA C++: a function of one element in the user's words, and the visitor that feeds it.
+//! Writes the visitor of a kernel for sm_80 and later, which calls the function of one element for each accumulator.
 //!
-//! Names: the function of one element has the tree's own (the user's). The visitor's are this module's; what belongs to
-//! a value or an argument of the tree is `_` and its name, which is no name of the tree.
+//! The function of one element has the tree's own names, which are the user's. The visitor's names are chosen here;
+//! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
@@ -14,15 +14,15 @@ use crate::expr::cuda::element_name;
 /// A parameter that is read.
 struct Read {
     parameter: ParameterId,
-    /// Its field: `_` and its value's name.
+    /// Its field: its value's name with a leading `_`.
     name: String,
-    /// The C++ type of its elements.
+    /// The C++ type of its elements in memory.
     element: &'static str,
     /// The C++ type of its value.
     ty: &'static str,
 }
 
-/// Writes the visitor.
+/// Writes a visitor.
 pub(crate) struct VisitorText<'a> {
     tree: &'a ValidTree,
     arguments: &'a EpilogueArguments,
@@ -59,7 +59,7 @@ impl<'a> VisitorText<'a> {
         &self.tree.value(id).name
     }
 
-    /// The parameters that are read, with their values' names, of the classes wanted.
+    /// The parameters of the wanted classes that are read, with their values' names.
     fn read(&self, wanted: &[ParameterClass]) -> Vec<Read> {
         self.tree
             .loads()
@@ -112,7 +112,7 @@ impl<'a> VisitorText<'a> {
         self.line("");
     }
 
-    /// `condition ? ` for what is read only while a host scalar is not 0.
+    /// `condition ? ` for an argument that is read only if a host scalar is not 0.
     fn read_or_zero(&self, parameter: ParameterId, name: &str, load: &str, zero: &str) -> String {
         match self.tree.guard(parameter) {
             Some(_) => format!("read{name} ? {load} : {zero}"), // the member that `Guard` names
@@ -173,7 +173,7 @@ impl<'a> VisitorText<'a> {
         self.line("");
     }
 
-    /// What the function of one element takes for a leaf, in column `v`.
+    /// The argument for a leaf in a call of the function of one element, in column `v`.
     fn leaf(&self, id: ValueId) -> String {
         let name = format!("_{}", self.name(id));
         match self.tree.value(id).kind {
@@ -246,7 +246,8 @@ impl<'a> VisitorText<'a> {
                 self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"));
                 self.line("        }");
             }
-            // A vector is the same in every row (column): the first one writes it, also when there are none.
+            // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
+            // no rows (columns).
             ShapeClass::RowVector => {
                 self.line("        if (m == 0) {");
                 self.line("#pragma unroll");

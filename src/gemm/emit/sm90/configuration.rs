@@ -1,4 +1,4 @@
-//! The `Config` of a kernel for sm_90a.
+//! Writes the `Config` of a kernel for sm_90a.
 
 use std::fmt::Write as _;
 
@@ -7,13 +7,13 @@ use crate::gemm::kernel::SplitKind;
 use crate::gemm::kernel::sm90::{Hint, Schedule, SharedMap, Sm90Key, Traffic};
 use crate::gemm::problem::Major;
 
-/// Instructions of an epilogue that stand one after the other: 160 KB, about what the instruction caches hold. Kernels
-/// with more of them, of NVRTC 13.0, also take long to compile and keep values in memory.
+/// The most instructions of an epilogue without a loop: 160 KB, about what the instruction caches hold. With more,
+/// NVRTC 13.0 also takes long, and kernels spill.
 const MOST_INSTRUCTIONS: usize = 10_000;
-/// As many are left where the code is gone through more than once, which costs moves of the accumulators.
+/// The most instructions in one round of a loop. A loop has a price: it moves the accumulators.
 const IN_ROUND: usize = 6_000;
 
-/// Estimated instructions of an element, of whose tensors tensor copies don't reach some.
+/// Estimated instructions per element. Some tensors may be accessed without tensor copies.
 fn instructions(e: &Cost, traffic: &Traffic) -> usize {
     let reductions = 8 * (e.row_reductions + e.all_reductions) + 12 * e.column_reductions;
     let copied = traffic.inputs.len() + traffic.outputs.len();
@@ -22,8 +22,8 @@ fn instructions(e: &Cost, traffic: &Traffic) -> usize {
 }
 
 impl Sm90Key {
-    /// How often the code of the epilogue is gone through for a tile's columns: once, or if that is more code than
-    /// `MOST_INSTRUCTIONS`, as often as leaves `IN_ROUND` of them, where the steps can be so divided.
+    /// The rounds that the epilogue's loop makes over a tile's columns: one if the code has at most
+    /// `MOST_INSTRUCTIONS`, else as many as leave at most `IN_ROUND` in each, if the steps can be divided so.
     #[must_use]
     pub fn epilogue_rounds(&self, epilogue: &Cost, traffic: &Traffic) -> usize {
         let elements = self.tile.accumulator_registers() / self.accumulators;
@@ -36,7 +36,7 @@ impl Sm90Key {
         rounds.into_iter().find(|rounds| instructions / rounds <= IN_ROUND).unwrap_or(steps.max(1))
     }
 
-    /// The `Config` that the headers of `src/device/sm90/` take everything from.
+    /// The `Config` that configures the headers of `src/device/sm90/`.
     #[must_use]
     pub fn configuration(&self, map: &SharedMap, epilogue_rounds: usize) -> String {
         let (tile_m, tile_n) = self.product_tile();

@@ -1,4 +1,4 @@
-//! What the epilogue of an sm_90a kernel reads and writes, by the way it takes.
+//! The arguments that the epilogue of an sm_90a kernel reads and writes, and how each is accessed.
 
 use super::super::arguments::EpilogueArguments;
 use super::super::element::visitor_type;
@@ -10,10 +10,10 @@ fn is_integer(tree: &ValidTree, id: ValueId) -> bool {
     matches!(tree.value(id).ty, ValueType::Integer(_))
 }
 
-/// A tensor that the copy engine moves.
+/// A tensor that is copied by boxes.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
-    /// Number of its tensor map.
+    /// The number of its tensor map.
     pub(super) map: usize,
     /// Its field of `Arguments`.
     pub(super) field: String,
@@ -24,35 +24,35 @@ pub(super) struct Copied {
 /// An argument that is read.
 #[derive(Clone, Debug)]
 pub(super) struct Read {
-    /// Its field of `Arguments`: `_` and its value's name.
+    /// Its field of `Arguments`: its value's name with a leading `_`.
     pub(super) field: String,
     /// Its elements.
     pub(super) element: ElementType,
-    /// The C++ type of its value, in the visitor's words.
+    /// The C++ type of its value, as the visitor writes it.
     pub(super) ty: &'static str,
-    /// What it is.
+    /// Its class.
     pub(super) class: ParameterClass,
     /// How it reaches the lanes.
     pub(super) way: Way,
 }
 
 impl Read {
-    /// The C++ type of 4 bytes that a staged vector's entries have in shared memory.
+    /// The C++ type, of 4 bytes, of a staged vector's entries in shared memory.
     pub(super) fn staged_type(&self) -> &'static str {
         if self.ty == "Real" { "float" } else { "i32" }
     }
 }
 
-/// How an argument reaches the lanes that need it.
+/// How the threads that need an argument get it.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// A tensor, by boxes through shared memory.
+    /// A tensor, copied by boxes through shared memory.
     Copied(Copied),
-    /// A tensor, element by element.
+    /// A tensor, read element by element.
     Direct,
-    /// A vector along MMA columns, staged in shared memory: its number.
+    /// A vector along MMA columns, staged in shared memory, with its number.
     Staged(usize),
-    /// A vector along MMA columns whose entries need more than 4 bytes, read where it is used.
+    /// A vector along MMA columns whose entries need more than 4 bytes. It is read where it is used.
     Entries,
     /// A vector along MMA rows, in registers.
     Rows,
@@ -60,21 +60,21 @@ pub(super) enum Way {
     Value,
 }
 
-/// What a tree reads, in the parameters' order, and which of its outputs are copied.
+/// The arguments that a tree reads, in the parameters' order, and the outputs that are copied.
 #[derive(Clone, Debug)]
 pub(super) struct Accesses {
-    /// What is read of memory.
+    /// The arguments that are read from memory.
     pub(super) reads: Vec<Read>,
-    /// For every output that is copied by boxes, its number and the copy.
+    /// The outputs that are copied by boxes, each with its number.
     pub(super) copied_outputs: Vec<(usize, Copied)>,
-    /// Vectors that are staged.
+    /// The number of staged vectors.
     pub(super) staged_vectors: usize,
 }
 
 impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
         let along_columns = if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
-        // A's map and those of all B come first.
+        // The maps of A and of all B come first.
         let operands = 2 + traffic.further_accumulators;
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
         for (i, parameter) in tree.parameters().iter().enumerate() {
@@ -89,7 +89,8 @@ impl Accesses {
                         None => Way::Direct,
                     }
                 }
-                // As numbers they are staged as f32; 64 bits count where they are exact.
+                // Entries that are used as numbers are staged as f32. Those used as integers of 64 bits have to stay
+                // exact.
                 class if class == along_columns && element == ElementType::I64 && is_integer(tree, value) => {
                     Way::Entries
                 }
@@ -124,7 +125,7 @@ impl Accesses {
     }
 }
 
-/// A position of value `v`, as a kernel counts: in `i32`.
+/// A position of value `v`, in `i32`, as the kernel counts.
 pub(super) fn position_of(position: Position, swapped: bool) -> String {
     let along_rows = "L::row(block, L::half(v))";
     let along_columns = "L::column(column, L::column_index(v))";

@@ -1,7 +1,7 @@
-//! The kernels for sm_90a: which can be emitted, and their text.
+//! Writes the kernels for sm_90a.
 //!
-//! As for sm_80, generated are the configuration, the arguments' struct, the function of one element, the visitor and
-//! the entry; and the product instruction, whose list of registers is as long as the tile is wide.
+//! As for sm_80, the configuration, the arguments' struct, the function of one element, the visitor and the entry are
+//! generated; and also the product instruction, whose list of registers depends on the tile's width.
 
 mod configuration;
 mod inputs;
@@ -19,7 +19,7 @@ use crate::expr::cuda::{Functions, real_name};
 use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 use epilogue_runtime::Source;
 
-/// Writes the kernel.
+/// Writes a kernel.
 pub(crate) fn emit((tree, tail): (&ValidTree, Option<&ValidTree>), key: &Sm90Key, symbol: &str) -> Emitted {
     let traffic = Traffic::of(tree, key.direct);
     let arguments = EpilogueArguments::of(tree);

@@ -1,7 +1,7 @@
-//! The visitor of an sm_90a kernel: it feeds the function of one element with fragments of the accumulator, and knows
-//! how the epilogue's tensors and vectors reach it. `device/sm90/epilogue.cuh` says what it has.
+//! Writes the visitor of an sm_90a kernel, which calls the function of one element for fragments of the accumulator,
+//! and loads the epilogue's tensors and vectors. `device/sm90/epilogue.cuh` says which members it must have.
 //!
-//! Names as in the sm_80 visitor: `_` and a tree's name is what belongs to a value of the tree.
+//! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
@@ -11,7 +11,7 @@ use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree,
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
-/// Writes the visitor.
+/// Writes a visitor.
 pub(super) struct VisitorText<'a> {
     tree: &'a ValidTree,
     swapped: bool,
@@ -62,7 +62,7 @@ impl<'a> VisitorText<'a> {
         self.guards.iter().find(|guard| guard.member == format!("read{}", read.field))
     }
 
-    /// Whether an argument is needed, from `arguments`; `None` where it always is.
+    /// A condition in `arguments` for an argument to be needed; `None` if it always is.
     fn condition(&self, read: &Read) -> Option<String> {
         let guard = self.guard(read)?;
         let scalars: Vec<String> =
@@ -70,7 +70,7 @@ impl<'a> VisitorText<'a> {
         Some(format!("{}({})", guard.function, scalars.join(", ")))
     }
 
-    /// Where copied tensors are in a stage, and reductions in shared memory.
+    /// The places of copied tensors in a stage, and of reductions in shared memory.
     fn places(&mut self) {
         self.lines(["    using L = sm90::Lanes<Config>;", "    static constexpr int V = L::V;"]);
         let inputs: Vec<(String, &str)> = self
@@ -122,7 +122,7 @@ impl<'a> VisitorText<'a> {
         self.line("");
     }
 
-    /// Rows of the problem are MMA rows, unless swapped.
+    /// The class of a reduction in MMA terms, where rows are the problem's rows unless the kernel is swapped.
     const fn reduction_class(&self, axis: Axis) -> &'static str {
         match (axis, self.swapped) {
             (Axis::Row, false) | (Axis::Column, true) => "PerRow",
@@ -160,7 +160,7 @@ impl<'a> VisitorText<'a> {
         self.line("");
     }
 
-    /// What the producer's warps call.
+    /// Writes what the producer's warps call.
     fn producer(&mut self) {
         let accesses = self.accesses.clone();
         let inputs = accesses.copied_inputs();
@@ -210,7 +210,7 @@ impl<'a> VisitorText<'a> {
         self.fill_vectors();
     }
 
-    /// A bit for every copied input: whether it is read at all.
+    /// Writes a bit for every copied input: whether it is read at all.
     fn needed(&mut self, inputs: &[&Read]) {
         self.lines([
             "    // A bit for every copied input: whether it must be read.",
@@ -312,7 +312,7 @@ impl<'a> VisitorText<'a> {
         self.lines(["    }", ""]);
     }
 
-    /// What the function of one element takes for a leaf, in value `v`.
+    /// The argument for a leaf in a call of the function of one element, for value `v`.
     fn leaf(&self, id: ValueId) -> String {
         match self.tree.value(id).kind {
             ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
@@ -396,7 +396,7 @@ impl<'a> VisitorText<'a> {
         self.lines(["    }", ""]);
     }
 
-    /// A block in which `x` holds the values of `value`.
+    /// Writes a block in which `x` holds the values of `value`.
     fn with_values(&mut self, value: ValueId, then: &str) {
         let (name, ty) = (&self.tree.value(value).name, visitor_type(self.tree, value));
         self.line("        {");
@@ -424,7 +424,8 @@ impl<'a> VisitorText<'a> {
                 }
                 return self.with_values(output.value, &then);
             }
-            // A vector is the same in every row (column): the first one writes it, also when there are none.
+            // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
+            // no rows (columns).
             ShapeClass::RowVector => ("m == 0", format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)")),
             ShapeClass::ColumnVector => {
                 ("n == 0", format!("store(arguments.{to}, {narrowed}, work.batch, m, problem.m)"))

@@ -1,19 +1,19 @@
-//! The product instruction of a tile as a C++ function.
+//! Writes the product instruction of a tile as a C++ function.
 
 use std::fmt::Write as _;
 
 use crate::gemm::kernel::sm90::{Sm90Key, Wgmma};
 use crate::gemm::problem::Major;
 
-/// Type suffixes: of the accumulators, and of the instruction's first and second operand.
+/// Type suffixes of the accumulators and of the instruction's first and second operand.
 const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {
     let accumulator = if matches!(key.instruction, Wgmma::Int8(_)) { "s32" } else { "f32" };
     let (a, b) = key.instruction.ptx();
     if key.swapped { (accumulator, b, a) } else { (accumulator, a, b) }
 }
 
-/// `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d where
-/// `accumulate` is not 0.
+/// `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d if `accumulate`
+/// is not 0.
 pub(super) fn multiply(key: &Sm90Key) -> String {
     let (accumulator, first, second) = types(key);
     let columns = key.tile.columns;
@@ -23,7 +23,7 @@ pub(super) fn multiply(key: &Sm90Key) -> String {
     let constraint = if accumulator == "f32" { "f" } else { "r" };
     let (a_major, b_major) = key.mma_majors();
     let transposed = |major| u8::from(major == Major::Mn);
-    // Floating-point products can be negated; 16-bit ones transposed.
+    // Floating-point products can be negated, and 16-bit operands transposed.
     let immediates = match (accumulator, key.instruction.takes_mn_major()) {
         ("f32", true) => format!(", 1, 1, {}, {}", transposed(a_major), transposed(b_major)),
         ("f32", false) => ", 1, 1".to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn multiply(key: &Sm90Key) -> String {
     text
 }
 
-/// Writes `count` items, eight to a line; `line` is given the joined items and whether they are the first, the last.
+/// Writes `count` items, eight per line. `line` gets the joined items, and whether they are the first and the last.
 fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: impl Fn(&str, bool, bool) -> String) {
     for first in (0..count).step_by(8) {
         let end = (first + 8).min(count);
@@ -94,7 +94,7 @@ mod tests {
     const S8: Wgmma = Wgmma::Int8(Pair { a: Int8::S8, b: Int8::S8 });
     const E4M3: Wgmma = Wgmma::Fp8(Pair { a: Fp8::E4M3, b: Fp8::E4M3 });
 
-    /// The instruction names as many registers as its operand list has, and the operands after them.
+    /// The instruction refers to the registers of its operand list, and to the operands after them.
     #[test]
     fn registers_and_immediates_are_the_instructions() {
         for (instruction, columns, a, b, expected) in [

@@ -1,4 +1,4 @@
-//! What multiplies on sm_80 and up.
+//! The instructions that multiply on sm_80 and later.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::ElementType;
 use crate::gemm::problem::arithmetic::Arithmetic;
 use crate::gemm::problem::eight_bit::{Fp8, Int8, Pair, joined};
 
-/// The instruction that multiplies, in kernels for sm_80 and up.
+/// The instruction that multiplies, in kernels for sm_80 and later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Instruction {
     /// `mma.m16n8k16` of f16.
@@ -15,7 +15,7 @@ pub enum Instruction {
     MmaBf16,
     /// `mma.m16n8k8` of TF32.
     MmaTf32,
-    /// `mma.m16n8k16` of bf16, to which f32 operands are rounded on their way from shared memory.
+    /// `mma.m16n8k16` of bf16. f32 operands are rounded to bf16 after they are read from shared memory.
     MmaFastBf16,
     /// `mma.m8n8k4` of f64.
     MmaF64,
@@ -23,13 +23,14 @@ pub enum Instruction {
     FmaF32,
     /// `mma.m16n8k32` of 8-bit integers.
     MmaInt8(Pair<Int8>),
-    /// `mma.m16n8k16` of f16, to which FP8 operands are converted on their way from shared memory: exactly, since f16 has
-    /// every value of both types. (There are products of FP8 from sm_89 on, but none that sums as exactly.)
+    /// `mma.m16n8k16` of f16. FP8 operands are converted to f16 after they are read from shared memory. This is exact,
+    /// since f16 has every value of both types. (From sm_89 on there are FP8 instructions, but their sums are less
+    /// exact.)
     MmaFp8(Pair<Fp8>),
 }
 
 impl Instruction {
-    /// Every one.
+    /// Every instruction.
     pub const ALL: [Self; 14] = {
         let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
         [
@@ -50,7 +51,7 @@ impl Instruction {
         ]
     };
 
-    /// The instruction for operands of the given types; `None` where the GPU kernels have none.
+    /// The instruction for operands of the given types; `None` if the GPU kernels have none.
     #[must_use]
     pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {
         let same = match (a, arithmetic) {
@@ -67,7 +68,7 @@ impl Instruction {
             .or_else(|| Pair::fp8(a, b).map(Self::MmaFp8))
     }
 
-    /// Element types of A and B in memory: of one size.
+    /// The element types of A and B in memory, which have the same size.
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {
         let same = match self {
@@ -111,10 +112,10 @@ impl Instruction {
         }
     }
 
-    /// Multiply-adds that one multiprocessor does per clock, on an A100 or before and on an H100 (A100 whitepaper, table
-    /// 3, and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). For every product of FP8 its operands
-    /// are converted, which takes about as long again where there are instructions for it, and longer where not; two f32
-    /// are rounded to bf16 by one instruction, of which the products hide most.
+    /// Multiply-adds per clock of one multiprocessor, on an A100 or earlier and on an H100 (A100 whitepaper, table 3,
+    /// and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). FP8 operands are converted for every
+    /// product. That takes about as long as the product where the GPU has instructions for it, and longer elsewhere.
+    /// One instruction rounds two f32 to bf16, which the products mostly hide.
     pub(crate) fn rate(self, major: u8) -> f64 {
         let (ampere, hopper) = match self {
             Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),

@@ -1,35 +1,35 @@
-//! What a kernel for sm_80 and up is generated from.
+//! The key of a kernel for sm_80 and later.
 
 use super::super::split_k::SplitKind;
 use super::instruction::Instruction;
 use super::tile::Tile;
 use crate::gemm::problem::OperandLayout;
 
-/// What a kernel of the family for sm_80 and up is generated from.
+/// What a kernel of the family for sm_80 and later is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
-    /// What multiplies.
+    /// The instruction that multiplies.
     pub instruction: Instruction,
     /// The tile.
     pub tile: Tile,
     /// Whether and how K is shared among blocks; the number of blocks is a run-time argument.
     pub split_k: SplitKind,
-    /// How A is copied.
+    /// The layout of A.
     pub a: OperandLayout,
-    /// How B is copied.
+    /// The layout of B.
     pub b: OperandLayout,
     /// Columns that a lane's epilogue handles at once.
     pub vector: usize,
-    /// Parts in which the accumulators pass to the epilogue.
+    /// The number of parts in which the accumulators pass through shared memory to the epilogue.
     pub epilogue_passes: usize,
-    /// Products of A and a B each, whose columns share the tile's.
+    /// The number of products, each of A and one B, whose columns share the tile's.
     pub accumulators: usize,
-    /// Whether approximate instructions may be used whatever the outputs' types.
+    /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
 
 impl Sm80Key {
-    /// Rows and columns of the product that a tile has.
+    /// Rows and columns of the product in a tile.
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
         (self.tile.m, self.tile.product_columns(self.accumulators))

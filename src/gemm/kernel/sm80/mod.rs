@@ -1,4 +1,4 @@
-//! The kernels for sm_80 and up, seen from the host: what multiplies, tiles, what a kernel is generated from.
+//! The kernels for sm_80 and later, as the host sees them: instructions, tiles, and what a kernel is generated from.
 
 pub(crate) mod instruction;
 pub(crate) mod key;
@@ -8,10 +8,10 @@ pub use instruction::Instruction;
 pub use key::Sm80Key;
 pub use tile::Tile;
 
-/// Size of `sm80::Operand`.
+/// Size of `sm80::Operand` in bytes.
 pub(crate) const OPERAND_BYTES: usize = 32;
 
-/// Size of `sm80::Common`: A and so many B, 8 extents, stream-K's 4 numbers, 2 pointers.
+/// Size of `sm80::Common` in bytes: A, one B for each accumulator, 8 extents, 4 numbers for stream-K, 2 pointers.
 pub(crate) const fn common_bytes(accumulators: usize) -> usize {
     OPERAND_BYTES * (1 + accumulators) + 8 * 4 + 4 * 4 + 2 * 8
 }

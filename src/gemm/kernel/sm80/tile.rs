@@ -1,4 +1,4 @@
-//! Tile shapes: what one block of threads computes, and what that needs of a multiprocessor.
+//! Tile shapes: what one thread block computes, and what it needs of a multiprocessor.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Tile {
     pub m: usize,
     /// Columns of the accumulator that a block computes.
     pub n: usize,
-    /// How much of K is in one pipeline stage.
+    /// The depth of a pipeline stage along K.
     pub k: usize,
     /// Rows that a warp computes.
     pub warp_m: usize,
@@ -27,8 +27,9 @@ const fn tile(m: usize, n: usize, k: usize, warp_m: usize, warp_n: usize, stages
     Tile { m, n, k, warp_m, warp_n, stages }
 }
 
-/// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks. Of 128 bytes a block of K is half as
-/// often waited for; the larger tiles so deep fit an A100's shared memory, but not that of every sm_8x.
+/// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks. With 128 bytes there are half as
+/// many waits for a block of K. The larger tiles of this depth fit an A100's shared memory, but not that of every
+/// sm_8x.
 const TILES_16_BIT: [Tile; 14] = [
     tile(256, 128, 32, 64, 64, 3),
     tile(256, 128, 64, 64, 64, 3),
@@ -45,7 +46,8 @@ const TILES_16_BIT: [Tile; 14] = [
     tile(64, 32, 64, 32, 16, 4),
     tile(32, 32, 64, 16, 16, 4),
 ];
-/// The same rows in bytes. Beside so many accumulators, the operands of 8-bit types have no registers in deeper tiles.
+/// The same rows in bytes. The largest tiles have only 64: with 128, their accumulators leave no registers for operands
+/// of 8-bit types.
 const TILES_8_BIT: [Tile; 11] = [
     tile(256, 128, 64, 64, 64, 3),
     tile(128, 256, 64, 64, 64, 3),
@@ -59,7 +61,7 @@ const TILES_8_BIT: [Tile; 11] = [
     tile(64, 32, 128, 32, 16, 4),
     tile(32, 32, 128, 16, 16, 4),
 ];
-/// Those of f32 on tensor cores.
+/// The tiles of f32 on tensor cores.
 const TILES_TF32: [Tile; 13] = [
     tile(256, 128, 16, 64, 64, 3),
     tile(256, 128, 32, 64, 64, 3),
@@ -95,7 +97,7 @@ const TILES_F32: [Tile; 7] = [
 ];
 
 impl Tile {
-    /// The tiles that kernels of an instruction come in, largest first.
+    /// The tiles of the kernels with this instruction, largest first.
     #[must_use]
     pub const fn all(instruction: Instruction) -> &'static [Self] {
         match instruction {
@@ -107,28 +109,28 @@ impl Tile {
         }
     }
 
-    /// Parts that a tile's columns are cut into, so that each of so many accumulators has one: a power of two, since a warp's
-    /// columns are.
+    /// The number of parts into which a tile's columns are cut, so that each accumulator has one. It is a power of two,
+    /// as a warp's columns are.
     #[must_use]
     pub const fn parts(accumulators: usize) -> usize {
         accumulators.next_power_of_two()
     }
 
-    /// Columns of the product that a tile has: as many of every accumulator.
+    /// Columns of the product in a tile; each accumulator has this many.
     #[must_use]
     pub const fn product_columns(&self, accumulators: usize) -> usize {
         self.n / Self::parts(accumulators)
     }
 
-    /// Whether a warp's columns can be shared among so many accumulators: each has those of an instruction, and of a B whose
-    /// neighbours are along N whole 16-byte chunks.
+    /// Whether a warp's columns can be shared among this many accumulators: each needs the columns of whole
+    /// instructions, and, if B is contiguous along N, whole 16-byte chunks.
     #[must_use]
     pub const fn has_room(&self, accumulators: usize, element_size: usize, b: Major) -> bool {
         let part = self.warp_n / Self::parts(accumulators);
         part >= 8 && (matches!(b, Major::K) || (part * element_size).is_multiple_of(16))
     }
 
-    /// Warps of a block, along M and along N.
+    /// The warps of a block, along M and along N.
     #[must_use]
     pub const fn warps(&self) -> (usize, usize) {
         (self.m / self.warp_m, self.n / self.warp_n)
@@ -141,26 +143,26 @@ impl Tile {
         32 * m * n
     }
 
-    /// Bytes of one pipeline stage of elements of so many bytes.
+    /// Bytes of one pipeline stage, for elements of this many bytes.
     #[must_use]
     pub const fn stage_bytes(&self, element_size: usize) -> usize {
         (self.m + self.n) * self.k * element_size
     }
 
-    /// Bytes of the whole tile's accumulators.
+    /// Bytes of the accumulators of the whole tile.
     #[must_use]
     pub const fn accumulator_bytes(&self, accumulator: ElementType) -> usize {
         self.m * self.n * accumulator.size()
     }
 
-    /// 32-bit registers of a thread that hold accumulators.
+    /// 32-bit registers per thread that hold accumulators.
     #[must_use]
     pub const fn accumulator_registers(&self, accumulator: ElementType) -> usize {
         self.warp_m * self.warp_n / 32 * accumulator.size() / 4
     }
 
-    /// In how many parts the accumulators pass through shared memory on their way to the epilogue: one, unless the
-    /// tile is larger than the pipeline that it takes the place of, and then as few as fit into `budget` bytes.
+    /// The number of parts in which the accumulators pass through shared memory to the epilogue: one, unless the tile
+    /// is larger than the pipeline whose memory it reuses; then as few as fit into `pipeline_bytes`.
     #[must_use]
     pub fn epilogue_passes(&self, accumulator: ElementType, pipeline_bytes: usize) -> usize {
         let (whole, blocks) = (self.accumulator_bytes(accumulator), self.warp_m / 16);
@@ -171,7 +173,7 @@ impl Tile {
         passes
     }
 
-    /// Bytes of dynamic shared memory: the pipeline, or the accumulators on their way to the epilogue.
+    /// Bytes of dynamic shared memory: that of the pipeline, or of the accumulators that pass to the epilogue.
     #[must_use]
     pub fn shared_bytes(&self, instruction: Instruction) -> usize {
         let pipeline = self.stages * self.stage_bytes(instruction.element_size());
@@ -192,7 +194,7 @@ impl fmt::Display for Tile {
 mod tests {
     use super::*;
 
-    /// What the kernel's `static_assert`s ask for, so that no tile of the table fails to compile.
+    /// The kernel's `static_assert`s hold, so no tile of the table fails to compile.
     #[test]
     fn tiles_suit_the_kernel() {
         for instruction in Instruction::ALL {

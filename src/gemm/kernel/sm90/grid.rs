@@ -1,4 +1,4 @@
-//! How tiles are dealt to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
+//! How tiles are assigned to blocks: the host's side of `src/device/sm90/scheduler.cuh`.
 
 use super::super::stream::Stream;
 use super::key::{Cluster, Raster, Sm90Key};
@@ -11,30 +11,30 @@ pub struct Units {
     pub tiles_m: usize,
     /// Tiles along N; at least 1.
     pub tiles_n: usize,
-    /// Products.
+    /// The number of products in the batch.
     pub batch: usize,
     /// Parts of K.
     pub splits: usize,
-    /// Tiles that are computed together.
+    /// The tiles that one cluster of blocks computes together.
     pub cluster: Cluster,
-    /// Their order.
+    /// The order of the tiles.
     pub raster: Raster,
 }
 
-/// What a block computes in one turn.
+/// What one block computes of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Part of K.
+    /// The part of K.
     pub split: usize,
-    /// Batch.
+    /// The index in the batch.
     pub batch: usize,
-    /// Tile along M; beyond the last where the number of tiles is no multiple of the cluster's.
+    /// The tile along M; beyond the last one if the number of tiles is not a multiple of the cluster's.
     pub tile_m: usize,
     /// Tile along N; likewise.
     pub tile_n: usize,
 }
 
-/// A divisor of numbers below 2^31, as kernels divide: by a product and a shift.
+/// Divides numbers below 2^31 as the kernels do, by a multiplication and a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Divisor {
     multiplier: u32,
@@ -42,7 +42,7 @@ struct Divisor {
 }
 
 impl Divisor {
-    /// `divisor` is below 2^31; 0, by which nothing is divided, is taken for 1.
+    /// `divisor` must be below 2^31. 0 is taken as 1: nothing is divided by it.
     fn of(divisor: usize) -> Self {
         let divisor = (divisor as u64).max(1);
         let shift = divisor.next_power_of_two().trailing_zeros();
@@ -55,8 +55,9 @@ impl Divisor {
 }
 
 impl Units {
-    /// `sm90::Deal`, from which the kernel finds its units without a division: how many are `streamed` of `k_blocks`
-    /// blocks of K each, in a launch of so many clusters of blocks. All below 2^31, as launches are.
+    /// `sm90::Deal`, from which the kernel finds its units without a division. The first `streamed` units, of
+    /// `k_blocks` blocks of K each, are cut among this many clusters of blocks. All numbers are below 2^31, as those of
+    /// launches are.
     pub(crate) fn deal(&self, streamed: usize, k_blocks: usize, clusters: usize) -> [i32; 18] {
         let (m, n) = self.clusters();
         let (along, across) = if self.raster.along_n { (n, m) } else { (m, n) };
@@ -94,21 +95,21 @@ impl Units {
         (self.tiles_m.div_ceil(self.cluster.m), self.tiles_n.div_ceil(self.cluster.n))
     }
 
-    /// Units in all.
+    /// The number of units.
     #[must_use]
     pub const fn count(&self) -> u128 {
         let (m, n) = self.clusters();
         m as u128 * n as u128 * self.batch as u128 * self.splits as u128
     }
 
-    /// What the block of rank `rank` in its cluster computes of unit `unit`.
+    /// What the block of rank `rank` in its cluster computes of the unit `unit`.
     #[must_use]
     pub fn turn(&self, unit: usize, rank: usize) -> Turn {
         let (clusters_m, clusters_n) = self.clusters();
         let of_product = clusters_m * clusters_n;
         let of_all = unit % (of_product * self.batch);
         let index = of_all % of_product;
-        // Groups of so many along one axis, walked along the other: the group is the outer loop.
+        // Groups of tiles along one axis are walked along the other axis; the loop over groups is the outer one.
         let (grouped, walked) = if self.raster.along_n { (clusters_n, clusters_m) } else { (clusters_m, clusters_n) };
         let group = index / (self.raster.group * walked);
         let in_group = index % (self.raster.group * walked);
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the shape, cluster, group and number of blocks, every tile of every batch and split is computed by
+        /// For any shape, cluster, group and number of blocks, every tile of every batch and split is computed by
         /// exactly one block.
         #[test]
         fn every_tile_is_computed_once(
@@ -167,19 +168,19 @@ mod tests {
             let within = |t: &&Turn| t.tile_m < tiles.0 && t.tile_n < tiles.1;
             prop_assert_eq!(computed.keys().filter(within).count(), tiles.0 * tiles.1 * batch * splits);
             prop_assert!(computed.keys().all(|t| t.batch < batch && t.split < splits));
-            // What lies beyond the last tile belongs to a cluster that has a tile within.
+            // A cluster that reaches beyond the last tile has at least one tile within the matrix.
             prop_assert!(computed.keys().all(|t| t.tile_m / cluster.0 * cluster.0 < tiles.0));
             prop_assert!(computed.keys().all(|t| t.tile_n / cluster.1 * cluster.1 < tiles.1));
         }
     }
 
-    /// A number's quotient as `Divisor::quotient` of the kernels finds it.
+    /// A quotient as `Divisor::quotient` of the kernels computes it.
     fn quotient(words: &[i32], x: usize) -> usize {
         let [multiplier, shift] = [words[0] as u32, words[1] as u32];
         ((2 * x as u64 * u64::from(multiplier)) >> 32 >> shift) as usize
     }
 
-    /// What `Scheduler::work` makes of the host's numbers.
+    /// What `Scheduler::work` computes from the host's numbers.
     fn turn_of(units: &Units, deal: &[i32; 18], unit: usize, rank: usize) -> Turn {
         let (m, n) = units.clusters();
         let along = if units.raster.along_n { n } else { m };
@@ -199,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Products with the host's numbers divide exactly, up to the largest number that is divided.
+        /// Division with the host's numbers is exact, up to the largest number that is divided.
         #[test]
         fn divisors_divide(divisor in 1usize..1 << 31, x in 0usize..1 << 31, bits in 0u32..31) {
             for (divisor, x) in [(divisor, x), (divisor >> bits, x), (divisor, x >> bits), (divisor, (1 << 31) - 1)] {
@@ -211,7 +212,7 @@ mod tests {
             }
         }
 
-        /// The kernel's way through the units is the host's.
+        /// The kernel finds the same turns as the host.
         #[test]
         fn units_are_dealt_without_divisions(
             tiles in (1usize..40, 1usize..40),
@@ -233,8 +234,8 @@ mod tests {
         }
     }
 
-    /// Blocks that run at one time share rows of A and columns of B: with groups of 8, a wave of 132 tiles needs about
-    /// as many rows and columns as a square of it would.
+    /// Blocks that run at the same time share rows of A and columns of B: with groups of 8, a wave of 132 tiles needs
+    /// about as many rows and columns as a square of tiles would.
     #[test]
     fn a_wave_is_nearly_square() {
         let cluster = Cluster::NONE;

@@ -1,4 +1,4 @@
-//! What multiplies on sm_90a.
+//! The instructions that multiply on sm_90a.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Wgmma {
 }
 
 impl Wgmma {
-    /// Every one.
+    /// Every instruction.
     pub const ALL: [Self; 11] = {
         let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
         [
@@ -40,7 +40,7 @@ impl Wgmma {
         ]
     };
 
-    /// The instruction for operands of the given types; `None` where there is none, as for exact f32 and f64.
+    /// The instruction for operands of the given types; `None` if there is none, as for exact f32 and f64.
     #[must_use]
     pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {
         let same = match (a, arithmetic) {
@@ -52,7 +52,7 @@ impl Wgmma {
         same.filter(|_| a == b).or_else(|| Pair::int8(a, b).map(Self::Int8)).or_else(|| Pair::fp8(a, b).map(Self::Fp8))
     }
 
-    /// Element types of A and B in memory: of one size.
+    /// The element types of A and B in memory, which have the same size.
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {
         let same = match self {
@@ -91,7 +91,7 @@ impl Wgmma {
         }
     }
 
-    /// Elements of K in one pipeline stage: 128 bytes, one atom of the widest swizzle.
+    /// Elements along K in one pipeline stage: 128 bytes, one atom of the widest swizzle.
     #[must_use]
     pub const fn tile_k(self) -> usize {
         128 / self.element_size()
@@ -104,8 +104,8 @@ impl Wgmma {
         self.element_size() == 2
     }
 
-    /// Multiply-adds that one multiprocessor does per clock (H100 whitepaper, table 3: 4096 floating-point operations
-    /// of 16-bit types, twice as many of 8-bit ones, half as many of TF32).
+    /// Multiply-adds per clock of one multiprocessor (H100 whitepaper, table 3: 4096 floating-point operations of
+    /// 16-bit types, twice as many of 8-bit types, half as many of TF32).
     pub(crate) const fn rate(self) -> f64 {
         match self.element_size() {
             1 => 4096.0,

@@ -1,4 +1,4 @@
-//! What a kernel for sm_90a is generated from.
+//! The key of a kernel for sm_90a.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use super::instruction::Wgmma;
 use super::tile::Tile;
 use crate::gemm::problem::Major;
 
-/// Blocks that run together and load for each other, in product terms: `m` along M share B's tile, `n` along N share
-/// A's.
+/// Blocks that run together and load operands for each other, in product terms: the `m` blocks along M share the tile
+/// of B, the `n` blocks along N share the tile of A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cluster {
     /// Blocks along M.
@@ -18,17 +18,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A block alone.
+    /// A single block.
     pub const NONE: Self = Self { m: 1, n: 1 };
 
-    /// Blocks in all.
+    /// The number of blocks.
     #[must_use]
     pub const fn blocks(self) -> usize {
         self.m * self.n
     }
 }
 
-/// The order in which tiles are computed: groups of so many (clusters of) tiles along one axis, walked along the other.
+/// The order in which tiles are computed: groups of (clusters of) tiles along one axis, walked along the other axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Raster {
     /// Clusters of tiles in a group.
@@ -37,10 +37,10 @@ pub struct Raster {
     pub along_n: bool,
 }
 
-/// What the L2 is told of an access (PTX ISA 9.7.9, cache eviction priorities).
+/// The eviction priority of an access in the L2 (PTX ISA 9.7.9, cache eviction priorities).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Hint {
-    /// Nothing.
+    /// No hint.
     #[default]
     Normal,
     /// Not needed again: evict it first.
@@ -52,42 +52,42 @@ pub enum Hint {
 /// Hints for what a kernel reads and writes, in product terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Hints {
-    /// Of A.
+    /// The hint for A.
     pub a: Hint,
-    /// Of B.
+    /// The hint for B.
     pub b: Hint,
-    /// Of the outputs.
+    /// The hint for the outputs.
     pub outputs: Hint,
 }
 
 /// How the epilogue's tensors pass through shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Staging {
-    /// MMA columns of one step of a warpgroup.
+    /// MMA columns that a warpgroup handles in one step.
     pub step: usize,
-    /// Steps of outputs that are on their way to memory at once.
+    /// Steps of outputs that can be on their way to memory at once.
     pub output_stages: usize,
-    /// Steps of inputs that are on their way from memory at once.
+    /// Steps of inputs that can be on their way from memory at once.
     pub input_stages: usize,
 }
 
 /// What a kernel of the family for sm_90a is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm90Key {
-    /// What multiplies.
+    /// The instruction that multiplies.
     pub instruction: Wgmma,
     /// The tile, in MMA terms.
     pub tile: Tile,
     /// Whether the tile's rows are the product's columns.
     pub swapped: bool,
-    /// Products of A and a B each, which share the tile: beside each other along its columns; where the kernel is swapped, in
-    /// turn by blocks of 64 rows.
+    /// The number of products, each of A and one B, which share the tile: side by side along its columns; in a swapped
+    /// kernel, alternating blocks of 64 rows.
     pub accumulators: usize,
     /// Pipeline stages.
     pub stages: usize,
-    /// Blocks that load for each other.
+    /// Blocks that load operands for each other.
     pub cluster: Cluster,
-    /// The tiles' order.
+    /// The order of the tiles.
     pub raster: Raster,
     /// Whether and how K is shared among blocks; the number of blocks is a run-time argument.
     pub split_k: SplitKind,
@@ -97,30 +97,30 @@ pub struct Sm90Key {
     pub b: Major,
     /// How the epilogue's tensors pass through shared memory.
     pub staging: Staging,
-    /// Bit `i` is set where argument `i` of a run is a tensor that tensor copies can't reach (its rows do not begin at
-    /// multiples of 16 bytes, say); it is accessed element by element.
+    /// Bit `i` is set if argument `i` of a run is a tensor that tensor copies can't reach (for example because its rows
+    /// do not begin at multiples of 16 bytes). It is then accessed element by element.
     pub direct: u64,
-    /// Stages whose products may be unfinished while the next stage's are started: 0 or 1.
+    /// The number of stages whose products may still be running when the next stage's are started: 0 or 1.
     pub pending: usize,
-    /// What the L2 is told.
+    /// Hints for the L2.
     pub hints: Hints,
     /// Whether sums of FP8 products leave the tensor cores, which keep fewer bits, after every stage.
     pub promoted: bool,
-    /// Whether the kernel waits for the one before it by itself (programmatic dependent launch).
+    /// Whether the kernel itself waits for the kernel before it (programmatic dependent launch).
     pub dependent_launch: bool,
-    /// Whether approximate instructions may be used whatever the outputs' types.
+    /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
 
 impl Sm90Key {
-    /// Rows and columns of the product that a tile has.
+    /// Rows and columns of the product in a tile.
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
         let (rows, columns) = self.result_tile();
         if self.swapped { (columns, rows) } else { (rows, columns) }
     }
 
-    /// Rows and columns, in MMA terms, that a tile has of every accumulator: what the epilogue sees of it.
+    /// Rows and columns of one accumulator in a tile, in MMA terms: what the epilogue handles.
     #[must_use]
     pub const fn result_tile(&self) -> (usize, usize) {
         let Tile { rows, columns, .. } = self.tile;
@@ -133,7 +133,7 @@ impl Sm90Key {
         self.tile.holds(self.accumulators, self.swapped, self.b)
     }
 
-    /// Rows of a stage of B that are of one accumulator and follow one another.
+    /// The number of consecutive rows in a stage of B that belong to one accumulator.
     const fn run_of_b(&self) -> usize {
         match (self.accumulators, self.swapped) {
             (1, true) => self.tile.rows,
@@ -142,8 +142,8 @@ impl Sm90Key {
         }
     }
 
-    /// Of the instruction's first or second operand: rows of a stage, those of them that are of one tensor and follow one
-    /// another, and how many blocks load them together.
+    /// For the instruction's first or second operand: the rows of a stage, the number of consecutive rows from one
+    /// tensor, and how many blocks share the loading.
     const fn stage_of(&self, first: bool) -> (usize, usize, usize) {
         let (along_rows, along_columns) = self.mma_cluster();
         let (extent, blocks) = if first { (self.tile.rows, along_columns) } else { (self.tile.columns, along_rows) };
@@ -151,7 +151,7 @@ impl Sm90Key {
         (extent, if is_b { self.run_of_b() } else { extent }, blocks)
     }
 
-    /// Rows that one tensor copy loads of an operand that is contiguous along K.
+    /// Rows that one tensor copy loads from an operand that is contiguous along K.
     #[must_use]
     pub(crate) const fn box_rows(&self, first: bool) -> usize {
         let (extent, run, blocks) = self.stage_of(first);
@@ -170,7 +170,7 @@ impl Sm90Key {
         if self.swapped { (self.b, self.a) } else { (self.a, self.b) }
     }
 
-    /// Rows or columns that an operand's stage holds: of operands along M or N, whole boxes of 64.
+    /// Rows or columns in an operand's stage; for operands that are contiguous along M or N, whole boxes of 64.
     const fn staged(extent: usize, major: Major) -> usize {
         match major {
             Major::K => extent,
@@ -178,15 +178,15 @@ impl Sm90Key {
         }
     }
 
-    /// Bytes of the two operands' parts of one stage.
+    /// Bytes of each of the two operands in one stage.
     #[must_use]
     pub const fn stage_bytes(&self) -> (usize, usize) {
         let (first, second) = self.mma_majors();
         (128 * Self::staged(self.tile.rows, first), 128 * Self::staged(self.tile.columns, second))
     }
 
-    /// Whether every block of a cluster can load an equal share of what it shares: whole atoms of 8 rows, or whole
-    /// boxes of 64.
+    /// Whether every block of a cluster can load an equal part of what the cluster shares: whole atoms of 8 rows, or
+    /// whole boxes of 64.
     #[must_use]
     pub const fn divides_among_cluster(&self) -> bool {
         let (first, second) = self.mma_majors();

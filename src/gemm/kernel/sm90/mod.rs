@@ -1,10 +1,10 @@
-//! The kernels for sm_90a, seen from the host: tiles, what a kernel is generated from, where everything lies in shared
-//! memory, how tiles are dealt to blocks.
+//! The kernels for sm_90a, as the host sees them: tiles, what a kernel is generated from, the map of shared memory, and
+//! how tiles are assigned to blocks.
 //!
-//! Two ways of speaking of a tile are kept apart. *Product terms*: rows are M, columns N, as the user has them. *MMA
-//! terms*: rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ where a kernel is *swapped*:
-//! where M is small, B's transpose becomes wgmma's first operand, so that the product's columns fill the 64 rows that an
-//! instruction always has.
+//! A tile is described in one of two ways. In *product terms*, rows are M and columns N, as the user has them. In *MMA
+//! terms*, rows are wgmma's M (64 per instruction), columns its N (8 to 256). They differ if a kernel is *swapped*:
+//! when M is small, B's transpose becomes wgmma's first operand, so that the columns of the product fill the 64 rows
+//! that an instruction always has.
 
 pub(crate) mod grid;
 pub(crate) mod instruction;
@@ -15,9 +15,9 @@ pub(crate) mod shared;
 pub(crate) mod supported;
 pub(crate) mod tile;
 
-/// Bytes of `sm90::Common`: 8 extents, 2 flags, how units are dealt, 2 pointers.
+/// Size of `sm90::Common` in bytes: 8 extents, 2 flags, the 18 words of `sm90::Deal`, 2 pointers.
 pub(crate) const COMMON_BYTES: usize = 8 * 4 + 2 * 4 + 18 * 4 + 2 * 8;
-/// Alignment of the kernel's parameter: the tensor maps' (PTX ISA 9.7.9.27: 64 bytes).
+/// Alignment of the kernel's parameter, which is that of tensor maps (PTX ISA 9.7.9.27: 64 bytes).
 pub(crate) const PARAMETER_ALIGNMENT: usize = 64;
 
 pub use super::stream::{Part, Stream};

@@ -1,4 +1,4 @@
-//! What tensor copies reach, and what the kernels access element by element instead.
+//! Which operands and arguments tensor copies can reach; the kernels access the other arguments element by element.
 
 use super::instruction::Wgmma;
 use super::shared::Traffic;
@@ -6,19 +6,19 @@ use crate::ElementType;
 use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 use crate::gemm::problem::{Major, OperandLayout, Problem};
 
-/// Whether tensor copies and the instruction take such an operand.
+/// Whether tensor copies and the instruction take this operand.
 #[must_use]
 pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
     operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
 }
 
-/// Whether a kernel for operands of this major loads an operand as it lies.
+/// Whether a kernel for operands of this major loads the operand without a copy before.
 #[must_use]
 pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
     takes(instruction, operand) && operand.major == major
 }
 
-/// The arguments that tensor copies can't reach where all tensors are packed.
+/// The arguments that tensor copies can't reach even if all tensors are packed.
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
     let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
@@ -37,13 +37,13 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
     direct
 }
 
-/// The bit of an argument; none beyond the 64th, which is never copied.
+/// The bit of an argument; no bit beyond the 64th argument, which is never copied.
 pub(crate) const fn bit(argument: usize) -> u64 {
     if argument < 64 { 1 << argument } else { 0 }
 }
 
-/// The arguments that are too narrow for tensor copies in steps of so many columns: a box's row has at least 16 bytes,
-/// and 8 columns of a type of 8 bits have fewer.
+/// The arguments that are too narrow for tensor copies in steps of `step` columns: a row of a box must have at least 16
+/// bytes, and 8 columns of an 8-bit type have fewer.
 pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swapped: bool) -> u64 {
     if swapped || step >= 16 {
         return 0;

@@ -1,4 +1,4 @@
-//! What a kernel is asked to be: the knobs of the family for sm_90a, pinned one by one.
+//! Requests for a kernel: the knobs of the family for sm_90a, each of which can be fixed.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ const MAX_CLUSTER: usize = 8;
 /// The most clusters of tiles in a group: beyond this the order is the same as without groups.
 const MAX_GROUP: usize = 1024;
 
-/// What a kernel is asked to be; what is `None` is chosen by the model. For measurements: whatever is asked for is what
-/// runs, or it is refused.
+/// A request for a kernel. The model chooses what is `None`. For measurements: the kernel that runs is exactly what was
+/// asked for, or the request is refused.
 ///
 /// ```
 /// use epilogue::gemm::{SplitK, sm90};
@@ -40,14 +40,14 @@ pub struct Request {
     pub swapped: Option<bool>,
     /// Pipeline stages: from 2 to 16, as far as shared memory has room.
     pub stages: Option<usize>,
-    /// Blocks that load for each other: at most 8, among which the tile's rows and columns can be divided.
+    /// Blocks that load operands for each other: at most 8, which must divide the tile's rows and columns.
     pub cluster: Option<Cluster>,
-    /// The tiles' order: groups of 1 to 1024.
+    /// The order of the tiles: groups of 1 to 1024.
     pub raster: Option<Raster>,
-    /// Stages whose products may be unfinished while the next stage's are started: 1, or 0 to wait for each stage's
-    /// (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0.
+    /// The number of stages whose products may still be running when the next stage's are started: 1, or 0 to wait for
+    /// each stage's products (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0.
     pub pending: Option<usize>,
-    /// What the L2 is told of A, B and the outputs; nothing, if it is not said.
+    /// Hints for the L2 for A, B and the outputs; without them, none.
     pub hints: Option<Hints>,
     /// How K is shared among blocks.
     pub split_k: Option<SplitK>,
@@ -91,7 +91,8 @@ impl Request {
         Ok(())
     }
 
-    /// The same without one of its knobs, and the reason why no kernel has that one where there is one without it.
+    /// The same request without each one of its knobs, and the reason to give if only that relaxed request has a
+    /// kernel.
     pub(crate) fn relaxed(&self) -> [(Self, &'static str); 5] {
         [
             (

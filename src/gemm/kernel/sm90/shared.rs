@@ -1,4 +1,4 @@
-//! Where everything lies in shared memory, and what passes through it.
+//! The map of shared memory, and what passes through it.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};
 
-/// Dynamic shared memory that a block can have on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
+/// The most dynamic shared memory of a block on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
 pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
 
-/// Alignment of what tensor copies with a 128-byte swizzle write.
+/// Alignment of the memory that tensor copies with a 128-byte swizzle write.
 const ATOM: usize = 1024;
 
-/// Mbarriers, and what else the block's warps tell each other.
+/// Bytes for mbarriers, and for what else the warps of a block tell each other.
 const CONTROL_BYTES: usize = 1024;
 
 /// What a tensor map describes.
@@ -30,10 +30,10 @@ pub enum MapOf {
     Output(usize),
 }
 
-/// What of an epilogue passes through shared memory.
+/// What an epilogue passes through shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Accumulators that the kernel has, less one: B beside the first.
+    /// The number of accumulators beyond the first.
     pub further_accumulators: usize,
     /// M×N tensors that are read by tensor copies: argument and element type.
     pub inputs: Vec<(usize, ElementType)>,
@@ -52,7 +52,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// That of a tree, but for the arguments whose bit is set in `direct`.
+    /// The traffic of a tree, without the arguments whose bit is set in `direct`.
     #[must_use]
     pub fn of(tree: &ValidTree, direct: u64) -> Self {
         let copied =
@@ -82,7 +82,7 @@ impl Traffic {
         traffic
     }
 
-    /// The kernel's tensor maps in order.
+    /// The kernel's tensor maps, in order.
     #[must_use]
     pub fn maps(&self) -> Vec<MapOf> {
         let inputs = self.inputs.iter().map(|(argument, _)| MapOf::Input(*argument));
@@ -92,7 +92,7 @@ impl Traffic {
     }
 }
 
-/// The box that one tensor copy of the epilogue moves: rows and columns of the product.
+/// The box that one tensor copy of the epilogue moves, as rows and columns of the product.
 #[must_use]
 pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementType) -> (usize, usize) {
     let widest = 128 / element.size();
@@ -103,8 +103,8 @@ pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementTyp
     }
 }
 
-/// Bytes that all boxes of some tensors take in one step of a warpgroup, one tensor after the other, each at a multiple
-/// of its boxes' size or of a swizzle's period.
+/// Bytes of all boxes of some tensors in one step of a warpgroup. The tensors follow one another, each at a multiple of
+/// its boxes' size or of a swizzle's period.
 fn step_bytes(swapped: bool, step: usize, tensors: &[(usize, ElementType)]) -> usize {
     let place = |end: usize, (_, element): &(usize, ElementType)| {
         let (rows, columns) = epilogue_box(swapped, step, *element);
@@ -114,30 +114,30 @@ fn step_bytes(swapped: bool, step: usize, tensors: &[(usize, ElementType)]) -> u
     tensors.iter().fold(0, place).next_multiple_of(ATOM)
 }
 
-/// Byte ranges of shared memory, from a base that is aligned to 1024.
+/// The parts of shared memory, as byte ranges from a base that is aligned to 1024.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedMap {
     /// The ring of the instruction's first operand.
     pub a: Range<usize>,
-    /// The ring of its second.
+    /// The ring of the instruction's second operand.
     pub b: Range<usize>,
-    /// Outputs on their way to memory: for every consumer warpgroup its stages.
+    /// Outputs on their way to memory: the stages of every consumer warpgroup.
     pub outputs: Range<usize>,
     /// Inputs on their way from memory, likewise.
     pub inputs: Range<usize>,
-    /// Vectors that vary along MMA columns, as f32; in ping-pong for each warpgroup its own.
+    /// Vectors that vary along MMA columns, as f32; in ping-pong, a copy for each warpgroup.
     pub vectors: Range<usize>,
-    /// Running values of reductions.
+    /// Intermediate values of reductions.
     pub reductions: Range<usize>,
-    /// Mbarriers and the like.
+    /// Mbarriers and other control data.
     pub control: Range<usize>,
-    /// Stages of outputs; 0 where none is copied.
+    /// Stages of outputs; 0 if no output is copied.
     pub output_stages: usize,
-    /// Stages of inputs; 0 where none is copied.
+    /// Stages of inputs; 0 if no input is copied.
     pub input_stages: usize,
-    /// One warpgroup's one stage of outputs.
+    /// Bytes of one stage of outputs of one warpgroup.
     pub output_stage_bytes: usize,
-    /// One warpgroup's one stage of inputs.
+    /// Bytes of one stage of inputs of one warpgroup.
     pub input_stage_bytes: usize,
     /// Bytes that arrive for a stage of inputs.
     pub input_transfer_bytes: usize,
@@ -175,7 +175,7 @@ impl SharedMap {
         }
     }
 
-    /// All of it.
+    /// The total size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.control.end
@@ -195,7 +195,7 @@ fn vector_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     4 * vectors * columns * copies(&key.tile)
 }
 
-/// What varies along MMA columns is kept by every warp of the consumers; what varies along MMA rows, once.
+/// Every consumer warp has its own copy of what varies along MMA columns; what varies along MMA rows is kept once.
 fn reduction_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     let (tile_rows, tile_columns) = key.result_tile();
     let (rows, columns) = if key.swapped {
@@ -207,8 +207,8 @@ fn reduction_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     4 * (rows * tile_rows * copies(&key.tile) + columns * tile_columns * warps + traffic.all_reductions * warps)
 }
 
-/// The stagings to choose from, best first: four steps of outputs let three be on their way while the next is written,
-/// two of inputs hide a copy's latency, wide steps make few of them.
+/// The stagings to choose from, best first. Four stages of outputs let three be on their way while the next is written,
+/// two of inputs hide the latency of a copy, and wide steps need few copies.
 const STAGINGS: [(usize, usize, usize); 14] = [
     (32, 4, 4),
     (32, 4, 2),
@@ -226,12 +226,12 @@ const STAGINGS: [(usize, usize, usize); 14] = [
     (8, 1, 1),
 ];
 
-/// The most pipeline stages that are any use.
+/// The most pipeline stages; more have no use.
 pub(crate) const MAX_STAGES: usize = 16;
 
-/// How many stages, and how the epilogue passes through what they leave: `key` with both chosen. Inputs and outputs get
-/// wide steps, of at least `least` columns, and two stages as far as that leaves `wanted` pipeline stages, or as many as
-/// could be had at all. `None` where not even two stages fit.
+/// Chooses the pipeline stages, and the staging of the epilogue in the memory that they leave; gives `key` with both.
+/// Inputs and outputs get wide steps, of at least `least` columns, and two stages, as far as this leaves `wanted`
+/// pipeline stages, or as many as fit at all. `None` if not even two pipeline stages fit.
 #[must_use]
 pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize, available: usize) -> Option<Sm90Key> {
     let (a_stage, b_stage) = key.stage_bytes();
@@ -250,7 +250,7 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize,
     Some(Sm90Key { stages: n.min(wanted.max(2)).min(MAX_STAGES), staging, ..*key })
 }
 
-/// Bytes of the workspace that one tile's partial sums take, and how many such places a tile has.
+/// Bytes in the workspace of one place for a tile's partial sums.
 pub(crate) const fn sum_bytes(key: &Sm90Key) -> usize {
     match key.split_k {
         SplitKind::None => 0,
@@ -302,8 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// No two parts overlap, all lie within the block's memory, swizzled parts are aligned, and what a stage
-        /// announces is what its boxes bring.
+        /// No two parts overlap, all lie within the block's memory, swizzled parts are aligned, and the bytes that a
+        /// stage announces are those of its boxes.
         #[test]
         fn parts_of_shared_memory_do_not_overlap(
             tile in prop::sample::select(Tile::all()),
@@ -342,7 +342,7 @@ mod tests {
             let (a, b) = key.stage_bytes();
             prop_assert_eq!((a % ATOM, b % ATOM), (0, 0));
             prop_assert_eq!(map.a.len(), key.stages * a);
-            // A stage's boxes: of TILE_K by the tile's extent, or as many of 64 by TILE_K as cover it.
+            // The boxes of a stage: of TILE_K by the tile's extent, or as many of 64 by TILE_K as cover it.
             let (first, second) = key.mma_majors();
             for (extent, major, bytes) in [(tile.rows, first, a), (tile.columns, second, b)] {
                 let size = key.instruction.element_size();
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// The table of the usual tiles: with one 16-bit output they keep the stages that the literature runs them with.
+    /// The usual tiles: with one 16-bit output they keep the number of stages known from the literature.
     #[test]
     fn usual_tiles_keep_their_stages() {
         let plain = Traffic { outputs: vec![(0, ElementType::BF16)], row_vectors: 1, ..Traffic::default() };

@@ -4,17 +4,17 @@ use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::Sm90Key;
 
-/// The most accumulators of a thread that leave room for as many again, in which a stage is summed.
+/// The most accumulators per thread that leave room for a second set, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;
 
-/// Accumulators of a thread with which kernels for stream-K whose tile's rows are N would keep values in memory.
+/// From this many accumulators per thread on, stream-K kernels whose tile's rows are N would spill.
 const MOST_STREAMED: usize = 128;
 
 /// Why a tile has no room for several accumulators.
 pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumulators: each needs 8 of its columns or a \
                                    multiple (of B along N, 64), and where its rows are N, 64 rows of each warpgroup";
 
-/// Whether the kernel can be emitted for the tree; if not, why.
+/// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
         return Err(UNSHARED);

@@ -4,23 +4,23 @@ use std::fmt;
 
 use crate::gemm::problem::Major;
 
-/// What the consumer warpgroups do beside each other.
+/// How the consumer warpgroups divide the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Schedule {
-    /// All compute one tile, each some of its rows.
+    /// All compute one tile; each has some of its rows.
     Cooperative,
-    /// Two compute a tile each; while one multiplies, the other runs its epilogue.
+    /// Two compute a tile each. While one multiplies, the other runs its epilogue.
     PingPong,
 }
 
 /// A block's tile, in MMA terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tile {
-    /// Rows: a multiple of 64 for every warpgroup that shares them.
+    /// Rows: a multiple of 64 for each warpgroup that shares them.
     pub rows: usize,
-    /// Columns: N of the instruction.
+    /// Columns: the instruction's N.
     pub columns: usize,
-    /// What the consumer warpgroups do beside each other.
+    /// How the consumer warpgroups divide the work.
     pub schedule: Schedule,
     /// Consumer warpgroups.
     pub consumers: usize,
@@ -34,7 +34,8 @@ const fn ping_pong(rows: usize, columns: usize) -> Tile {
     Tile { rows, columns, schedule: Schedule::PingPong, consumers: 2 }
 }
 
-/// Every tile. Accumulators take at most 192 registers of a thread: above that the epilogue has none left.
+/// The tiles of one accumulator. Accumulators take at most 192 registers per thread: with more, the epilogue would have
+/// none left.
 const TILES: [Tile; 36] = [
     cooperative(256, 192, 2),
     cooperative(256, 160, 2),
@@ -74,7 +75,7 @@ const TILES: [Tile; 36] = [
     cooperative(64, 8, 1),
 ];
 
-/// Tiles of few rows' products, whose own rows are the columns of several accumulators: 64 of each.
+/// Tiles for swapped kernels of several accumulators: the accumulators share the tile's rows, 64 each.
 const SHARED_ROWS: [Tile; 14] = [
     cooperative(256, 32, 2),
     cooperative(256, 16, 2),
@@ -93,14 +94,14 @@ const SHARED_ROWS: [Tile; 14] = [
 ];
 
 impl Tile {
-    /// The tiles that kernels of so many accumulators come in, whatever the instruction.
+    /// The tiles of the kernels with this many accumulators, for any instruction.
     pub fn of(accumulators: usize) -> impl Iterator<Item = Self> {
         let further: &[Self] = if accumulators > 1 { &SHARED_ROWS } else { &[] };
         TILES.iter().chain(further).copied()
     }
 
-    /// Whether it can be shared among so many accumulators: each has whole instructions' columns, and of a B along N whole
-    /// boxes of 64; where the kernel is swapped, whole blocks of 64 rows of every warpgroup.
+    /// Whether the tile can be shared among this many accumulators: each needs columns of whole instructions, and whole
+    /// boxes of 64 if B is contiguous along N; in a swapped kernel, whole blocks of 64 rows of every warpgroup.
     #[must_use]
     pub(crate) const fn holds(&self, accumulators: usize, swapped: bool, b: Major) -> bool {
         if accumulators == 1 {
@@ -113,7 +114,7 @@ impl Tile {
             && (matches!(b, Major::K) || (self.columns / accumulators).is_multiple_of(64))
     }
 
-    /// The tiles that kernels of one accumulator come in, whatever the instruction.
+    /// The tiles of the kernels with one accumulator, for any instruction.
     #[must_use]
     pub const fn all() -> &'static [Self] {
         &TILES
@@ -128,20 +129,20 @@ impl Tile {
         }
     }
 
-    /// 32-bit registers of a consumer thread that hold accumulators.
+    /// 32-bit registers per consumer thread that hold accumulators.
     #[must_use]
     pub const fn accumulator_registers(&self) -> usize {
         self.warpgroup_rows() * self.columns / 128
     }
 
-    /// Threads of a block: the producer warpgroup and the consumers.
+    /// The threads of a block: those of the producer warpgroup and of the consumers.
     #[must_use]
     pub const fn threads(&self) -> usize {
         128 * (self.consumers + 1)
     }
 
-    /// Registers of a thread of the producer and of a consumer, as `setmaxnreg` sets them: together within what the
-    /// block has at entry. With one consumer each thread can have all that a thread ever can: `None`.
+    /// Registers per thread of the producer and of a consumer, as `setmaxnreg` sets them; their sum is within what the
+    /// block has at the start. With one consumer every thread can have the maximum from the start: `None`.
     #[must_use]
     pub const fn registers(&self) -> Option<(usize, usize)> {
         match self.consumers {
@@ -170,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever their number and however B lies, accumulators have tiles of many rows and of few.
+    /// Any number of accumulators has tiles for many rows and for few, for any layout of B.
     #[test]
     fn every_number_of_accumulators_has_tiles() {
         for accumulators in 1..=4 {
@@ -192,7 +193,7 @@ mod tests {
             assert!(tile.columns % if tile.columns > 32 { 16 } else { 8 } == 0 && tile.columns <= 256, "{tile}");
             assert!(tile.accumulator_registers() <= 192, "{tile}");
             let Some((producer, consumer)) = tile.registers() else { continue };
-            // Registers at entry: as many as a block of so many threads can have, in steps of 8.
+            // Registers at the start: as many as a block of this many threads can have, in steps of 8.
             let at_entry = 65536 / tile.threads() / 8 * 8;
             assert!(producer + tile.consumers * consumer <= at_entry * (tile.consumers + 1), "{tile}");
             assert!(producer <= at_entry && consumer >= at_entry, "{tile}: dec and inc");

@@ -1,7 +1,7 @@
-//! Which kernels for sm_90a there are for a product: tiles with their stages, clusters, orders of tiles and splits of K,
-//! as far as shared memory, operands and a request allow. How long each takes is `cost`'s word.
+//! The kernels for sm_90a that could compute a product: tiles with their stages, clusters, raster and splits of K, as
+//! far as shared memory, operands and a request allow. `cost` says how long each takes.
 
-use super::super::candidate::Candidate;
+use super::super::candidate::{Candidate, STREAMED_WAVES};
 use super::super::machine::Machine;
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
@@ -11,13 +11,13 @@ use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stre
 use crate::gemm::kernel::{KernelKey, SplitK};
 use crate::gemm::problem::Problem;
 
-/// Every kernel that takes these operands, for as many as `supported` says yes to, best first.
+/// The kernels that take these operands and that `supported` accepts, best first.
 #[must_use]
 pub fn rank(machine: &Machine, w: &Workload<'_>, supported: impl Fn(&Sm90Key) -> bool) -> Vec<Candidate> {
     candidates(machine, w, &Request::default(), supported)
 }
 
-/// [`rank`] of the kernels that are as asked for.
+/// [`rank`] for the kernels that satisfy a request.
 #[must_use]
 pub fn candidates(
     machine: &Machine,
@@ -53,12 +53,12 @@ pub fn candidates(
         }
     }
     all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
-    // A thread that lacks registers keeps values in memory: such a kernel only where there is no other.
+    // A thread without enough registers spills values to memory: such kernels are used only if there are no others.
     let (roomy, crowded): (Vec<_>, Vec<_>) = all.into_iter().partition(has_room);
     if roomy.is_empty() { crowded } else { roomy }
 }
 
-/// Whether a kernel's consumers have the registers that the epilogue is estimated to take beside the accumulators.
+/// Whether a kernel's consumers have enough registers for the epilogue beside the accumulators, by the estimate.
 #[must_use]
 pub fn has_room(candidate: &Candidate) -> bool {
     match &candidate.key {
@@ -67,8 +67,8 @@ pub fn has_room(candidate: &Candidate) -> bool {
     }
 }
 
-/// The kernel on a tile with as many stages as shared memory has room for, and what it moves. The arguments of `packed`,
-/// and those that its steps are too narrow for, aren't copied.
+/// The kernel on a tile with as many stages as fit in shared memory, and what passes through it. The arguments in
+/// `packed`, and those for which its steps are too narrow, are not copied by boxes.
 fn fitted(
     machine: &Machine,
     w: &Workload<'_>,
@@ -120,12 +120,12 @@ fn fitted(
         let fitted = shared::fit(&key, &traffic, request.stages.unwrap_or(wanted_stages(&key)), least, available)?;
         request.stages.is_none_or(|asked| asked == fitted.stages).then_some((fitted, traffic))
     };
-    // Wider steps keep arguments in reach that the narrowest ones lose.
+    // Wider steps allow arguments to be copied for which the narrowest steps are too narrow.
     let wide = if in_steps_of(8).0.direct == packed { None } else { fit_from(16) };
     wide.or_else(|| fit_from(8))
 }
 
-/// Stages worth having: 192 KiB of them, which is what the largest tiles' four take.
+/// The number of stages worth having: 192 KiB in all, which is the size of the largest tiles' four stages.
 fn wanted_stages(key: &Sm90Key) -> usize {
     let (a, b) = key.stage_bytes();
     (192 * 1024 / (a + b)).clamp(2, shared::MAX_STAGES)
@@ -137,11 +137,11 @@ fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, problem: &Probl
     }
     let (tile_m, tile_n) = key.product_tile();
     let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
-    // In a single wave nobody waits for the L2 but at the start, and clusters only wait for each other.
+    // In a single wave the L2 is waited for only at the start, so clusters bring only more waiting.
     if tiles_m.saturating_mul(tiles_n).saturating_mul(problem.batch) <= machine.multiprocessors {
         return vec![Cluster::NONE];
     }
-    // A cluster that reaches beyond the last tile on an axis of few tiles wastes what it loads.
+    // A cluster that reaches beyond the last tile, on an axis of few tiles, loads much that is not used.
     let worthwhile = |c: &Cluster| {
         let padded = tiles_m.next_multiple_of(c.m) as u128 * tiles_n.next_multiple_of(c.n) as u128;
         padded * 8 <= tiles_m as u128 * tiles_n as u128 * 9
@@ -150,7 +150,7 @@ fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, problem: &Probl
     all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
 }
 
-/// Groups along the axis whose tile is shorter, of as many tiles as make a wave of blocks cover about a square.
+/// Groups along the axis with the shorter tile side, of so many tiles that a wave of blocks covers about a square.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn raster(key: &Sm90Key, cluster: Cluster, w: &Workload<'_>, machine: &Machine) -> Raster {
     let (tile_m, tile_n) = key.product_tile();
@@ -198,9 +198,6 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
     all
 }
 
-/// Waves beyond which what a partial one loses is little.
-const STREAMED_WAVES: u128 = 8;
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -246,7 +243,7 @@ mod tests {
         assert!(key.tile.rows * key.tile.columns >= 128 * 256, "{candidate}");
         assert!(key.cluster.blocks() == 2 && key.stages >= 3 && !key.swapped, "{candidate}");
         assert_eq!(candidate.split_k, SplitK::None);
-        // 788 TFLOP/s have been measured of another library, 989 are the data sheet's.
+        // 788 TFLOP/s have been measured for another library; 989 is the data sheet's number.
         let tera = 2.0 * 8192f64.powi(3) / candidate.microseconds * 1e-6;
         assert!((700.0..950.0).contains(&tera), "{tera}");
         let (_, small) = best(Problem::new(1024, 1024, 1024));
@@ -270,7 +267,7 @@ mod tests {
         assert!(candidate.split_k.splits() >= 4, "{candidate}");
     }
 
-    /// Whatever is ranked fits shared memory, divides among its cluster and is what the request says.
+    /// Whatever is ranked fits in shared memory, divides among its cluster and satisfies the request.
     #[test]
     fn candidates_are_what_was_asked_for() {
         let problem = Problem::new(512, 768, 1024);
@@ -299,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// A box's row has at least 16 bytes, however narrow the steps become where memory is short.
+        /// A row of a box has at least 16 bytes, even with the narrow steps that are chosen when memory is short.
         #[test]
         fn nothing_narrow_is_copied(
             choices in prop::collection::vec(any::<u32>(), 120),

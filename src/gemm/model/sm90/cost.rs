@@ -1,8 +1,8 @@
 //! The analytic model of the sm_90a kernels.
 //!
-//! A stage of the pipeline takes the longest of the tensor cores' time, the L2's and the ring's latency; a block's tiles
-//! follow one another, with the epilogue behind each (cooperative) or under the next one's product (ping-pong). What
-//! the whole product takes is never less than memory's bandwidth or the board's power allow.
+//! A stage takes the longest of three times: the tensor cores', the L2's and the latency of the ring. A block computes
+//! its tiles one after another, with the epilogue after each product (cooperative) or during the next one's product
+//! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
 
 use super::super::candidate::{Bound, Candidate};
 use super::super::machine::Machine;
@@ -12,39 +12,42 @@ use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
 use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
 use crate::gemm::kernel::{KernelKey, SplitK};
 
-/// Usable shares of the peaks (measured by others on an H100; see `ARCHITECTURE.md`): of the tensor cores' rate, of the
-/// clock while they are busy.
+/// Usable shares of the peaks, as others measured them on an H100: of the tensor cores' rate, and of the clock while
+/// they are busy.
 const TENSOR_SHARE: f64 = 0.92;
 const BUSY_CLOCK: f64 = 0.956;
-/// The clock, as a share of the boost clock, that the power limit leaves to long products of random numbers (788
+/// The clock, as a share of the boost clock, that the power limit allows for long products of random numbers (788
 /// TFLOP/s at 8192³ on an H200).
 const POWER_CLOCK: f64 = 0.80;
-/// The same of products of 8-bit types, of which a clock has twice as many (1250 to 1400 TFLOP/s are to be expected).
+/// The same for products of 8-bit types, of which there are twice as many per clock (1250 to 1400 TFLOP/s are
+/// expected).
 const POWER_CLOCK_8_BIT: f64 = 0.66;
-/// How much of a last wave's idle multiprocessors' power is lost to those that work.
+/// The share of the power of idle multiprocessors, in the last wave, that the working ones can't use.
 const IDLE_POWER: f64 = 0.1;
-/// Microseconds after which the power limit counts.
+/// Microseconds after which the power limit takes effect.
 const POWER_AFTER: f64 = 200.0;
-/// Clocks from the request of a stage to its arrival.
+/// Clocks from the request for a stage to its arrival.
 const LATENCY: f64 = 900.0;
-/// Clocks of a launch's beginning: barriers, the first stage's way; and what of it is more where blocks meet in clusters.
+/// Clocks at the start of a launch, for barriers and the first stage; and the additional clocks with clusters.
 const START: f64 = 1800.0;
 const CLUSTER_START: f64 = 300.0;
-/// The share of the additions that take FP8 sums out of the tensor cores which the other warpgroup's products don't hide.
+/// The share of the additions that take FP8 sums out of the tensor cores that is not hidden by the other warpgroup's
+/// products.
 const PROMOTION_SHARE: f64 = 0.5;
 
-/// Instructions of a function such as erf: the short formula for results of at most 16 bits, and the accurate one.
+/// Instructions of a function such as erf: with the short formula for results of at most 16 bits, and with the accurate
+/// one.
 const SHORT_FUNCTION: f64 = 8.0;
 const FUNCTION: f64 = 24.0;
 
-/// Registers for addresses, counters and barriers of a consumer; of an argument that is accessed element by element, for
-/// its address and strides. From the kernels that NVRTC 13.0 makes.
+/// Registers for addresses, counters and barriers of a consumer; and for the address and strides of an argument that is
+/// accessed element by element. As counted in kernels that NVRTC 13.0 compiles.
 const BASE_REGISTERS: usize = 38;
 const DIRECT_REGISTERS: usize = 12;
-/// Registers for every value of an element, of which the epilogue handles 8 at once.
+/// Registers for each value of an element; the epilogue handles 8 elements at once.
 const VALUE_REGISTERS: usize = 9;
 
-/// Estimated registers of a consumer's thread: the accumulators, and the values of the 8 elements that the epilogue
+/// Estimated registers per consumer thread: the accumulators, and the values of the 8 elements that the epilogue
 /// handles at once.
 fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     let e = w.tree.cost();
@@ -53,19 +56,19 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     accumulators + BASE_REGISTERS + VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * direct
 }
 
-/// Clusters that run at once. Those of 4 blocks and more don't fill every group of multiprocessors.
+/// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused.
 pub(crate) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
     let blocks = cluster.blocks();
     let multiprocessors = if blocks >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
     (multiprocessors / blocks).max(1)
 }
 
-/// How stream-K would cut the units.
+/// The way stream-K would cut the units.
 pub(crate) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<Stream> {
     Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_blocks))
 }
 
-/// Clocks of one stage and what most of them go into, and bytes per multiply-add, which cost power.
+/// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bound, f64) {
     let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
@@ -73,11 +76,11 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let work = rows * columns * key.instruction.tile_k() as f64;
     // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks.
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
-    // An addition for every accumulator of every thread, of 128 in a clock.
+    // One addition for each accumulator, of which a multiprocessor does 128 per clock.
     let promotion = if key.promoted { PROMOTION_SHARE * rows * columns / 128.0 } else { 0.0 };
     let tensor = work / key.instruction.rate() / TENSOR_SHARE + promotion;
     let shared = tensor * shared_rate / 128.0;
-    // Of what lies outside of the operands nothing is read.
+    // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
     let (m, n) = if key.swapped { (n, m) } else { (m, n) };
     let inside =
@@ -100,7 +103,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     (longest, bound, (l2_bytes + 0.25 * shared_bytes) / work)
 }
 
-/// Clocks of a tile's epilogue: all of them, and how many would remain if its memory traffic were free.
+/// Clocks of a tile's epilogue.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let e = w.tree.cost();
@@ -111,12 +114,12 @@ fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let operations = 4.0 + e.simple_operations as f64 + costly * e.costly_operations as f64;
     let reductions = 2 * e.row_reductions + 5 * e.column_reductions + e.all_reductions;
     let staged: usize = traffic.inputs.iter().chain(&traffic.outputs).map(|(_, element)| 2 * element.size()).sum();
-    // What tensor copies can't reach is accessed in pieces.
+    // What tensor copies can't reach is accessed in small pieces.
     let copied = traffic.inputs.len() + traffic.outputs.len();
     let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * 16.0;
     let steps = elements / (64.0 * key.staging.step as f64 * key.tile.consumers as f64);
     let complete = if reductions > 0 { 1500.0 } else { 0.0 };
-    // One warpgroup alone does not keep the units busy.
+    // A single warpgroup does not keep the arithmetic units busy.
     let share = if key.tile.schedule == Schedule::PingPong || key.tile.consumers == 1 { 0.6 } else { 1.0 };
     elements * (operations + reductions as f64 * 2.0 + direct) / (128.0 * share)
         + elements * staged as f64 / 128.0
@@ -126,12 +129,12 @@ fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
 
 /// Clocks of the slowest multiprocessor.
 struct Clocks {
-    /// While A and B stream in, and epilogues under or between the products.
+    /// Clocks in which A and B are loaded, with the epilogues during or between the products.
     product: f64,
-    /// In which no memory is waited for but the exchange of parts: the start, and where K is shared, the exchange and the
-    /// last epilogue.
+    /// Clocks in which no memory traffic is waited for but the exchange of parts: the start and, if K is shared, the
+    /// exchange and the last epilogue.
     outside: f64,
-    /// Whether most of them are the epilogue's.
+    /// Whether the epilogues take more clocks than the products.
     mostly_epilogue: bool,
 }
 
@@ -161,7 +164,7 @@ fn run_clocks(
         Some(s) if s.streamed > 0 => {
             let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
             let whole = (s.units - s.streamed).div_ceil(s.clusters) as f64 * s.k_blocks as f64;
-            // A part is stored, and those before the finisher's are read.
+            // A part is stored, and the cluster that finishes the unit reads the parts before its own.
             let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
             (share + whole, s.units.div_ceil(s.clusters) as f64, exchange * parts + 1500.0)
         }
@@ -170,17 +173,17 @@ fn run_clocks(
     let (product, epilogues) = (blocks * stage, tiles * epilogue);
     let all = match key.tile.schedule {
         Schedule::Cooperative => product + epilogues,
-        // Two tiles are on their way: one's epilogue is under the other's product.
+        // Two tiles are in work: the epilogue of one runs during the product of the other.
         Schedule::PingPong if tiles > 1.0 => product.max(epilogues) + product.min(epilogues) / tiles,
         Schedule::PingPong => product + epilogue,
     };
-    // The last tile's sum is complete, and its epilogue begins, when the last operand has long arrived.
+    // When the last tile's sum is complete and its epilogue begins, all operands have long arrived.
     let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };
     let clustered = if key.cluster == Cluster::NONE { 0.0 } else { CLUSTER_START };
     Clocks { product: all - last, outside: START + clustered + cut + last, mostly_epilogue: epilogues > product }
 }
 
-/// The candidate that a kernel is, with what the model says of it.
+/// The candidate for a kernel, with the model's estimates.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 pub(crate) fn predict(
     machine: &Machine,
@@ -204,7 +207,7 @@ pub(crate) fn predict(
     let all_b = e.products() as f64 * k * n;
     let bytes = l * ((m * k + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
-    // Bytes moved on the chip cost power, which also breaks ties.
+    // Bytes moved on the chip cost power; this also breaks ties.
     let busy = clocks.product / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);
     let outside = clocks.outside / (boost * BUSY_CLOCK);
     let share = if w.instruction.element_size() == 1 { POWER_CLOCK_8_BIT } else { POWER_CLOCK };
@@ -218,7 +221,7 @@ pub(crate) fn predict(
     if memory > microseconds {
         bound = Bound::Memory;
     }
-    // The lesser of the two is never quite hidden.
+    // The smaller of the two times is never completely hidden.
     microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory) + outside;
     Candidate {
         key: KernelKey::Sm90(*key),

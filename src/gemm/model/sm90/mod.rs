@@ -1,4 +1,4 @@
-//! The kernels for sm_90a that there are for a product, and how long each takes.
+//! The candidates among the kernels for sm_90a, and how long each takes.
 
 pub(crate) mod candidates;
 pub(crate) mod cost;

@@ -9,13 +9,13 @@ use crate::gemm::problem::{OperandLayout, Problem};
 pub struct Workload<'a> {
     /// Extents.
     pub problem: Problem,
-    /// What multiplies.
+    /// The instruction that multiplies.
     pub instruction: Wgmma,
-    /// How A lies in memory.
+    /// The layout of A.
     pub a: OperandLayout,
-    /// How B lies in memory.
+    /// The layout of B.
     pub b: OperandLayout,
-    /// Whether FP8 products are summed in the tensor cores to the end.
+    /// Whether FP8 products are summed in the tensor cores over all of K.
     pub fast_fp8: bool,
     /// The epilogue.
     pub tree: &'a ValidTree,

@@ -163,6 +163,33 @@ impl Elements {
         Some(Affine { place, argument, element, address })
     }
 
+    /// The same, and its number among these reads.
+    pub(in crate::te::auto) fn affine_part(&self, register: Register) -> Option<(usize, Affine)> {
+        let number = self.parts.iter().position(|part| part.to == register)?;
+        Some((number, self.affine(register)?))
+    }
+
+    /// The address of a point's element, by the number of the read.
+    pub(in crate::te::auto) fn address(&self, part: usize, outer: &[i64], inner: &[i64]) -> u64 {
+        let part = &self.parts[part];
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.reads[part.place] * i).sum()
+        };
+        let offset = offset(&self.outer, outer) + offset(&self.inner, inner);
+        part.address.wrapping_add_signed(offset * part.element.size() as i64)
+    }
+
+    /// Reads elements at affine indices, by the numbers of the reads.
+    ///
+    /// # Safety
+    /// The conditions of [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn gather(&self, registers: &mut Registers, parts: &[usize], along: Along<'_>) {
+        for part in parts {
+            // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
+            unsafe { self.fill_affine(registers, &self.parts[*part], along) };
+        }
+    }
+
     /// The axis whose value a register holds, with the axis's least value.
     pub(in crate::te::auto) fn axis(&self, register: Register) -> Option<(usize, i64)> {
         self.axes.iter().find(|(to, ..)| *to == register).map(|(_, axis, least)| (*axis, *least))

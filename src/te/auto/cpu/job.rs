@@ -7,6 +7,7 @@ use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
 use super::invariant::InvariantSteps;
+use super::machine::MachineLoops;
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
@@ -59,6 +60,7 @@ pub(in crate::te::auto) struct Job {
     /// The number of outputs that share a strip.
     pub(super) rows: i64,
     pub(super) outputs: Vec<Written>,
+    pub(super) machine: MachineLoops,
     /// The number of pieces that the outputs are divided into, so that every thread has some; 1 if there is little to
     /// do.
     pub(super) pieces: i64,
@@ -130,7 +132,7 @@ impl Job {
         let first_output = bound.tensors.len() - reduction.outputs.len();
         let outputs = space.outputs.iter().enumerate();
         let outputs = outputs.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps));
-        Ok(Self {
+        let mut job = Self {
             tree,
             program,
             elements: [of_reduction, of_totals, of_points],
@@ -142,10 +144,13 @@ impl Job {
             reuse,
             rows,
             outputs: outputs.collect(),
+            machine: MachineLoops::default(),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
             outer,
             inner,
-        })
+        };
+        job.machine = job.machine_loops();
+        Ok(job)
     }
 
     /// Adapts the addresses after the arguments have moved, each by some bytes.

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::elements::{Along, Elements, Loops};
 use super::job::{ALONE, Task};
+use super::machine::{At, Builder, Moving, PointLoop, is_worth};
 use super::memory::{Written, runs, write};
 use super::program::{Program, Register, Step};
 use super::registers::{LANES, Registers};
@@ -15,8 +16,8 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Output;
 use crate::te::error::TeError;
 
-/// The least number of strips of a task.
-const STRIPS: usize = 8;
+/// The least number of points of a task, and of a strip that doesn't pass through registers.
+const LONG: usize = 8 * LANES;
 
 /// A computation without reductions, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Map {
@@ -26,6 +27,7 @@ pub(in crate::te::auto) struct Map {
     steps: Vec<Step>,
     results: Vec<Register>,
     outputs: Vec<Written>,
+    machine: Option<PointLoop>,
     /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Registers>,
 }
@@ -44,9 +46,24 @@ impl Map {
         let steps = program.take_steps();
         let first = bound.tensors.len() - reduction.outputs.len();
         let outputs = space.outputs.iter().enumerate();
-        let outputs = outputs.map(|(i, steps)| Written::new(first + i, bound.tensors[first + i], steps)).collect();
+        let outputs: Vec<Written> =
+            outputs.map(|(i, steps)| Written::new(first + i, bound.tensors[first + i], steps)).collect();
         let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
-        Ok(Self { inner, program, elements, steps, results, outputs, alone })
+        let mut map = Self { inner, program, elements, steps, results, outputs, machine: None, alone };
+        if is_worth(points(&map.inner)) {
+            map.machine = map.compiled();
+        }
+        Ok(map)
+    }
+
+    /// The steps of a strip as machine code.
+    fn compiled(&self) -> Option<PointLoop> {
+        let mut builder = Builder::new(&self.program, &self.elements, Moving::Inner).gathering();
+        builder.steps(&self.steps)?;
+        for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
+            builder.write(*result, place, output, &self.steps)?;
+        }
+        builder.finish()
     }
 
     /// Adapts the addresses after the arguments have moved, each by some bytes.
@@ -60,7 +77,7 @@ impl Map {
     /// # Safety
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
-        let strips = (points(&self.inner) as usize).div_ceil(LANES);
+        let strips = (points(&self.inner) as usize).div_ceil(self.lanes());
         if let Some(mut registers) = self.alone.take() {
             // SAFETY: the caller's promise.
             (0..strips).try_for_each(|strip| unsafe { self.run_strip(&mut registers, strip) })?;
@@ -69,7 +86,7 @@ impl Map {
         }
         let all = &*self;
         parallel::run(|| {
-            (0..strips).into_par_iter().with_min_len(STRIPS).try_for_each_init(
+            (0..strips).into_par_iter().with_min_len(LONG / self.lanes()).try_for_each_init(
                 || (Registers::new(&all.program), Fence),
                 // SAFETY: the caller's promise; no two strips share a point.
                 |(registers, _), strip| unsafe { all.run_strip(registers, strip) },
@@ -77,16 +94,35 @@ impl Map {
         })
     }
 
+    /// The number of points of a strip.
+    fn lanes(&self) -> usize {
+        if self.machine.as_ref().is_some_and(|code| !code.is_short) { LONG } else { LANES }
+    }
+
     /// # Safety
     /// The conditions of [`Map::run`]; the strip's points must belong to this thread.
     unsafe fn run_strip(&self, registers: &mut Registers, strip: usize) -> Result<(), TeError> {
-        let first = (strip * LANES) as i64;
-        let lanes = (points(&self.inner) - first).min(LANES as i64) as usize;
+        let first = (strip * self.lanes()) as i64;
+        let lanes = (points(&self.inner) - first).min(self.lanes() as i64) as usize;
         let along = runs(&self.inner, first, lanes);
-        // SAFETY: the caller's promise.
-        unsafe { self.elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
-        registers.run(&self.steps, lanes)?;
+        if let Some(code) = &self.machine {
+            // SAFETY: the caller's promise.
+            unsafe { self.elements.gather(registers, &code.gathered, Along::Inner(&[], &along)) };
+            for run in &along {
+                let at = At { outer: &[], inner: &run.index, strip: run.lane, uniform: 0, cyclic: 0, kept: 0 };
+                // SAFETY: the caller's promise.
+                unsafe { code.run((&self.elements, &self.outputs), registers, at, run.count) };
+            }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.elements.fill(registers, Along::Inner(&[], &along), lanes) }?;
+            registers.run(&self.steps, lanes)?;
+        }
+        let in_registers = |output: &Written| self.machine.is_none() || output.far;
         for (place, (output, result)) in self.outputs.iter().zip(&self.results).enumerate() {
+            if !in_registers(output) {
+                continue;
+            }
             let step = self.inner.last().map_or(0, |level| level.outputs[place]);
             for run in &along {
                 let offset: i64 = self.inner.iter().zip(&run.index).map(|(level, i)| level.outputs[place] * i).sum();

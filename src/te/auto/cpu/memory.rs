@@ -267,7 +267,7 @@ pub(in crate::te::auto) struct Written {
     pub(in crate::te::auto) element: ElementType,
     /// Address of the first point's element.
     pub(in crate::te::auto) address: u64,
-    far: bool,
+    pub(super) far: bool,
 }
 
 impl Written {

@@ -1,9 +1,11 @@
 //! Automatic schedules on the CPU: expressions as programs over strips (batches of points that are computed at once,
-//! operation by operation), and reductions and scans of strips.
+//! operation by operation), and reductions and scans of strips. Where points are neighbours in memory and there are many,
+//! maps and reductions run the same programs as machine code (`machine`).
 //!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
+mod apply;
 mod compile;
 mod direct;
 mod elements;
@@ -12,6 +14,7 @@ mod fold;
 mod fold_lanes;
 mod invariant;
 mod job;
+mod machine;
 pub(super) mod made;
 mod map;
 mod memory;
@@ -28,3 +31,5 @@ mod tree;
 mod vm;
 
 pub(super) use self::job::Task;
+#[cfg(test)]
+pub(super) use self::machine::{COMPILED, FORCED};

@@ -5,11 +5,11 @@ use std::ops::Range;
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
-use super::compile::Results;
 use super::elements::Along;
 use super::extreme::Extreme;
 use super::fold_lanes::fold_lanes;
 use super::job::{Job, TASK, Worker};
+use super::machine::{At, PointLoop};
 use super::memory::{Run, decode, runs, write};
 use super::program::{Class, Register, Step};
 use super::registers::{LANES, Registers};
@@ -205,6 +205,11 @@ impl Job {
             }
             for element in elements {
                 let inner = decode(&self.inner, element);
+                if let Some(code) = &self.machine.add {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.run_across(code, 0, registers, &along, &inner) };
+                    continue;
+                }
                 // SAFETY: the caller's promise.
                 unsafe { self.fill_source(registers, Along::Outer(&along, &inner), lanes) }?;
                 self.add(registers, lanes, lanes)?;
@@ -222,7 +227,12 @@ impl Job {
             // SAFETY: the caller's promise.
             unsafe { self.begin_source(registers, Along::Inner(&outer, &all), lanes) }?;
         }
-        if self.tree.ordered {
+        if let Some(code) = &self.machine.add {
+            let at = At { outer: &outer, inner: &[elements.start], strip: 0, uniform: 0, cyclic: 0, kept: 0 };
+            let count = (elements.end - elements.start) as usize;
+            // SAFETY: the caller's promise; the registers have a lane for each of the output's.
+            unsafe { code.run((&self.elements[0], &self.outputs), registers, at, count) };
+        } else if self.tree.ordered {
             // SAFETY: the caller's promise.
             unsafe { self.accumulate_runs(registers, &outer, elements, lanes) }?;
         } else {
@@ -452,85 +462,24 @@ impl Job {
         }
     }
 
-    /// Computes and stores the outputs of points, from every point of some outputs and their totals.
+    /// Runs machine code whose points are neighbouring outputs.
     ///
     /// # Safety
-    /// Nobody else may access these elements during the call.
-    unsafe fn apply(
+    /// The points must be within the loops. Nobody else may write what is read, or access the outputs that are written,
+    /// during the call.
+    pub(in crate::te::auto) unsafe fn run_across(
         &self,
+        code: &PointLoop,
+        elements: usize,
         registers: &mut Registers,
-        results: &Results,
-        output: i64,
-        lanes: usize,
-    ) -> Result<(), TeError> {
-        let count = points(&self.inner);
-        if self.tree.across {
-            let along = runs(&self.outer, output, lanes);
-            for element in 0..count {
-                let inner = decode(&self.inner, element);
-                // SAFETY: the caller's promise.
-                unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
-            }
-            return Ok(());
-        }
-        if count == 0 {
-            return Ok(());
-        }
-        // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
-        let of_outputs: &[Register] = match &self.invariant {
-            Some(steps) => {
-                let along = runs(&self.outer, output, lanes);
-                // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
-                registers.run(&steps.once, lanes)?;
-                &steps.spread
-            }
-            None => &self.code.left,
-        };
-        let kept = registers.kept(of_outputs, lanes);
-        let most = count.min(LANES as i64) as usize;
-        for lane in 0..lanes {
-            registers.spread(of_outputs, &kept, lane, most);
-            let outer = decode(&self.outer, output + lane as i64);
-            for first in (0..count).step_by(LANES) {
-                let lanes = (count - first).min(LANES as i64) as usize;
-                let along = runs(&self.inner, first, lanes);
-                if let Some(reuse) = self.reuse {
-                    reuse.take(registers, lane, count as usize, first as usize, lanes);
-                }
-                // SAFETY: the caller's promise.
-                unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
-            }
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// The conditions of [`Job::apply`].
-    unsafe fn apply_strip(
-        &self,
-        registers: &mut Registers,
-        results: &Results,
-        along: Along<'_>,
-        lanes: usize,
-    ) -> Result<(), TeError> {
-        match (&self.invariant, along) {
-            (Some(steps), Along::Inner(..)) => {
-                // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_each(registers, along) };
-                registers.run(&steps.each, lanes)?;
-            }
-            _ => {
-                // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill(registers, along, lanes) }?;
-                registers.run(&results.steps, lanes)?;
-            }
-        }
-        for (place, register) in &results.results {
+        along: &[Run],
+        inner: &[i64],
+    ) {
+        for run in along {
+            let at = At { outer: &run.index, inner, strip: run.lane, uniform: 0, cyclic: 0, kept: 0 };
             // SAFETY: the caller's promise.
-            unsafe { self.write(registers, *place, *register, along) };
+            unsafe { code.run((&self.elements[elements], &self.outputs), registers, at, run.count) };
         }
-        Ok(())
     }
 
     /// # Safety

@@ -2,6 +2,8 @@
 
 use super::elements::Side;
 use super::job::Job;
+use super::machine::At;
+use super::memory::decode;
 use super::registers::Registers;
 use crate::te::error::TeError;
 
@@ -23,9 +25,31 @@ impl Job {
         let side = Side { output, outputs: rows, lanes };
         // Each lane belongs to the same output throughout.
         if let Some(source) = &self.source {
+            // Machine code takes the first lane's.
+            let filled = if self.machine.add.is_some() { 1 } else { lanes as i64 };
             // SAFETY: the caller's promise.
-            unsafe { self.elements[0].fill_side_by_side(registers, side, 0..count.min(lanes as i64), true) };
+            unsafe { self.elements[0].fill_side_by_side(registers, side, 0..count.min(filled), true) };
             registers.run(&source.once, all)?;
+        }
+        if let Some(code) = &self.machine.add {
+            if self.reuse.is_some() {
+                registers.kept.resize(registers.kept.len().max(rows * count as usize), 0.0);
+            }
+            for row in 0..rows {
+                let outer = decode(&self.outer, output + row as i64);
+                let lane = row * lanes;
+                let at = At {
+                    outer: &outer,
+                    inner: &[0],
+                    strip: 0,
+                    uniform: lane,
+                    cyclic: lane,
+                    kept: row * count as usize,
+                };
+                // SAFETY: the caller's promise; the registers have a lane for each of the strip's.
+                unsafe { code.run((&self.elements[0], &self.outputs), registers, at, count as usize) };
+            }
+            return self.fold(registers, all, lanes);
         }
         for first in (0..count).step_by(lanes) {
             let filled = (count - first).min(lanes as i64) as usize;

@@ -1,6 +1,8 @@
 //! Runs a reduction or a map on a device: compiles it for the run's shapes, and launches it.
 
-use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream, trace};
 
 use crate::ElementType;
 use crate::pool::Pool;
@@ -131,7 +133,12 @@ impl OneKernel {
             made.run(bound, self.reduction.outputs.len())?;
             return Ok((made.describe(), String::new()));
         };
-        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.reduction, &plan.key))?;
+        let variant = self.variants.of(&self.device, &plan.key, || {
+            let emitted = emit(&self.reduction, &plan.key)?;
+            let kernel = emitted.source.entry.as_str();
+            trace::event!(DEBUG, "choice", kernel = kernel, choice = trace::text(describe(plan)));
+            Ok(emitted)
+        })?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
         Ok((describe(plan), variant.code.clone()))
     }
@@ -169,7 +176,7 @@ impl OneKernel {
         let counters = plan.counters().unsigned_abs() as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(counters, scratch)) {
             Some(workspace) => workspace,
-            None => Workspace::new(stream, counters, scratch)?,
+            None => Arc::new(Workspace::new(stream, counters, scratch)?),
         };
         let number = |name: &str| match name {
             "outputs" => plan.outputs,

@@ -1,6 +1,6 @@
 //! Runs reductions and maps on a device, in one kernel or several.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
@@ -154,13 +154,17 @@ impl Intermediates {
     }
 
     /// Memory for a run: that of the last run if it is large enough.
-    pub(in crate::te::auto) fn take(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Vec<DeviceTensor>, TeError> {
+    pub(in crate::te::auto) fn take(
+        &self,
+        stream: &Stream,
+        bound: &Bound<'_>,
+    ) -> Result<Arc<Vec<DeviceTensor>>, TeError> {
         let shapes: Vec<Vec<usize>> =
             self.tensors.iter().map(|tensor| extents(tensor, bound)).collect::<Result<_, _>>()?;
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         match self.memory.take(stream, fits) {
             Some(memory) => Ok(memory),
-            None => self.made(stream, bound),
+            None => Ok(Arc::new(self.made(stream, bound)?)),
         }
     }
 
@@ -170,7 +174,7 @@ impl Intermediates {
         self.tensors.iter().map(allocate).collect()
     }
 
-    pub(in crate::te::auto) fn put(&self, stream: &Stream, memory: Vec<DeviceTensor>) {
+    pub(in crate::te::auto) fn put(&self, stream: &Stream, memory: Arc<Vec<DeviceTensor>>) {
         self.memory.put(stream, memory);
     }
 }

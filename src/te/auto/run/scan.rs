@@ -1,8 +1,8 @@
 //! Runs a scan on a device: compiles it for the run's shapes, and launches it.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream, trace};
 
 use super::one::{OneKernel, Values};
 use super::several::SeveralKernels;
@@ -118,7 +118,12 @@ impl ScanKernel {
             return self.run_made(bound, made, choice).map(Some);
         }
         let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
-        let variant = self.variants.of(&self.device, &plan.key, || emit(&self.pattern, &plan.key))?;
+        let variant = self.variants.of(&self.device, &plan.key, || {
+            let emitted = emit(&self.pattern, &plan.key)?;
+            let kernel = emitted.source.entry.as_str();
+            trace::event!(DEBUG, "choice", kernel = kernel, choice = trace::text(describe(&plan)));
+            Ok(emitted)
+        })?;
         self.launch(stream, bound, &space, &plan, &variant)?;
         Ok(Some((describe(&plan), variant.code.clone())))
     }
@@ -172,7 +177,7 @@ impl ScanKernel {
         let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.key.across as usize;
         let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
             Some(workspace) => workspace,
-            None => Workspace::new(stream, groups, tiles, map_bytes)?,
+            None => Arc::new(Workspace::new(stream, groups, tiles, map_bytes)?),
         };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };

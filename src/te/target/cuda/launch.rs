@@ -1,7 +1,7 @@
 //! Compiled programs for CUDA, and their runs.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use epilogue_runtime::{Device, DeviceTensor, Kernel, KernelArgument, Launch, Stream};
 
@@ -95,7 +95,7 @@ impl CudaTarget {
         let fits = |kept: &Vec<DeviceTensor>| kept.iter().zip(&shapes).all(|(tensor, shape)| tensor.shape() == shape);
         let scratch = match self.memory.take(stream, fits) {
             Some(scratch) => scratch,
-            None => self.allocate(stream, &shapes)?,
+            None => Arc::new(self.allocate(stream, &shapes)?),
         };
         self.run_with(&scratch, binding, tensors, stream)?;
         self.memory.put(stream, scratch);

@@ -1,4 +1,5 @@
-//! NVIDIA's cuBLASLt: every algorithm that its heuristic lists is timed, as a careful user would, and the fastest taken.
+//! NVIDIA's cuBLASLt: every algorithm that its heuristic lists is timed, as a careful user would do, and the fastest is
+//! used.
 #![allow(unsafe_code, reason = "cuBLASLt is a C library")]
 
 use std::ffi::c_void;
@@ -17,7 +18,7 @@ use crate::timing::{Contender, Timer};
 /// The workspace that NVIDIA recommends for Hopper (cuBLAS documentation, "cublasSetWorkspace").
 const WORKSPACE: usize = 32 * 1024 * 1024;
 
-/// Algorithms asked of the heuristic, and of those that are timed to the end.
+/// The number of algorithms that the heuristic is asked for, and of those that are timed to the end.
 const ASKED: usize = 64;
 
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T` (cuBLAS documentation, "cublasOperation_t").
@@ -32,7 +33,7 @@ pub(crate) enum Fused {
     GeluBias,
 }
 
-/// What a product's operands, sums and output are to cuBLASLt.
+/// The types of a product's operands, sums and output in cuBLASLt.
 struct Kinds {
     operands: sys::cudaDataType_t,
     compute: sys::cublasComputeType_t,
@@ -65,21 +66,22 @@ pub(crate) struct Cublaslt {
 }
 
 impl Cublaslt {
-    /// Loads the library: the loader's path, CUDA's folders, Python's site-packages. The error says what is missing.
+    /// Loads the library from the loader's path, CUDA's folders, or Python's site-packages. The error says what is
+    /// missing.
     pub(crate) fn open(device: &Device) -> Result<Self, String> {
         let load = |place: PathBuf| {
             // SAFETY: loading NVIDIA's library runs its initialisers, which have no requirements.
             unsafe { libloading::Library::new(&place) }.ok()
         };
-        // Python is asked only where it must be.
+        // Python is started only if necessary.
         let found = places().into_iter().find_map(load).or_else(|| places_of_python().into_iter().find_map(load));
-        // Loaded for good: cudarc then finds it by its name.
+        // Never unloaded, so cudarc finds it by its name.
         std::mem::forget(found.ok_or("libcublasLt was not found")?);
         // SAFETY: as above; cudarc asks the loader for the names that it knows.
         if !unsafe { sys::is_culib_present() } {
             return Err("libcublasLt is of a version that cudarc does not know".into());
         }
-        // cuBLASLt works in the calling thread's context: the one that the runtime uses.
+        // cuBLASLt works in the calling thread's context, which must be the one that the runtime uses.
         crate::machine::bind_primary_context()?;
         let handle = result::create_handle().map_err(|error| format!("cuBLASLt: {error:?}"))?;
         let workspace = device.zeros::<u8>([WORKSPACE]).map_err(|error| error.to_string())?;
@@ -105,13 +107,13 @@ impl Drop for Cublaslt {
 /// The library's names, newest first.
 const NAMES: [&str; 3] = ["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
 
-/// Where the library may be: the loader's places, CUDA's folder.
+/// Where the library may be: the loader's paths, CUDA's folder.
 fn places() -> Vec<PathBuf> {
     let folder = PathBuf::from("/usr/local/cuda/lib64");
     NAMES.iter().map(PathBuf::from).chain(NAMES.map(|name| folder.join(name))).collect()
 }
 
-/// Where Python's wheels have it.
+/// The folders of Python's wheels that may have it.
 fn places_of_python() -> Vec<PathBuf> {
     let text = crate::machine::said(
         "python3",
@@ -123,7 +125,7 @@ fn places_of_python() -> Vec<PathBuf> {
     folders.flat_map(|folder| NAMES.map(|name| folder.join(name))).collect()
 }
 
-/// One product with its descriptors and the algorithms that can do it.
+/// One product, with its descriptors and the algorithms that can compute it.
 pub(crate) struct Product<'l> {
     library: &'l Cublaslt,
     operation: sys::cublasLtMatmulDesc_t,
@@ -135,10 +137,10 @@ pub(crate) struct Product<'l> {
     integers: bool,
 }
 
-/// cuBLASLt stores by columns: its product is our D transposed, N×M = weights · activations. A
-/// linear layer's weights are K×N to it, and are transposed; its activations are K×M.
+/// cuBLASLt stores matrices by columns: its product is our D transposed, N×M = weights · activations. In its terms a
+/// linear layer's weights are K×N and transposed; its activations are K×M.
 impl<'l> Product<'l> {
-    /// `fast` sums FP8 products in as few bits as the tensor cores do.
+    /// With `fast`, FP8 products are summed in as few bits as the tensor cores keep.
     pub(crate) fn new(
         library: &'l Cublaslt,
         shape: &Shape,
@@ -150,7 +152,7 @@ impl<'l> Product<'l> {
         let (m, n, k) = (shape.m as u64, shape.n as u64, shape.k as u64);
         let layout =
             |data, rows, columns| result::create_matrix_layout(data, rows, columns, rows as i64).map_err(error);
-        // By columns, a matrix that is contiguous along K has K rows.
+        // Stored by columns, a matrix that is contiguous along K has K rows.
         let stored = |major, outer| match major {
             Major::K => layout(kinds.operands, k, outer),
             Major::Mn => layout(kinds.operands, outer, k),
@@ -205,7 +207,7 @@ impl<'l> Product<'l> {
         Ok(set.map_err(error)?)
     }
 
-    /// Asks the heuristic, once, as a user would who keeps the descriptors.
+    /// Asks the heuristic once, like a user who keeps the descriptors.
     fn list(&mut self) -> Outcome<()> {
         let preference = result::create_matmul_pref().map_err(error)?;
         let mut count = 0;
@@ -244,11 +246,11 @@ impl<'l> Product<'l> {
     fn run(&self, buffers: &PeerBuffers, which: usize, i: usize) -> Outcome<()> {
         let set = &buffers.sets[i % buffers.sets.len()];
         let stream = buffers.stream.cuda_handle().ok_or("cuBLASLt needs a CUDA stream")?;
-        // As bits, of f32 or of i32.
+        // The bits of an f32 or an i32.
         let (one, zero) = (if self.integers { 1_u32 } else { 1.0_f32.to_bits() }, 0_u32);
         let at = |tensor: &DeviceTensor| tensor.device_address() as *mut c_void;
-        // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which the
-        // timer waits for.
+        // SAFETY: the descriptors say what the buffers hold; these and the workspace outlive the stream's work, which
+        // the timer waits for.
         unsafe {
             result::matmul(
                 self.library.handle,
@@ -273,7 +275,7 @@ impl<'l> Product<'l> {
         Ok(())
     }
 
-    /// The number of the fastest algorithm, each timed in turn.
+    /// The index of the fastest algorithm; each is timed in turn.
     pub(crate) fn fastest(&self, timer: &Timer, buffers: &PeerBuffers) -> Outcome<usize> {
         let mut best = (f64::INFINITY, 0);
         for which in 0..self.algorithms.len() {

@@ -1,4 +1,4 @@
-//! What each knob of the kernels for sm_90a is worth, and what the cost model's constants are fitted to.
+//! What each knob of the kernels for sm_90a gains, and the measurements to which the cost model's constants are fitted.
 
 use std::cell::RefCell;
 
@@ -16,11 +16,11 @@ use crate::machine::Machine;
 use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
-/// Where knobs are turned one by one: large, middling, short K, long K, few rows.
+/// The products for which knobs are turned one by one: large, medium, short K, long K, few rows.
 const TURNED: [[usize; 3]; 5] =
     [[8192, 8192, 8192], [4096, 4096, 4096], [4096, 4096, 1024], [1024, 1024, 65536], [16, 8192, 8192]];
 
-/// The epilogues that knobs are turned with: the cheapest and one with everything, where the type has both.
+/// The epilogues with which knobs are turned: the cheapest and one with everything, if the type has both.
 const EPILOGUES: [&str; 3] = ["plain", "bias_gelu_residual", "scaled"];
 
 pub(crate) fn steps(shape: Shape) -> Vec<Step> {
@@ -32,7 +32,7 @@ pub(crate) fn steps(shape: Shape) -> Vec<Step> {
             let run = move |machine: &Machine| run(machine, &Race { shape: &shape, epilogue: name, tree: tree() });
             Step::timed(format!("{what}/gemm/{at}/{name}"), 3, seconds, run)
         };
-        // In a rehearsal no shape is of these.
+        // In a rehearsal no shape is one of these.
         if TURNED.contains(&[shape.m, shape.n, shape.k]) || shape.k < 256 {
             steps.push(step("knobs", 60, knobs));
         }
@@ -61,7 +61,7 @@ impl Race<'_> {
         Ok(builder(device, self.tree.clone(), self.shape).plan()?)
     }
 
-    /// Every kernel's median in microseconds, interleaved; nothing in a rehearsal, where each runs once.
+    /// Every kernel's median in microseconds, from interleaved runs; `None` in a rehearsal, where each runs once.
     fn run(&self, machine: &Machine, gemms: &[Gemm]) -> Outcome<Vec<Option<f64>>> {
         let workload = RefCell::new(self.workload(machine)?);
         let contender = |gemm| {
@@ -102,8 +102,8 @@ fn compiled(builders: &[Builder]) -> Outcome<Vec<Gemm>> {
     Ok(gemms)
 }
 
-/// The kernels that the model ranks best, and of a family that is not among them the best: what its constants are fitted
-/// to.
+/// The kernels that the model ranks best, and the best of a family that is not among them: the model's constants are
+/// fitted to their times.
 fn candidates(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     let limit = if machine.is_rehearsal() { 2 } else { 12 };
     let chosen = race.model(&machine.device)?;
@@ -124,7 +124,7 @@ fn candidates(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     Ok(vec![race.record(machine, "candidates", &rows.collect::<Vec<_>>())])
 }
 
-/// What measuring chooses, against what the model does.
+/// The kernel that measuring chooses, compared with the model's choice.
 fn autotune(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     if machine.is_rehearsal() {
         return Ok(vec![json!({"kind": "skipped", "why": "only a GPU has a clock to tune by"})]);
@@ -141,7 +141,7 @@ fn autotune(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     Ok(vec![race.record(machine, "autotune", &rows.collect::<Vec<_>>())])
 }
 
-/// The model's choice with all its knobs pinned, and with one after the other turned.
+/// The model's choice with all its knobs fixed, and with one after another turned.
 fn knobs(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     let model = race.model(device)?;
@@ -187,7 +187,7 @@ struct Turn {
     dependent: bool,
 }
 
-/// Every value of every knob, but those that the kernel has.
+/// Every value of every knob, except those that the kernel has.
 fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
     let pinned = Request {
         tile: Some(key.tile),

@@ -1,6 +1,7 @@
-//! The speed of fused GEMMs against their peers, in one run: contenders take turns, on random normal data, on buffers
-//! that rotate past the second-level cache.
+//! The speed of fused GEMMs compared with their peers, in one run: contenders take turns, on random normal data, in so
+//! many buffers in rotation that none is found in the second-level cache.
 
+mod captured;
 mod cublaslt;
 mod epilogues;
 mod knobs;
@@ -30,14 +31,15 @@ use crate::options::On;
 use crate::step::Step;
 use crate::timing::{Contender, Timer};
 
-/// Our names among contenders: the plan, and FP8 summed in as few bits as the tensor cores do.
+/// Our names among contenders: the plan, and the plan whose FP8 products are summed in as few bits as the tensor cores
+/// keep.
 const OWN: &str = "epilogue";
 const FAST_SUMS: &str = "epilogue, fast sums";
 
-/// Bytes that buffers together have at least, so that none is found in a cache: thrice an H200's.
+/// The least total size of the buffers in bytes, so that none is found in a cache: three times an H200's L2.
 const ROTATED: u64 = 3 * 60 * 1024 * 1024;
 
-/// What is checked beside speeds.
+/// The steps that check correctness.
 pub(crate) fn correctness(on: On) -> Vec<Step> {
     relaunch::steps(on)
 }
@@ -81,7 +83,7 @@ fn builder(device: &Device, tree: Tree, shape: &Shape) -> Builder {
         .layouts(layouts(a, shape.m), layouts(b, shape.n))
 }
 
-/// Our own contenders: their names, and what their plans are made of.
+/// Our own contenders: their names, and the builders of their plans.
 fn builders(device: &Device, shape: &Shape, named: &Named) -> Vec<(&'static str, Builder, Arithmetic)> {
     let exact = builder(device, (named.tree)(), shape);
     let mut builders = vec![(OWN, exact.clone(), shape.arithmetic())];
@@ -91,7 +93,7 @@ fn builders(device: &Device, shape: &Shape, named: &Named) -> Vec<(&'static str,
     builders
 }
 
-/// Compiles all that a comparison runs, where other kernels are compiled beside it: none is, between timings.
+/// Compiles everything that a comparison runs, beside other compilations: between timings nothing is compiled.
 fn prepare(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     for (_, builder, _) in builders(device, shape, named) {
@@ -111,7 +113,7 @@ pub(crate) fn precompile(words: &[String]) -> Outcome<()> {
     let compiler = Compiler::find()?.with_cache(Some(KernelCache::at(folder)));
     let device = Device::emulated(Arch::SM_90A)?;
     let (mut made, mut sources) = (0, BTreeSet::new());
-    // What is not of the first tier is compiled there: all of it would not fit into the bundle.
+    // What is not in the first tier is compiled on the GPU machine: all of it would not fit in the bundle.
     for shape in shapes::all().into_iter().filter(|shape| shape.headline) {
         for named in epilogues::of(shape.element).into_iter().filter(|named| named.headline) {
             for (_, builder, _) in builders(&device, &shape, &named) {
@@ -128,7 +130,7 @@ pub(crate) fn precompile(words: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// One shape and epilogue: the fused kernel, cuBLASLt's plain product, cuBLASLt with its own epilogue where it has this
+/// One shape and epilogue: the fused kernel, cuBLASLt's plain product, cuBLASLt with its own epilogue if it has this
 /// one, and cuBLASLt followed by one elementwise kernel.
 fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>> {
     let device = &machine.device;
@@ -192,7 +194,7 @@ fn speed(machine: &Machine, shape: &Shape, named: &Named) -> Outcome<Vec<Value>>
 /// cuBLASLt's products for a comparison, with the number of the fastest algorithm of each.
 struct Products<'l> {
     plain: (Product<'l>, usize),
-    /// FP8, summed in as few bits as the tensor cores do.
+    /// FP8, summed in as few bits as the tensor cores keep.
     fast: Option<(Product<'l>, usize)>,
     /// With its own epilogue.
     fused: Option<(Product<'l>, usize)>,

@@ -1,9 +1,11 @@
-//! One plan run many times: the workspace's counters are left as they were found, and the bits never change.
+//! One plan run many times, by itself and in graphs: the workspace's counters are left as they were found, and the bits
+//! never change.
 
 use epilogue::ElementType;
 use epilogue::gemm::SplitK;
 use serde_json::{Value, json};
 
+use super::captured::Captured;
 use super::shapes::Shape;
 use super::workload::Workload;
 use super::{builder, epilogues};
@@ -23,7 +25,7 @@ const SPLITS: [(&str, SplitK); 6] = [
     ("parallel-8", SplitK::Parallel(8)),
 ];
 const RUNS: usize = 200;
-/// Each of many runs.
+/// The number of cases; each is run many times.
 #[cfg(test)]
 pub(crate) const CASES: usize = SHAPES.len() * SPLITS.len();
 
@@ -39,7 +41,7 @@ pub(crate) fn steps(on: On) -> Vec<Step> {
     splits.iter().map(step).collect()
 }
 
-/// With an epilogue that reduces rows, so that tiles wait for each other beside split-K's.
+/// With an epilogue that reduces rows, so that tiles wait for each other not only for split-K.
 fn relaunch(machine: &Machine, split_k: SplitK) -> Outcome<Vec<Value>> {
     let device = &machine.device;
     let named = epilogues::of(ElementType::BF16).into_iter().find(|named| named.name == "bias_gelu_residual_sums");
@@ -56,18 +58,24 @@ fn relaunch(machine: &Machine, split_k: SplitK) -> Outcome<Vec<Value>> {
             records.push(json!({"kind": "wrong", "family": "relaunch", "what": wrong}));
             continue;
         }
+        let graphs = Captured::all(device, |stream| workload.run_on(stream, &gemm, 0))?;
         let mut other = None;
         for run in 1..runs {
-            if workload.outputs_of_a_run(&gemm)? != first {
-                other = Some(run);
+            // A run, a launch of each graph, a run, …
+            let (outputs, how) = match (run % (graphs.len() + 1)).checked_sub(1).and_then(|i| graphs.get(i)) {
+                None => (workload.outputs_of_a_run(&gemm)?, "run"),
+                Some(graph) => (workload.outputs_of(|| graph.launch())?, graph.name()),
+            };
+            if outputs != first {
+                other = Some((run, how));
                 break;
             }
         }
         match other {
             None => right += 1,
-            Some(run) => {
+            Some((run, how)) => {
                 let (name, choice) = (shape.name(), gemm.choice());
-                let what = format!("run {run} of {name}, {split_k}, differs from the first: {choice}");
+                let what = format!("{how} {run} of {name}, {split_k}, differs from the first run: {choice}");
                 records.push(json!({"kind": "wrong", "family": "relaunch", "what": what}));
             }
         }

@@ -1,5 +1,5 @@
-//! The epilogue as people write it without fusion: one kernel that reads the product and writes the result, 16 bytes at a
-//! time.
+//! The epilogue as people write it without fusion: one kernel that reads the product and writes the result, 16 bytes at
+//! a time.
 
 use epilogue::{Device, ElementType};
 use epilogue_runtime::{Kernel as Compiled, KernelArgument, Launch, Source};
@@ -8,7 +8,7 @@ use super::shapes::Shape;
 use super::workload::PeerBuffers;
 use crate::Outcome;
 
-/// What the kernel computes of `x` (the product), `bias` and `other`.
+/// What the kernel computes from `x` (the product), `bias` and `other`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
     pub(crate) expression: &'static str,
@@ -85,7 +85,7 @@ impl Kernel {
         Ok(Self { kernel, launch, size })
     }
 
-    /// Queues it on set number `i`, in place.
+    /// Queues it on set number `i`, which it updates in place.
     pub(crate) fn run(&self, buffers: &PeerBuffers, i: usize) -> Outcome<()> {
         let set = &buffers.sets[i % buffers.sets.len()];
         let arguments = [
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// It computes what it says, on the emulated device.
+    /// It computes what it should, on the emulated device.
     #[test]
     fn the_separate_kernel_is_right() {
         if testing::compiler("the_separate_kernel_is_right").is_none() {

@@ -1,5 +1,5 @@
-//! The products that are timed. D is M×N; unless said otherwise A is row-major M×K, the activations, and B column-major
-//! K×N, a linear layer's weights as frameworks store them.
+//! The products that are timed. D is M×N. Unless noted otherwise, A is row-major M×K, the activations, and B is
+//! column-major K×N, a linear layer's weights as frameworks store them.
 
 use epilogue::ElementType;
 use epilogue::gemm::{Arithmetic, Major};
@@ -22,7 +22,7 @@ impl Shape {
         Self { m, n, k, element, majors: (Major::K, Major::K), headline }
     }
 
-    /// `MxNxK`, and the majors in BLAS' letters where they are not a linear layer's: A and B stored by rows are `nn`.
+    /// `MxNxK`, and the majors in BLAS's letters if they are not a linear layer's: `nn` if A and B are stored by rows.
     pub(crate) fn name(&self) -> String {
         let Self { m, n, k, .. } = self;
         match self.majors {
@@ -31,7 +31,7 @@ impl Shape {
         }
     }
 
-    /// Which operand is transposed where all are stored by rows, A first: a linear layer is `nt`.
+    /// Which operand is transposed if all are stored by rows, A first: a linear layer is `nt`.
     pub(crate) const fn layout(&self) -> &'static str {
         match self.majors {
             (Major::K, Major::K) => "nt",
@@ -41,7 +41,7 @@ impl Shape {
         }
     }
 
-    /// Whether rows along K begin at no multiples of 16 bytes, which tensor copies need.
+    /// Whether rows along K don't begin at multiples of 16 bytes, which tensor copies need.
     pub(crate) const fn is_unaligned(&self) -> bool {
         !(self.k * self.element.size()).is_multiple_of(16)
     }
@@ -51,7 +51,7 @@ impl Shape {
         if matches!(self.element, ElementType::F32) { Arithmetic::Tf32 } else { Arithmetic::Exact }
     }
 
-    /// What the product is stored as: of 8-bit operands in a wider type.
+    /// The type of the result; for 8-bit operands it is wider.
     pub(crate) const fn output(&self) -> ElementType {
         match self.element {
             ElementType::F8E4M3 | ElementType::F8E5M2 => ElementType::BF16,
@@ -65,8 +65,8 @@ impl Shape {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// About how long its comparison takes beside compilation: up to 64 algorithms of each of two products are looked at
-    /// for nine runs; the rounds that count are few beside that.
+    /// About how long its comparison takes, without compilation. Most of it is the first look at up to 64 algorithms of
+    /// each of two products, for nine runs each.
     pub(crate) fn seconds(&self) -> u64 {
         let of_a_run = self.operations() / 5e14;
         3 + (1200.0 * of_a_run) as u64
@@ -120,7 +120,7 @@ const OTHERS: [[usize; 3]; 8] = [
     [128, 128, 131_072],
 ];
 
-/// Leading dimensions that are no multiples of 16 bytes.
+/// Leading dimensions that are not multiples of 16 bytes.
 const UNALIGNED: [[usize; 3]; 3] = [[8192, 8192, 8191], [4096, 4096, 4095], [64, 8192, 8191]];
 
 /// 8-bit products; the first belongs to tier 1.
@@ -133,7 +133,7 @@ const BYTES: [[usize; 3]; 6] = [
     [16, 8192, 8192],
 ];
 
-/// In the order in which their times are of interest.
+/// All products, in the order of their importance.
 pub(crate) fn all() -> Vec<Shape> {
     let bf16 = |mnk, headline| Shape::new(mnk, ElementType::BF16, headline);
     let mut shapes: Vec<Shape> = HEADLINE.into_iter().map(|mnk| bf16(mnk, true)).collect();

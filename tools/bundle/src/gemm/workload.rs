@@ -1,4 +1,4 @@
-//! A product's tensors, several sets of them, and runs of a plan on them in turn.
+//! The tensors of a product, in several sets, and runs of a plan on the sets in turn.
 
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
 use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Tree, Types};
@@ -13,13 +13,13 @@ use crate::Outcome;
 struct Set {
     a: DeviceTensor,
     b: DeviceTensor,
-    /// For every parameter; scalars have none.
+    /// For every parameter; `None` for scalars.
     parameters: Vec<Option<DeviceTensor>>,
-    /// For every output that is no parameter's.
+    /// For every output that is not a parameter's.
     outputs: Vec<DeviceTensor>,
 }
 
-/// What one epilogue computes on one shape.
+/// The tensors of one epilogue on one shape.
 pub(crate) struct Workload {
     sets: Vec<Set>,
     stream: Stream,
@@ -27,14 +27,14 @@ pub(crate) struct Workload {
     bytes: u64,
 }
 
-/// The value of every host scalar: neither 0 nor 1, which kernels may treat apart.
+/// The value of every host scalar: neither 0 nor 1, which kernels may treat specially.
 const SCALAR: f64 = 0.75;
 
-/// More sets than this are not needed to leave a cache behind.
+/// The most sets; more are not needed to exceed a cache.
 const MOST_SETS: u64 = 64;
 
 impl Workload {
-    /// As many sets that they have `rotated` bytes together.
+    /// As many sets as have `rotated` bytes together.
     pub(crate) fn new(device: &Device, tree: &Tree, shape: &Shape, rotated: u64) -> Outcome<Self> {
         let first = Set::new(device, tree, shape, 1)?;
         let bytes = first.bytes();
@@ -46,17 +46,23 @@ impl Workload {
         Ok(Self { sets, stream: device.default_stream(), shape: *shape, bytes })
     }
 
-    /// Bytes of one set: what a run reads and writes at least.
+    /// Bytes of one set, which a run has to read and write at least.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Queues run number `i`.
     pub(crate) fn run(&mut self, gemm: &Gemm, i: usize) -> Outcome<()> {
+        let stream = self.stream.clone();
+        self.run_on(&stream, gemm, i)
+    }
+
+    /// Queues it on another stream.
+    pub(crate) fn run_on(&mut self, stream: &Stream, gemm: &Gemm, i: usize) -> Outcome<()> {
         let count = self.sets.len();
         let set = &mut self.sets[i % count];
         let (a, b) = (set.a.clone(), set.b.clone());
-        Ok(gemm.run_arguments(&self.stream, &a, &b, &set.arguments(gemm))?)
+        Ok(gemm.run_arguments(stream, &a, &b, &set.arguments(gemm))?)
     }
 
     /// The plan that is fastest on the first set.
@@ -66,15 +72,26 @@ impl Workload {
         Ok(gemm.autotune_arguments(&a, &b, &mut set.arguments(gemm))?)
     }
 
-    /// Overwrites the first set's outputs with what no kernel gives.
+    /// Overwrites the first set's outputs with a value that no kernel gives.
     pub(crate) fn poison_outputs(&self) -> Outcome<()> {
         self.sets[0].outputs.iter().try_for_each(poison)
     }
 
-    /// The bytes of the first set's outputs, which are poisoned before.
+    /// The bytes of the first set's outputs after a run; they are poisoned before.
     pub(crate) fn outputs_of_a_run(&mut self, gemm: &Gemm) -> Outcome<Vec<Vec<u8>>> {
         self.poison_outputs()?;
         self.run(gemm, 0)?;
+        self.output_bytes()
+    }
+
+    /// The same of whatever runs on the first set.
+    pub(crate) fn outputs_of(&self, run: impl FnOnce() -> Outcome<()>) -> Outcome<Vec<Vec<u8>>> {
+        self.poison_outputs()?;
+        run()?;
+        self.output_bytes()
+    }
+
+    fn output_bytes(&self) -> Outcome<Vec<Vec<u8>>> {
         self.sets[0].outputs.iter().map(|output| Ok(output.to_bytes()?)).collect()
     }
 }
@@ -103,8 +120,8 @@ impl Set {
 }
 
 impl Workload {
-    /// After run number 0: a description of the first wrong element among those that are checked, two whole rows' part
-    /// of every tensor output, against the f64 reference.
+    /// After run number 0: a description of the first wrong element among those that are checked, a part of two whole
+    /// rows of every tensor output, compared with the f64 reference.
     pub(crate) fn first_wrong(&self, gemm: &Gemm, arithmetic: Arithmetic) -> Outcome<Option<String>> {
         let set = &self.sets[0];
         let Shape { m, n, k, element, .. } = self.shape;
@@ -150,7 +167,7 @@ impl Workload {
         for (output, expected) in tree.outputs().iter().zip(&expected) {
             let Some(tensor) = (if output.parameter.is_some() { None } else { outputs.next() }) else { continue };
             if matches!(output.kind, OutputKind::Reduce(_)) || output.class != ShapeClass::Tensor {
-                continue; // a reduction of a part is not a part of the reduction; the random cases check those
+                continue; // a part's reduction is not a part of the reduction; the random cases check reductions
             }
             let results = part(tensor, Some(rows.clone()), Some(columns.clone()))?;
             if let Some(wrong) = expected.first_wrong(&results) {
@@ -160,11 +177,11 @@ impl Workload {
         Ok(None)
     }
 
-    /// Tensors for libraries: the same operands, and outputs of their own.
+    /// Tensors for libraries: the same operands, and separate outputs.
     pub(crate) fn peer_buffers(&self) -> Outcome<PeerBuffers> {
         let Shape { m, n, .. } = self.shape;
         let output = self.shape.output();
-        // What separate kernels and a library's own epilogues read: they are compared on 16-bit types only.
+        // The arguments of separate kernels and of a library's own epilogues, which are compared only on 16-bit types.
         let (rows, element) = match output {
             ElementType::F16 | ElementType::BF16 if self.shape.element == output => (m, output),
             _ => (0, ElementType::BF16),
@@ -189,7 +206,7 @@ impl Workload {
     }
 }
 
-/// What a library's product and a separate kernel work on.
+/// The tensors for a library's product and a separate kernel.
 pub(crate) struct PeerBuffers {
     pub(crate) sets: Vec<PeerSet>,
     pub(crate) stream: Stream,
@@ -288,7 +305,7 @@ const POISON: &str = "extern \"C\" __global__ void poison(unsigned char* out, un
 }
 ";
 
-/// Overwrites a packed tensor with what no kernel gives.
+/// Overwrites a packed tensor with a value that no kernel gives.
 pub(crate) fn poison(tensor: &DeviceTensor) -> Outcome<()> {
     let count = (tensor.len() * tensor.element_type().size()) as u64;
     if count == 0 {
@@ -305,7 +322,7 @@ pub(crate) fn poison(tensor: &DeviceTensor) -> Outcome<()> {
     Ok(kernel.launch(&launch, &arguments, &device.default_stream())?)
 }
 
-/// Nearly normal values where no kernel runs.
+/// Nearly normal values, for devices where no kernel runs.
 fn on_the_host(device: &Device, element: ElementType, shape: &[usize], seed: u32) -> Outcome<DeviceTensor> {
     let mut random = fastrand::Rng::with_seed(u64::from(seed));
     let count = shape.iter().product();

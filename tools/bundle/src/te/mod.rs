@@ -1,5 +1,5 @@
-//! Tensor expressions: schedules of a user's own against the interpreter; automatic reductions, normalisations and scans
-//! on fresh random shapes against f64, and their speed in bytes per second.
+//! Tensor expressions: hand-written schedules compared with the interpreter; automatic reductions, normalisations and
+//! scans on new random shapes compared with f64; and their speed in bytes per second.
 
 mod operations;
 mod schedules;
@@ -38,7 +38,7 @@ pub(crate) fn steps() -> Vec<Step> {
 
 use Operation::{ColumnSums, ColumnsInclusiveSums, InclusiveSum, LayerNorm, Recurrence, RowSums, Softmax, Sum};
 
-/// Shapes are those in memory, with the last axis contiguous.
+/// Shapes are in memory order: the last axis is contiguous.
 const SPEEDS: &[(Operation, ElementType, &[usize])] = &[
     (Sum, ElementType::F32, &[1 << 28]),
     (Sum, ElementType::F32, &[1 << 24]),
@@ -62,7 +62,7 @@ const SPEEDS: &[(Operation, ElementType, &[usize])] = &[
     (Recurrence, ElementType::F32, &[1, 1 << 24]),
 ];
 
-/// Lines and their length.
+/// The number of lines and their length.
 fn extents(operation: Operation, shape: &[usize]) -> [usize; 2] {
     match (operation, shape) {
         (_, [length]) => [1, *length],
@@ -74,10 +74,10 @@ fn extents(operation: Operation, shape: &[usize]) -> [usize; 2] {
 
 const ELEMENTS: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::BF16];
 
-/// Cases of every type, and the largest extent.
+/// The number of cases of every type, and the largest extent.
 const AMOUNT: (usize, usize) = (2, 3000);
 
-/// Random shapes of one operation, of every type that it is timed with.
+/// Random shapes for one operation, with every type with which it is timed.
 fn random(machine: &Machine, operation: Operation, seed: u64, cases: usize, largest: usize) -> Vec<Value> {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut right, mut records) = (0, Vec::new());
@@ -112,16 +112,16 @@ fn family(operation: Operation) -> String {
     format!("te/{}", operation.name())
 }
 
-/// How many cases all operations and schedules are checked on.
+/// The number of cases on which all operations and schedules are checked.
 #[cfg(test)]
 pub(crate) const CASES: usize = Operation::ALL.len() * ELEMENTS.len() * AMOUNT.0 + schedules::CASES;
 
-/// The families' names, and what one of them does when compute-sanitizer watches.
+/// The names of the families of tensor expressions.
 pub(crate) fn families() -> impl Iterator<Item = String> {
     Operation::ALL.into_iter().map(family)
 }
 
-/// Random cases of a family: small ones of every type, for compute-sanitizer to watch, or all that a step with this seed
+/// Random cases of a family: small ones of every type, for compute-sanitizer, or everything that a step with this seed
 /// runs.
 pub(crate) fn one_of_family(machine: &Machine, name: &str, seed: u64, all: bool) -> Option<Vec<Value>> {
     let operation = Operation::ALL.into_iter().find(|operation| family(*operation) == name)?;

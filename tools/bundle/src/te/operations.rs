@@ -1,4 +1,5 @@
-//! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in f64.
+//! The operations that are checked and timed: what each computes of a line of a matrix, as a tensor expression and in
+//! f64.
 
 use epilogue::evt::reference;
 use epilogue::te::{self, Tensor, auto, ops};
@@ -9,13 +10,13 @@ use crate::Outcome;
 /// An operation's kernel, and the tensors of its expression.
 pub(super) struct Kernel {
     kernel: auto::Kernel,
-    /// In the order of [`Operation::line`]'s.
+    /// In the order of the inputs of [`Operation::line`].
     inputs: Vec<Tensor>,
     output: Tensor,
 }
 
 impl Kernel {
-    /// What was chosen, in words.
+    /// A description of the choice.
     pub(super) fn choice(&self) -> String {
         self.kernel.choice()
     }
@@ -50,7 +51,7 @@ impl Operation {
         Self::Recurrence,
     ];
 
-    /// As the peers' programs name it.
+    /// Its name in the peers' programs.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -79,7 +80,7 @@ impl Operation {
         matches!(self, Self::Sum | Self::RowSums | Self::ColumnSums)
     }
 
-    /// Whether it has steps of time, which tensor expressions have in front.
+    /// Whether it has time steps, which are the first axis in tensor expressions.
     const fn is_scan(self) -> bool {
         matches!(self, Self::InclusiveSum | Self::ColumnsInclusiveSums | Self::Recurrence)
     }
@@ -92,7 +93,7 @@ impl Operation {
         if self.is_sum() { ElementType::F32 } else { element }
     }
 
-    /// Bytes that it reads and writes at least.
+    /// The bytes that it reads and writes at least.
     pub(super) fn bytes(self, element: ElementType, lines: usize, length: usize) -> usize {
         let of_line = self.inputs() * length * element.size();
         let written = if self.is_sum() { 4 } else { length * element.size() };
@@ -117,7 +118,8 @@ impl Operation {
         Ok(Kernel { kernel: auto::build(&[&output])?.build(device)?, inputs, output })
     }
 
-    /// What a line becomes, and what its rounding errors are in proportion to. The first input is the recurrence's factor.
+    /// The result of a line, and the values to which its rounding errors are proportional. The first input is the
+    /// factor of the recurrence.
     fn line(self, inputs: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
         let x = &inputs[inputs.len() - 1];
         let running = |values: &mut dyn Iterator<Item = f64>| {
@@ -175,16 +177,16 @@ fn sums(a: &Tensor, columns: bool) -> Outcome<Tensor> {
 pub(super) struct Set {
     operation: Operation,
     element: ElementType,
-    /// `[lines, length]`, whatever lies side by side in memory.
+    /// `[lines, length]`, for any layout in memory.
     inputs: Vec<DeviceTensor>,
     output: DeviceTensor,
-    /// As the kernel takes them.
+    /// The same in the form that the kernel takes.
     given: Vec<DeviceTensor>,
     taken: DeviceTensor,
 }
 
 impl Set {
-    /// Normal random inputs.
+    /// Random normal inputs.
     pub(super) fn new(
         operation: Operation,
         device: &Device,
@@ -203,7 +205,7 @@ impl Set {
         let output_shape = if operation.is_sum() { vec![lines] } else { memory.to_vec() };
         let made = poisoned(device, operation.output(element), &output_shape)?;
         let output = if operation.is_sum() { made.reshape([lines, 1])? } else { by_lines(&made)? };
-        // Scans have time in front.
+        // Time is the first axis of scans.
         let timed = |tensor: &DeviceTensor| -> Outcome<DeviceTensor> { Ok(tensor.transpose()?) };
         let (given, taken) = if operation.is_scan() {
             (inputs.iter().map(timed).collect::<Outcome<Vec<_>>>()?, timed(&output)?)
@@ -220,7 +222,7 @@ impl Set {
         Ok(kernel.kernel.run_bound(&arguments)?)
     }
 
-    /// After a run: the first element that is too far from f64's, of the given lines.
+    /// After a run: the first element of the given lines that differs too much from f64's.
     pub(super) fn first_wrong(&self, lines: impl IntoIterator<Item = usize>) -> Outcome<Option<String>> {
         for line in lines {
             let values = |tensor: &DeviceTensor| -> Outcome<Vec<f64>> {
@@ -235,8 +237,8 @@ impl Set {
                 _ => (0.0, 3.4e38),
             };
             for (i, ((got, wanted), size)) in values(&self.output)?.into_iter().zip(&wanted).zip(&sizes).enumerate() {
-                // The order of summation is the kernel's: 64 roundings to f32's 24 bits cover every tree, and a scan's
-                // or sum's pieces that are summed in turn.
+                // The kernel may sum in any order: 64 roundings to f32's 24 bits are enough for every tree, and for the
+                // pieces of a scan or sum that are summed one after another.
                 let bound = storing * wanted.abs().max(2.0_f64.powi(-14)) + 2.0_f64.powi(-18) * size;
                 let overflowed = wanted.abs() + bound > largest && got.is_infinite() && got.signum() == wanted.signum();
                 if !((got - wanted).abs() <= bound || overflowed) {
@@ -249,7 +251,7 @@ impl Set {
     }
 }
 
-/// An output whose every element is wrong, so that one that is left out is seen.
+/// An output with only wrong elements, so that one that is not written is noticed.
 fn poisoned(device: &Device, element: ElementType, shape: &[usize]) -> Outcome<DeviceTensor> {
     let tensor = device.zeros_of(element, shape)?;
     crate::gemm::poison(&tensor)?;

@@ -1,4 +1,4 @@
-//! Programs with schedules of a user's own, those of the tutorials: the interpreter's bits, whatever the shape.
+//! Programs with hand-written schedules, those of the tutorials: they must give the interpreter's bits for any shape.
 
 use epilogue::te::{self, Array, Program, TeError};
 use epilogue::{Argument, Device, DeviceTensor, ElementType};
@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::machine::Machine;
 use crate::tutorial::{cross_thread, row_sums};
 
-/// The sums of the rows up to each, all steps in one launch or each in its own.
+/// The running sums of the rows, with all steps in one launch or each in its own.
 fn running_sums(one_launch: bool) -> Result<Program, TeError> {
     let (m, n) = (te::var("m"), te::var("n"));
     let x = te::placeholder([m, n], "X");
@@ -29,7 +29,7 @@ fn running_sums(one_launch: bool) -> Result<Program, TeError> {
     te::lower(&s, &[&x, &scan], "main")
 }
 
-/// Row sums over `threads` threads of `rows` rows a block, in the tutorial's last schedule.
+/// Row sums with `threads` threads and `rows` rows per block, in the tutorial's last schedule.
 fn sums_over_threads(threads: i32, rows: i32) -> Result<Program, TeError> {
     let (a, b) = row_sums()?;
     te::lower(&cross_thread(&b, threads, rows)?, &[&a, &b], "main")
@@ -37,7 +37,7 @@ fn sums_over_threads(threads: i32, rows: i32) -> Result<Program, TeError> {
 
 /// Shapes of every program.
 const SHAPES: usize = 2;
-/// How many cases there are, of four programs.
+/// The number of cases, for four programs.
 #[cfg(test)]
 pub(super) const CASES: usize = 4 * SHAPES;
 
@@ -55,7 +55,7 @@ pub(super) fn random(machine: &Machine, seed: u64) -> Outcome<Vec<Value>> {
     for (name, program, reduces) in &programs {
         for _ in 0..cases {
             let shape = [random.usize(1..largest), random.usize(1..largest)];
-            // Small integers, of which every order of summation gives the same bits.
+            // Small integers, so that every order of summation gives the same bits.
             let values: Vec<f64> = (0..shape[0] * shape[1]).map(|_| f64::from(random.i32(-8..=8))).collect();
             let output = if *reduces { vec![shape[0]] } else { shape.to_vec() };
             if same(&machine.device, program, &values, &shape, &output)? {
@@ -70,7 +70,7 @@ pub(super) fn random(machine: &Machine, seed: u64) -> Outcome<Vec<Value>> {
     Ok(records)
 }
 
-/// Whether the device gives the interpreter's bits.
+/// Whether the device gives the same bits as the interpreter.
 fn same(device: &Device, program: &Program, values: &[f64], shape: &[usize], output: &[usize]) -> Outcome<bool> {
     let mut arrays = [Array::new(ElementType::F32, shape, values)?, Array::unwritten(ElementType::F32, output)];
     program.interpret(&mut arrays)?;

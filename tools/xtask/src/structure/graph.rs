@@ -1,4 +1,4 @@
-//! The graph: which file names items of which.
+//! The graph: which files name items of which others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use super::sources::{Names, Source};
 use crate::workspace::Failure;
 
-/// The workspace's crates: the name in paths, and where the sources lie.
-const CRATES: [(&str, &str); 7] = [
+/// The workspace's crates: the name in paths, and the folder of the sources.
+const CRATES: [(&str, &str); 9] = [
     ("epilogue", "src"),
+    ("epilogue_syntax", "epilogue-macros/syntax/src"),
     ("epilogue_macros", "epilogue-macros/src"),
     ("epilogue_runtime", "runtime/src"),
     ("ptx_vm", "runtime/ptx-vm/src"),
     ("ptx_vm_conformance", "runtime/ptx-vm/conformance/src"),
     ("bundle", "tools/bundle/src"),
+    ("epilogue_command", "tools/command/src"),
     ("xtask", "tools/xtask/src"),
 ];
 
@@ -42,7 +44,7 @@ impl Graph {
         &self.files
     }
 
-    /// (who imports, from whom), as places in `files`.
+    /// (importing file, imported file), as indices in `files`.
     pub(super) fn edges(&self) -> &BTreeSet<(usize, usize)> {
         &self.edges
     }
@@ -52,7 +54,7 @@ impl Graph {
         self.edges.iter().filter(move |(from, _)| self.files[*from] == file).map(|(_, to)| self.files[*to].as_str())
     }
 
-    /// Groups of files of which each comes back to itself over the others, the largest first.
+    /// Groups of files that import each other in a circle, the largest first.
     pub(super) fn circles(&self) -> Vec<Vec<&str>> {
         let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|file| self.reached(file)).collect();
         let mut seen = BTreeSet::new();
@@ -69,7 +71,7 @@ impl Graph {
         circles
     }
 
-    /// What a file imports, directly or over others.
+    /// The files that a file imports, directly or through others.
     fn reached(&self, from: usize) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut open = vec![from];
@@ -126,7 +128,7 @@ impl Modules {
         Graph { files, edges }
     }
 
-    /// The module that defines the item that `path` names in `module`; none if it is a module or comes from elsewhere.
+    /// The module that defines the item that `path` names in `module`; `None` if it is a module or defined elsewhere.
     fn definer(&self, module: &Module, path: &[String], depth: u32) -> Option<Module> {
         let (mut at, rest) = self.start(module, path, depth)?;
         for (i, name) in rest.iter().enumerate() {
@@ -136,7 +138,7 @@ impl Modules {
                 continue;
             }
             let (_, source) = self.sources.get(&at)?;
-            // An item of `at` itself, or one that it brings in.
+            // An item of `at` itself, or one that it imports.
             if depth < 8 {
                 let again = source.brought.iter().find(|(brought, _)| brought == name);
                 if let Some((_, target)) = again {
@@ -159,7 +161,7 @@ impl Modules {
         None
     }
 
-    /// Where a path begins, and what of it is left.
+    /// The module where a path begins, and the rest of the path.
     fn start<'p>(&self, module: &Module, path: &'p [String], depth: u32) -> Option<(Module, &'p [String])> {
         let (first, mut rest) = path.split_first()?;
         let mut at = match first.as_str() {

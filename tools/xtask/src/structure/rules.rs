@@ -1,9 +1,9 @@
-//! What is allowed: the order of layers, and the circles that are the nature of their data.
+//! What is allowed: the order of layers, and the circles that follow from the nature of the data.
 
 use super::graph::Graph;
 
-/// The workspace from the bottom up: what stands in one entry imports only from it and from those before it. A file
-/// belongs to the longest name that its own begins with.
+/// The workspace from the bottom up: an entry imports only from itself and from those before it. A file belongs to the
+/// longest entry with which its own name begins.
 const LAYERS: &[&str] = &[
     "runtime/ptx-vm/src/numerics",
     "runtime/ptx-vm/src/race",
@@ -34,6 +34,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/loaded.rs",
     "runtime/src/device.rs",
     "runtime/src/buffer.rs",
+    "runtime/src/recording.rs",
     "runtime/src/stream.rs",
     "runtime/src/tensor.rs",
     "runtime/src/host_access.rs",
@@ -41,6 +42,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/exchange",
     "runtime/src/kernel.rs",
     "runtime/src/load.rs",
+    "runtime/src/graph.rs",
     "runtime/src/bundle/install.rs",
     "runtime/src/bundle/builder.rs",
     "runtime/src/bundle/mod.rs",
@@ -50,9 +52,11 @@ const LAYERS: &[&str] = &[
     "runtime/src/cuda/tensor_map.rs",
     "runtime/src/tensor_map",
     "runtime/src/lib.rs",
+    "epilogue-macros/syntax/src",
     "epilogue-macros/src",
     "src/expr",
     "src/simd",
+    "src/jit",
     "src/parallel.rs",
     "src/sync.rs",
     "src/pool.rs",
@@ -87,13 +91,15 @@ const LAYERS: &[&str] = &[
     "src",
     "runtime/ptx-vm/conformance/src",
     "tools/bundle/src",
+    "tools/command/src/source",
+    "tools/command/src",
     "tools/xtask/src",
 ];
 
 /// Folders that never import each other, whatever the order.
 const STRANGERS: &[[&str; 2]] = &[["src/gemm", "src/te"], ["src/evt", "src/tile"], ["src/evt", "src/device"]];
 
-/// Files that come back to each other over their imports, and why that is right. Each stands on its folder's page, too.
+/// Files that import each other in a circle, and why that is right. Each is also explained on its folder's page.
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &[
@@ -128,9 +134,9 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "epilogue-macros/src/parse/body.rs",
-            "epilogue-macros/src/parse/expression.rs",
-            "epilogue-macros/src/parse/reduction.rs",
+            "epilogue-macros/syntax/src/parse/body.rs",
+            "epilogue-macros/syntax/src/parse/expression.rs",
+            "epilogue-macros/syntax/src/parse/reduction.rs",
         ],
         "the grammar's recursion: blocks are made of expressions, which may be blocks or reductions of expressions",
     ),
@@ -145,7 +151,7 @@ pub(super) fn violations(graph: &Graph) -> Vec<String> {
     [imports(graph), circles(graph)].concat()
 }
 
-/// Imports against the order of layers.
+/// Imports that violate the order of layers.
 pub(super) fn imports(graph: &Graph) -> Vec<String> {
     let mut wrong = Vec::new();
     for (from, to) in graph.edges() {
@@ -168,14 +174,14 @@ pub(super) fn imports(graph: &Graph) -> Vec<String> {
     wrong
 }
 
-/// The layer of a file, as a place in the order.
+/// The layer of a file, as an index in the order.
 fn layer(file: &str) -> Option<usize> {
     let inside = |layer: &str| file.strip_prefix(layer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let matching = LAYERS.iter().enumerate().filter(|(_, layer)| inside(layer));
     matching.max_by_key(|(_, layer)| layer.len()).map(|(place, _)| place)
 }
 
-/// Circles that are not allowed, and allowed ones that are no more.
+/// Circles that are not allowed, and allowed ones that no longer exist.
 pub(super) fn circles(graph: &Graph) -> Vec<String> {
     unexpected(&graph.circles(), CIRCLES)
 }

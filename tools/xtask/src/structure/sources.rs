@@ -1,4 +1,4 @@
-//! A file of Rust: what it defines, what it brings in under which name, and which paths it names.
+//! A Rust source file: the items that it defines, the names that it imports, and the paths that it uses.
 
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, Item, ItemMod, Macro, Token, UseTree};
 /// A path as written: `crate`, `super` and `self` included.
 pub(super) type Names = Vec<String>;
 
-/// What matters of one file.
+/// What is needed about one file.
 #[derive(Default)]
 pub(super) struct Source {
     /// `use a::b as c`: `c` and `a::b`.
@@ -16,9 +16,9 @@ pub(super) struct Source {
     pub(super) globs: Vec<Names>,
     /// Paths of two or more names, and the targets of `use`.
     pub(super) named: Vec<Names>,
-    /// How many inline modules deep the visitor is.
+    /// The number of inline modules around the visitor.
     inside: usize,
-    /// `mod name;` under `#[cfg(test)]`: files that are no part of the library.
+    /// `mod name;` under `#[cfg(test)]`: files that are not part of the library.
     pub(super) tests: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// A path that is named: seen from the file's own module.
+    /// Adds a path, relative to the file's own module.
     fn name(&mut self, mut path: Names) {
         for _ in 0..self.inside {
             match path.first().map(String::as_str) {
@@ -72,7 +72,7 @@ impl Source {
     }
 }
 
-/// Whether an item is there only where tests are compiled.
+/// Whether an item exists only in test builds.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")

@@ -1,0 +1,99 @@
+//! The syntax of the epilogue language: what stands under the macros of the crate `epilogue`, parsed and checked.
+//!
+//! ```text
+//! tokens ──parse──► ast ──check──► names resolved, shape classes known ──walk──► calls of a builder
+//!             └──────────┴── every mistake, each at its own token (report)
+//! ```
+//!
+//! It has two users: `epilogue-macros`, whose builder writes tokens, and the command `epilogue`, whose builder makes the
+//! visitor tree at once. It is an interface between these packages, and changes with them.
+//!
+//! It knows syntax. It must never know CUDA, and holds no table of functions: what a function is, how many arguments it
+//! takes and of what type, its users find out (the macros ask rustc, the command asks the library). It knows the
+//! operations' names, for messages about names that nothing has (`operations`).
+
+pub mod ast;
+mod attribute;
+pub mod check;
+pub mod operations;
+mod parse;
+pub mod report;
+pub mod sight;
+pub mod walk;
+
+use proc_macro2::{Ident, TokenStream};
+use syn::{ExprClosure, ExprPath, ItemFn, LitStr};
+
+use crate::ast::{Elementwise, Epilogue, Header};
+use crate::check::{Checked, Form};
+use crate::report::Errors;
+use crate::sight::Files;
+
+/// A function under `#[epilogue]`.
+pub struct EpilogueFunction {
+    /// What stands outside the parameters and the body.
+    pub header: Header,
+    /// The struct's name, where the attribute says one.
+    pub name: Option<Ident>,
+    /// The parameters and the body.
+    pub epilogue: Epilogue,
+    /// What the check found out.
+    pub checked: Checked,
+}
+
+/// A function under `#[elementwise]`.
+pub struct ElementwiseFunction {
+    /// The function, as it was written.
+    pub item: ItemFn,
+    /// What stands outside the parameters and the body.
+    pub header: Header,
+    /// The parameters and the body.
+    pub function: Elementwise,
+    /// The constants that the body names.
+    pub constants: Vec<ExprPath>,
+    /// The hand-written device body, where the attribute has one.
+    pub cuda: Option<LitStr>,
+}
+
+/// Reads what stands under `#[epilogue(arguments)]`; `None` if it is no function. All mistakes are in `errors`.
+pub fn epilogue(
+    arguments: TokenStream,
+    item: TokenStream,
+    files: Files,
+    errors: &mut Errors,
+) -> Option<EpilogueFunction> {
+    let name = attribute::name_argument(arguments, errors);
+    let item = attribute::function_item(item, "epilogue", errors)?;
+    let (header, mut epilogue) = parse::function(&item, errors);
+    let checked = check::epilogue(&mut epilogue, Form::Function, files, errors);
+    Some(EpilogueFunction { header, name, epilogue, checked })
+}
+
+/// Reads what stands in `epilogue!(…)`; `None` if it is no closure. All mistakes are in `errors`.
+pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<(Epilogue, Checked)> {
+    match syn::parse2::<ExprClosure>(input) {
+        Ok(item) => {
+            let mut epilogue = parse::closure(&item, errors);
+            let checked = check::epilogue(&mut epilogue, Form::Closure, files, errors);
+            Some((epilogue, checked))
+        }
+        Err(error) => {
+            errors.push(error);
+            None
+        }
+    }
+}
+
+/// Reads what stands under `#[elementwise(arguments)]`; `None` if it is no function. All mistakes are in `errors`.
+pub fn elementwise(
+    arguments: TokenStream,
+    item: TokenStream,
+    files: Files,
+    errors: &mut Errors,
+) -> Option<ElementwiseFunction> {
+    let cuda = attribute::cuda_argument(arguments, errors);
+    let item = attribute::function_item(item, "elementwise", errors)?;
+    let (header, mut function) = parse::elementwise(&item, errors);
+    let constants = check::elementwise(&header, &mut function, files, errors);
+    Some(ElementwiseFunction { item, header, function, constants, cuda })
+}

@@ -1,0 +1,119 @@
+//! A launch as data: what a program in another language needs to launch a kernel itself.
+//!
+//! It is written down by what launches the kernel here (`run/launch.rs`), field by field, as the parameter is filled.
+
+use epilogue_runtime::{Launch, Swizzle};
+
+use crate::ElementType;
+
+/// A launch of a planned kernel, for operands and arguments of given shapes and strides, with addresses and host scalars
+/// left open: [`Gemm::describe_launch`](crate::Gemm::describe_launch).
+///
+/// It follows the kernels: another version of this library may have other fields.
+#[derive(Clone, Debug)]
+pub struct LaunchDescription {
+    /// The kernel's symbol.
+    pub entry: String,
+    /// Grid, block, cluster, dynamic shared memory.
+    pub launch: Launch,
+    /// The kernel's one parameter, in the order of its fields. What is between them is 0.
+    pub fields: Vec<ParameterField>,
+    /// Bytes of the parameter.
+    pub parameter_bytes: usize,
+    /// Alignment of the parameter.
+    pub parameter_alignment: usize,
+    /// Its tensor maps, which only kernels for sm_90a have.
+    pub maps: Vec<MapDescription>,
+    /// Bytes of counters, in memory that is zero before the first launch. A launch leaves it zero.
+    pub counter_bytes: usize,
+    /// Bytes of scratch memory, at a multiple of 256; what is in it means nothing between launches.
+    pub scratch_bytes: usize,
+}
+
+/// A field of the parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterField {
+    /// What it is, part by part: `b.outer_stride`, `arguments.bias.stride`.
+    pub name: String,
+    /// Where it is, in bytes.
+    pub offset: usize,
+    /// How many bytes it has: 4 or 8, or 128 where it is a tensor map.
+    pub bytes: usize,
+    /// What is written there.
+    pub value: FieldValue,
+}
+
+/// What is written into a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// This integer.
+    Integer(u64),
+    /// An address, and so many bytes.
+    Address(Memory, u64),
+    /// The argument of this index, a host scalar: f32 where the field has 4 bytes, else f64.
+    Scalar(usize),
+    /// The tensor map of this index.
+    Map(usize),
+}
+
+/// Memory that a kernel is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// A.
+    A,
+    /// The B of an accumulator.
+    B(usize),
+    /// The argument of an index, a tensor.
+    Argument(usize),
+    /// The counters.
+    Counters,
+    /// The scratch memory.
+    Scratch,
+}
+
+/// What a tensor map is made of, innermost dimension first: the arguments of `cuTensorMapEncodeTiled`, which interleaves
+/// nothing, promotes to 256 bytes in the L2, fills with zeros, and has element strides of 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapDescription {
+    /// Whose first element's address it has.
+    pub of: Memory,
+    /// Element type.
+    pub element: ElementType,
+    /// Elements along each dimension.
+    pub extents: [u64; 3],
+    /// Bytes from one index to the next along the second and third dimension.
+    pub strides: [u64; 2],
+    /// Elements that one copy moves.
+    pub box_extents: [u32; 3],
+    /// How the box lies in shared memory.
+    pub swizzle: Swizzle,
+}
+
+impl LaunchDescription {
+    /// The parameter's bytes for addresses, host scalars (by the argument's index) and encoded tensor maps.
+    ///
+    /// # Errors
+    /// What `map` fails with.
+    pub fn parameter<E>(
+        &self,
+        address: impl Fn(Memory) -> u64,
+        scalar: impl Fn(usize) -> f64,
+        mut map: impl FnMut(&MapDescription) -> Result<[u8; 128], E>,
+    ) -> Result<Vec<u8>, E> {
+        let mut bytes = vec![0; self.parameter_bytes];
+        for field in &self.fields {
+            let to = &mut bytes[field.offset..][..field.bytes];
+            match field.value {
+                FieldValue::Integer(value) => to.copy_from_slice(&value.to_le_bytes()[..field.bytes]),
+                FieldValue::Address(of, plus) => to.copy_from_slice(&address(of).wrapping_add(plus).to_le_bytes()),
+                #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
+                FieldValue::Scalar(argument) if field.bytes == 4 => {
+                    to.copy_from_slice(&(scalar(argument) as f32).to_le_bytes());
+                }
+                FieldValue::Scalar(argument) => to.copy_from_slice(&scalar(argument).to_le_bytes()),
+                FieldValue::Map(i) => to.copy_from_slice(&map(&self.maps[i])?),
+            }
+        }
+        Ok(bytes)
+    }
+}

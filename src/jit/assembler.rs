@@ -1,0 +1,294 @@
+//! Encodes the instructions that vector loops are made of: AVX2, FMA and F16C on all 256 bits, and the few of general
+//! registers that count and address.
+//!
+//! Encodings are those of the Intel 64 Architectures Software Developer's Manual, volume 2; the tests hold them against
+//! what GNU's assembler makes of the same instructions.
+
+/// A vector register, by its number below [`REGISTERS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vector(pub(super) u8);
+
+/// The number of vector registers.
+pub(super) const REGISTERS: usize = 16;
+
+/// A general register, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct General(pub(super) u8);
+
+/// Counts lanes, up to a function's second argument (which is in rsi).
+pub(super) const LANE: General = General(0);
+/// Counts lanes modulo the period of cyclic streams.
+pub(super) const CYCLE: General = General(2);
+/// The first argument of a function.
+pub(super) const ARGUMENTS: General = General(7);
+/// What a function must leave as it was.
+pub(super) const SAVED: [General; 5] = [General(3), General(12), General(13), General(14), General(15)];
+/// The registers of streams' addresses, the saved ones last. [`ARGUMENTS`] is among them: it must be loaded last.
+pub(super) const STREAMS: [General; 11] = [
+    General(1),
+    General(8),
+    General(9),
+    General(10),
+    General(11),
+    ARGUMENTS,
+    SAVED[0],
+    SAVED[1],
+    SAVED[2],
+    SAVED[3],
+    SAVED[4],
+];
+
+/// Where in memory an operand lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// `base + index · scale + offset`; the scale is 1, 2, 4 or 8.
+    Indexed { base: General, index: General, scale: u8, offset: i32 },
+    /// Bytes from a general register on.
+    Offset { base: General, offset: i32 },
+    /// Bytes from the stack's end on.
+    Stack(i32),
+    /// A constant, by its number: 32 bytes after the code.
+    Constant(usize),
+}
+
+/// The last operand of most instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    Vector(Vector),
+    Memory(Memory),
+}
+
+/// How an instruction with a VEX prefix is encoded: the prefix that it stands for (0: none, 1: 66, 2: F3), the map of
+/// opcodes (1: 0F, 2: 0F 38, 3: 0F 3A), the opcode, and the bits L (256 instead of 128 bits) and W.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opcode {
+    prefix: u8,
+    map: u8,
+    code: u8,
+    long: bool,
+    wide: bool,
+}
+
+impl Opcode {
+    pub(super) const fn new(prefix: u8, map: u8, code: u8) -> Self {
+        Self { prefix, map, code, long: true, wide: false }
+    }
+
+    /// The same on 128 bits.
+    pub(super) const fn short(self) -> Self {
+        Self { long: false, ..self }
+    }
+
+    /// The same with the bit W.
+    pub(super) const fn wide(self) -> Self {
+        Self { wide: true, ..self }
+    }
+}
+
+/// Opcodes that are used outside of operations.
+pub(super) mod opcode {
+    use super::Opcode;
+
+    pub(in crate::jit) const MOVE: Opcode = Opcode::new(0, 1, 0x28);
+    pub(in crate::jit) const LOAD: Opcode = Opcode::new(0, 1, 0x10);
+    pub(in crate::jit) const STORE: Opcode = Opcode::new(0, 1, 0x11);
+    pub(in crate::jit) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).short();
+    pub(in crate::jit) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
+    pub(in crate::jit) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);
+    pub(in crate::jit) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).short();
+    pub(in crate::jit) const ADD_I32: Opcode = Opcode::new(1, 1, 0xfe);
+    pub(in crate::jit) const WIDEN_F16: Opcode = Opcode::new(1, 2, 0x13);
+    pub(in crate::jit) const WIDEN_U16: Opcode = Opcode::new(1, 2, 0x33);
+    pub(in crate::jit) const WIDEN_I8: Opcode = Opcode::new(1, 2, 0x21);
+    pub(in crate::jit) const WIDEN_U8: Opcode = Opcode::new(1, 2, 0x31);
+    pub(in crate::jit) const SHIFT: Opcode = Opcode::new(1, 1, 0x72);
+    pub(in crate::jit) const PACK_U16: Opcode = Opcode::new(1, 2, 0x2b);
+    pub(in crate::jit) const PACK_U8: Opcode = Opcode::new(1, 1, 0x67);
+    pub(in crate::jit) const PERMUTE_I64: Opcode = Opcode::new(1, 3, 0x00).wide();
+    pub(in crate::jit) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
+    pub(in crate::jit) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
+    pub(in crate::jit) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
+}
+
+/// A constant's bits, in each 64-bit part of a vector.
+pub(super) type Constant = u64;
+
+/// Bytes of a vector.
+pub(super) const BYTES: usize = 32;
+
+/// A loop that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loop {
+    skip: usize,
+    start: usize,
+    by: u8,
+}
+
+/// Code that grows.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    code: Vec<u8>,
+    /// Places of 32-bit distances to constants: the place, the end of the instruction, the constant.
+    fixups: Vec<(usize, usize, usize)>,
+}
+
+impl Assembler {
+    /// An instruction with up to three operands: `to`, `first` (which some lack), `last`, and a byte.
+    pub(super) fn vector(
+        &mut self,
+        opcode: Opcode,
+        to: Vector,
+        first: Option<Vector>,
+        last: Operand,
+        byte: Option<u8>,
+    ) {
+        let Opcode { prefix, map, code, long, wide } = opcode;
+        let (x, b) = match last {
+            Operand::Vector(last) => (0, last.0 >> 3),
+            Operand::Memory(Memory::Indexed { base, index, .. }) => (index.0 >> 3, base.0 >> 3),
+            Operand::Memory(Memory::Offset { base, .. }) => (0, base.0 >> 3),
+            Operand::Memory(Memory::Stack(_) | Memory::Constant(_)) => (0, 0),
+        };
+        let first = first.map_or(0, |first| first.0);
+        self.bytes(&[
+            0xc4,
+            ((to.0 >> 3 ^ 1) << 7) | ((x ^ 1) << 6) | ((b ^ 1) << 5) | map,
+            (u8::from(wide) << 7) | ((first ^ 0xf) << 3) | (u8::from(long) << 2) | prefix,
+            code,
+        ]);
+        let constant = self.operand(to.0, last);
+        if let Some(byte) = byte {
+            self.code.push(byte);
+        }
+        if let Some((at, constant)) = constant {
+            self.fixups.push((at, self.code.len(), constant));
+        }
+    }
+
+    /// The last operand. Gives the place of a distance to a constant.
+    fn operand(&mut self, to: u8, last: Operand) -> Option<(usize, usize)> {
+        let to = (to & 7) << 3;
+        match last {
+            Operand::Vector(last) => self.code.push(0xc0 | to | (last.0 & 7)),
+            Operand::Memory(Memory::Indexed { base, index, scale, offset }) => {
+                // Without an offset there are bases that can't be encoded.
+                let has_offset = offset != 0 || base.0 & 7 == 5;
+                let scale = scale.trailing_zeros() as u8;
+                self.bytes(&[to | 4 | (u8::from(has_offset) << 7), (scale << 6) | ((index.0 & 7) << 3) | (base.0 & 7)]);
+                if has_offset {
+                    self.bytes(&offset.to_le_bytes());
+                }
+            }
+            Operand::Memory(Memory::Offset { base, offset }) => {
+                self.code.push(0x80 | to | (base.0 & 7));
+                if base.0 & 7 == 4 {
+                    self.code.push(0x24);
+                }
+                self.bytes(&offset.to_le_bytes());
+            }
+            Operand::Memory(Memory::Stack(offset)) => {
+                self.bytes(&[0x84 | to, 0x24]);
+                self.bytes(&offset.to_le_bytes());
+            }
+            Operand::Memory(Memory::Constant(number)) => {
+                self.code.push(5 | to);
+                let at = self.code.len();
+                self.bytes(&[0; 4]);
+                return Some((at, number));
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    /// Begins a function: `frame` bytes of stack, a multiple of 32 at an address that is one, too, and the saved
+    /// registers that it may then change.
+    pub(super) fn enter(&mut self, frame: i32, saved: &[General]) {
+        // push rbp; mov rbp, rsp; sub rsp, bytes; and rsp, -32
+        self.bytes(&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x81, 0xec]);
+        self.bytes(&(frame + 8 * SAVED.len() as i32).to_le_bytes());
+        self.bytes(&[0x48, 0x83, 0xe4, 0xe0]);
+        for (number, register) in saved.iter().enumerate() {
+            self.save(*register, 0x89, number);
+        }
+    }
+
+    /// Ends a function that [`enter`](Self::enter) has begun.
+    pub(super) fn leave(&mut self, saved: &[General]) {
+        for (number, register) in saved.iter().enumerate() {
+            self.save(*register, 0x8b, number);
+        }
+        // vzeroupper; mov rsp, rbp; pop rbp; ret
+        self.bytes(&[0xc5, 0xf8, 0x77, 0x48, 0x89, 0xec, 0x5d, 0xc3]);
+    }
+
+    /// `mov [rbp - …], register`, or the other way.
+    fn save(&mut self, register: General, code: u8, number: usize) {
+        let offset = -8 * (number as i8 + 1);
+        self.bytes(&[0x48 | (register.0 >> 3 << 2), code, 0x45 | ((register.0 & 7) << 3), offset.to_le_bytes()[0]]);
+    }
+
+    /// Loads an address from the list of arguments.
+    pub(super) fn load_argument(&mut self, to: General, number: usize) {
+        self.bytes(&[0x48 | (to.0 >> 3 << 2), 0x8b, 0x87 | ((to.0 & 7) << 3)]);
+        self.bytes(&(8 * number as i32).to_le_bytes());
+    }
+
+    /// Stores 32 bits on the stack.
+    pub(super) fn store_immediate(&mut self, offset: i32, bits: u32) {
+        self.bytes(&[0xc7, 0x84, 0x24]);
+        self.bytes(&offset.to_le_bytes());
+        self.bytes(&bits.to_le_bytes());
+    }
+
+    /// Sets [`LANE`] to 0.
+    pub(super) fn first_lane(&mut self) {
+        self.bytes(&[0x31, 0xc0]);
+    }
+
+    /// Sets [`CYCLE`] to [`LANE`] modulo a power of two.
+    pub(super) fn cycle(&mut self, period: u32) {
+        self.bytes(&[0x48, 0x89, 0xc2, 0x81, 0xe2]);
+        self.bytes(&(period - 1).to_le_bytes());
+    }
+
+    /// Begins a loop over `by` lanes at a time, which does nothing if fewer are left. ([`CYCLE`] is changed.) Gives what
+    /// [`end_loop`](Self::end_loop) needs.
+    pub(super) fn begin_loop(&mut self, by: u8) -> Loop {
+        // lea rdx, [rax + by]; cmp rdx, rsi; ja end
+        self.bytes(&[0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x87]);
+        let skip = self.code.len();
+        self.bytes(&[0; 4]);
+        Loop { skip, start: self.code.len(), by }
+    }
+
+    /// Ends a loop: goes back while as many lanes are left.
+    pub(super) fn end_loop(&mut self, Loop { skip, start, by }: Loop) {
+        // add rax, by; lea rdx, [rax + by]; cmp rdx, rsi; jbe start
+        self.bytes(&[0x48, 0x83, 0xc0, by, 0x48, 0x8d, 0x50, by, 0x48, 0x39, 0xf2, 0x0f, 0x86]);
+        let distance = start as i64 - (self.code.len() as i64 + 4);
+        self.bytes(&(distance as i32).to_le_bytes());
+        let distance = (self.code.len() - (skip + 4)) as i32;
+        self.code[skip..skip + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// The code, followed by its constants.
+    pub(super) fn finish(mut self, constants: &[Constant]) -> Vec<u8> {
+        let table = self.code.len().next_multiple_of(BYTES);
+        for (at, end, constant) in &self.fixups {
+            let distance = (table + constant * BYTES) as i32 - *end as i32;
+            self.code[*at..*at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        // What never runs is `int3`.
+        self.code.resize(table, 0xcc);
+        for constant in constants {
+            for _ in 0..BYTES / size_of::<Constant>() {
+                self.code.extend_from_slice(&constant.to_le_bytes());
+            }
+        }
+        self.code
+    }
+}

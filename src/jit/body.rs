@@ -1,0 +1,297 @@
+//! The body of a loop over lanes: what one lane computes, as values in the order in which they are computed.
+//!
+//! A vector has 8 lanes of 32 bits: an f32, an i32, or a mask (all bits or none). In between, half as many f64s.
+
+use std::collections::HashMap;
+
+/// A value of every lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Value(u32);
+
+impl Value {
+    /// The value of a node, by its number.
+    pub(super) const fn of(node: usize) -> Self {
+        Self(node as u32)
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How the lanes of a stream lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lane {
+    F32,
+    /// Held as f32s.
+    F16,
+    /// Held as f32s.
+    BF16,
+    I32,
+    /// Held as i32s.
+    I8,
+    /// Held as i32s.
+    U8,
+}
+
+impl Lane {
+    /// Bytes of a lane.
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::BF16 => 2,
+            Self::I8 | Self::U8 => 1,
+        }
+    }
+}
+
+/// What an address given to the loop is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// Neighbouring lanes.
+    Stream { lane: Lane, read: bool, written: bool },
+    /// As many lanes of 32 bits as the period has; then the first ones again.
+    Cyclic,
+    /// One value of 32 bits for all lanes.
+    Uniform,
+    /// The first lane's i32; each lane has one more than the one before.
+    Counter,
+}
+
+/// An operation of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unary {
+    Sqrt,
+    /// To an integer: 0 to the nearest, ties to even; 1 down; 2 up; 3 towards 0.
+    Round(u8),
+    /// An f32 of an i32.
+    Float,
+    /// The i32 of an f32, towards 0; the least i32 for what has none.
+    Truncate,
+    ShiftLeft(u8),
+    /// With zeros.
+    ShiftRight(u8),
+    /// With the sign.
+    ShiftSigned(u8),
+    /// 8 f16s in half a vector, of f32s.
+    ToF16,
+    FromF16,
+    /// The low 16 bits of lanes below 2^16, in half a vector.
+    Pack16,
+    /// The low 8 bits of lanes below 2^8, in a quarter of a vector.
+    Pack8,
+    /// f64s of the first four f32s.
+    WidenLow,
+    /// f64s of the last four f32s.
+    WidenHigh,
+    /// Four f32s in half a vector, of f64s.
+    Narrow,
+    SqrtF64,
+}
+
+/// An operation of two operands. Comparisons give masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// The first where it is less than the second; else the second.
+    FirstLess,
+    FirstGreater,
+    And,
+    /// The second without the bits of the first.
+    Without,
+    Or,
+    Xor,
+    Less,
+    LessEqual,
+    Equal,
+    /// Also where one is NaN.
+    NotEqual,
+    /// Where one is NaN.
+    Unordered,
+    AddI32,
+    SubI32,
+    MulI32,
+    LeastI32,
+    GreatestI32,
+    EqualI32,
+    GreaterI32,
+    AddF64,
+    MulF64,
+    DivF64,
+    /// A vector of two halves.
+    Join,
+}
+
+impl Binary {
+    /// Whether the operands may change places. (Which of two NaNs is the result doesn't count.)
+    pub(super) const fn commutes(self) -> bool {
+        matches!(
+            self,
+            Self::Add
+                | Self::Mul
+                | Self::And
+                | Self::Or
+                | Self::Xor
+                | Self::Equal
+                | Self::NotEqual
+                | Self::Unordered
+                | Self::AddI32
+                | Self::MulI32
+                | Self::LeastI32
+                | Self::GreatestI32
+                | Self::EqualI32
+                | Self::AddF64
+                | Self::MulF64
+        )
+    }
+}
+
+/// How a value is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Node {
+    /// The same 64 bits in every pair of lanes.
+    Constant(u64),
+    /// Of an argument.
+    Load(usize),
+    Unary(Unary, Value),
+    Binary(Binary, Value, Value),
+    /// By the mask, the second or else the third.
+    Select(Value, Value, Value),
+    /// Product and sum, rounded once.
+    Fma(Value, Value, Value),
+}
+
+impl Node {
+    /// The same node of other operands.
+    pub(super) fn with_operands(self, of: impl Fn(Value) -> Value) -> Self {
+        match self {
+            Self::Constant(_) | Self::Load(_) => self,
+            Self::Unary(op, a) => Self::Unary(op, of(a)),
+            Self::Binary(op, a, b) => Self::Binary(op, of(a), of(b)),
+            Self::Select(mask, a, b) => Self::Select(of(mask), of(a), of(b)),
+            Self::Fma(a, b, c) => Self::Fma(of(a), of(b), of(c)),
+        }
+    }
+
+    pub(super) fn operands(&self) -> ([Value; 3], usize) {
+        let none = Value(0);
+        match *self {
+            Self::Constant(_) | Self::Load(_) => ([none; 3], 0),
+            Self::Unary(_, a) => ([a, none, none], 1),
+            Self::Binary(_, a, b) => ([a, b, none], 2),
+            Self::Select(a, b, c) | Self::Fma(a, b, c) => ([a, b, c], 3),
+        }
+    }
+}
+
+/// The body of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(super) nodes: Vec<Node>,
+    /// The same node is computed once.
+    known: HashMap<Node, Value>,
+    pub(super) arguments: Vec<Argument>,
+    /// What is stored to which arguments, after everything has been computed.
+    pub(super) stores: Vec<(usize, Value)>,
+    /// The period of cyclic streams.
+    pub(super) period: Option<u32>,
+}
+
+impl Body {
+    fn node(&mut self, node: Node) -> Value {
+        if let Some(value) = self.known.get(&node) {
+            return *value;
+        }
+        let value = Value::of(self.nodes.len());
+        self.nodes.push(node);
+        self.known.insert(node, value);
+        value
+    }
+
+    fn argument(&mut self, argument: Argument) -> usize {
+        self.arguments.push(argument);
+        self.arguments.len() - 1
+    }
+
+    /// Lanes that are read; the number of their argument is the number of arguments so far.
+    pub(crate) fn load(&mut self, lane: Lane) -> Value {
+        let number = self.argument(Argument::Stream { lane, read: true, written: false });
+        self.node(Node::Load(number))
+    }
+
+    /// A value of 32 bits that is the same for all lanes.
+    pub(crate) fn uniform(&mut self) -> Value {
+        let number = self.argument(Argument::Uniform);
+        self.node(Node::Load(number))
+    }
+
+    /// An i32 that counts lanes.
+    pub(crate) fn counter(&mut self) -> Value {
+        let number = self.argument(Argument::Counter);
+        self.node(Node::Load(number))
+    }
+
+    /// Lanes of 32 bits that are read again after each period, a power of two from 8 on, which all of a body share; and
+    /// the number of their argument. What is stored there is what the next period reads.
+    pub(crate) fn cyclic(&mut self, period: u32) -> (usize, Value) {
+        debug_assert!(period >= 8 && period.is_power_of_two() && self.period.is_none_or(|known| known == period));
+        self.period = Some(period);
+        let number = self.argument(Argument::Cyclic);
+        (number, self.node(Node::Load(number)))
+    }
+
+    /// Lanes of 32 bits that are read and then written, and the number of their argument.
+    pub(crate) fn updated(&mut self) -> (usize, Value) {
+        let number = self.argument(Argument::Stream { lane: Lane::F32, read: true, written: true });
+        (number, self.node(Node::Load(number)))
+    }
+
+    /// Stores to what [`cyclic`](Self::cyclic) or [`updated`](Self::updated) gave.
+    pub(crate) fn set(&mut self, argument: usize, value: Value) {
+        self.stores.push((argument, value));
+    }
+
+    /// Lanes that are written; those of 16 and 8 bits must have been packed to them.
+    pub(crate) fn store(&mut self, lane: Lane, value: Value) {
+        let number = self.argument(Argument::Stream { lane, read: false, written: true });
+        self.stores.push((number, value));
+    }
+
+    /// The same bits in every lane.
+    pub(crate) fn bits(&mut self, bits: u32) -> Value {
+        self.node(Node::Constant(u64::from(bits) << 32 | u64::from(bits)))
+    }
+
+    pub(crate) fn float(&mut self, x: f32) -> Value {
+        self.bits(x.to_bits())
+    }
+
+    pub(crate) fn integer(&mut self, x: i32) -> Value {
+        self.bits(x.cast_unsigned())
+    }
+
+    pub(crate) fn double(&mut self, x: f64) -> Value {
+        self.node(Node::Constant(x.to_bits()))
+    }
+
+    pub(crate) fn unary(&mut self, op: Unary, a: Value) -> Value {
+        self.node(Node::Unary(op, a))
+    }
+
+    pub(crate) fn binary(&mut self, op: Binary, a: Value, b: Value) -> Value {
+        self.node(Node::Binary(op, a, b))
+    }
+
+    /// By a mask, `a` or else `b`.
+    pub(crate) fn select(&mut self, mask: Value, a: Value, b: Value) -> Value {
+        self.node(Node::Select(mask, a, b))
+    }
+
+    /// `a · b + c`, rounded once.
+    pub(crate) fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
+        self.node(Node::Fma(a, b, c))
+    }
+}

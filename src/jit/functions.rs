@@ -1,0 +1,380 @@
+//! Functions of lanes. The approximations are those of [`crate::simd`] without fused multiply-add, operation by
+//! operation, so that they give the same bits as [`portable_unary`](crate::simd::portable_unary).
+
+use super::body::{Binary, Body, Unary, Value};
+
+const ROUND: f32 = 12_582_912.0;
+const SIGN: u32 = 1 << 31;
+
+/// Arithmetic.
+impl Body {
+    pub(crate) fn add(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Add, a, b)
+    }
+
+    pub(crate) fn sub(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Sub, a, b)
+    }
+
+    pub(crate) fn mul(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Mul, a, b)
+    }
+
+    pub(crate) fn div(&mut self, a: Value, b: Value) -> Value {
+        self.binary(Binary::Div, a, b)
+    }
+
+    /// The smaller; NaN if either is NaN; -0 is below +0.
+    pub(crate) fn minimum(&mut self, a: Value, b: Value) -> Value {
+        // Where the operands are not in order, each of the two instructions gives its second operand: of zeros the
+        // negative one stays in the union of their bits, and of anything and NaN, NaN.
+        let (first, second) = (self.binary(Binary::FirstLess, a, b), self.binary(Binary::FirstLess, b, a));
+        self.binary(Binary::Or, first, second)
+    }
+
+    /// The larger; NaN if either is NaN; +0 is above -0.
+    pub(crate) fn maximum(&mut self, a: Value, b: Value) -> Value {
+        let (first, second) = (self.binary(Binary::FirstGreater, a, b), self.binary(Binary::FirstGreater, b, a));
+        let common = self.binary(Binary::And, first, second);
+        let nan = self.binary(Binary::Unordered, a, b);
+        self.binary(Binary::Or, common, nan)
+    }
+
+    pub(crate) fn neg(&mut self, x: Value) -> Value {
+        let sign = self.bits(SIGN);
+        self.binary(Binary::Xor, x, sign)
+    }
+
+    pub(crate) fn abs(&mut self, x: Value) -> Value {
+        let rest = self.bits(!SIGN);
+        self.binary(Binary::And, x, rest)
+    }
+
+    fn copy_sign(&mut self, magnitude: Value, of: Value) -> Value {
+        let (magnitude, sign) = (self.abs(magnitude), self.bits(SIGN));
+        let sign = self.binary(Binary::And, of, sign);
+        self.binary(Binary::Or, magnitude, sign)
+    }
+
+    /// Rounds to an integer, ties away from zero.
+    pub(crate) fn round(&mut self, x: Value) -> Value {
+        let half = self.float(0.499_999_97);
+        let half = self.copy_sign(half, x);
+        let sum = self.add(x, half);
+        self.unary(Unary::Round(3), sum)
+    }
+
+    pub(crate) fn reciprocal(&mut self, x: Value) -> Value {
+        let one = self.float(1.0);
+        self.div(one, x)
+    }
+
+    /// Down a list of coefficients, the highest power's first.
+    fn polynomial(&mut self, x: Value, coefficients: &[f32]) -> Value {
+        let mut sum = self.float(coefficients[0]);
+        for c in &coefficients[1..] {
+            let (product, c) = (self.mul(x, sum), self.float(*c));
+            sum = self.add(product, c);
+        }
+        sum
+    }
+
+    /// Applies a function of f64s to all lanes.
+    fn by_halves(&mut self, x: &[Value], f: impl Fn(&mut Self, &[Value]) -> Value) -> Value {
+        let half = |body: &mut Self, widen: Unary| {
+            let wide: Vec<Value> = x.iter().map(|x| body.unary(widen, *x)).collect();
+            let y = f(body, &wide);
+            body.unary(Unary::Narrow, y)
+        };
+        let (low, high) = (half(self, Unary::WidenLow), half(self, Unary::WidenHigh));
+        self.binary(Binary::Join, low, high)
+    }
+
+    /// `1 / √x`, in f64, so that it is rounded only once.
+    pub(crate) fn inverse_root(&mut self, x: Value) -> Value {
+        self.by_halves(&[x], |body, x| {
+            let (root, one) = (body.unary(Unary::SqrtF64, x[0]), body.double(1.0));
+            body.binary(Binary::DivF64, one, root)
+        })
+    }
+}
+
+/// Exponentials.
+impl Body {
+    /// Between bounds; NaN stays.
+    fn hold(&mut self, x: Value, low: f32, high: f32) -> Value {
+        let (low, high) = (self.float(low), self.float(high));
+        let x = self.binary(Binary::FirstGreater, low, x);
+        self.binary(Binary::FirstLess, high, x)
+    }
+
+    fn not_above(&mut self, x: Value, high: f32) -> Value {
+        let high = self.float(high);
+        self.binary(Binary::FirstLess, high, x)
+    }
+
+    /// The integer in the low bits of an f32 to which [`ROUND`] was added.
+    fn rounded_bits(&mut self, shifted: Value) -> Value {
+        let bias = self.float(ROUND);
+        self.binary(Binary::SubI32, shifted, bias)
+    }
+
+    fn reduce(&mut self, x: Value) -> (Value, Value) {
+        let (log2_e, round) = (self.float(std::f32::consts::LOG2_E), self.float(ROUND));
+        let shifted = self.mul(x, log2_e);
+        let shifted = self.add(shifted, round);
+        let n = self.sub(shifted, round);
+        let (high, low) = (self.float(-355.0 / 512.0), self.float(2.121_944_4e-4));
+        let high = self.mul(n, high);
+        let r = self.add(high, x);
+        let low = self.mul(n, low);
+        (self.add(low, r), self.rounded_bits(shifted))
+    }
+
+    /// `e^r` for |r| ≤ 0.35.
+    fn exp_reduced(&mut self, r: Value) -> Value {
+        let q = [0.001_388_239_6, 0.008_367_181, 0.041_667_223, 0.166_665_39, 0.499_999_97];
+        let q = self.polynomial(r, &q);
+        let square = self.mul(r, r);
+        let product = self.mul(square, q);
+        let (sum, one) = (self.add(product, r), self.float(1.0));
+        self.add(one, sum)
+    }
+
+    fn power_of_two(&mut self, n: Value) -> Value {
+        let bias = self.integer(127);
+        let biased = self.binary(Binary::AddI32, n, bias);
+        self.unary(Unary::ShiftLeft(23), biased)
+    }
+
+    fn scale(&mut self, p: Value, n: Value) -> Value {
+        let half = self.unary(Unary::ShiftSigned(1), n);
+        let rest = self.binary(Binary::SubI32, n, half);
+        let (half, rest) = (self.power_of_two(half), self.power_of_two(rest));
+        let p = self.mul(p, half);
+        self.mul(p, rest)
+    }
+
+    pub(crate) fn exp(&mut self, x: Value) -> Value {
+        let x = self.hold(x, -104.0, 89.0);
+        let (r, n) = self.reduce(x);
+        let p = self.exp_reduced(r);
+        self.scale(p, n)
+    }
+
+    pub(crate) fn exp2(&mut self, x: Value) -> Value {
+        let x = self.hold(x, -151.0, 129.0);
+        let round = self.float(ROUND);
+        let shifted = self.add(x, round);
+        let n = self.sub(shifted, round);
+        let (rest, ln_2) = (self.sub(x, n), self.float(std::f32::consts::LN_2));
+        let r = self.mul(rest, ln_2);
+        let p = self.exp_reduced(r);
+        let n = self.rounded_bits(shifted);
+        self.scale(p, n)
+    }
+
+    pub(crate) fn tanh(&mut self, x: Value) -> Value {
+        let s = self.mul(x, x);
+        let p = [-0.005_895_158_3, 0.020_795_971, -0.053_783_83, 0.133_319_24, -0.333_333];
+        let (p, cube) = (self.polynomial(s, &p), self.mul(x, s));
+        let small = self.mul(cube, p);
+        let small = self.add(small, x);
+
+        let (magnitude, two) = (self.abs(x), self.float(2.0));
+        let twice = self.mul(two, magnitude);
+        let held = self.not_above(twice, 20.0);
+        let (r, n) = self.reduce(held);
+        let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
+        let (e, one) = (self.mul(p, power), self.float(1.0));
+        let below = self.add(e, one);
+        let quotient = self.div(two, below);
+        let large = self.sub(one, quotient);
+        let bound = self.float(1.2);
+        let is_small = self.binary(Binary::Less, twice, bound);
+        let y = self.select(is_small, small, large);
+        self.copy_sign(y, x)
+    }
+
+    pub(crate) fn erf(&mut self, x: Value) -> Value {
+        let s = self.mul(x, x);
+        let p = [
+            7.853_861_5e-5,
+            -8.010_193_7e-4,
+            0.005_188_327_7,
+            -0.026_853_813,
+            0.112_835_854,
+            -0.376_126_26,
+            0.128_379_17,
+        ];
+        let p = self.polynomial(s, &p);
+        let small = self.mul(x, p);
+        let small = self.add(small, x);
+
+        let magnitude = self.abs(x);
+        let y = self.not_above(magnitude, 4.0);
+        let q =
+            [1.365_906_8e-5, -3.474_547e-4, 0.003_744_263_2, -0.023_981_042, 0.106_495_775, 0.634_991_7, 1.128_688_6];
+        let q = self.polynomial(y, &q);
+        let product = self.mul(y, q);
+        let exponent = self.neg(product);
+        let (r, n) = self.reduce(exponent);
+        let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
+        let (rest, one) = (self.mul(p, power), self.float(1.0));
+        let large = self.sub(one, rest);
+        let large = self.copy_sign(large, x);
+        let is_small = self.binary(Binary::Less, y, one);
+        self.select(is_small, small, large)
+    }
+}
+
+/// Logarithms.
+impl Body {
+    /// Of a positive finite number, `m` and `k` of `m · 2^k`, m between √½ and √2.
+    fn split(&mut self, x: Value) -> (Value, Value) {
+        const SQRT_HALF: i32 = 0x3f35_04f3;
+        let (least, up) = (self.float(f32::MIN_POSITIVE), self.float(33_554_432.0));
+        let subnormal = self.binary(Binary::Less, x, least);
+        let scaled = self.mul(x, up);
+        let (scaled, root) = (self.select(subnormal, scaled, x), self.integer(SQRT_HALF));
+        let bits = self.binary(Binary::SubI32, scaled, root);
+        let k = self.unary(Unary::ShiftSigned(23), bits);
+        let fraction = self.bits(0x007f_ffff);
+        let fraction = self.binary(Binary::And, bits, fraction);
+        let m = self.binary(Binary::AddI32, fraction, root);
+        let (k, down) = (self.unary(Unary::Float, k), self.float(25.0));
+        let down = self.binary(Binary::And, subnormal, down);
+        (m, self.sub(k, down))
+    }
+
+    /// Puts in the logarithm at 0, below 0, at infinity and NaN.
+    fn with_limits(&mut self, x: Value, y: Value) -> Value {
+        let (infinity, zero) = (self.float(f32::INFINITY), self.float(0.0));
+        let finite = self.binary(Binary::Less, x, infinity);
+        let y = self.select(finite, y, x);
+        let (is_zero, least) = (self.binary(Binary::Equal, x, zero), self.float(f32::NEG_INFINITY));
+        let y = self.select(is_zero, least, y);
+        let (negative, nan) = (self.binary(Binary::Less, x, zero), self.float(f32::NAN));
+        self.select(negative, nan, y)
+    }
+
+    pub(crate) fn log(&mut self, x: Value) -> Value {
+        let (m, k) = self.split(x);
+        let (one, two, half) = (self.float(1.0), self.float(2.0), self.float(0.5));
+        let f = self.sub(m, one);
+        let below = self.add(two, f);
+        let s = self.div(f, below);
+        let z = self.mul(s, s);
+        let p = self.polynomial(z, &[0.235_963_31, 0.285_366_03, 0.400_003_46, 0.666_666_6]);
+        let half_square = self.mul(half, f);
+        let half_square = self.mul(half_square, f);
+        let product = self.mul(z, p);
+        let sum = self.add(half_square, product);
+        let rest = self.mul(s, sum);
+        let (low, high) = (self.bits(0x3717_f7d1), self.bits(0x3f31_7180));
+        let low = self.mul(k, low);
+        let tail = self.add(low, rest);
+        let difference = self.sub(half_square, tail);
+        let difference = self.sub(f, difference);
+        let high = self.mul(k, high);
+        let y = self.add(high, difference);
+        self.with_limits(x, y)
+    }
+
+    pub(crate) fn log2(&mut self, x: Value) -> Value {
+        let (m, k) = self.split(x);
+        let one = self.float(1.0);
+        let f = self.sub(m, one);
+        let y = self.by_halves(&[f, k], |body, values| {
+            let (f, k, two) = (values[0], values[1], body.double(2.0));
+            let below = body.binary(Binary::AddF64, two, f);
+            let s = body.binary(Binary::DivF64, f, below);
+            let z = body.binary(Binary::MulF64, s, s);
+            let coefficients = [
+                0.242_952_682_491_877_01,
+                0.261_439_880_216_679_4,
+                0.320_616_580_834_116_76,
+                0.412_198_398_179_435_93,
+                0.577_078_017_282_6,
+                0.961_796_693_924_220_3,
+                2.885_390_081_777_926_8,
+            ];
+            let mut p = body.double(coefficients[0]);
+            for c in &coefficients[1..] {
+                let (product, c) = (body.binary(Binary::MulF64, z, p), body.double(*c));
+                p = body.binary(Binary::AddF64, product, c);
+            }
+            let product = body.binary(Binary::MulF64, s, p);
+            body.binary(Binary::AddF64, product, k)
+        });
+        self.with_limits(x, y)
+    }
+}
+
+/// Conversions.
+impl Body {
+    /// The i32 of an f32, towards 0; the nearest i32 beyond the range, 0 for NaN.
+    pub(crate) fn truncated(&mut self, x: Value) -> Value {
+        let (near, limit) = (self.unary(Unary::Truncate, x), self.float(2_147_483_648.0));
+        // What has no i32 gives the least; with all bits changed, the largest.
+        let large = self.binary(Binary::LessEqual, limit, x);
+        let held = self.binary(Binary::Xor, near, large);
+        let nan = self.binary(Binary::Unordered, x, x);
+        self.binary(Binary::Without, nan, held)
+    }
+
+    pub(crate) fn hold_i32(&mut self, x: Value, low: i32, high: i32) -> Value {
+        let (low, high) = (self.integer(low), self.integer(high));
+        let x = self.binary(Binary::GreatestI32, x, low);
+        self.binary(Binary::LeastI32, x, high)
+    }
+
+    /// f16s in half a vector.
+    pub(crate) fn as_f16(&mut self, x: Value) -> Value {
+        // Any NaN becomes the one that has its sign.
+        let (sign, quiet) = (self.bits(SIGN), self.bits(0x7fc0_0000));
+        let sign = self.binary(Binary::And, x, sign);
+        let signed = self.binary(Binary::Or, sign, quiet);
+        let nan = self.binary(Binary::Unordered, x, x);
+        let x = self.select(nan, signed, x);
+        self.unary(Unary::ToF16, x)
+    }
+
+    /// The bits of a bf16, in the low half of each lane.
+    fn bf16_bits(&mut self, x: Value) -> Value {
+        let (high, one, most) = (self.unary(Unary::ShiftRight(16), x), self.integer(1), self.integer(0x7fff));
+        let odd = self.binary(Binary::And, high, one);
+        let up = self.binary(Binary::AddI32, odd, most);
+        let rounded = self.binary(Binary::AddI32, x, up);
+        let rounded = self.unary(Unary::ShiftRight(16), rounded);
+        let quiet = self.integer(0x40);
+        let quiet = self.binary(Binary::Or, high, quiet);
+        let nan = self.binary(Binary::Unordered, x, x);
+        self.select(nan, quiet, rounded)
+    }
+
+    /// bf16s in half a vector.
+    pub(crate) fn as_bf16(&mut self, x: Value) -> Value {
+        let bits = self.bf16_bits(x);
+        self.unary(Unary::Pack16, bits)
+    }
+
+    /// Rounds to f16, and back.
+    pub(crate) fn round_to_f16(&mut self, x: Value) -> Value {
+        let rounded = self.as_f16(x);
+        self.unary(Unary::FromF16, rounded)
+    }
+
+    /// Rounds to bf16, and back.
+    pub(crate) fn round_to_bf16(&mut self, x: Value) -> Value {
+        let bits = self.bf16_bits(x);
+        self.unary(Unary::ShiftLeft(16), bits)
+    }
+
+    /// The low 8 bits of i32s, in a quarter of a vector.
+    pub(crate) fn as_bytes(&mut self, x: Value) -> Value {
+        let byte = self.integer(0xff);
+        let low = self.binary(Binary::And, x, byte);
+        self.unary(Unary::Pack8, low)
+    }
+}

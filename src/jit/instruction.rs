@@ -1,0 +1,76 @@
+//! Which instructions do the operations of a body.
+
+use super::assembler::{Opcode, opcode};
+use super::body::{Binary, Unary};
+
+/// How an instruction of one operand is encoded, and a byte that it has at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The result first, and the operand last.
+    Plain(Option<u8>),
+    /// The result in the middle: a part of the opcode is in its place.
+    Part(u8, u8),
+    /// The result last.
+    Reversed(u8),
+    /// Of the operand's upper half, which is taken out first.
+    HighHalf,
+    /// Lanes narrowed to so many bytes.
+    Packed { bytes: usize },
+}
+
+/// The instruction of one operand.
+pub(super) const fn unary(op: Unary) -> (Opcode, Form) {
+    let plain = Form::Plain(None);
+    match op {
+        Unary::Sqrt => (Opcode::new(0, 1, 0x51), plain),
+        // Without exceptions.
+        Unary::Round(how) => (Opcode::new(1, 3, 0x08), Form::Plain(Some(8 | how))),
+        Unary::Float => (Opcode::new(0, 1, 0x5b), plain),
+        Unary::Truncate => (Opcode::new(2, 1, 0x5b), plain),
+        Unary::ShiftRight(by) => (opcode::SHIFT, Form::Part(2, by)),
+        Unary::ShiftSigned(by) => (opcode::SHIFT, Form::Part(4, by)),
+        Unary::ShiftLeft(by) => (opcode::SHIFT, Form::Part(6, by)),
+        Unary::ToF16 => (Opcode::new(1, 3, 0x1d), Form::Reversed(0)),
+        Unary::FromF16 => (opcode::WIDEN_F16, plain),
+        Unary::Pack16 => (opcode::PACK_U16, Form::Packed { bytes: 2 }),
+        Unary::Pack8 => (opcode::PACK_U16, Form::Packed { bytes: 1 }),
+        Unary::WidenLow => (Opcode::new(0, 1, 0x5a), plain),
+        Unary::WidenHigh => (Opcode::new(0, 1, 0x5a), Form::HighHalf),
+        Unary::Narrow => (Opcode::new(1, 1, 0x5a), plain),
+        Unary::SqrtF64 => (Opcode::new(1, 1, 0x51), plain),
+    }
+}
+
+/// The instruction of two operands, and a byte that it has at its end.
+pub(super) const fn binary(op: Binary) -> (Opcode, Option<u8>) {
+    let compare = Opcode::new(0, 1, 0xc2);
+    match op {
+        Binary::Add => (Opcode::new(0, 1, 0x58), None),
+        Binary::Sub => (Opcode::new(0, 1, 0x5c), None),
+        Binary::Mul => (Opcode::new(0, 1, 0x59), None),
+        Binary::Div => (Opcode::new(0, 1, 0x5e), None),
+        Binary::FirstLess => (Opcode::new(0, 1, 0x5d), None),
+        Binary::FirstGreater => (Opcode::new(0, 1, 0x5f), None),
+        Binary::And => (Opcode::new(0, 1, 0x54), None),
+        Binary::Without => (Opcode::new(0, 1, 0x55), None),
+        Binary::Or => (Opcode::new(0, 1, 0x56), None),
+        Binary::Xor => (Opcode::new(0, 1, 0x57), None),
+        // The quiet ones.
+        Binary::Less => (compare, Some(0x11)),
+        Binary::LessEqual => (compare, Some(0x12)),
+        Binary::Equal => (compare, Some(0x00)),
+        Binary::NotEqual => (compare, Some(0x04)),
+        Binary::Unordered => (compare, Some(0x03)),
+        Binary::AddI32 => (opcode::ADD_I32, None),
+        Binary::SubI32 => (Opcode::new(1, 1, 0xfa), None),
+        Binary::MulI32 => (Opcode::new(1, 2, 0x40), None),
+        Binary::LeastI32 => (Opcode::new(1, 2, 0x39), None),
+        Binary::GreatestI32 => (Opcode::new(1, 2, 0x3d), None),
+        Binary::EqualI32 => (Opcode::new(1, 1, 0x76), None),
+        Binary::GreaterI32 => (Opcode::new(1, 1, 0x66), None),
+        Binary::AddF64 => (Opcode::new(1, 1, 0x58), None),
+        Binary::MulF64 => (Opcode::new(1, 1, 0x59), None),
+        Binary::DivF64 => (Opcode::new(1, 1, 0x5e), None),
+        Binary::Join => (Opcode::new(1, 3, 0x18), Some(1)),
+    }
+}

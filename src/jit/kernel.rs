@@ -1,0 +1,121 @@
+//! Machine code of a loop over lanes, and how it is called.
+
+#[cfg(target_arch = "x86_64")]
+use super::body::Argument;
+use super::body::Body;
+#[cfg(target_arch = "x86_64")]
+use super::emit::{WIDTH, emit};
+#[cfg(target_arch = "x86_64")]
+use super::memory::Executable;
+
+/// A body, compiled to a loop for this CPU.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    code: Executable,
+    arguments: Vec<Argument>,
+    period: usize,
+}
+
+/// The most arguments of a kernel.
+pub(crate) const ARGUMENTS: usize = 32;
+
+#[cfg(target_arch = "x86_64")]
+impl Kernel {
+    /// `None` on a CPU without AVX2, FMA and F16C, on a system that allows no new code, and for bodies that have too many
+    /// streams or values.
+    pub(crate) fn compile(body: &Body) -> Option<Self> {
+        let has =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        if !has || body.arguments.len() > ARGUMENTS {
+            return None;
+        }
+        let code = Executable::new(&emit(body)?)?;
+        let period = body.period.map_or(WIDTH, |period| period as usize);
+        Some(Self { code, arguments: body.arguments.clone(), period })
+    }
+
+    /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
+    ///
+    /// # Safety
+    /// As many lanes as are computed, or as a period has, must be readable or writable at the addresses as the body says,
+    /// and one value where it is uniform. Nobody else may write what is read, or access what is written, during the call.
+    /// A stream that is written may begin where one that is read does, and overlap others in no other way.
+    pub(crate) unsafe fn run(&self, addresses: &[*mut u8], count: usize) {
+        assert_eq!(addresses.len(), self.arguments.len(), "an address for each argument");
+        let (whole, rest) = (count - count % WIDTH, count % WIDTH);
+        if whole > 0 {
+            // SAFETY: the caller's promise; the code reads and writes whole vectors up to this lane.
+            unsafe { self.call(addresses.as_ptr(), whole) };
+        }
+        if rest > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.run_rest(addresses, whole, rest) };
+        }
+    }
+
+    /// Computes the last lanes, fewer than a vector has, on copies.
+    ///
+    /// # Safety
+    /// The conditions of [`Kernel::run`].
+    unsafe fn run_rest(&self, addresses: &[*mut u8], first: usize, count: usize) {
+        let mut copies = [[0u32; WIDTH]; ARGUMENTS];
+        let mut moved = [std::ptr::null_mut::<u8>(); ARGUMENTS];
+        let part = |argument: &Argument, address: *mut u8| match argument {
+            Argument::Stream { lane, .. } => (address.wrapping_add(first * lane.bytes()), count * lane.bytes()),
+            Argument::Cyclic => (address.wrapping_add(first % self.period * 4), count * 4),
+            Argument::Uniform | Argument::Counter => (address, 4),
+        };
+        for (((argument, address), copy), moved) in
+            self.arguments.iter().zip(addresses).zip(&mut copies).zip(&mut moved)
+        {
+            let (from, bytes) = part(argument, *address);
+            let to = copy.as_mut_ptr().cast::<u8>();
+            if !matches!(argument, Argument::Stream { read: false, .. }) {
+                // SAFETY: the caller promises that these lanes are readable; a copy has room for a vector.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+            }
+            if *argument == Argument::Counter {
+                copy[0] = copy[0].wrapping_add(first as u32);
+            }
+            *moved = to;
+        }
+        // SAFETY: all arguments are vectors of this function's.
+        unsafe { self.call(moved.as_ptr(), WIDTH) };
+        for ((argument, address), moved) in self.arguments.iter().zip(addresses).zip(moved) {
+            if matches!(argument, Argument::Stream { written: true, .. } | Argument::Cyclic) {
+                let (to, bytes) = part(argument, *address);
+                // SAFETY: the caller promises that these lanes are writable.
+                unsafe { std::ptr::copy_nonoverlapping(moved, to, bytes) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// The conditions of [`Kernel::run`], for a positive multiple of [`WIDTH`] lanes.
+    unsafe fn call(&self, addresses: *const *mut u8, count: usize) {
+        // SAFETY: the code is a function of this type, and the CPU has its instructions, as `compile` has checked; the
+        // caller's promise.
+        unsafe {
+            let function: unsafe extern "sysv64" fn(*const *mut u8, usize) = std::mem::transmute(self.code.start());
+            function(addresses, count);
+        }
+    }
+}
+
+/// There is none.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Debug)]
+pub(crate) enum Kernel {}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Kernel {
+    /// There is no code for this CPU.
+    pub(crate) fn compile(_body: &Body) -> Option<Self> {
+        None
+    }
+
+    /// # Safety
+    /// None is ever compiled.
+    pub(crate) unsafe fn run(&self, _addresses: &[*mut u8], _count: usize) {}
+}

@@ -1,0 +1,30 @@
+//! Machine code made at run time: a [`Body`], what one lane computes, becomes one loop over lanes in vector code of this
+//! CPU's full width. Whatever the number of operations, the lanes are read once and written once, and what is in between
+//! stays in registers. (Cranelift, which compiles scheduled programs, has vectors of 128 bits.)
+//!
+//! There is code for x86-64 with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and callers do the same
+//! operations one by one by [`crate::simd`], with the same bits. (Only which NaN a result is may differ.)
+//!
+//! This room knows lanes at addresses; never tensors, threads or expressions.
+//!
+//! `body` (values, in order; `functions` of them) → `emit` (registers, the loop; by `instruction`s) → `assembler` (bytes) →
+//! `memory` (executable) → `kernel`.
+
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "code is made for x86-64 only"))]
+
+#[cfg(target_arch = "x86_64")]
+mod assembler;
+mod body;
+#[cfg(target_arch = "x86_64")]
+mod emit;
+mod functions;
+#[cfg(target_arch = "x86_64")]
+mod instruction;
+mod kernel;
+#[cfg(target_arch = "x86_64")]
+mod memory;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+pub(crate) use body::{Binary, Body, Lane, Unary, Value};
+pub(crate) use kernel::{ARGUMENTS, Kernel};

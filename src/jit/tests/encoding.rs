@@ -1,0 +1,197 @@
+//! Bytes that GNU's assembler makes of the instructions, with the prefix VEX of three bytes, and distances of four.
+
+use super::super::assembler::{
+    Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Vector, opcode,
+};
+use super::super::body::{Binary, Unary};
+use super::super::instruction::{self, Form};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn made(write: impl FnOnce(&mut Assembler)) -> String {
+    let mut assembler = Assembler::default();
+    write(&mut assembler);
+    hex(&assembler.finish(&[])).trim_end_matches("cc").to_owned()
+}
+
+fn vector(number: u8) -> Operand {
+    Operand::Vector(Vector(number))
+}
+
+fn indexed(base: u8, index: General, scale: u8, offset: i32) -> Operand {
+    Operand::Memory(Memory::Indexed { base: General(base), index, scale, offset })
+}
+
+fn stack(offset: i32) -> Operand {
+    Operand::Memory(Memory::Stack(offset))
+}
+
+#[test]
+fn operands_are_encoded_wherever_they_are() {
+    type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
+    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
+    let cases: [Case; 22] = [
+        (opcode::MOVE, 1, None, vector(9), None, "vmovaps ymm1, ymm9", "c4c17c28c9"),
+        (opcode::LOAD, 0, None, indexed(1, LANE, 4, 0), None, "vmovups ymm0, [rcx + rax*4]", "c4e17c100481"),
+        (opcode::LOAD, 15, None, indexed(13, LANE, 4, 0), None, "vmovups ymm15, [r13 + rax*4]", "c4417c10bc8500000000"),
+        (
+            opcode::LOAD,
+            8,
+            None,
+            indexed(12, CYCLE, 4, 96),
+            None,
+            "vmovups ymm8, [r12 + rdx*4 + 96]",
+            "c4417c10849460000000",
+        ),
+        (
+            opcode::STORE,
+            14,
+            None,
+            indexed(15, LANE, 4, 32),
+            None,
+            "vmovups [r15 + rax*4 + 32], ymm14",
+            "c4417c11b48720000000",
+        ),
+        (opcode::STORE, 3, None, stack(3552), None, "vmovups [rsp + 3552], ymm3", "c4e17c119c24e00d0000"),
+        (opcode::STORE.short(), 5, None, indexed(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
+        (opcode::STORE_8, 11, None, indexed(3, LANE, 1, 0), None, "vmovq [rbx + rax], xmm11", "c46179d61c03"),
+        (opcode::BROADCAST, 0, None, base, None, "vbroadcastss ymm0, [rcx]", "c4e27d188100000000"),
+        (opcode::BROADCAST_I32, 12, None, vector(12), None, "vpbroadcastd ymm12, xmm12", "c4427d58e4"),
+        (opcode::FROM_GENERAL, 12, None, vector(0), None, "vmovd xmm12, eax", "c461796ee0"),
+        (opcode::WIDEN_F16, 9, None, indexed(8, LANE, 2, 0), None, "vcvtph2ps ymm9, [r8 + rax*2]", "c4427d130c40"),
+        (
+            opcode::WIDEN_U16,
+            9,
+            None,
+            indexed(9, LANE, 2, 16),
+            None,
+            "vpmovzxwd ymm9, [r9 + rax*2 + 16]",
+            "c4427d338c4110000000",
+        ),
+        (opcode::WIDEN_I8, 9, None, indexed(10, LANE, 1, 0), None, "vpmovsxbd ymm9, [r10 + rax]", "c4427d210c02"),
+        (
+            opcode::WIDEN_U8,
+            9,
+            None,
+            indexed(11, LANE, 1, 8),
+            None,
+            "vpmovzxbd ymm9, [r11 + rax + 8]",
+            "c4427d318c0308000000",
+        ),
+        (opcode::SHIFT, 6, Some(1), vector(10), Some(16), "vpslld ymm1, ymm10, 16", "c4c17572f210"),
+        (opcode::PACK_U8, 1, Some(1), vector(1), None, "vpackuswb ymm1, ymm1, ymm1", "c4e17567c9"),
+        (opcode::PERMUTE_I64, 1, None, vector(1), Some(8), "vpermq ymm1, ymm1, 8", "c4e3fd00c908"),
+        (opcode::EXTRACT_HALF, 13, None, vector(2), Some(1), "vextractf128 xmm2, ymm13, 1", "c4637d19ea01"),
+        (opcode::SELECT, 1, Some(2), vector(3), Some(12 << 4), "vblendvps ymm1, ymm2, ymm3, ymm12", "c4e36d4acbc0"),
+        (
+            opcode::SELECT,
+            1,
+            Some(2),
+            stack(64),
+            Some(4 << 4),
+            "vblendvps ymm1, ymm2, [rsp + 64], ymm4",
+            "c4e36d4a8c244000000040",
+        ),
+        (opcode::FMA, 8, Some(9), stack(32), None, "vfmadd213ps ymm8, ymm9, [rsp + 32]", "c46235a8842420000000"),
+    ];
+    for (opcode, to, first, last, byte, text, want) in cases {
+        assert_eq!(made(|code| code.vector(opcode, Vector(to), first.map(Vector), last, byte)), want, "{text}");
+    }
+}
+
+#[test]
+fn operations_are_the_instructions_that_do_them() {
+    let unary = [
+        (Unary::Sqrt, "vsqrtps ymm1, ymm11", "c4c17c51cb"),
+        (Unary::Round(1), "vroundps ymm1, ymm11, 9", "c4c37d08cb09"),
+        (Unary::Float, "vcvtdq2ps ymm1, ymm11", "c4c17c5bcb"),
+        (Unary::Truncate, "vcvttps2dq ymm1, ymm11", "c4c17e5bcb"),
+        (Unary::ShiftLeft(23), "vpslld ymm1, ymm11, 23", "c4c17572f317"),
+        (Unary::ShiftRight(16), "vpsrld ymm1, ymm11, 16", "c4c17572d310"),
+        (Unary::ShiftSigned(1), "vpsrad ymm1, ymm11, 1", "c4c17572e301"),
+        (Unary::ToF16, "vcvtps2ph xmm11, ymm1, 0", "c4c37d1dcb00"),
+        (Unary::FromF16, "vcvtph2ps ymm1, xmm11", "c4c27d13cb"),
+        (Unary::WidenLow, "vcvtps2pd ymm1, xmm11", "c4c17c5acb"),
+        (Unary::Narrow, "vcvtpd2ps xmm1, ymm11", "c4c17d5acb"),
+        (Unary::SqrtF64, "vsqrtpd ymm1, ymm11", "c4c17d51cb"),
+    ];
+    for (op, text, want) in unary {
+        let (opcode, form) = instruction::unary(op);
+        let (to, first, byte) = match form {
+            Form::Plain(byte) => (Vector(1), None, byte),
+            Form::Part(part, byte) => (Vector(part), Some(Vector(1)), Some(byte)),
+            Form::Reversed(byte) => (Vector(1), None, Some(byte)),
+            Form::HighHalf | Form::Packed { .. } => panic!("{op:?} is several instructions"),
+        };
+        assert_eq!(made(|code| code.vector(opcode, to, first, vector(11), byte)), want, "{text}");
+    }
+    let binary = [
+        (Binary::Add, "vaddps ymm9, ymm2, ymm11", "c4416c58cb"),
+        (Binary::Sub, "vsubps ymm9, ymm2, ymm11", "c4416c5ccb"),
+        (Binary::Mul, "vmulps ymm9, ymm2, ymm11", "c4416c59cb"),
+        (Binary::Div, "vdivps ymm9, ymm2, ymm11", "c4416c5ecb"),
+        (Binary::FirstLess, "vminps ymm9, ymm2, ymm11", "c4416c5dcb"),
+        (Binary::FirstGreater, "vmaxps ymm9, ymm2, ymm11", "c4416c5fcb"),
+        (Binary::And, "vandps ymm9, ymm2, ymm11", "c4416c54cb"),
+        (Binary::Without, "vandnps ymm9, ymm2, ymm11", "c4416c55cb"),
+        (Binary::Or, "vorps ymm9, ymm2, ymm11", "c4416c56cb"),
+        (Binary::Xor, "vxorps ymm9, ymm2, ymm11", "c4416c57cb"),
+        (Binary::Less, "vcmpps ymm9, ymm2, ymm11, 17", "c4416cc2cb11"),
+        (Binary::LessEqual, "vcmpps ymm9, ymm2, ymm11, 18", "c4416cc2cb12"),
+        (Binary::Equal, "vcmpps ymm9, ymm2, ymm11, 0", "c4416cc2cb00"),
+        (Binary::NotEqual, "vcmpps ymm9, ymm2, ymm11, 4", "c4416cc2cb04"),
+        (Binary::Unordered, "vcmpps ymm9, ymm2, ymm11, 3", "c4416cc2cb03"),
+        (Binary::AddI32, "vpaddd ymm9, ymm2, ymm11", "c4416dfecb"),
+        (Binary::SubI32, "vpsubd ymm9, ymm2, ymm11", "c4416dfacb"),
+        (Binary::MulI32, "vpmulld ymm9, ymm2, ymm11", "c4426d40cb"),
+        (Binary::LeastI32, "vpminsd ymm9, ymm2, ymm11", "c4426d39cb"),
+        (Binary::GreatestI32, "vpmaxsd ymm9, ymm2, ymm11", "c4426d3dcb"),
+        (Binary::EqualI32, "vpcmpeqd ymm9, ymm2, ymm11", "c4416d76cb"),
+        (Binary::GreaterI32, "vpcmpgtd ymm9, ymm2, ymm11", "c4416d66cb"),
+        (Binary::AddF64, "vaddpd ymm9, ymm2, ymm11", "c4416d58cb"),
+        (Binary::MulF64, "vmulpd ymm9, ymm2, ymm11", "c4416d59cb"),
+        (Binary::DivF64, "vdivpd ymm9, ymm2, ymm11", "c4416d5ecb"),
+        (Binary::Join, "vinsertf128 ymm9, ymm2, xmm11, 1", "c4436d18cb01"),
+    ];
+    for (op, text, want) in binary {
+        let (opcode, byte) = instruction::binary(op);
+        assert_eq!(made(|code| code.vector(opcode, Vector(9), Some(Vector(2)), vector(11), byte)), want, "{text}");
+    }
+}
+
+#[test]
+fn a_function_s_frame_and_loop_are_encoded() {
+    let saved = [SAVED[0], SAVED[4]];
+    // push rbp; mov rbp, rsp; sub rsp, 104; and rsp, -32; mov [rbp - 8], rbx; mov [rbp - 16], r15
+    assert_eq!(made(|code| code.enter(64, &saved)), "554889e54881ec680000004883e4e048895df84c897df0");
+    // mov rbx, [rbp - 8]; mov r15, [rbp - 16]; vzeroupper; mov rsp, rbp; pop rbp; ret
+    assert_eq!(made(|code| code.leave(&saved)), "488b5df84c8b7df0c5f8774889ec5dc3");
+    // mov rcx, [rdi + 16]; mov r15, [rdi]
+    assert_eq!(made(|code| code.load_argument(General(1), 2)), "488b8f10000000");
+    assert_eq!(made(|code| code.load_argument(General(15), 0)), "4c8bbf00000000");
+    // mov rdx, rax; and edx, 63
+    assert_eq!(made(|code| code.cycle(64)), "4889c281e23f000000");
+    // mov dword ptr [rsp + 36], 1
+    assert_eq!(made(|code| code.store_immediate(36, 1)), "c784242400000001000000");
+    // lea rdx, [rax + 32]; cmp rdx, rsi; ja (to the end); xor eax, eax; add rax, 32; lea rdx, [rax + 32]; cmp rdx, rsi;
+    // jbe (to the xor)
+    let whole = made(|code| {
+        let start = code.begin_loop(32);
+        code.first_lane();
+        code.end_loop(start);
+    });
+    assert_eq!(whole, "488d50204839f20f871300000031c04883c020488d50204839f20f86edffffff");
+}
+
+#[test]
+fn constants_lie_behind_the_code() {
+    let mut assembler = Assembler::default();
+    let bits: Constant = 0x3f80_0000_3f80_0000;
+    assembler.vector(opcode::LOAD, Vector(0), None, Operand::Memory(Memory::Constant(0)), None);
+    let code = assembler.finish(&[bits]);
+    // vmovups ymm0, [rip + 23]: the instruction has 9 bytes, the constant begins after 32.
+    assert_eq!(hex(&code[..9]), "c4e17c100517000000");
+    assert_eq!(code[32..], [bits.to_le_bytes(); 4].concat());
+}

@@ -1,0 +1,151 @@
+//! Computes and stores the outputs of points: what a reduction's totals and elements together give.
+
+use super::compile::Results;
+use super::elements::Along;
+use super::job::Job;
+use super::machine::{At, PointLoop};
+use super::memory::{decode, runs};
+use super::program::Register;
+use super::registers::{LANES, Registers};
+use crate::te::auto::bind::iteration_space::points;
+use crate::te::error::TeError;
+
+impl Job {
+    /// Computes and stores the outputs of points, from every point of some outputs and their totals.
+    ///
+    /// # Safety
+    /// Nobody else may access these elements during the call.
+    pub(in crate::te::auto) unsafe fn apply(
+        &self,
+        registers: &mut Registers,
+        results: &Results,
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        let count = points(&self.inner);
+        if self.tree.across {
+            let along = runs(&self.outer, output, lanes);
+            for element in 0..count {
+                let inner = decode(&self.inner, element);
+                if let Some(code) = &self.machine.apply {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.run_across(code, 2, registers, &along, &inner) };
+                    // SAFETY: the caller's promise.
+                    unsafe { self.write_far(registers, results, Along::Outer(&along, &inner)) };
+                    continue;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
+            }
+            return Ok(());
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
+        let of_outputs: &[Register] = match &self.invariant {
+            Some(steps) => {
+                let along = runs(&self.outer, output, lanes);
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                registers.run(&steps.once, lanes)?;
+                &steps.spread
+            }
+            None => &self.code.left,
+        };
+        if let Some(code) = &self.machine.apply {
+            // SAFETY: the caller's promise.
+            unsafe { self.apply_along(code, registers, results, output, lanes) };
+            return Ok(());
+        }
+        let kept = registers.kept(of_outputs, lanes);
+        let most = count.min(LANES as i64) as usize;
+        for lane in 0..lanes {
+            registers.spread(of_outputs, &kept, lane, most);
+            let outer = decode(&self.outer, output + lane as i64);
+            for first in (0..count).step_by(LANES) {
+                let lanes = (count - first).min(LANES as i64) as usize;
+                let along = runs(&self.inner, first, lanes);
+                if let Some(reuse) = self.reuse {
+                    reuse.take(registers, lane, count as usize, first as usize, lanes);
+                }
+                // SAFETY: the caller's promise.
+                unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes the outputs of points from every point of some outputs, by machine code. What is the same for all points
+    /// of an output is in its lane.
+    ///
+    /// # Safety
+    /// The conditions of [`Job::apply`].
+    unsafe fn apply_along(
+        &self,
+        code: &PointLoop,
+        registers: &mut Registers,
+        results: &Results,
+        output: i64,
+        lanes: usize,
+    ) {
+        let count = points(&self.inner);
+        let most = if code.is_short || self.inner.len() > 1 { LANES } else { count as usize };
+        for lane in 0..lanes {
+            let outer = decode(&self.outer, output + lane as i64);
+            for first in (0..count).step_by(most) {
+                let strip = (count - first).min(most as i64) as usize;
+                let along = runs(&self.inner, first, strip);
+                for run in &along {
+                    let kept = lane * count as usize + first as usize + run.lane;
+                    let at = At { outer: &outer, inner: &run.index, strip: run.lane, uniform: lane, cyclic: 0, kept };
+                    // SAFETY: the caller's promise.
+                    unsafe { code.run((&self.elements[2], &self.outputs), registers, at, run.count) };
+                }
+                // SAFETY: the caller's promise.
+                unsafe { self.write_far(registers, results, Along::Inner(&outer, &along)) };
+            }
+        }
+    }
+
+    /// Writes the outputs that machine code leaves in registers.
+    ///
+    /// # Safety
+    /// The conditions of [`Job::write`].
+    unsafe fn write_far(&self, registers: &Registers, results: &Results, along: Along<'_>) {
+        for (place, register) in &results.results {
+            if self.outputs[*place].far {
+                // SAFETY: the caller's promise.
+                unsafe { self.write(registers, *place, *register, along) };
+            }
+        }
+    }
+
+    /// # Safety
+    /// The conditions of [`Job::apply`].
+    unsafe fn apply_strip(
+        &self,
+        registers: &mut Registers,
+        results: &Results,
+        along: Along<'_>,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        match (&self.invariant, along) {
+            (Some(steps), Along::Inner(..)) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill_each(registers, along) };
+                registers.run(&steps.each, lanes)?;
+            }
+            _ => {
+                // SAFETY: the caller's promise.
+                unsafe { self.elements[2].fill(registers, along, lanes) }?;
+                registers.run(&results.steps, lanes)?;
+            }
+        }
+        for (place, register) in &results.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, along) };
+        }
+        Ok(())
+    }
+}

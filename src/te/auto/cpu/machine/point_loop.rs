@@ -1,0 +1,326 @@
+//! A loop over points, and where the lanes of what it reads and writes are.
+
+use super::lower::{Lowering, Typed};
+use crate::ElementType;
+use crate::jit::{ARGUMENTS, Kernel, Lane};
+use crate::te::auto::bind::iteration_space::LoopLevel;
+use crate::te::auto::cpu::elements::Elements;
+use crate::te::auto::cpu::memory::Written;
+use crate::te::auto::cpu::program::{Class, Program, Register, Step};
+use crate::te::auto::cpu::registers::Registers;
+
+/// The loops along which lanes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::te::auto::cpu) enum Moving {
+    Inner,
+    Outer,
+}
+
+/// Where the lanes of an argument of the code are.
+#[derive(Clone, Copy, Debug)]
+enum Binding {
+    /// Elements of a read, by its number.
+    Read(usize),
+    /// Elements of an output.
+    Written(usize),
+    /// Lanes of a register.
+    Strip(Register),
+    /// The one lane of a register that is the same for all points.
+    Uniform(Register),
+    /// The lanes of an output in a register, of which every point takes the next one.
+    Cyclic(Register),
+    /// Values that are kept for the outputs of points.
+    Kept,
+    /// The value of an axis, which is the first point's or all points'.
+    Axis(usize, i64),
+}
+
+/// Steps over points, compiled.
+#[derive(Debug)]
+pub(in crate::te::auto::cpu) struct PointLoop {
+    kernel: Kernel,
+    bindings: Vec<Binding>,
+    /// The reads, by their numbers, whose elements must be in their registers' lanes.
+    pub(in crate::te::auto::cpu) gathered: Vec<usize>,
+    /// Whether lanes of registers are read or written, so that there are at most as many points as a register has lanes.
+    pub(in crate::te::auto::cpu) is_short: bool,
+}
+
+/// The loops of a reduction that have been compiled.
+#[derive(Debug, Default)]
+pub(in crate::te::auto::cpu) struct MachineLoops {
+    /// Combines points: of an output if its lanes share them, else of neighbouring outputs.
+    pub(in crate::te::auto::cpu) add: Option<PointLoop>,
+    /// Computes the outputs of points, along the same loops.
+    pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
+}
+
+/// The first point of a loop, and its lanes.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto::cpu) struct At<'a> {
+    pub(in crate::te::auto::cpu) outer: &'a [i64],
+    pub(in crate::te::auto::cpu) inner: &'a [i64],
+    /// The point's lane.
+    pub(in crate::te::auto::cpu) strip: usize,
+    /// The lane of what is the same for all points.
+    pub(in crate::te::auto::cpu) uniform: usize,
+    /// The first of the lanes that points take one after the other.
+    pub(in crate::te::auto::cpu) cyclic: usize,
+    /// The place among values that are kept.
+    pub(in crate::te::auto::cpu) kept: usize,
+}
+
+/// The lanes of a type in memory that the class of a register holds; `None` if vector code doesn't load them.
+const fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
+    Some(match element {
+        ElementType::F32 => (Lane::F32, Class::F32),
+        ElementType::F16 => (Lane::F16, Class::F32),
+        ElementType::BF16 => (Lane::BF16, Class::F32),
+        ElementType::I32 => (Lane::I32, Class::I32),
+        ElementType::I8 => (Lane::I8, Class::I32),
+        ElementType::U8 | ElementType::Bool => (Lane::U8, Class::I32),
+        _ => return None,
+    })
+}
+
+/// Makes a loop. Whatever vector code doesn't do gives `None`.
+pub(in crate::te::auto::cpu) struct Builder<'a> {
+    program: &'a Program,
+    elements: &'a Elements,
+    moving: Moving,
+    lowering: Lowering,
+    bindings: Vec<Binding>,
+    /// The reads that the caller gathers; `None` if it gathers none.
+    gathered: Option<Vec<usize>>,
+    is_short: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(in crate::te::auto::cpu) fn new(program: &'a Program, elements: &'a Elements, moving: Moving) -> Self {
+        let (lowering, bindings) = (Lowering::default(), Vec::new());
+        Self { program, elements, moving, lowering, bindings, gathered: None, is_short: false }
+    }
+
+    /// The same, for a caller that puts elements that are no neighbours into registers' lanes.
+    pub(in crate::te::auto::cpu) fn gathering(self) -> Self {
+        Self { gathered: Some(Vec::new()), ..self }
+    }
+
+    fn levels(&self) -> (&'a [LoopLevel], &'a [LoopLevel]) {
+        match self.moving {
+            Moving::Inner => (&self.elements.inner, &self.elements.outer),
+            Moving::Outer => (&self.elements.outer, &self.elements.inner),
+        }
+    }
+
+    /// A register whose value is the same for all points, in one of its lanes.
+    pub(in crate::te::auto::cpu) fn uniform(&mut self, register: Register) -> Option<()> {
+        let value = Lowering::typed(register.class, self.lowering.body.uniform())?;
+        self.bindings.push(Binding::Uniform(register));
+        self.lowering.set(register, value);
+        Some(())
+    }
+
+    /// A register with a lane for each point.
+    pub(in crate::te::auto::cpu) fn strip(&mut self, register: Register) -> Option<()> {
+        let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
+        let value = Lowering::typed(register.class, self.lowering.body.load(lane))?;
+        self.bindings.push(Binding::Strip(register));
+        self.lowering.set(register, value);
+        self.is_short = true;
+        Some(())
+    }
+
+    /// A register whose values were kept.
+    pub(in crate::te::auto::cpu) fn kept(&mut self, register: Register) {
+        let value = self.lowering.body.load(Lane::F32);
+        self.bindings.push(Binding::Kept);
+        self.lowering.set(register, Typed::F32(value));
+    }
+
+    /// Keeps the values of a register.
+    pub(in crate::te::auto::cpu) fn keep(&mut self, register: Register) -> Option<()> {
+        let Typed::F32(value) = self.value(register)? else { return None };
+        self.lowering.body.store(Lane::F32, value);
+        self.bindings.push(Binding::Kept);
+        Some(())
+    }
+
+    /// A register with lanes that points are combined into: as many as `period`, or one for each point.
+    pub(in crate::te::auto::cpu) fn state(&mut self, register: Register, period: Option<u32>) -> Option<usize> {
+        let (argument, value) = match period {
+            Some(period) => {
+                self.bindings.push(Binding::Cyclic(register));
+                self.lowering.body.cyclic(period)
+            }
+            None => {
+                self.is_short = true;
+                self.bindings.push(Binding::Strip(register));
+                self.lowering.body.updated()
+            }
+        };
+        self.lowering.set(register, Lowering::typed(register.class, value)?);
+        Some(argument)
+    }
+
+    /// Sets what [`state`](Self::state) gave to the value of another register, where a condition holds.
+    pub(in crate::te::auto::cpu) fn set_state(
+        &mut self,
+        argument: usize,
+        state: Register,
+        result: Register,
+        condition: Option<Register>,
+    ) -> Option<()> {
+        let mut value = self.value(result)?;
+        if let Some(condition) = condition {
+            let (condition, old) = (self.value(condition)?, self.value(state)?);
+            let mask = self.lowering.mask(condition);
+            value = self.lowering.select(mask, value, old)?;
+        }
+        let bits = self.lowering.bits(value);
+        self.lowering.body.set(argument, bits);
+        Some(())
+    }
+
+    /// Steps, whose operands are known registers, constants, or what is read for each point.
+    pub(in crate::te::auto::cpu) fn steps(&mut self, steps: &[Step]) -> Option<()> {
+        for step in steps {
+            for operand in step.operands() {
+                self.value(operand)?;
+            }
+            self.lowering.step(step)?;
+        }
+        Some(())
+    }
+
+    fn value(&mut self, register: Register) -> Option<Typed> {
+        if let Some(value) = self.lowering.get(register) {
+            return Some(value);
+        }
+        let constant = self.program.constants.iter().find(|(known, _)| *known == register);
+        let value = match constant {
+            Some((_, constant)) => self.lowering.constant(register.class, *constant)?,
+            None => self.input(register)?,
+        };
+        self.lowering.set(register, value);
+        Some(value)
+    }
+
+    /// What is read for each point.
+    fn input(&mut self, register: Register) -> Option<Typed> {
+        let (moving, _) = self.levels();
+        if let Some((axis, least)) = self.elements.axis(register) {
+            let is_last = moving.last().is_some_and(|level| level.axis == Some(axis));
+            self.bindings.push(Binding::Axis(axis, least));
+            let body = &mut self.lowering.body;
+            let value = if is_last { body.counter() } else { body.uniform() };
+            return Some(Typed::I32(value)).filter(|_| register.class == Class::I32);
+        }
+        let (number, affine) = self.elements.affine_part(register)?;
+        let step = moving.last().map_or(0, |level| level.reads[affine.place]);
+        let lane = lane_of(affine.element).filter(|(_, class)| *class == register.class).map(|(lane, _)| lane);
+        let body = &mut self.lowering.body;
+        let value = match (step, lane) {
+            (1, Some(lane)) => body.load(lane),
+            // A single element is as it lies in memory.
+            (0, Some(Lane::F32 | Lane::I32)) => body.uniform(),
+            _ => {
+                self.gathered.as_mut()?.push(number);
+                self.strip(register)?;
+                return self.lowering.get(register);
+            }
+        };
+        self.bindings.push(Binding::Read(number));
+        Lowering::typed(register.class, value)
+    }
+
+    /// Writes a register to an output. One that is written past the caches gets its elements from the register's lanes.
+    pub(in crate::te::auto::cpu) fn write(
+        &mut self,
+        register: Register,
+        place: usize,
+        output: &Written,
+        steps: &[Step],
+    ) -> Option<()> {
+        let value = self.value(register)?;
+        if output.far {
+            let lane = if register.class == Class::F32 { Lane::F32 } else { Lane::I32 };
+            let bits = self.lowering.bits(value);
+            self.lowering.body.store(lane, bits);
+            self.bindings.push(Binding::Strip(register));
+            self.is_short = true;
+            return steps.iter().any(|step| step.to() == register).then_some(());
+        }
+        let (lane, class) = lane_of(output.element)?;
+        let step = self.levels().0.last().map_or(1, |level| level.outputs[place]);
+        if step != 1 || class != register.class {
+            return None;
+        }
+        let narrow = self.lowering.narrowed(value, lane)?;
+        self.lowering.body.store(lane, narrow);
+        self.bindings.push(Binding::Written(place));
+        Some(())
+    }
+
+    pub(in crate::te::auto::cpu) fn finish(self) -> Option<PointLoop> {
+        let Self { lowering, bindings, gathered, is_short, .. } = self;
+        let kernel = Kernel::compile(&lowering.body)?;
+        #[cfg(test)]
+        super::COMPILED.set(super::COMPILED.get() + 1);
+        Some(PointLoop { kernel, bindings, gathered: gathered.unwrap_or_default(), is_short })
+    }
+}
+
+impl PointLoop {
+    /// Computes `count` points.
+    ///
+    /// # Safety
+    /// The points must be within the loops. Nobody else may write what is read, or access what is written, during the
+    /// call. Registers must have the lanes of the points.
+    pub(in crate::te::auto::cpu) unsafe fn run(
+        &self,
+        (elements, outputs): (&Elements, &[Written]),
+        registers: &mut Registers,
+        at: At<'_>,
+        count: usize,
+    ) {
+        let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
+        let mut numbers = [0i32; ARGUMENTS];
+        for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
+            *address = match *binding {
+                Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
+                Binding::Written(place) => {
+                    let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+                        levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
+                    };
+                    let offset = offset(&elements.outer, at.outer) + offset(&elements.inner, at.inner);
+                    outputs[place].target(offset, 1).address as *mut u8
+                }
+                Binding::Strip(register) => lanes(registers, register, at.strip),
+                Binding::Uniform(register) => lanes(registers, register, at.uniform),
+                Binding::Cyclic(register) => lanes(registers, register, at.cyclic),
+                Binding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
+                Binding::Axis(axis, least) => {
+                    let value = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+                        let own = levels.iter().zip(index).find(|(level, _)| level.axis == Some(axis));
+                        own.map_or(0, |(_, i)| *i)
+                    };
+                    let value = value(&elements.outer, at.outer) + value(&elements.inner, at.inner) + least;
+                    *number = value as i32;
+                    std::ptr::from_mut(number).cast()
+                }
+            };
+        }
+        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the loop, as the builder has
+        // checked, and those of points within the loops are inside their tensors, as the space has checked.
+        unsafe { self.kernel.run(&addresses[..self.bindings.len()], count) };
+    }
+}
+
+/// The address of a register's lane.
+fn lanes(registers: &mut Registers, register: Register, lane: usize) -> *mut u8 {
+    match register.class {
+        Class::F32 => registers.f32s[register.number][lane..].as_mut_ptr().cast(),
+        _ => registers.i32s[register.number][lane..].as_mut_ptr().cast(),
+    }
+}

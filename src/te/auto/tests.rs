@@ -1,0 +1,341 @@
+//! Machine code on the CPU gives the bits that steps give, one after the other.
+
+use epilogue_runtime::{Device, DeviceTensor};
+
+use super::cpu::{COMPILED, FORCED};
+use crate::expr::Op;
+use crate::te::auto;
+use crate::te::build::compute::{compute_over, placeholder_of};
+use crate::te::build::reducer::{max, min, sum};
+use crate::te::dtype::DType;
+use crate::te::lang::axis::{Axis, reduce_axis};
+use crate::te::lang::expr::{Binary, Expr};
+use crate::te::lang::tensor::Tensor;
+use crate::te::ops;
+use crate::{Argument, ElementType};
+
+/// Values of any type: numbers of moderate size and, for floats, special ones.
+fn tensor(device: &Device, random: &mut fastrand::Rng, element: ElementType, shape: &[usize]) -> DeviceTensor {
+    let count: usize = shape.iter().product();
+    let bytes: Vec<u8> = (0..count)
+        .flat_map(|_| {
+            let x = match random.u8(..20) {
+                0 => [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e30, -1e-40][random.usize(..7)],
+                _ => (random.f32() - 0.5) * 12.0,
+            };
+            match element {
+                ElementType::F32 => x.to_le_bytes().to_vec(),
+                ElementType::F16 => half::f16::from_f32(x).to_le_bytes().to_vec(),
+                ElementType::BF16 => half::bf16::from_f32(x).to_le_bytes().to_vec(),
+                ElementType::I32 => random.i32(-50..50).to_le_bytes().to_vec(),
+                ElementType::Bool => vec![random.u8(..2)],
+                _ => vec![random.u8(..)],
+            }
+        })
+        .collect();
+    let mut made = device.zeros_of(element, shape).expect("there is memory");
+    made.copy_from_bytes(&bytes).expect("it is as long");
+    made
+}
+
+/// What is stored, a number for each element; every NaN is the same.
+fn stored(tensor: &DeviceTensor) -> Vec<u64> {
+    let of = |bits: u64, nan: bool| if nan { u64::MAX } else { bits };
+    match tensor.element_type() {
+        ElementType::F32 => {
+            let all = tensor.to_vec::<f32>().expect("it is read");
+            all.into_iter().map(|x| of(u64::from(x.to_bits()), x.is_nan())).collect()
+        }
+        ElementType::F16 => {
+            let all = tensor.to_vec::<half::f16>().expect("it is read");
+            all.into_iter().map(|x| of(u64::from(x.to_bits()), x.is_nan())).collect()
+        }
+        ElementType::BF16 => {
+            let all = tensor.to_vec::<half::bf16>().expect("it is read");
+            all.into_iter().map(|x| of(u64::from(x.to_bits()), x.is_nan())).collect()
+        }
+        ElementType::I32 => tensor.to_vec::<i32>().expect("it is read").into_iter().map(|x| x as u64).collect(),
+        ElementType::I8 => tensor.to_vec::<i8>().expect("it is read").into_iter().map(|x| x as u64).collect(),
+        _ => tensor.to_vec::<u8>().expect("it is read").into_iter().map(u64::from).collect(),
+    }
+}
+
+/// Runs it both ways, twice each, the second time on other memory. Gives how many loops were compiled.
+fn check(
+    what: &str,
+    outputs: &[&Tensor],
+    shapes: &[(&Tensor, Vec<usize>)],
+    results: &[Vec<usize>],
+    seed: u64,
+) -> usize {
+    let before = COMPILED.get();
+    let device = Device::cpu();
+    let mut runs: Vec<Vec<Vec<u64>>> = Vec::new();
+    for forced in [Some(false), Some(true)] {
+        FORCED.set(forced);
+        let kernel = auto::build(outputs).expect("it has a schedule").build(&device).expect("it builds");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..2 {
+            let inputs: Vec<DeviceTensor> = shapes
+                .iter()
+                .map(|(tensor, shape)| {
+                    let DType::Number(element) = tensor.dtype() else { panic!("all are numbers") };
+                    self::tensor(&device, &mut random, element, shape)
+                })
+                .collect();
+            let mut written: Vec<DeviceTensor> = outputs
+                .iter()
+                .zip(results)
+                .map(|(output, shape)| {
+                    let element = match output.dtype() {
+                        DType::Number(element) => element,
+                        DType::Bool => ElementType::Bool,
+                    };
+                    device.zeros_of(element, shape.as_slice()).expect("there is memory")
+                })
+                .collect();
+            let mut arguments: Vec<(&Tensor, Argument<'_>)> = Vec::new();
+            for ((tensor, _), input) in shapes.iter().zip(&inputs) {
+                if kernel.inputs().contains(tensor) {
+                    arguments.push((*tensor, input.into()));
+                }
+            }
+            for (output, written) in outputs.iter().zip(&mut written) {
+                arguments.push((*output, written.into()));
+            }
+            kernel.run_bound(&arguments).expect("it runs");
+            drop(arguments);
+            runs.push(written.iter().map(stored).collect());
+        }
+        FORCED.set(None);
+    }
+    assert_eq!(runs[0], runs[2], "{what}");
+    assert_eq!(runs[1], runs[3], "{what}, other memory");
+    COMPILED.get() - before
+}
+
+/// Whether this CPU has the instructions.
+fn has_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+fn extent(x: usize) -> Expr {
+    Expr::int(x as i64)
+}
+
+fn matrix(element: ElementType, rows: usize, columns: usize) -> Tensor {
+    placeholder_of(element, [extent(rows), extent(columns)], "A")
+}
+
+#[test]
+fn normalisations_have_the_same_bits() {
+    let all: [ElementType; 3] = [ElementType::F32, ElementType::F16, ElementType::BF16];
+    for (number, (rows, columns)) in
+        [(13, 1024), (70, 100), (9, 517), (200, 33), (3, 40), (1, 2000)].into_iter().enumerate()
+    {
+        let element = all[number % 3];
+        let a = matrix(element, rows, columns);
+        let (weight, bias) =
+            (placeholder_of(element, [extent(columns)], "W"), placeholder_of(ElementType::F32, [extent(columns)], "B"));
+        let shape = vec![rows, columns];
+        let given = [(&a, shape.clone()), (&weight, vec![columns]), (&bias, vec![columns])];
+        for (name, output) in [
+            ("softmax along rows", ops::softmax(&a, 1)),
+            ("softmax along columns", ops::softmax(&a, 0)),
+            ("log_softmax", ops::log_softmax(&a, 1)),
+            ("layer_norm", ops::layer_norm(&a, [1], Some(&weight), Some(&bias), 1e-5)),
+            ("rms_norm", ops::rms_norm(&a, [1], None, 1e-5)),
+        ] {
+            let output = output.expect("it is well formed");
+            let compiled = check(
+                &format!("{name} of {rows} x {columns} {element}"),
+                &[&output],
+                &given,
+                std::slice::from_ref(&shape),
+                number as u64,
+            );
+            assert!(
+                !has_vectors() || rows == 1 || compiled > 0,
+                "{name} of {rows} x {columns} {element} is machine code"
+            );
+        }
+    }
+}
+
+/// Random expressions of elements and axes.
+struct Expressions<'a> {
+    random: &'a mut fastrand::Rng,
+    floats: Vec<Expr>,
+    integers: Vec<Expr>,
+}
+
+impl Expressions<'_> {
+    fn one(&mut self) -> Expr {
+        self.floats[self.random.usize(..self.floats.len())].clone()
+    }
+
+    fn integer(&mut self) -> Expr {
+        self.integers[self.random.usize(..self.integers.len())].clone()
+    }
+
+    fn truth(&mut self) -> Expr {
+        let (a, b, i, j) = (self.one(), self.one(), self.integer(), self.integer());
+        match self.random.u8(..6) {
+            0 => a.less(b),
+            1 => a.greater_equal(b),
+            2 => a.equal(b).or(i.less(j)),
+            3 => i.less_equal(j).and(a.not_equal(b)),
+            4 => !i.equal(j),
+            _ => i.cast(DType::Bool),
+        }
+    }
+
+    fn grow(&mut self) {
+        const UNARY: [Op; 19] = [
+            Op::Neg,
+            Op::Abs,
+            Op::Exp,
+            Op::Exp2,
+            Op::Log,
+            Op::Log2,
+            Op::Sqrt,
+            Op::Rsqrt,
+            Op::Recip,
+            Op::Tanh,
+            Op::Erf,
+            Op::Floor,
+            Op::Ceil,
+            Op::Round,
+            Op::Neg,
+            Op::Abs,
+            Op::Tanh,
+            Op::Exp,
+            Op::Sqrt,
+        ];
+        const BINARY: [Op; 6] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max];
+        const INTEGER: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Min, Binary::Max];
+        const TYPES: [ElementType; 6] =
+            [ElementType::F16, ElementType::BF16, ElementType::I32, ElementType::I8, ElementType::U8, ElementType::F32];
+        let (a, b, c) = (self.one(), self.one(), self.one());
+        let (i, j) = (self.integer(), self.integer());
+        let condition = self.truth();
+        match self.random.u8(..9) {
+            0 => self.floats.push(Expr::apply(UNARY[self.random.usize(..UNARY.len())], vec![a])),
+            1..=3 => self.floats.push(Expr::apply(BINARY[self.random.usize(..BINARY.len())], vec![a, b])),
+            4 => self.floats.push(Expr::apply(Op::Fma, vec![a, b, c])),
+            5 => self.floats.push(condition.select(a, b)),
+            6 => {
+                let to = DType::from(TYPES[self.random.usize(..TYPES.len())]);
+                self.floats.push(a.cast(to).cast(DType::F32));
+            }
+            7 => self.integers.push(Expr::binary(INTEGER[self.random.usize(..INTEGER.len())], i, j)),
+            _ => self.integers.push(condition.select(i, j)),
+        }
+    }
+}
+
+const ELEMENTS: [ElementType; 6] =
+    [ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I32, ElementType::I8, ElementType::U8];
+
+fn expressions<'a>(random: &'a mut fastrand::Rng, inputs: &[Tensor], at: &[Expr]) -> Expressions<'a> {
+    let mut all = Expressions { random, floats: vec![Expr::constant(0.75, DType::F32)], integers: vec![Expr::int(3)] };
+    for input in inputs {
+        // Of one extent, the last index alone.
+        let rank = input.shape().len();
+        let mut at = at[at.len() - rank..].to_vec();
+        if input.name().starts_with('T') {
+            at.reverse();
+        }
+        let x = input.at(at.as_slice());
+        match input.dtype() {
+            DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => {
+                all.integers.push(x.cast(DType::from(ElementType::I32)));
+            }
+            _ => all.floats.push(x.cast(DType::F32)),
+        }
+    }
+    all.floats.push(all.integers[all.integers.len() - 1].cast(DType::F32));
+    all.integers.extend(at.iter().cloned());
+    for _ in 0..all.random.usize(1..25) {
+        all.grow();
+    }
+    all
+}
+
+fn inputs(random: &mut fastrand::Rng, shape: &[usize]) -> Vec<(Tensor, Vec<usize>)> {
+    (0..random.usize(1..4))
+        .map(|number| {
+            let element = if number == 0 { ElementType::F32 } else { ELEMENTS[random.usize(..ELEMENTS.len())] };
+            let from = if number == 0 || random.bool() { 0 } else { shape.len() - 1 };
+            let mut own = shape[from..].to_vec();
+            let transposed = number > 0 && random.u8(..4) == 0;
+            if transposed {
+                own.reverse();
+            }
+            let extents: Vec<Expr> = own.iter().copied().map(extent).collect();
+            let name = if transposed { "T" } else { "A" };
+            (placeholder_of(element, extents, &format!("{name}{number}")), own)
+        })
+        .collect()
+}
+
+/// How many random cases there are; each counts from where the others stopped.
+const CASES: u64 = 60;
+
+#[test]
+fn random_maps_have_the_same_bits() {
+    let mut compiled = 0;
+    for seed in 0..CASES {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let shape = [random.usize(1..20), random.usize(1..90)];
+        let given = inputs(&mut random, &shape);
+        let tensors: Vec<Tensor> = given.iter().map(|(tensor, _)| tensor.clone()).collect();
+        let extents = shape.map(extent);
+        let output = compute_over(extents.as_slice(), "C", |axes: &[Axis]| {
+            let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+            let all = expressions(&mut random, &tensors, &at);
+            let to = [ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::F32][all.random.usize(..4)];
+            let last = all.floats[all.floats.len() - 1].clone();
+            vec![last.cast(DType::from(to))]
+        })
+        .expect("it is well formed")
+        .swap_remove(0);
+        let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
+        compiled += check(&format!("map {seed} of {shape:?}"), &[&output], &given, &[shape.to_vec()], seed);
+    }
+    assert!(!has_vectors() || compiled >= CASES as usize / 2, "{compiled} loops of {CASES} maps");
+}
+
+#[test]
+fn random_reductions_have_the_same_bits() {
+    let mut compiled = 0;
+    for seed in 0..CASES {
+        let mut random = fastrand::Rng::with_seed(1000 + seed);
+        let shape = [random.usize(1..90), random.usize(1..90)];
+        let given = inputs(&mut random, &shape);
+        let tensors: Vec<Tensor> = given.iter().map(|(tensor, _)| tensor.clone()).collect();
+        let reduced = random.usize(..2);
+        let extents = [extent(shape[1 - reduced])];
+        let k = reduce_axis((Expr::int(0), extent(shape[reduced])), "k");
+        let output = compute_over(extents.as_slice(), "C", |axes: &[Axis]| {
+            let mut at = vec![Expr::from(axes[0])];
+            at.insert(reduced, Expr::from(k));
+            let all = expressions(&mut random, &tensors, &at);
+            let last = all.floats[all.floats.len() - 1].clone();
+            vec![match all.random.u8(..3) {
+                0 => sum(last, [k]),
+                1 => max(last, [k]),
+                _ => min(last, [k]),
+            }]
+        })
+        .expect("it is well formed")
+        .swap_remove(0);
+        let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
+        compiled +=
+            check(&format!("reduction {seed} of {shape:?}"), &[&output], &given, &[vec![shape[1 - reduced]]], seed);
+    }
+    assert!(!has_vectors() || compiled >= CASES as usize / 4, "{compiled} loops of {CASES} reductions");
+}

@@ -1,0 +1,139 @@
+//! Epilogues with everything that the language has, for both front ends: rustc compiles this file, and the command reads it.
+#![allow(clippy::all, unused_qualifications, reason = "every form of the language, also those that nobody would write")]
+
+use epilogue::prelude::*;
+use std::f32::consts::{FRAC_1_SQRT_2 as HALF_ROOT, PI};
+
+const LIMIT: f32 = -(2.0 + 0.1) * 3.0;
+const TWICE: f32 = LIMIT / self::inner::THIRD;
+
+mod inner {
+    use super::TWICE;
+    use epilogue::prelude::*;
+
+    pub(crate) const THIRD: f32 = 1.0 / 3.0;
+
+    /// One function of another's.
+    #[elementwise]
+    pub(crate) fn shifted(x: f32, by: f32) -> f32 {
+        let y = super::squared_relu(x) + by;
+        if !(y > TWICE) && y < 1.0 || x != x { y } else { -y }
+    }
+
+    pub(crate) mod deeper {
+        use super::*;
+
+        #[elementwise]
+        pub(crate) fn soft(x: f32) -> f32 {
+            let truth = x > 0.0 || x < -1.0;
+            let x = if truth { shifted(x, THIRD) } else { x.max(-1.0).cast::<bf16>() };
+            x
+        }
+    }
+}
+
+#[elementwise]
+fn squared_relu(x: f32) -> f32 {
+    let r = x.max(0.0);
+    r * r
+}
+
+#[elementwise(cuda = "return x * x * x;")]
+fn cubed(x: f32) -> f32 {
+    x * x * x
+}
+
+use inner::deeper::{self, soft as softened};
+
+/// Operators, literals, shadowing and assignments.
+#[epilogue]
+pub fn operators(accum: Accum, c: Tensor, bias: RowVector<f32>, scale: ColumnVector<bf16>, alpha: Scalar) -> Tensor {
+    let x = alpha * accum + 0.1 * c - 0.1f32;
+    let mut d = -x / (bias + 1e-3);
+    d += scale * PI;
+    d = d * HALF_ROOT;
+    let alias = d;
+    let d = { alias + LIMIT };
+    let d = if d > TWICE && !(d < 0.0) || c == 1.0 { d } else { self::inner::THIRD };
+    d
+}
+
+/// Calls and methods of every kind.
+#[epilogue]
+pub fn calls(accum: Accum) -> Tensor<f16> {
+    let x = gelu(accum).max(0.5).clamp(-4.0, 4.0);
+    let y = squared_relu(x) + self::cubed(x) + inner::shifted(x, 1.0) + inner::deeper::soft(x);
+    let z = softened(y) + deeper::soft(y) + epilogue::ops::tanh(y) + select(y >= x, x, fma(x, y, 2.0));
+    let d = z.cast::<f8e4m3>() + f32::EPSILON;
+    d
+}
+
+/// Integers, positions and truth values.
+#[epilogue]
+pub fn places(
+    accum: Accum,
+    labels: ColumnVector<i64>,
+    mask: Tensor<bool>,
+) -> (Tensor, ColumnVector, Tensor<bool>, Tensor<i32>) {
+    let here = column() == integer(labels);
+    let d = if here || (row() + 2 * batch()).max(3) > -column() { accum } else { real(rows() - columns()) };
+    let hits = reduction_op(if here { 1.0 } else { 0.0 }, Row, Add);
+    let both = mask && !here;
+    let place = min(row(), column());
+    (d, hits, both, place)
+}
+
+/// Every reduction.
+#[epilogue]
+pub fn reductions(
+    accum: Accum,
+) -> (Tensor, ColumnVector, RowVector, DeviceScalar, RowPartials, ColumnPartials, RowVector) {
+    let d = accum;
+    let a = reduction_op(d, Row, Add);
+    let b = reduction_op(d * 2.0, (Column, Batch), Max);
+    let c = reduction_op(d, All, AbsMax);
+    let e = reduction_op(d, Row, SumSquares, threadblock_shape.n);
+    let f = reduction_op(d, Column, Min, threadblock_shape.m);
+    let g = reduction_op(d, Column, Mul);
+    (d, a, b, c, e, f, g)
+}
+
+/// Reductions as values: bound, shadowed, in the middle of an expression, in an `if`, of one another.
+#[epilogue]
+pub fn phases(
+    accum: Accum,
+    labels: ColumnVector<i64>,
+    mask: Tensor,
+) -> (Tensor, ColumnVector, ColumnVector<f16>, DeviceScalar) {
+    let x = accum + mask;
+    let largest = reduction_op(x, Row, Max);
+    let e = exp(x - largest);
+    let sum = reduction_op(e, Row, Add).max(1e-6);
+    let mut d = e / sum;
+    d *= 1.0 / (1.0 + reduction_op(d, All, AbsMax));
+    let picked = reduction_op(if column() == integer(labels) { x } else { 0.0 }, Row, Add);
+    let sum = if picked > 0.0 { log(sum) } else { -reduction_op(x, (Row, Batch), SumSquares).sqrt() };
+    let loss = largest + sum - picked;
+    let whole = reduction_op(x, All, Add) / real(rows() * columns());
+    (d, loss, largest, whole)
+}
+
+/// Several accumulators, a tensor that is changed in place, a name of the struct's own.
+#[epilogue(name = Gated)]
+pub fn gated_in_place(
+    gate: Accum,
+    up: Accum,
+    mut state: TensorMut<f32>,
+    _unused: DeviceScalar<f64>,
+) -> (TensorMut, Tensor) {
+    state = 0.5 * state + silu(gate) * up;
+    let copy = state;
+    (state, copy)
+}
+
+/// Names that other languages keep.
+#[epilogue]
+pub fn r#match(r#in: Accum, float: RowVector) -> Tensor {
+    let r#type = r#in + float;
+    r#type
+}
