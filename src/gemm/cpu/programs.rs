@@ -21,7 +21,7 @@ pub(crate) struct Programs {
     last: Mutex<Option<Arc<Compiled>>>,
 }
 
-/// A program, with the host scalars that it was compiled for.
+/// The programs of an epilogue's parts, with the host scalars that they were compiled for.
 #[derive(Debug)]
 pub(super) struct Compiled {
     scalars: Vec<f64>,
