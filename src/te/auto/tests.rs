@@ -157,8 +157,10 @@ fn normalisations_have_the_same_bits() {
                 std::slice::from_ref(&shape),
                 number as u64,
             );
+            // Many short rows are computed side by side, from places far apart in memory: by steps.
+            let is_apart = rows >= 64 && columns < 64;
             assert!(
-                !has_vectors() || rows == 1 || compiled > 0,
+                !has_vectors() || rows == 1 || is_apart || compiled > 0,
                 "{name} of {rows} x {columns} {element} is machine code"
             );
         }
