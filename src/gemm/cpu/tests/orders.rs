@@ -12,7 +12,7 @@ use crate::{Argument, ElementType};
 fn softmax() -> Phases {
     let mut b = TreeBuilder::new("softmax", file!());
     let accum = b.accum("accum");
-    let mut reduce =
+    let reduce =
         |b: &mut TreeBuilder, x: NodeId, axis, op, form| b.reduce(Reduction { axis, batch: false, op, form }, x);
     let largest = reduce(&mut b, accum, Axis::Row, ReduceOp::Max, Form::Complete);
     let shifted = b.apply(Op::Sub, &[accum, largest]);
