@@ -1,7 +1,8 @@
 //! Epilogues that are computed from their own reductions: as people write them, on every device, tile and split of K.
 
-use epilogue::evt::Tree;
 use epilogue::evt::random::Choices;
+use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::expr::Op;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
@@ -243,6 +244,32 @@ fn the_choice_says_why_there_are_more_launches() {
     );
     let factor = choice(Factor::tree());
     assert!(factor.ends_with("; `scale`, `norm` by the blocks that complete their reductions"), "{factor}");
+}
+
+/// A launch after the product's may take more arguments than that: it is said when it is planned, before any run.
+#[test]
+fn a_later_launch_has_a_limit_of_arguments() {
+    if testing::compiler("phases::a_later_launch_has_a_limit_of_arguments").is_none() {
+        return;
+    }
+    let device = Device::emulated(Arch::SM_80).expect("a device");
+    let plan = |tensors: usize| {
+        let mut b = TreeBuilder::new("sum", file!());
+        let accum = b.accum("accum");
+        let reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Max, form: Form::Complete };
+        let mut x = b.reduce(reduction, accum);
+        for i in 0..tensors {
+            let tensor = b.parameter(String::leak(format!("t{i}")), ParameterClass::Tensor, None);
+            x = b.apply(Op::Add, &[x, tensor]);
+        }
+        b.output("d", x, ShapeClass::Tensor, None);
+        let builder = Builder::<()>::new(&device, b.finish()).elements(ElementType::BF16, ElementType::BF16);
+        builder.problem(64, 64, 64).plan()
+    };
+    assert!(plan(2).is_ok());
+    // A tensor's view has 40 bytes, and a kernel may take 4096.
+    let refused = plan(110).expect_err("it is refused").to_string();
+    assert!(refused.contains("4096"), "{refused}");
 }
 
 /// The same bits, run after run and on any number of threads: by panels and part after part.

@@ -30,6 +30,10 @@ impl LaterKernel {
         let key = LaterKey { real: phases.tree.real(), fast_math };
         let compile = |(i, pass): (usize, &Pass<'_>)| {
             let emitted = emit::emit_later(pass, key, i);
+            let bytes = LATER_COMMON_BYTES + emitted.argument_bytes();
+            if bytes > PARAMETER_LIMIT {
+                return Err(Error::TooManyArguments { bytes, limit: PARAMETER_LIMIT });
+            }
             Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
         };
         phases.passes().iter().enumerate().skip(1).map(compile).collect()
@@ -41,46 +45,65 @@ impl LaterKernel {
         Some(KeptLater { key: *key, emitted: Arc::clone(emitted), kernel: kernel.kept()? })
     }
 
+    /// What a launch needs. A run prepares all of its launches before the first one writes anything.
+    pub(crate) fn prepare(
+        &self,
+        tree: &ValidTree,
+        problem: &Problem,
+        workspaces: &Pool<Workspace>,
+        stream: &Stream,
+    ) -> Result<Prepared, Error> {
+        let grid = Grid::of_tiles(problem, tiles(tree, problem))?;
+        let places = Places::of(tree, &self.emitted.arguments, problem, &grid, (0, 0));
+        let workspace = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
+            Some(workspace) => workspace,
+            None => Arc::new(Workspace::new(stream, &places)?),
+        };
+        Ok(Prepared { grid, places, workspace })
+    }
+
     /// Runs a part, and the tail of its launch.
     pub(crate) fn launch(
         &self,
         tree: &ValidTree,
         problem: &Problem,
         arguments: (&[Argument<'_>], &[Argument<'_>]),
-        workspaces: &Pool<Workspace>,
+        Prepared { grid, places, workspace }: &Prepared,
         stream: &Stream,
     ) -> Result<(), Error> {
-        let grid = Grid::of_tiles(problem, tiles(tree, problem))?;
         if problem.batch == 0 {
             return Ok(());
         }
-        let places = Places::of(tree, &self.emitted.arguments, problem, &grid, (0, 0));
-        let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
-            Some(ready) => ready,
-            None => Arc::new(Workspace::new(stream, &places)?),
-        };
-        let size = LATER_COMMON_BYTES + self.emitted.argument_bytes();
-        if size > PARAMETER_LIMIT {
-            return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
-        }
-        let mut bytes = ParameterBytes::new(size);
+        let mut bytes = ParameterBytes::new(LATER_COMMON_BYTES + self.emitted.argument_bytes());
         // Nothing is multiplied.
         let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
         bytes.put_ints(0, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
         let fill = Fill { tree, arguments, batch: problem.batch, neighbours: self.key.vector() };
-        fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, &places, ready.addresses());
+        fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, places, workspace.addresses());
         let bytes = bytes.into_bytes();
         let mut list = vec![KernelArgument::Value(&bytes)];
-        for tensor in [&ready.counters, &ready.scratch] {
+        for tensor in [&workspace.counters, &workspace.scratch] {
             if !tensor.is_empty() {
                 list.push(KernelArgument::Writes(tensor));
             }
         }
         list.extend(arguments.0.iter().chain(arguments.1).filter_map(accessed));
         let block = [LaterKey::THREADS as u32, 1, 1];
-        self.kernel.launch(&Launch { grid: [grid.blocks, 1, 1], block, ..Launch::default() }, &list, stream)?;
-        workspaces.put(stream, ready);
-        Ok(())
+        Ok(self.kernel.launch(&Launch { grid: [grid.blocks, 1, 1], block, ..Launch::default() }, &list, stream)?)
+    }
+}
+
+/// A launch's grid, and the memory that it needs beside its arguments.
+pub(crate) struct Prepared {
+    grid: Grid,
+    places: Places,
+    workspace: Arc<Workspace>,
+}
+
+impl Prepared {
+    /// Keeps the memory for the next run on the stream, to which the launch has been given.
+    pub(crate) fn keep(self, workspaces: &Pool<Workspace>, stream: &Stream) {
+        workspaces.put(stream, self.workspace);
     }
 }
 

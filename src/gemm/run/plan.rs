@@ -223,20 +223,22 @@ impl Plan {
         b: &Right<'_>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
+        let passes = self.phases.passes();
         let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
-        for (i, pass) in self.phases.passes().iter().enumerate() {
+        let later = passes.iter().skip(1).zip(&*self.later).zip(&self.later_workspaces);
+        let prepared = later.map(|((pass, kernel), memory)| kernel.prepare(&pass.part.tree, &problem, memory, stream));
+        let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
+        for (i, pass) in passes.iter().enumerate() {
             let mut own = later::arguments(pass.part, arguments, &slots);
             let mut of_tail = pass.tail.map(|tail| later::arguments(tail, arguments, &slots)).unwrap_or_default();
             let (own, of_tail) = (later::borrowed(&mut own), later::borrowed(&mut of_tail));
             let arguments = (own.as_slice(), of_tail.as_slice());
             match i.checked_sub(1) {
                 None => self.run_kernel(stream, problem, gpu, a, b, arguments)?,
-                Some(i) => {
-                    let workspaces = &self.later_workspaces[i];
-                    self.later[i].launch(&pass.part.tree, &problem, arguments, workspaces, stream)?;
-                }
+                Some(i) => self.later[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
             }
         }
+        prepared.into_iter().zip(&self.later_workspaces).for_each(|(launch, memory)| launch.keep(memory, stream));
         slots.keep(&self.slots, stream);
         Ok(())
     }
