@@ -1,5 +1,7 @@
 //! Runs a recurrent cell on a GPU, with all steps in one launch.
 
+use std::sync::Arc;
+
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::one::Values;
@@ -43,7 +45,7 @@ impl CellKernel {
         stream: &Stream,
         bound: &Bound<'_>,
         plan: &CellPlan,
-    ) -> Result<String, TeError> {
+    ) -> Result<Arc<str>, TeError> {
         let variant = self.variants.of(&self.device, &plan.key, || emit(&self.cell, &plan.key))?;
         if plan.blocks > 0 {
             let bytes = self.parameters(bound, plan, &variant)?;
@@ -59,7 +61,7 @@ impl CellKernel {
             };
             variant.kernel.launch(&launch, &arguments, stream)?;
         }
-        Ok(variant.code.clone())
+        Ok(Arc::clone(&variant.code))
     }
 
     fn parameters(&self, bound: &Bound<'_>, plan: &CellPlan, variant: &Variant) -> Result<Vec<u8>, TeError> {

@@ -15,6 +15,7 @@ use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
 use crate::te::auto::gpu::emit::reduce::emit;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::gpu::variants::{Variant, Variants};
+use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::Read;
@@ -121,17 +122,17 @@ impl OneKernel {
         Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
     }
 
-    /// Runs the kernel. Gives the choice in words, and the text.
+    /// Runs the kernel.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
         prepared: &Prepared,
-    ) -> Result<(String, String), TeError> {
+    ) -> Result<Ran, TeError> {
         let Some(plan) = &prepared.plan else {
             let mut made = self.made(bound, prepared)?;
             made.run(bound, self.reduction.outputs.len())?;
-            return Ok((made.describe(), String::new()));
+            return Ok(Ran::on_host(made.describe()));
         };
         let variant = self.variants.of(&self.device, &plan.key, || {
             let emitted = emit(&self.reduction, &plan.key)?;
@@ -140,7 +141,7 @@ impl OneKernel {
             Ok(emitted)
         })?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
-        Ok((describe(plan), variant.code.clone()))
+        Ok(Ran { choice: describe(plan).into(), source: Arc::clone(&variant.code) })
     }
 
     /// Compiles a run on the CPU.
