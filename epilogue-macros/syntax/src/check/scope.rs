@@ -34,7 +34,7 @@ impl Shape {
         }
     }
 
-    fn join(self, other: Self) -> Self {
+    pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (a, b) if a == b => a,
             (Self::Scalar, x) | (x, Self::Scalar) => x,
