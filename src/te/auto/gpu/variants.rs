@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel};
 
-use super::emit::context::Field;
+use super::emit::field::Field;
 use super::emit::reduce::Emitted;
 use crate::te::error::TeError;
 use crate::variants;

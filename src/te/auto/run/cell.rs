@@ -7,8 +7,9 @@ use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 use super::one::Values;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
-use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, ELEMENTS, cell_parameters, emit};
-use crate::te::auto::gpu::emit::context::{Field, Side};
+use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, cell_parameters, emit};
+use crate::te::auto::gpu::emit::field::Field;
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};
@@ -85,7 +86,7 @@ impl CellKernel {
             };
             for field in fields.by_ref() {
                 let value = match field {
-                    field if *field == ELEMENTS => own.elements as u64,
+                    Field::Elements => own.elements as u64,
                     Field::Stride(read, d) if shared(*read).is_some() => {
                         let behind = shared(*read).map_or(1, |extents| extents[d + 1..].iter().product::<i64>());
                         behind as u64
@@ -96,7 +97,7 @@ impl CellKernel {
                     other => values.of(other, Side::Inner, reads, &cell.parameters)?,
                 };
                 bytes.extend(value.to_ne_bytes());
-                if *field == ELEMENTS {
+                if *field == Field::Elements {
                     break;
                 }
             }

@@ -11,7 +11,9 @@ use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, tensor_of}
 use crate::te::auto::cpu;
 use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
-use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
+use crate::te::auto::gpu::emit::field::{Field, ReduceField};
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::emit::reduce::emit;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::gpu::variants::{Variant, Variants};
@@ -179,21 +181,21 @@ impl OneKernel {
             Some(workspace) => workspace,
             None => Arc::new(Workspace::new(stream, counters, scratch)?),
         };
-        let number = |name: &str| match name {
-            "outputs" => plan.outputs,
-            "full_outputs" => plan.full_outputs,
-            "chunks" => plan.chunks,
-            "full_chunks" => plan.full_chunks,
-            _ => plan.splits,
+        let own = |field: ReduceField| match field {
+            ReduceField::Outputs => plan.outputs as u64,
+            ReduceField::FullOutputs => plan.full_outputs as u64,
+            ReduceField::Chunks => plan.chunks as u64,
+            ReduceField::FullChunks => plan.full_chunks as u64,
+            ReduceField::Splits => plan.splits as u64,
+            ReduceField::Partials => workspace.scratch.device_address(),
+            ReduceField::Counters => workspace.counters.device_address(),
         };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {
-                Field::Number(name) => number(name) as u64,
-                Field::Workspace("partials", _) => workspace.scratch.device_address(),
-                Field::Workspace(..) => workspace.counters.device_address(),
+                Field::Reduce(field) => own(*field),
                 other => values.of(
                     other,
                     plan.key.loops.vector_side,
@@ -282,8 +284,8 @@ impl Values<'_> {
             Field::Points => self.points as u64,
             Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
-            Field::Number(name) | Field::Workspace(name, _) => {
-                return Err(TeError::Internal { what: format!("the parameter {name} has no value") });
+            Field::Reduce(_) | Field::Scan(_) | Field::Elements => {
+                return Err(TeError::Internal { what: format!("the parameter {field:?} is another kernel's") });
             }
         })
     }

@@ -12,8 +12,10 @@ use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::cpu::made::{Cached, CodeCache, Made, Scan};
 use crate::te::auto::gpu::choose::scan::{MOST_REDUCED, ScanPlan, choose};
-use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
+use crate::te::auto::gpu::emit::field::{Field, ScanField};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping, emit};
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::kernel::{Ran, Runs};
@@ -121,19 +123,23 @@ impl ScanKernel {
             Some(workspace) => workspace,
             None => Arc::new(Workspace::new(stream, groups, tiles, map_bytes)?),
         };
+        let own = |field: ScanField| match field {
+            ScanField::Columns => plan.columns as u64,
+            ScanField::Reduced => plan.reduced as u64,
+            ScanField::Steps => plan.steps as u64,
+            ScanField::Tiles => plan.tiles as u64,
+            ScanField::Maps => workspace.maps.device_address(),
+            ScanField::Flags => workspace.flags.device_address(),
+            // Behind the two counters.
+            ScanField::Claims => workspace.claims.device_address() + 8,
+            ScanField::Control => workspace.claims.device_address(),
+        };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {
-                Field::Number("columns") => plan.columns as u64,
-                Field::Number("reduced") => plan.reduced as u64,
-                Field::Number("steps") => plan.steps as u64,
-                Field::Number(_) => plan.tiles as u64,
-                Field::Workspace("maps", _) => workspace.maps.device_address(),
-                Field::Workspace("flags", _) => workspace.flags.device_address(),
-                Field::Workspace("claims", _) => workspace.claims.device_address() + 8,
-                Field::Workspace(..) => workspace.claims.device_address(),
+                Field::Scan(field) => own(*field),
                 other => values.of(other, Side::Inner, &self.pattern.reads.list, &self.pattern.parameters)?,
             };
             bytes.extend(value.to_ne_bytes());
