@@ -8,6 +8,7 @@ mod gated;
 mod graph;
 mod hopper;
 mod integers;
+mod phases;
 mod placement;
 mod repack;
 mod stream_k;

@@ -159,6 +159,7 @@ pub enum Form {
     Partial,
 }
 pub const MAX_ACCUMULATORS: usize = _;
+pub const MAX_CHAIN: usize = _;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
@@ -181,7 +182,10 @@ pub enum Mistake {
     NumberReturned { name: &'static str },
     MalformedFunction { function: &'static str, reason: String },
     LiteralOverflow { value: f64, real: Real },
-    ReductionUsed { what: String },
+    PartialsUsed { what: String, side: &'static str },
+    LatePartials { what: String, of: String, side: &'static str },
+    ReductionChain { what: String, before: String },
+    ReducedAgain { what: String, class: ShapeClass },
     Partial { what: String, reason: &'static str },
     OutputClass { name: &'static str, declared: ShapeClass, actual: ShapeClass },
     DuplicateName { name: &'static str },
@@ -468,6 +472,8 @@ impl ValidTree {
     #[must_use]
     pub fn guard(&self, parameter: ParameterId) -> Option<&[ValueId]> {}
     #[must_use]
+    pub fn phases(&self) -> usize {}
+    #[must_use]
     pub const fn cost(&self) -> &Cost {}
 }
 impl ValidTree {
@@ -489,6 +495,7 @@ pub struct Value {
     pub user_name: Option<&'static str>,
     pub site: Site,
     pub uses: usize,
+    pub phase: usize,
     pub significand: u32,
 }
 impl Value {
@@ -517,6 +524,7 @@ pub enum ValueKind {
     Scaled { scalar: ValueId, x: ValueId },
     Call(&'static Function, Operands),
     Cast(ElementType, ValueId),
+    Reduce(Reduction, ValueId),
 }
 impl ValueKind {
     #[must_use]
@@ -1178,6 +1186,7 @@ impl<E> Gemm<E> {
     pub fn source(&self) -> &str {}
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {}
+    pub fn later_sources(&self) -> impl Iterator<Item = &Source> {}
     #[must_use]
     pub fn is_fast_math(&self) -> bool {}
     #[must_use]

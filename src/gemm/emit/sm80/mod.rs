@@ -1,5 +1,6 @@
 //! Writes the kernels for sm_80 and later.
 
+pub(crate) mod later;
 mod visitor;
 
 use crate::device;
@@ -8,6 +9,7 @@ use epilogue_runtime::Source;
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
+use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
@@ -15,12 +17,18 @@ use crate::gemm::kernel::sm80::{Sm80Key, Tile, common_bytes};
 use crate::gemm::problem::{Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    (tree, tail): (&ValidTree, Option<&ValidTree>),
+    key: &Sm80Key,
+    split_k: &str,
+    symbol: &str,
+) -> Emitted {
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
-    let visitor = VisitorText::write(tree, &arguments, &element, &guards);
+    let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref());
     let name = format!("{}.cu", tree.name());
 
     let mut text = Numbered::new(&name);
@@ -49,9 +57,13 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
     }
     text.push("\n");
     text.push(&arguments.layout.cuda());
+    if let Some(tail) = &tail {
+        tail.write(&mut text);
+    }
     text.push(&format!(
-        "\nstruct Parameters {{\n    sm80::Common<Config> common;\n    Arguments arguments;\n}};\n\
+        "\nstruct Parameters {{\n    sm80::Common<Config> common;\n    Arguments arguments;\n{}}};\n\
          static_assert(sizeof(sm80::Common<Config>) == {}, \"as the host fills it\");\n\n",
+        tail::field(tail.as_ref()),
         common_bytes(key.accumulators)
     ));
     text.push(&visitor);
@@ -62,7 +74,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
              epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);\n}}\n",
         key.tile.threads()
     ));
-    Emitted { source: Source::new(name, symbol, text.text), arguments }
+    Emitted { source: Source::new(name, symbol, text.text), arguments, tail: tail.map(|tail| tail.arguments) }
 }
 
 fn configuration(key: &Sm80Key, split_k: &str) -> String {

@@ -5,6 +5,7 @@
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
+use super::super::tail::Tail;
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
 };
@@ -27,6 +28,7 @@ pub(crate) struct VisitorText<'a> {
     arguments: &'a EpilogueArguments,
     element: &'a ElementFunction,
     guards: &'a [Guard],
+    tail: Option<&'a Tail<'a>>,
     text: String,
 }
 
@@ -36,8 +38,9 @@ impl<'a> VisitorText<'a> {
         arguments: &'a EpilogueArguments,
         element: &'a ElementFunction,
         guards: &'a [Guard],
+        tail: Option<&'a Tail<'a>>,
     ) -> String {
-        let mut this = Self { tree, arguments, element, guards, text: String::new() };
+        let mut this = Self { tree, arguments, element, guards, tail, text: String::new() };
         this.members();
         this.constructor();
         this.fetch();
@@ -86,6 +89,9 @@ impl<'a> VisitorText<'a> {
         }
         self.line("    };");
         self.line("");
+        if self.tail.is_some() {
+            self.line("    const Parameters& parameters;");
+        }
         self.line("    const Arguments& arguments;");
         self.line("    const sm80::Problem& problem;");
         self.line("    const sm80::Work& work;");
@@ -118,7 +124,13 @@ impl<'a> VisitorText<'a> {
         self.line(
             "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)",
         );
-        self.line("        : arguments(parameters.arguments),");
+        match self.tail {
+            Some(_) => {
+                self.line("        : parameters(parameters),");
+                self.line("          arguments(parameters.arguments),");
+            }
+            None => self.line("        : arguments(parameters.arguments),"),
+        }
         self.line("          problem(parameters.common.problem),");
         self.line("          work(work),");
         self.line("          n(work.n + column) {");
@@ -286,6 +298,9 @@ impl<'a> VisitorText<'a> {
                     "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
                     group.batch
                 ));
+            }
+            if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
+                tail.lines("sm80::Walk<Config>").iter().for_each(|line| self.line(line));
             }
             self.line("        }");
         }
