@@ -17,7 +17,8 @@ pub(super) struct Stamp {
     pub(super) clock: u32,
     pub(super) actor: u32,
     pub(super) lanes: u32,
-    /// The instruction's index and, in the low bits, strength, scope, and whether the lanes made it as one.
+    /// The instruction's index and, in the low bits, strength, scope, whether the lanes made it as one, and the size of
+    /// an element.
     site: u32,
 }
 
@@ -25,7 +26,10 @@ const STRONG: u32 = 1;
 const SCOPE_SHIFT: u32 = 1;
 const WRITES: u32 = 1 << 3;
 const JOINT: u32 = 1 << 4;
-const SITE_SHIFT: u32 = 5;
+const SIZE_SHIFT: u32 = 5;
+/// Enough bits for a power of two up to 8, or none.
+const SIZE_MASK: u32 = 7;
+const SITE_SHIFT: u32 = 8;
 
 impl Stamp {
     pub(super) fn new(actor: u32, clock: u32, lanes: u32, pc: u32, writes: bool, strong: Option<Scope>) -> Self {
@@ -54,6 +58,20 @@ impl Stamp {
     #[inline]
     pub(super) fn is_joint(&self) -> bool {
         self.site & JOINT != 0
+    }
+
+    /// The same access in elements of a number of bytes.
+    pub(super) fn in_elements(self, bytes: u32) -> Self {
+        let size = if bytes.is_power_of_two() && bytes <= 8 { bytes.ilog2() + 1 } else { 0 };
+        Self { site: self.site & !(SIZE_MASK << SIZE_SHIFT) | size << SIZE_SHIFT, ..self }
+    }
+
+    /// Whether this access and another one, which overlap, access the same places: whether their elements are equally
+    /// large, as far as that is known. Elements are aligned.
+    #[inline]
+    pub(super) fn is_as_wide(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.site >> SIZE_SHIFT & SIZE_MASK, other.site >> SIZE_SHIFT & SIZE_MASK);
+        mine == 0 || theirs == 0 || mine == theirs
     }
 
     /// The read that belongs to a write, for example of a copy.
@@ -314,7 +332,8 @@ fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
     for (index, slot) in slots.iter_mut().enumerate() {
         // Whatever races with the earlier one also races with the later one, which is not stronger; a write replaces a
         // write.
-        let stands_for = (!now.is_strong() || slot.is_strong()) && (now.writes() || !slot.writes());
+        let is_weaker = !now.is_strong() || slot.is_strong() && slot.is_as_wide(now);
+        let stands_for = is_weaker && (now.writes() || !slot.writes());
         if slot.clock != 0 && slot.actor == now.actor {
             if slot.clock == now.clock && slot.writes() == now.writes() {
                 merge(slot, now);

@@ -64,7 +64,9 @@ impl ClusterDetector {
             warp.clock += 1;
         }
         let strong = (access.order.is_strong() || access.kind == Kind::Atomic).then_some(access.scope);
-        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, access.kind != Kind::Read, strong)
+        let writes = access.kind != Kind::Read;
+        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, writes, strong)
+            .in_elements(access.element)
     }
 
     fn access_shared(&mut self, at: At, access: &Access<'_>) {
@@ -257,6 +259,10 @@ impl ClusterDetector {
                     else {
                         continue;
                     };
+                    let lanes = lanes & !access.stale;
+                    if lanes == 0 {
+                        continue;
+                    }
                     let warp = &mut self.warps[index];
                     if access.order.acquires() {
                         warp.acquire_global(lanes, &seen, true);
