@@ -147,8 +147,9 @@ struct Page<const READS: usize> {
 }
 
 impl<const READS: usize> Page<READS> {
-    fn new() -> Self {
-        Self { shift: COARSE, cells: vec![Cell::EMPTY; (PAGE >> COARSE) as usize].into_boxed_slice() }
+    /// A page of empty cells of `1 << shift` bytes.
+    fn new(shift: u8) -> Self {
+        Self { shift, cells: vec![Cell::EMPTY; (PAGE >> shift) as usize].into_boxed_slice() }
     }
 
     #[cold]
@@ -169,7 +170,7 @@ impl<const READS: usize> Page<READS> {
 
     fn check<J: Judge>(&mut self, bytes: Bytes, now: &Stamp, judge: &mut J, spill: &mut Spill) {
         let Bytes { page_address, first, length } = bytes;
-        let fine = (first | length).trailing_zeros().min(u32::from(COARSE)) as u8;
+        let fine = bytes.shift();
         if fine < self.shift {
             self.refine(fine, spill);
         }
@@ -182,7 +183,7 @@ impl<const READS: usize> Page<READS> {
             }
             if u64::from(length) == PAGE && shift != COARSE && !now.is_strong() {
                 // Overwritten as a whole: no finer accesses are left.
-                *self = Self::new();
+                *self = Self::new(COARSE);
                 self.cells.iter_mut().for_each(|cell| cell.write = *now);
             }
         } else {
@@ -198,6 +199,14 @@ struct Bytes {
     page_address: u64,
     first: u32,
     length: u32,
+}
+
+impl Bytes {
+    /// The largest cells that they fill, as a power of two.
+    #[inline]
+    fn shift(self) -> u8 {
+        (self.first | self.length).trailing_zeros().min(u32::from(COARSE)) as u8
+    }
 }
 
 /// Lists that don't fit in their cell.
@@ -414,9 +423,9 @@ impl<const READS: usize> Shadow<READS> {
             if self.pages.len() <= number {
                 self.pages.resize_with(number + 1, || None);
             }
-            let page = self.pages[number].get_or_insert_with(Page::new);
             let page_address = origin + u64::from(at - within);
             let bytes = Bytes { page_address, first: within, length };
+            let page = self.pages[number].get_or_insert_with(|| Page::new(bytes.shift()));
             page.check(bytes, now, judge, &mut self.spill);
             at += length;
         }

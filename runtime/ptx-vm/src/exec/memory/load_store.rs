@@ -10,6 +10,7 @@ use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lane::Lane;
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
+use crate::exec::memory::weak::see_older;
 use crate::exec::state::weak;
 use crate::memory::global::{Allocation, Word};
 use crate::memory::shared::POISON;
@@ -140,44 +141,12 @@ fn load_global_in<T: Lane + Word, const N: usize>(
         }
     }
     if i.has(AccessFlags::STRONG) {
-        let stale = if context.is_weak() { see_older::<T, N>(context, i, addresses, mask, values) } else { 0 };
+        let stale = if context.is_weak() { see_older::<T, N>(context, i.flags, addresses, mask, values) } else { 0 };
         if context.is_observed() {
             context.observe_seen(i.flags, addresses, mask, Size::of::<T>(N), stale);
         }
     }
     Ok(())
-}
-
-/// Replaces loaded values by older ones that the lanes may still see. Gives the lanes that see only what was written
-/// without a release.
-#[cold]
-#[inline(never)]
-fn see_older<T: Lane + Word, const N: usize>(
-    context: &mut Context<'_>,
-    i: &Instruction,
-    addresses: &Addresses,
-    mask: u32,
-    values: &mut Values<T, N>,
-) -> u32 {
-    let mut stale = mask;
-    for (n, values) in values.iter_mut().enumerate() {
-        // Lanes of one instruction that read the same place see the same.
-        let mut seen: Vec<(u64, weak::Seen)> = vec![];
-        for lane in lanes_of(mask) {
-            let address = addresses[lane] + (n * size_of::<T>()) as u64;
-            let known = seen.iter().find(|(place, _)| *place == address).map(|(_, seen)| *seen);
-            let result = known.unwrap_or_else(|| {
-                let word = weak::Word { address, bytes: size_of::<T>() as u32 };
-                context.weak_read(i.flags, word, T::from_cell(values[lane]).into_bits())
-            });
-            if known.is_none() {
-                seen.push((address, result));
-            }
-            values[lane] = T::from_bits(result.value).to_cell();
-            stale &= !(u32::from(!result.is_stale) << lane);
-        }
-    }
-    stale
 }
 
 #[inline(always)]

@@ -1,8 +1,11 @@
 //! Tells the history of weak memory what the running warp does, and takes older values from it.
 
 use crate::exec::check::observe::scope;
-use crate::exec::context::Context;
+use crate::exec::context::{Context, lanes_of};
+use crate::exec::lane::Lane;
+use crate::exec::memory::access::Addresses;
 use crate::exec::state::weak::{Seen, Strength, Word};
+use crate::memory::global;
 use crate::program::flags::AccessFlags;
 use crate::race::Scope;
 
@@ -71,4 +74,36 @@ impl Context<'_> {
             self.warp.views.join(&self.cluster.views);
         }
     }
+}
+
+/// Replaces loaded values by older ones that the lanes may still see. Gives the lanes that see only what was written
+/// without a release.
+#[cold]
+#[inline(never)]
+pub(super) fn see_older<T: Lane + global::Word, const N: usize>(
+    context: &mut Context<'_>,
+    flags: u32,
+    addresses: &Addresses,
+    mask: u32,
+    values: &mut [[T::Cell; 32]; N],
+) -> u32 {
+    let mut stale = mask;
+    for (n, values) in values.iter_mut().enumerate() {
+        // Lanes of one instruction that read the same place see the same.
+        let mut seen: Vec<(u64, Seen)> = vec![];
+        for lane in lanes_of(mask) {
+            let address = addresses[lane] + (n * size_of::<T>()) as u64;
+            let known = seen.iter().find(|(place, _)| *place == address).map(|(_, seen)| *seen);
+            let result = known.unwrap_or_else(|| {
+                let word = Word { address, bytes: size_of::<T>() as u32 };
+                context.weak_read(flags, word, T::from_cell(values[lane]).into_bits())
+            });
+            if known.is_none() {
+                seen.push((address, result));
+            }
+            values[lane] = T::from_bits(result.value).to_cell();
+            stale &= !(u32::from(!result.is_stale) << lane);
+        }
+    }
+    stale
 }
