@@ -13,8 +13,6 @@ const I32: ElementType = ElementType::I32;
 
 fn emulated(arch: Arch) -> Device {
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    // Blocks meet at barriers of the grid, which must hold under weak memory, too.
-    let options = options.weak_memory(arch == Arch::SM_80);
     Device::emulated_with(arch, options).expect("an emulated device needs nothing")
 }
 
