@@ -4686,6 +4686,7 @@ pub struct Options {
     pub memory_checks: bool,
     pub arithmetic: Arithmetic,
     pub completion: Completion,
+    pub weak_memory: bool,
     pub same_values: bool,
     pub wgmma_registers: bool,
     pub statistics: bool,
@@ -4715,6 +4716,7 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     pub completion: Completion,
+    pub weak_memory: bool,
     pub seed: u64,
     pub random_choices: u64,
 }
@@ -5609,6 +5611,7 @@ pub struct Access<'a> {
     pub space: Space,
     pub addresses: &'a [u64; 32],
     pub size: u32,
+    pub element: u32,
     pub kind: Kind,
     pub order: Order,
     pub scope: Scope,
@@ -5616,6 +5619,7 @@ pub struct Access<'a> {
     pub same_value: Option<&'a dyn Fn(u32, u32) -> bool>,
     pub unchanged: Option<&'a dyn Fn(u32) -> bool>,
     pub non_coherent: bool,
+    pub stale: u32,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
@@ -5874,6 +5878,7 @@ pub enum RaceCause {
     NotWaited,
     ProxyFence,
     NarrowScope,
+    MixedSizes,
     PreviousKernel,
     EarlierKernel,
     NonCoherent,

@@ -1,5 +1,6 @@
 //! Measures how fast kernels are executed with checks off, with memory checks, and with the race detector. The kernels
-//! are an f16 GEMM by `mma.sync` and one by `wgmma` with TMA, both of 1024³, and a look-back scan of 2²⁰ floats.
+//! are an f16 GEMM by `mma.sync` and one by `wgmma` with TMA, both of 1024³, a look-back scan of 2²⁰ floats, and three on
+//! which the detector has most to do: an f32 GEMM of 512³ through shared memory, saxpy of 2²² floats, and a histogram.
 //!
 //! The kernels are under `kernels/`: CUDA C++, and the PTX that NVRTC made from it, so that the benchmark needs no
 //! compiler.
@@ -14,6 +15,9 @@ use ptx_vm::{Address, Arch, Argument, Detector, Launch, Machine, Module, Options
 const GEMM: &str = include_str!("kernels/gemm.ptx");
 const WGMMA: &str = include_str!("kernels/wgmma.ptx");
 const SCAN: &str = include_str!("kernels/scan.ptx");
+const SGEMM: &str = include_str!("kernels/sgemm.ptx");
+const SAXPY: &str = include_str!("kernels/saxpy.ptx");
+const HISTOGRAM: &str = include_str!("kernels/histogram.ptx");
 
 /// Extent of the matrices.
 const N: u32 = 1024;
@@ -164,9 +168,83 @@ fn scan(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Runs a kernel of sm_80 on one machine at every level, and then checks what it has left.
+fn plain(
+    criterion: &mut Criterion,
+    (name, ptx, kernel): (&str, &str, &str),
+    elements: u64,
+    (machine, launch, arguments): (&Machine, &Launch, &[Argument<'_>]),
+    check: &dyn Fn(),
+) {
+    let module = module(ptx);
+    let once = |launch: &Launch| run(machine, &module, kernel, launch, arguments);
+    once(launch);
+    check();
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(elements));
+    levels(&mut group, Arch::Sm80, launch, &once);
+    group.finish();
+}
+
+fn bytes_of(values: impl Iterator<Item = f32>) -> Vec<u8> {
+    values.flat_map(f32::to_le_bytes).collect()
+}
+
+fn sgemm(criterion: &mut Criterion) {
+    const N: u32 = 512;
+    let machine = Machine::new(Options::default());
+    let [a, b] =
+        [("A", 1), ("B", 2)].map(|(name, seed)| buffer(&machine, name, &bytes_of((0..N * N).map(|i| value(i, seed)))));
+    let c = buffer(&machine, "C", &vec![0; (N * N * 4) as usize]);
+    let arguments = [Argument::Address(a), Argument::Address(b), Argument::Address(c), Argument::U32(N)];
+    let launch = Launch::new([N / 64, N / 64, 1], [256, 1, 1]);
+    let check = || {
+        let found = floats(&machine, c, N * N);
+        for (row, column) in [(0, 0), (1, 70), (N - 1, N - 2)] {
+            let expected: f32 = (0..N).map(|k| value(row * N + k, 1) * value(k * N + column, 2)).sum();
+            let found = found[(row * N + column) as usize];
+            assert!((found - expected).abs() < 1e-3, "C[{row}, {column}] is {found}, not {expected}");
+        }
+    };
+    let kernel = ("sgemm_512", SGEMM, "sgemm");
+    plain(criterion, kernel, 2 * u64::from(N).pow(3), (&machine, &launch, &arguments), &check);
+}
+
+fn saxpy(criterion: &mut Criterion) {
+    const COUNT: u32 = 1 << 22;
+    let machine = Machine::new(Options::default());
+    let [x, y] =
+        [("x", 1), ("y", 2)].map(|(name, seed)| buffer(&machine, name, &bytes_of((0..COUNT).map(|i| value(i, seed)))));
+    let arguments = [Argument::Address(x), Argument::Address(y), Argument::F32(0.5), Argument::U32(COUNT)];
+    let launch = Launch::new([COUNT / 256, 1, 1], [256, 1, 1]);
+    let check = || {
+        let found = floats(&machine, y, COUNT);
+        for i in [0, 31, COUNT - 1] {
+            assert!((found[i as usize] - 0.5 * value(i, 1) - value(i, 2)).abs() < 1e-5, "y[{i}]");
+        }
+    };
+    plain(criterion, ("saxpy_2_22", SAXPY, "saxpy"), COUNT.into(), (&machine, &launch, &arguments), &check);
+}
+
+fn histogram(criterion: &mut Criterion) {
+    const COUNT: u32 = 1 << 22;
+    let machine = Machine::new(Options::default());
+    let values: Vec<u8> = (0..COUNT).map(|i| (value(i, 4) * 128.0 + 128.0) as u8).collect();
+    let (bytes, counts) = (buffer(&machine, "bytes", &values), buffer(&machine, "counts", &[0; 1024]));
+    let arguments = [Argument::Address(bytes), Argument::Address(counts), Argument::U32(COUNT)];
+    let launch = Launch::new([64, 1, 1], [256, 1, 1]);
+    let check = || {
+        let mut found = [0; 4];
+        machine.read(Address(counts.0 + 4 * 77), &mut found).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(u32::from_le_bytes(found) as usize, values.iter().filter(|&&v| v == 77).count());
+    };
+    let kernel = ("histogram_2_22", HISTOGRAM, "histogram");
+    plain(criterion, kernel, COUNT.into(), (&machine, &launch, &arguments), &check);
+}
+
 fn parse(criterion: &mut Criterion) {
     criterion.bench_function("parse_gemm", |b| b.iter(|| Module::parse(GEMM).map(|m| m.kernels().count())));
 }
 
-criterion_group!(benches, gemm, wgmma, scan, parse);
+criterion_group!(benches, gemm, wgmma, scan, sgemm, saxpy, histogram, parse);
 criterion_main!(benches);

@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::options::{Completion, Detector, Options};
 
-/// A schedule that can be repeated: [`Options::completion`], [`Options::seed`] and [`Options::random_choices`].
+/// A schedule that can be repeated: [`Options::completion`], [`Options::weak_memory`], [`Options::seed`] and
+/// [`Options::random_choices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// When asynchronous work takes effect.
     pub completion: Completion,
+    /// Whether strong reads may see older values.
+    pub weak_memory: bool,
     /// The seed.
     pub seed: u64,
     /// The number of random choices.
@@ -23,7 +26,7 @@ impl Schedule {
     /// These options with this schedule.
     #[must_use]
     pub fn apply(self, options: &Options) -> Options {
-        let options = options.clone().workers(1).completion(self.completion);
+        let options = options.clone().workers(1).completion(self.completion).weak_memory(self.weak_memory);
         options.seed(self.seed).random_choices(self.random_choices)
     }
 }
@@ -39,8 +42,8 @@ pub struct Exploration {
     pub first: Option<(String, Schedule)>,
 }
 
-/// Runs `run` in `runs` schedules: an eager one, a lazy one, and random ones with seeds from [`Options::seed`] on. All
-/// use one worker and the race detector. The first schedule that finds something is minimised. `run` must make a
+/// Runs `run` in `runs` schedules: an eager one, a lazy one, and random ones with seeds from [`Options::seed`] on, every
+/// second of them with weak memory (all of them if [`Options::weak_memory`] is set). All use one worker and the race detector. The first schedule that finds something is minimised. `run` must make a
 /// machine with the given options, launch, and give what was wrong as texts.
 ///
 /// ```
@@ -74,6 +77,7 @@ pub fn explore(runs: u32, options: &Options, mut run: impl FnMut(&Options) -> Ve
                 1 => Completion::Lazy,
                 _ => Completion::Random,
             },
+            weak_memory: options.weak_memory || number > 2 && number % 2 != 0,
             seed: options.seed.wrapping_add(number.into()),
             random_choices: u64::MAX,
         };
@@ -99,7 +103,7 @@ pub fn explore(runs: u32, options: &Options, mut run: impl FnMut(&Options) -> Ve
 fn minimise(schedule: Schedule, mut finds: impl FnMut(Schedule) -> bool) -> Schedule {
     /// Larger numbers of choices are not tried one by one.
     const MOST: u64 = 1 << 20;
-    if schedule.completion != Completion::Random {
+    if schedule.completion != Completion::Random && !schedule.weak_memory {
         return schedule;
     }
     let with = |random_choices: u64| Schedule { random_choices, ..schedule };
@@ -124,7 +128,8 @@ fn minimise(schedule: Schedule, mut finds: impl FnMut(Schedule) -> bool) -> Sche
 mod tests {
     use super::*;
 
-    const RANDOM: Schedule = Schedule { completion: Completion::Random, seed: 3, random_choices: u64::MAX };
+    const RANDOM: Schedule =
+        Schedule { completion: Completion::Random, weak_memory: false, seed: 3, random_choices: u64::MAX };
 
     #[test]
     fn the_fewest_choices_are_found() {

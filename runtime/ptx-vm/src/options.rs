@@ -75,6 +75,10 @@ pub struct Options {
     pub arithmetic: Arithmetic,
     /// Completion of asynchronous work.
     pub completion: Completion,
+    /// Whether strong reads of global memory may see older values that the memory model still allows them, drawn from
+    /// the seed: a wait without an acquire, or store buffering, then gives the values that a GPU may give. Lanes of a warp
+    /// see the same, and one worker runs all blocks.
+    pub weak_memory: bool,
     /// Whether two plain writes of the same value to the same place are a finding. Such a race is harmless as long as
     /// the values are equal, which depends on the data.
     pub same_values: bool,
@@ -100,6 +104,7 @@ impl Default for Options {
             memory_checks: true,
             arithmetic: Arithmetic::Fast,
             completion: Completion::Eager,
+            weak_memory: false,
             same_values: false,
             wgmma_registers: true,
             statistics: false,
@@ -142,6 +147,8 @@ setters! {
     arithmetic: Arithmetic,
     /// Sets when asynchronous work takes effect.
     completion: Completion,
+    /// Turns older values in strong reads on or off.
+    weak_memory: bool,
     /// Turns findings about writes of the same value to the same place on or off.
     same_values: bool,
     /// Turns findings about `wgmma` registers that are accessed too early on or off.

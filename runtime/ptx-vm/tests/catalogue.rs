@@ -159,6 +159,8 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
         ("wait for lanes that never come", "DivergentBarrier"),
         ("too many arrivals", "OverArrival"),
         ("takes no part", "InactiveLane"),
+        ("is not in the member mask", "MemberMask"),
+        ("and pass it by", "MemberMask"),
     ];
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }

@@ -119,11 +119,11 @@ fn a_deadlock_says_who_waits_for_what() {
         let lanes: Vec<_> = waiting.iter().map(|w| (w.site.warp, w.lanes, w.site.line)).collect();
         assert!(lanes.contains(&(0, u32::MAX, 14)), "{lanes:x?}");
         let text = failure.to_string();
-        let full = "waits for the phase of parity 0 of the mbarrier at shared+0x100 (full+0x0), which lacks 1 of 2 \
+        let full = "waits for the phase of parity 0 of the mbarrier at shared+0x180 (full+0x0), which lacks 1 of 2 \
                     arrivals and 64 bytes of expected transactions (`mbarrier.try_wait.parity.shared::cta.b64` at PTX \
                     line 14, kernel `k`, block (0, 0, 0), warp 0)";
         assert!(text.contains(full), "{text}");
-        let other = "the mbarrier at shared+0x108 (full+0x8), which lacks 1 of 1 arrivals";
+        let other = "the mbarrier at shared+0x188 (full+0x8), which lacks 1 of 1 arrivals";
         assert!(text.contains(other), "{text}");
         // The fastest of several, since this computer may be busy.
         let fastest = (0..8).map(|_| {

@@ -84,6 +84,9 @@ struct Command {
     /// When asynchronous work takes effect.
     #[arg(long, default_value = "random")]
     completion: Completions,
+    /// Lets strong reads of global memory see older values that the memory model allows.
+    #[arg(long)]
+    weak_memory: bool,
     /// Doesn't look for races.
     #[arg(long)]
     no_detector: bool,
@@ -145,6 +148,7 @@ impl Command {
         if let Some(choices) = self.choices {
             options.random_choices = choices;
         }
+        options.weak_memory = self.weak_memory;
         options.same_values = self.same_values;
         options.memory_checks = !self.no_memory_checks;
         options.statistics = self.statistics;
@@ -338,6 +342,9 @@ fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, b
     if let Some((_, schedule)) = exploration.first {
         let completion = format!("{:?}", schedule.completion).to_lowercase();
         let _ = write!(text, "the first again: --workers 1 --completion {completion} --seed {}", schedule.seed);
+        if schedule.weak_memory {
+            text.push_str(" --weak-memory");
+        }
         if schedule.random_choices != u64::MAX {
             let _ = write!(text, " --choices {}", schedule.random_choices);
         }

@@ -36,6 +36,9 @@ impl<'a> Decoder<'a> {
             Some(_) => 8,
         };
         let scalar = opcode.scalar()?;
+        if scalar == ScalarType::B128 {
+            return Err(opcode.error("atomics of 128 bits are not supported: the host has none"));
+        }
         let returns = opcode.base() == "atom";
         let expected = 2 + usize::from(returns) + usize::from(operation == "cas");
         self.count(opcode, operands, expected..=expected + usize::from(hint))?;

@@ -63,6 +63,9 @@ impl<'a> Decoder<'a> {
         let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
             return Err(opcode.error("the state spaces are missing"));
         };
+        if opcode.text.contains("im2col") {
+            return Err(opcode.error("`.im2col` maps are not supported; `.tile` maps are"));
+        }
         opcode.take("tile");
         let direction = match (to, from) {
             ("global", "shared::cta") => Direction::Store,
@@ -192,7 +195,7 @@ impl<'a> Decoder<'a> {
         let offset = i32::try_from(from.offset);
         i.list = offset.map_err(|_| opcode.error("the offset has more than 32 bits"))?.cast_unsigned();
         self.push(i);
-        self.fence(scope);
+        self.fence(scope, false);
         Ok(())
     }
 

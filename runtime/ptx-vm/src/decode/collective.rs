@@ -9,7 +9,7 @@ use super::opcode::Opcode;
 use crate::error::ParseError;
 use crate::numerics::reduction::{Element, Reduction};
 use crate::program::Handler;
-use crate::program::flags::{CollectiveFlags, SCOPE_SHIFT, when};
+use crate::program::flags::{CollectiveFlags, FenceFlags, SCOPE_SHIFT, when};
 use crate::syntax::ast::{Operand, ScalarType};
 
 impl<'a> Decoder<'a> {
@@ -51,34 +51,33 @@ impl<'a> Decoder<'a> {
                     Some(_) => 3,
                     None => return Err(opcode.error("the scope is missing")),
                 };
-                self.fence(scope);
+                // On sm_70 and later it is `fence.sc` (PTX ISA 9.7.13.6).
+                self.fence(scope, true);
             }
             "fence" if !opcode.text.contains("proxy") && !opcode.text.contains("mbarrier_init") => {
-                let Some(order) = opcode.take_any(&["sc", "acq_rel", "acquire", "release"]) else {
-                    let scope = self.scope(opcode, None)?;
-                    self.fence(scope);
-                    return Ok(true);
-                };
-                if matches!(order, "acquire" | "release") && opcode.text.contains("sync_restrict") {
-                    return Err(opcode.error("`.sync_restrict` is not supported"));
+                let order = opcode.take_any(&["sc", "acq_rel", "acquire", "release"]);
+                if opcode.text.contains("sync_restrict") {
+                    return Err(opcode.error(
+                        "fences that order shared memory only are not supported; `fence.acq_rel.cluster` orders more",
+                    ));
                 }
                 let scope = self.scope(opcode, None)?;
-                self.fence(scope);
+                self.fence(scope, order == Some("sc"));
             }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    pub(super) fn fence(&mut self, scope: u32) {
+    pub(super) fn fence(&mut self, scope: u32, sequential: bool) {
         let mut i = self.with(scalar_handler::<Fence>());
-        i.flags = scope << SCOPE_SHIFT;
+        i.flags = scope << SCOPE_SHIFT | when(FenceFlags::SEQUENTIAL, sequential);
         self.push(i);
     }
 
     fn shuffle(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         if !opcode.take("sync") {
-            return Err(opcode.error("only `shfl.sync` is supported"));
+            return Err(opcode.error("only `shfl.sync` is supported: sm_70 and later have no other"));
         }
         let run: Handler = match opcode.take_any(&["up", "down", "bfly", "idx"]) {
             Some("up") => handler::<Shuffle<{ collective::UP }>>(),
@@ -108,7 +107,7 @@ impl<'a> Decoder<'a> {
 
     fn vote(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         if !opcode.take("sync") {
-            return Err(opcode.error("only `vote.sync` is supported"));
+            return Err(opcode.error("only `vote.sync` is supported: sm_70 and later have no other"));
         }
         let mode = opcode.take_any(&["all", "any", "uni", "ballot"]);
         let run: Handler = match mode {

@@ -124,7 +124,7 @@ impl<'a> Decoder<'a> {
         };
         let Some(&function) = self.globals.functions.get(callee) else {
             return Err(
-                self.name_error(format!("`{callee}` is not a function (calls through pointers are not supported)"))
+                opcode.error(format!("`{callee}` is not a function (calls through pointers are not supported)"))
             );
         };
         if function.body.is_none() {

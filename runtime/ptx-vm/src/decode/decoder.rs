@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::bind::general::GeneralTest;
-use super::bind::{control, general, handler};
+use super::bind::{control, frame, general, handler};
 use super::effect::{Effect, Successor};
 use super::opcode::Opcode;
-use super::symbols::{Globals, Place, Register, Scope, Symbol, allot};
+use super::symbols::{Globals, Place, Register, Scope, SharedLayout, Symbol, allot};
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
@@ -64,8 +64,7 @@ pub(super) struct Decoder<'a> {
     pub(super) labels: Vec<Option<u32>>,
     /// Labels of each branch table.
     pub(super) tables: Vec<Vec<u32>>,
-    pub(super) shared_bytes: u32,
-    pub(super) shared_names: Vec<(String, u32, u32)>,
+    pub(super) shared: SharedLayout,
     pub(super) local_bytes: u32,
     /// The registers that the current instruction reads.
     pub(super) uses: Vec<u32>,
@@ -104,8 +103,7 @@ impl<'a> Decoder<'a> {
             warpgroup_waits: vec![],
             labels: vec![],
             tables: vec![],
-            shared_bytes: globals.shared_bytes,
-            shared_names: globals.shared_names.clone(),
+            shared: globals.shared.clone(),
             local_bytes: 0,
             uses: vec![],
             defs: vec![],
@@ -118,6 +116,12 @@ impl<'a> Decoder<'a> {
     /// An error about a name, at the current instruction.
     pub(super) fn name_error(&self, message: impl Into<String>) -> ParseError {
         ParseError::Name { line: self.origin.line, message: message.into() }
+    }
+
+    /// The refusal of the kernel because of the current instruction.
+    pub(super) fn unsupported(&self, message: impl Into<String>) -> ParseError {
+        let opcode = self.opcodes[self.origin.opcode as usize].clone();
+        ParseError::Unsupported { line: self.origin.line, opcode, message: message.into() }
     }
 
     /// What a name stands for.
@@ -249,11 +253,7 @@ impl<'a> Decoder<'a> {
     fn local_variable(&mut self, variable: &ast::Variable<'a>) -> Result<Place, ParseError> {
         match variable.space {
             ast::Space::Shared if variable.elements == Some(0) => Ok(Place::DynamicShared),
-            ast::Space::Shared => {
-                let offset = allot(&mut self.shared_bytes, variable, super::symbols::SHARED_LIMIT)?;
-                self.shared_names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
-                Ok(Place::Shared(offset))
-            }
+            ast::Space::Shared => Ok(Place::Shared(self.shared.add(variable)?)),
             ast::Space::Local | ast::Space::Param => {
                 Ok(Place::Local(allot(&mut self.local_bytes, variable, LOCAL_LIMIT)?))
             }
@@ -290,6 +290,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &'a [ast::Operand<'a>]) -> Result<(), ParseError> {
+        if opcode.text.starts_with("st.bulk") {
+            return Err(opcode.error("stores in bulk need sm_100"));
+        }
         let groups = [
             Self::data,
             Self::arithmetic,
@@ -413,7 +416,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), ParseError> {
         let line = self.origin.line;
         if self.calls.len() >= CALL_LIMIT || self.calls.iter().any(|c| c.0 == callee.name) {
-            return Err(self.name_error(format!("`{}` calls itself: recursion is not supported", callee.name)));
+            return Err(self.unsupported(format!("`{}` calls itself: recursion is not supported", callee.name)));
         }
         let Some(body) = &callee.body else {
             return Err(self.name_error(format!("`{}` has no body", callee.name)));
@@ -430,12 +433,21 @@ impl<'a> Decoder<'a> {
         let (origin, guard) = (self.origin, self.guard);
         let outer = std::mem::replace(&mut self.scopes, vec![scope]);
         self.calls.push((callee.name, end));
+        // The guard of a call has jumped over all of this.
+        self.guard = (TRUE, false);
+        let begin = self.code.len();
+        self.push(self.with(handler::<frame::Begin>()));
+        let first = self.local_bytes;
         self.block(body)?;
+        let size = self.local_bytes - first;
         self.calls.pop();
         self.scopes = outer;
-        (self.origin, self.guard) = (origin, guard);
+        (self.origin, self.guard) = (origin, (TRUE, false));
         self.origin.line = line;
         self.place_label(end);
+        self.push(Instruction { imm: first.into(), list: size, ..self.with(handler::<frame::End>()) });
+        (self.code[begin].imm, self.code[begin].list) = (first.into(), size);
+        self.guard = guard;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::bind::clusters::{ClusterArrive, ClusterWait, MapAddress, RankOf};
 use super::bind::control::Nothing;
-use super::bind::mbarrier::{Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions};
+use super::bind::mbarrier::{Arrive, CopyArrive, Init, Invalidate, TestWait, Transactions, pending_count};
 use super::bind::proxy;
 use super::bind::wgmma::{WarpgroupGroup, WarpgroupMultiply};
 use super::bind::{handler, scalar_handler};
@@ -13,7 +13,7 @@ use super::operands::elements_of;
 use crate::error::ParseError;
 use crate::numerics::descriptor::Major;
 use crate::numerics::wgmma::Wgmma;
-use crate::program::flags::{AccessFlags, ClusterFlags, GENERIC, MbarrierFlags, ProxyFlags, WgmmaFlags, when};
+use crate::program::flags::{AccessFlags, ClusterFlags, GENERIC, MbarrierFlags, ProxyFlags, WgmmaFlags, Widths, when};
 use crate::program::forms::WgmmaForm;
 use crate::syntax::ast::{Operand, ScalarType};
 
@@ -61,12 +61,12 @@ impl<'a> Decoder<'a> {
             }
             // The machine has one view of memory, so a fence between proxies orders like any other fence. A missing one
             // of this kind is not found.
-            Some("alias") => self.fence(3),
+            Some("alias") => self.fence(3, false),
             Some(_) => {
                 let acquires = opcode.take_any(&["acquire", "release"]) == Some("acquire");
                 let scope = self.scope(opcode, None)?;
                 self.count(opcode, operands, if acquires { 2..=2 } else { 0..=0 })?;
-                self.fence(scope);
+                self.fence(scope, false);
             }
             None => return Err(opcode.error("this proxy is not supported")),
         }
@@ -83,6 +83,16 @@ impl<'a> Decoder<'a> {
     }
 
     fn mbarrier(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        if opcode.take("pending_count") {
+            opcode.take("b64");
+            self.count(opcode, operands, 2..=2)?;
+            let mut i = self.empty();
+            i.a = self.source(&operands[1], ScalarType::B64)?;
+            i.d = self.destination(&operands[0], ScalarType::U32)?;
+            i.flags = Widths::WIDE_A.bits();
+            self.push_general(i, |[state, ..]| pending_count(state));
+            return Ok(());
+        }
         let Some(operation) = opcode.take_any(&[
             "init",
             "inval",

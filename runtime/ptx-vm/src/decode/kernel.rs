@@ -77,6 +77,8 @@ impl<'a> Decoder<'a> {
         let assignment = allocate::assign(&mut self, &starts);
         let dataflow = self.dataflow(&assignment.rows);
         let fills = assignment.fills;
+        let dynamic_shared_start = self.shared.after_gap(self.globals.dynamic_shared_alignment);
+        let shared_gaps = self.shared.gaps(dynamic_shared_start);
         Ok(Program {
             code: self.code,
             origins: self.origins,
@@ -93,8 +95,11 @@ impl<'a> Decoder<'a> {
             predicate_count: self.predicates as u16,
             fills,
             parameter_bytes,
-            static_shared: self.shared_bytes,
-            shared_names: self.shared_names,
+            static_shared: self.shared.bytes,
+            shared_end: self.shared.end,
+            shared_names: self.shared.names,
+            shared_gaps,
+            dynamic_shared_start,
             dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
             local_bytes: self.local_bytes.next_multiple_of(16),
             max_threads: function.max_threads,

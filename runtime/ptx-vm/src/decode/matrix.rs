@@ -41,7 +41,7 @@ impl<'a> Decoder<'a> {
     fn move_tiles(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         self.sync_aligned(opcode)?;
         if !opcode.take("m8n8") {
-            return Err(opcode.error("only `.m8n8` is supported"));
+            return Err(opcode.error("only `.m8n8` is supported: the other shapes need sm_100a"));
         }
         let count = match opcode.take_any(&["x1", "x2", "x4"]) {
             Some("x1") => 1,

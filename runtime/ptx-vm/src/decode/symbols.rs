@@ -92,10 +92,8 @@ pub(super) struct Globals<'a> {
     places: HashMap<&'a str, Place>,
     pub(super) functions: HashMap<&'a str, &'a Function<'a>>,
     variables: Vec<ModuleVariable>,
-    /// Bytes of the module's shared variables.
-    pub(super) shared_bytes: u32,
-    /// The names, offsets and sizes of these.
-    pub(super) shared_names: Vec<(String, u32, u32)>,
+    /// The module's shared variables.
+    pub(super) shared: SharedLayout,
     /// The alignment of dynamic shared memory.
     pub(super) dynamic_shared_alignment: u32,
 }
@@ -106,8 +104,7 @@ impl<'a> Globals<'a> {
             places: HashMap::new(),
             functions: HashMap::new(),
             variables: vec![],
-            shared_bytes: 0,
-            shared_names: vec![],
+            shared: SharedLayout::default(),
             dynamic_shared_alignment: 16,
         };
         for function in &module.functions {
@@ -134,11 +131,7 @@ impl<'a> Globals<'a> {
                 self.dynamic_shared_alignment = self.dynamic_shared_alignment.max(variable.alignment);
                 Place::DynamicShared
             }
-            Space::Shared => {
-                let offset = allot(&mut self.shared_bytes, variable, SHARED_LIMIT)?;
-                self.shared_names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
-                Place::Shared(offset)
-            }
+            Space::Shared => Place::Shared(self.shared.add(variable)?),
             Space::Global | Space::Const if variable.is_extern => {
                 let message = format!("`{}` is extern: modules are not linked", variable.name);
                 return Err(ParseError::Name { line, message });
@@ -186,7 +179,43 @@ impl<'a> Globals<'a> {
 }
 
 /// More shared memory than any architecture has.
-pub(super) const SHARED_LIMIT: u32 = 1 << 20;
+const SHARED_LIMIT: u32 = 1 << 20;
+/// The least number of bytes between two shared variables that belong to neither. A whole row of banks, so that the gaps
+/// change no bank conflict.
+const SHARED_GAP: u32 = 128;
+
+/// The places of shared variables. There are gaps between them, so that an index that runs over is noticed.
+#[derive(Clone, Default)]
+pub(super) struct SharedLayout {
+    /// The bytes that the variables need without gaps.
+    pub(super) bytes: u32,
+    /// The end of the last one.
+    pub(super) end: u32,
+    /// Name, offset and size of each, in order.
+    pub(super) names: Vec<(String, u32, u32)>,
+}
+
+impl SharedLayout {
+    pub(super) fn add(&mut self, variable: &Variable<'_>) -> Result<u32, ParseError> {
+        allot(&mut self.bytes, variable, SHARED_LIMIT)?;
+        let offset = self.after_gap(variable.alignment);
+        self.names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
+        self.end = offset + variable.bytes() as u32;
+        Ok(offset)
+    }
+
+    /// The first place for something else with this alignment.
+    pub(super) fn after_gap(&self, alignment: u32) -> u32 {
+        if self.end == 0 { 0 } else { (self.end + SHARED_GAP).next_multiple_of(alignment.max(SHARED_GAP)) }
+    }
+
+    /// The bytes between the variables, and between the last one and what begins at `after`.
+    pub(super) fn gaps(&self, after: u32) -> Vec<(u32, u32)> {
+        let starts = self.names.iter().skip(1).map(|(_, start, _)| *start).chain([after]);
+        let ends = self.names.iter().map(|(_, start, bytes)| start + bytes);
+        ends.zip(starts).filter(|(end, start)| end < start).collect()
+    }
+}
 
 /// Reserves aligned space for a variable. Gives its offset.
 pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {

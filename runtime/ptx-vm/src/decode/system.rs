@@ -45,7 +45,7 @@ impl<'a> Decoder<'a> {
                 self.push_ending(i);
                 Ok(())
             }
-            _ => Err(self.name_error(missing(name))),
+            _ => Err(self.unsupported(missing(name))),
         }
     }
 

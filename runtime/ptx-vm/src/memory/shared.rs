@@ -14,24 +14,38 @@ pub(crate) struct SharedMemory {
     written: Vec<u64>,
     /// The number of unwritten bytes, if reads are checked.
     unwritten: u32,
+    /// Start and end of bytes that belong to no variable. Whether they are accessed is checked elsewhere; here they count
+    /// as written.
+    gaps: Box<[(u32, u32)]>,
 }
 
 impl SharedMemory {
-    pub(crate) fn new(size: u32, checked: bool) -> Self {
+    pub(crate) fn new(size: u32, checked: bool, gaps: &[(u32, u32)]) -> Self {
         let written = if checked { vec![0; (size as usize).div_ceil(64)] } else { vec![] };
-        Self {
+        let gaps = gaps.iter().filter(|(start, _)| *start < size).map(|&(start, end)| (start, end.min(size)));
+        let mut memory = Self {
             words: vec![u128::MAX; (size as usize).div_ceil(16)],
             size,
             written,
-            unwritten: if checked { size } else { 0 },
-        }
+            unwritten: 0,
+            gaps: gaps.collect(),
+        };
+        memory.forget_writes();
+        memory
     }
 
     /// Resets it for the next block.
     pub(crate) fn reset(&mut self) {
         self.words.fill(u128::from_ne_bytes([POISON; 16]));
+        self.forget_writes();
+    }
+
+    fn forget_writes(&mut self) {
         self.written.fill(0);
         self.unwritten = if self.is_checked() { self.size } else { 0 };
+        for (start, end) in self.gaps.clone() {
+            self.mark_written(start, end - start);
+        }
     }
 
     #[inline(always)]

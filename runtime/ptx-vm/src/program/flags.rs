@@ -34,6 +34,13 @@ bitflags! {
         const RETURNS = 1 << 22;
     }
 
+    /// `fence`, `membar`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct FenceFlags: u32 {
+        /// `.sc`
+        const SEQUENTIAL = 1 << 8;
+    }
+
     /// `ldmatrix`, `stmatrix`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct MatrixFlags: u32 {

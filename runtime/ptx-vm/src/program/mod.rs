@@ -48,9 +48,16 @@ pub(crate) struct Program {
     pub(crate) predicate_count: u16,
     pub(crate) fills: Vec<Fill>,
     pub(crate) parameter_bytes: u32,
+    /// Bytes of the static shared variables, without the gaps between them.
     pub(crate) static_shared: u32,
+    /// The end of the last of them.
+    pub(crate) shared_end: u32,
     /// Name, offset and size of the static shared variables.
     pub(crate) shared_names: Vec<(String, u32, u32)>,
+    /// Start and end of the bytes of shared memory that belong to no variable.
+    pub(crate) shared_gaps: Vec<(u32, u32)>,
+    /// Where dynamic shared memory begins.
+    pub(crate) dynamic_shared_start: u32,
     /// The alignment of dynamic shared memory.
     pub(crate) dynamic_shared_alignment: u32,
     /// Bytes of local memory of a thread.

@@ -170,6 +170,9 @@ pub enum RaceCause {
     ProxyFence,
     /// Both are strong, but the scope of one does not include the other.
     NarrowScope,
+    /// Both are strong, but they access words of different sizes that overlap, so each may see a part of the other (PTX
+    /// ISA 8.7.1).
+    MixedSizes,
     /// The previous kernel wrote, and `griddepcontrol.wait` has not been executed.
     PreviousKernel,
     /// The access is by a kernel before the previous one. The previous kernel has never executed `griddepcontrol.wait`,
@@ -216,6 +219,7 @@ impl fmt::Display for Race {
             }
             RaceCause::ProxyFence => "no fence.proxy.async between the generic and the asynchronous access",
             RaceCause::NarrowScope => "the scope of one does not include the other",
+            RaceCause::MixedSizes => "both are strong, but of different sizes: not one atomic access (PTX ISA 8.7.1)",
             RaceCause::PreviousKernel => "griddepcontrol.wait has not been executed",
             RaceCause::EarlierKernel => {
                 "griddepcontrol.wait waits for the kernel before only, and that one never waited for this one (PTX ISA 9.7.13.14)"

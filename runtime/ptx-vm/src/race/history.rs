@@ -161,6 +161,27 @@ impl Default for GlobalHistory {
     }
 }
 
+/// The part of an access in one chunk, as an offset there.
+struct Piece {
+    chunk: u64,
+    first: u32,
+    length: u32,
+    stamp: Stamp,
+}
+
+/// Splits an access at the borders of chunks.
+fn pieces(first: u64, length: u32, stamp: Stamp) -> impl Iterator<Item = Piece> {
+    let (mut at, end) = (first, first + u64::from(length));
+    std::iter::from_fn(move || {
+        (at < end).then(|| {
+            let (chunk, first) = (at >> CHUNK_BITS, (at % CHUNK) as u32);
+            let length = (CHUNK - at % CHUNK).min(end - at) as u32;
+            at += u64::from(length);
+            Piece { chunk, first, length, stamp }
+        })
+    })
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // After a panic elsewhere, clocks are at worst incomplete.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -250,23 +271,14 @@ impl GlobalHistory {
         judge: &mut J,
         aim: impl Fn(&mut J, &Stamp),
     ) {
-        let mut held: Option<(u64, MutexGuard<'_, Part>)> = None;
-        for (first, length, stamp) in accesses {
-            aim(judge, &stamp);
-            let mut at = first;
-            let end = first + u64::from(length);
-            while at < end {
-                let chunk = at >> CHUNK_BITS;
-                let piece = (CHUNK - at % CHUNK).min(end - at) as u32;
-                if held.as_ref().is_none_or(|(key, _)| *key != chunk) {
-                    drop(held.take());
-                    held = Some((chunk, self.part(chunk)));
-                }
-                if let Some((_, part)) = &mut held {
-                    let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
-                    shadow.check(chunk << CHUNK_BITS, (at % CHUNK) as u32, piece, &stamp, judge);
-                }
-                at += u64::from(piece);
+        let mut pieces = accesses.flat_map(|(first, length, stamp)| pieces(first, length, stamp)).peekable();
+        while let Some(chunk) = pieces.peek().map(|piece| piece.chunk) {
+            let mut part = self.part(chunk);
+            let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
+            // Lanes usually access one chunk, which is looked up once.
+            while let Some(Piece { first, length, stamp, .. }) = pieces.next_if(|piece| piece.chunk == chunk) {
+                aim(judge, &stamp);
+                shadow.check(chunk << CHUNK_BITS, first, length, &stamp, judge);
             }
         }
     }

@@ -125,8 +125,13 @@ impl Eyes<'_> {
         })
     }
 
-    /// Whether both are strong, at scopes that include each other: then they may meet (PTX ISA 8.7.1, morally strong).
+    /// Whether both are strong, at scopes that include each other, and access the same places: then they may meet (PTX
+    /// ISA 8.7.1, morally strong).
     fn is_morally_strong(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        earlier.is_as_wide(now) && self.are_in_scope(earlier, now)
+    }
+
+    fn are_in_scope(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let (Some(theirs), Some(mine)) = (earlier.scope(), now.scope()) else { return false };
         match theirs.min(mine) {
             Scope::Gpu | Scope::System => true,
@@ -192,7 +197,7 @@ impl Eyes<'_> {
         } else if self.asynchronous && self.is_generic_write(earlier) && self.is_ordered(earlier) {
             RaceCause::ProxyFence
         } else if earlier.is_strong() && now.is_strong() {
-            RaceCause::NarrowScope
+            if self.are_in_scope(earlier, now) { RaceCause::MixedSizes } else { RaceCause::NarrowScope }
         } else if cluster == self.warp.cluster && local == self.warp.actor {
             RaceCause::UnorderedLanes
         } else {

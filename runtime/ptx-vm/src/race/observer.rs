@@ -134,6 +134,8 @@ pub struct Access<'a> {
     pub addresses: &'a [u64; 32],
     /// Number of bytes for each lane (all elements of a vector access).
     pub size: u32,
+    /// Number of bytes of an element; 0 if this is not known. Strong accesses are atomic for each element (PTX ISA 8.2.2).
+    pub element: u32,
     /// Read, write or both.
     pub kind: Kind,
     /// `.sem`
@@ -153,6 +155,8 @@ pub struct Access<'a> {
     pub unchanged: Option<&'a dyn Fn(u32) -> bool>,
     /// `ld.global.nc`: nobody may write the data while the kernel runs (PTX ISA 9.7.9.9).
     pub non_coherent: bool,
+    /// For [`Observer::observed`]: the lanes that saw older values, which were written without a release.
+    pub stale: u32,
 }
 
 /// One `cp.async` of a warp (not a bulk copy, PTX ISA 9.7.9.25.3).

@@ -17,7 +17,8 @@ pub(super) struct Stamp {
     pub(super) clock: u32,
     pub(super) actor: u32,
     pub(super) lanes: u32,
-    /// The instruction's index and, in the low bits, strength, scope, and whether the lanes made it as one.
+    /// The instruction's index and, in the low bits, strength, scope, whether the lanes made it as one, and the size of
+    /// an element.
     site: u32,
 }
 
@@ -25,7 +26,10 @@ const STRONG: u32 = 1;
 const SCOPE_SHIFT: u32 = 1;
 const WRITES: u32 = 1 << 3;
 const JOINT: u32 = 1 << 4;
-const SITE_SHIFT: u32 = 5;
+const SIZE_SHIFT: u32 = 5;
+/// Enough bits for a power of two up to 8, or none.
+const SIZE_MASK: u32 = 7;
+const SITE_SHIFT: u32 = 8;
 
 impl Stamp {
     pub(super) fn new(actor: u32, clock: u32, lanes: u32, pc: u32, writes: bool, strong: Option<Scope>) -> Self {
@@ -54,6 +58,20 @@ impl Stamp {
     #[inline]
     pub(super) fn is_joint(&self) -> bool {
         self.site & JOINT != 0
+    }
+
+    /// The same access in elements of a number of bytes.
+    pub(super) fn in_elements(self, bytes: u32) -> Self {
+        let size = if bytes.is_power_of_two() && bytes <= 8 { bytes.ilog2() + 1 } else { 0 };
+        Self { site: self.site & !(SIZE_MASK << SIZE_SHIFT) | size << SIZE_SHIFT, ..self }
+    }
+
+    /// Whether this access and another one, which overlap, access the same places: whether their elements are equally
+    /// large, as far as that is known. Elements are aligned.
+    #[inline]
+    pub(super) fn is_as_wide(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.site >> SIZE_SHIFT & SIZE_MASK, other.site >> SIZE_SHIFT & SIZE_MASK);
+        mine == 0 || theirs == 0 || mine == theirs
     }
 
     /// The read that belongs to a write, for example of a copy.
@@ -129,8 +147,9 @@ struct Page<const READS: usize> {
 }
 
 impl<const READS: usize> Page<READS> {
-    fn new() -> Self {
-        Self { shift: COARSE, cells: vec![Cell::EMPTY; (PAGE >> COARSE) as usize].into_boxed_slice() }
+    /// A page of empty cells of `1 << shift` bytes.
+    fn new(shift: u8) -> Self {
+        Self { shift, cells: vec![Cell::EMPTY; (PAGE >> shift) as usize].into_boxed_slice() }
     }
 
     #[cold]
@@ -151,7 +170,7 @@ impl<const READS: usize> Page<READS> {
 
     fn check<J: Judge>(&mut self, bytes: Bytes, now: &Stamp, judge: &mut J, spill: &mut Spill) {
         let Bytes { page_address, first, length } = bytes;
-        let fine = (first | length).trailing_zeros().min(u32::from(COARSE)) as u8;
+        let fine = bytes.shift();
         if fine < self.shift {
             self.refine(fine, spill);
         }
@@ -164,7 +183,7 @@ impl<const READS: usize> Page<READS> {
             }
             if u64::from(length) == PAGE && shift != COARSE && !now.is_strong() {
                 // Overwritten as a whole: no finer accesses are left.
-                *self = Self::new();
+                *self = Self::new(COARSE);
                 self.cells.iter_mut().for_each(|cell| cell.write = *now);
             }
         } else {
@@ -180,6 +199,14 @@ struct Bytes {
     page_address: u64,
     first: u32,
     length: u32,
+}
+
+impl Bytes {
+    /// The largest cells that they fill, as a power of two.
+    #[inline]
+    fn shift(self) -> u8 {
+        (self.first | self.length).trailing_zeros().min(u32::from(COARSE)) as u8
+    }
 }
 
 /// Lists that don't fit in their cell.
@@ -314,7 +341,8 @@ fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
     for (index, slot) in slots.iter_mut().enumerate() {
         // Whatever races with the earlier one also races with the later one, which is not stronger; a write replaces a
         // write.
-        let stands_for = (!now.is_strong() || slot.is_strong()) && (now.writes() || !slot.writes());
+        let is_weaker = !now.is_strong() || slot.is_strong() && slot.is_as_wide(now);
+        let stands_for = is_weaker && (now.writes() || !slot.writes());
         if slot.clock != 0 && slot.actor == now.actor {
             if slot.clock == now.clock && slot.writes() == now.writes() {
                 merge(slot, now);
@@ -395,9 +423,9 @@ impl<const READS: usize> Shadow<READS> {
             if self.pages.len() <= number {
                 self.pages.resize_with(number + 1, || None);
             }
-            let page = self.pages[number].get_or_insert_with(Page::new);
             let page_address = origin + u64::from(at - within);
             let bytes = Bytes { page_address, first: within, length };
+            let page = self.pages[number].get_or_insert_with(|| Page::new(bytes.shift()));
             page.check(bytes, now, judge, &mut self.spill);
             at += length;
         }

@@ -150,6 +150,21 @@ fn bulk(cases: &mut Vec<Case>) {
     );
     let covers = ["mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"];
     cases.push(exchange("mbarrier phases", &covers, Target::Sm90a, 8, &body, partner));
+    // The second arrival's state says what the first one left.
+    let body = format!(
+        "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+         \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 4096;\n    bar.sync 0;\n    ld.global.u64 %rd1, [%rd60];\n\
+         \x20   mov.u64 %rd5, 0;\n    @!%p1 bra done;\n    cvt.u32.u64 %r1, %rd1;\n    and.b32 %r1, %r1, 1023;\n\
+         \x20   add.u32 %r1, %r1, 1;\n    mbarrier.arrive.shared::cta.b64 %rd31, [%rd30], %r1;\n\
+         \x20   mbarrier.arrive.shared::cta.b64 %rd32, [%rd30];\n    mbarrier.pending_count.b64 %r2, %rd32;\n\
+         \x20   cvt.u64.u32 %rd5, %r2;\ndone:\n    st.global.u64 [%rd61], %rd5;\n",
+        cells(8)
+    );
+    let left = |rows: &[Vec<u64>]| {
+        let first = 4096 - (rows[0][0] % 1024 + 1);
+        (0..rows.len()).map(|thread| if thread == 0 { first } else { 0 }).collect()
+    };
+    cases.push(exchange("pending arrivals", &["mbarrier.pending_count.b64"], Target::Sm90a, 8, &body, left));
 }
 
 fn clusters(cases: &mut Vec<Case>) {

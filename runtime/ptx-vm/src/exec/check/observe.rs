@@ -18,6 +18,26 @@ pub(in crate::exec) enum AccessKind {
     Atomic,
 }
 
+/// The bytes of a lane's access, and of one element. One number stands for an access of one element.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Size {
+    bytes: u32,
+    element: u32,
+}
+
+impl Size {
+    /// That of `count` elements of a type.
+    pub(in crate::exec) const fn of<T>(count: usize) -> Self {
+        Self { bytes: (size_of::<T>() * count) as u32, element: size_of::<T>() as u32 }
+    }
+}
+
+impl From<u32> for Size {
+    fn from(bytes: u32) -> Self {
+        Self { bytes, element: bytes }
+    }
+}
+
 /// The scope in an instruction's flags.
 pub(in crate::exec) fn scope(flags: u32) -> Scope {
     match flags >> SCOPE_SHIFT & 3 {
@@ -93,12 +113,12 @@ impl Context<'_> {
         space: MemorySpace,
         addresses: &Addresses,
         mask: u32,
-        size: u32,
+        size: impl Into<Size>,
         kind: AccessKind,
     ) {
         let at = self.at(mask);
         let (space, addresses) = self.described(space, addresses, mask);
-        let access = access(flags, space, &addresses, size, kind);
+        let access = access(flags, space, &addresses, size.into(), kind);
         self.tell(|o| o.access(at, &access));
     }
 
@@ -109,12 +129,28 @@ impl Context<'_> {
         space: MemorySpace,
         addresses: &Addresses,
         mask: u32,
-        size: u32,
+        size: impl Into<Size>,
         kind: AccessKind,
     ) {
         let at = self.at(mask);
         let (space, addresses) = self.described(space, addresses, mask);
-        let access = access(flags, space, &addresses, size, kind);
+        let access = access(flags, space, &addresses, size.into(), kind);
+        self.tell(|o| o.observed(at, &access));
+    }
+
+    /// Reports that a strong read of global memory was performed. Lanes in `stale` saw only what was written without a
+    /// release.
+    #[inline(never)]
+    pub(in crate::exec) fn observe_seen(
+        &mut self,
+        flags: u32,
+        addresses: &Addresses,
+        mask: u32,
+        size: Size,
+        stale: u32,
+    ) {
+        let at = self.at(mask);
+        let access = Access { stale, ..access(flags, Space::Global, addresses, size, AccessKind::Read) };
         self.tell(|o| o.observed(at, &access));
     }
 
@@ -129,7 +165,7 @@ impl Context<'_> {
         rows: &[Row],
         present: Option<&dyn Fn(usize, usize) -> T>,
     ) {
-        let size = (size_of::<T>() * rows.len()) as u32;
+        let size = Size::of::<T>(rows.len());
         let at = self.at(mask);
         let (space, addresses) = self.described(space, addresses, mask);
         let columns: Vec<[T::Cell; 32]> = rows.iter().map(|&row| *self.lanes::<T>(row)).collect();
@@ -153,7 +189,7 @@ impl Context<'_> {
     pub(in crate::exec) fn observe_rows(&mut self, addresses: &Addresses, mask: u32, rows: u32, kind: AccessKind) {
         let at = self.at(mask);
         let (space, addresses) = self.described(MemorySpace::Shared, addresses, rows);
-        let mut access = access(0, space, &addresses, 16, kind);
+        let mut access = access(0, space, &addresses, 16.into(), kind);
         access.rows = Some(rows);
         self.tell(|o| o.access(at, &access));
     }
@@ -202,7 +238,7 @@ impl Context<'_> {
     }
 }
 
-fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: AccessKind) -> Access<'_> {
+fn access(flags: u32, space: Space, addresses: &Addresses, size: Size, kind: AccessKind) -> Access<'_> {
     let kind = match kind {
         AccessKind::Read => Kind::Read,
         AccessKind::Write => Kind::Write,
@@ -211,7 +247,8 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: Acce
     Access {
         space,
         addresses,
-        size,
+        size: size.bytes,
+        element: size.element,
         kind,
         order: order(flags),
         scope: scope(flags),
@@ -219,6 +256,7 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: u32, kind: Acce
         same_value: None,
         unchanged: None,
         non_coherent: flags & AccessFlags::NON_COHERENT.bits() != 0,
+        stale: 0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Undefined values: those read from unwritten shared memory, or from lanes that take no part in a shuffle.
+//! Undefined values: those read from unwritten shared memory or from beyond a shared variable, or from lanes that take no part in a shuffle.
 //!
 //! Reading them is not an error yet. Software pipelines fetch one step more than they use, merges read one key beyond
 //! the last, and products of a tile at the edge take rows that were never loaded, but whose results are not stored. The
@@ -171,7 +171,9 @@ impl Context<'_> {
                 return self.invalid(Some(lane), message);
             }
         };
-        let buffer = format!("byte {offset} of the block's shared memory, read here and used at PTX line {line}");
+        let place = self.past_variable(offset, bytes);
+        let place = place.unwrap_or_else(|| format!("byte {offset} of the block's shared memory"));
+        let buffer = format!("{place}, read here and used at PTX line {line}");
         let kind = FaultKind::Uninitialised { space: MemorySpace::Shared, address: offset.into(), bytes, buffer };
         self.fail(Some(lane), kind)
     }
@@ -184,10 +186,12 @@ impl Context<'_> {
 
     #[inline(never)]
     fn unwritten_lanes(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
+        let past = self.lanes_past_variables(offsets, mask, bytes);
         let shared = &self.cluster.blocks[self.block].shared;
         if shared.is_all_written() {
-            return 0;
+            return past;
         }
-        lanes_of(mask).filter(|&lane| !shared.is_written(offsets[lane], bytes)).fold(0, |lanes, lane| lanes | 1 << lane)
+        let unwritten = lanes_of(mask).filter(|&lane| !shared.is_written(offsets[lane], bytes));
+        unwritten.fold(past, |lanes, lane| lanes | 1 << lane)
     }
 }

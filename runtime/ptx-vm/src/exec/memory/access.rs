@@ -118,7 +118,9 @@ impl<'a> Context<'a> {
         let nearest = match space {
             MemorySpace::Global => nearest(&self.launch.memory, address),
             MemorySpace::Shared | MemorySpace::DistributedShared => {
-                format!("the block has {} bytes of shared memory", self.shared_size)
+                let offset = (address & ((1 << window::CLUSTER_SHIFT) - 1)) as u32;
+                self.past_variable(offset, bytes)
+                    .unwrap_or_else(|| format!("the block has {} bytes of shared memory", self.shared_size))
             }
             MemorySpace::Local => format!("a thread has {} bytes of local memory", self.program.local_bytes),
             MemorySpace::Parameter => format!("the kernel has {} bytes of parameters", self.program.parameter_bytes),
@@ -227,10 +229,62 @@ impl<'a> Context<'a> {
             return Err(self.fail(Some(lane), kind));
         }
         let size = self.cluster.blocks.get(block).map_or(0, |b| b.shared.size());
-        if size.checked_sub(bytes).is_none_or(|limit| offset > limit) {
+        let past = self.checked && self.past_variable(offset, bytes).is_some();
+        if past || size.checked_sub(bytes).is_none_or(|limit| offset > limit) {
             return Err(self.out_of_bounds(lane, space, address, bytes));
         }
         Ok((block, offset))
+    }
+
+    /// The lanes whose access touches bytes between two shared variables.
+    #[inline(always)]
+    pub(in crate::exec) fn lanes_past_variables(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
+        let gaps = self.program.shared_gaps.as_slice();
+        if gaps.is_empty() || !self.checked {
+            return 0;
+        }
+        let (mut low, mut high) = (u32::MAX, 0);
+        for (lane, &offset) in offsets.iter().enumerate() {
+            let active = mask >> lane & 1 != 0;
+            low = low.min(if active { offset } else { u32::MAX });
+            high = high.max(if active { offset } else { 0 });
+        }
+        // All lanes usually access one variable, before the first gap that ends after them.
+        match gaps.iter().find(|(_, end)| *end > low) {
+            Some((start, _)) if high + bytes > *start => self.each_past_variables(offsets, mask, bytes),
+            _ => 0,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn each_past_variables(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
+        let past = |lane: &usize| self.past_variable(offsets[*lane], bytes).is_some();
+        lanes_of(mask).filter(past).fold(0, |lanes, lane| lanes | 1 << lane)
+    }
+
+    /// If an access touches bytes between two shared variables: where it is.
+    #[cold]
+    pub(in crate::exec) fn past_variable(&self, offset: u32, bytes: u32) -> Option<String> {
+        let program = self.program;
+        let gap = program.shared_gaps.iter().find(|(start, end)| offset < *end && offset + bytes > *start)?;
+        let (name, start, size) = program.shared_names.iter().rfind(|(_, start, _)| *start < gap.0)?;
+        let end = start + size;
+        Some(match offset.checked_sub(end) {
+            Some(distance) => format!("{distance} bytes past the end of shared variable `{name}` of {size} bytes"),
+            None => format!("across the end of shared variable `{name}` of {size} bytes"),
+        })
+    }
+
+    /// Before a write: checks that it stays in its variable.
+    #[inline(always)]
+    pub(in crate::exec) fn check_variables(&mut self, offsets: &[u32; 32], mask: u32, bytes: u32) -> Result<(), Flow> {
+        let past = self.lanes_past_variables(offsets, mask, bytes);
+        if past == 0 {
+            return Ok(());
+        }
+        let lane = past.trailing_zeros() as usize;
+        Err(self.out_of_bounds(lane, MemorySpace::Shared, offsets[lane].into(), bytes))
     }
 
     #[cold]
@@ -273,6 +327,9 @@ impl<'a> Context<'a> {
         }
         if offset > size || size - offset < u64::from(bytes) {
             return Err(self.out_of_bounds(lane, MemorySpace::Local, address, bytes));
+        }
+        if !self.warp.ended_frames.is_empty() {
+            self.check_frame(lane, offset as u32, bytes)?;
         }
         Ok(lane * size as usize + offset as usize)
     }

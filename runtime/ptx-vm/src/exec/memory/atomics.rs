@@ -1,7 +1,7 @@
 //! `atom`, `red`, fences (PTX ISA §9.7.13.4–9.7.13.6).
 
 use crate::program::flags::{
-    ALIGNMENT_SHIFT, AccessFlags, AtomicFlags, GENERIC, GLOBAL, SHARED, SIZE_SHIFT, SPACE_SHIFT,
+    ALIGNMENT_SHIFT, AccessFlags, AtomicFlags, FenceFlags, GENERIC, GLOBAL, SHARED, SIZE_SHIFT, SPACE_SHIFT,
 };
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -9,6 +9,7 @@ use crate::error::MemorySpace;
 use crate::exec::check::observe::{AccessKind, scope};
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lanes::Operation;
+use crate::exec::state::weak::Word;
 use crate::program::{Instruction, Row};
 
 /// `[a + imm] = f(old, b, c)`, where `f` is the program's function number `list`, lane after lane. `d` is the old
@@ -94,6 +95,10 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
         // SAFETY: `check_global` checked bounds and alignment of this lane's access.
         let (old, new) = unsafe { update(allocation.data().add(offset as usize), size, |old| function([old, b, c])) };
         changed |= old != new;
+        if context.is_weak() {
+            let word = Word { address: addresses[lane], bytes: size };
+            context.weak_write(i.flags | AccessFlags::STRONG.bits(), word, [old, new], true);
+        }
         give(context, i, lane, size, old);
     }
     if context.is_observed() {
@@ -149,6 +154,8 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
             AccessKind::Atomic,
         );
     }
+    context.share_views();
+    context.learn_views();
     let program = context.program;
     let function = &program.functions[i.list as usize];
     let mut changed = false;
@@ -193,6 +200,7 @@ impl Operation for Fence {
             let at = context.at(mask);
             context.tell(|o| o.fence(at, scope(i.flags)));
         }
+        context.weak_fence(scope(i.flags), i.has(FenceFlags::SEQUENTIAL));
         Flow::Next
     }
 }

@@ -49,6 +49,7 @@ fn copy<const SIZE: usize>(context: &mut Context<'_>, i: &Instruction, mask: u32
         let copy = CopyAsync { destinations: &shared, sources: &sources, size, read: &read };
         context.tell(|o| o.copy_async(at, &copy));
     }
+    context.check_variables(&offsets, mask, size)?;
     context.mark_shared_written(&offsets, mask, size);
     context.count_read(MemorySpace::Global, whole, size);
     context.count_shared(false, &offsets, mask, size);

@@ -5,11 +5,13 @@ use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::MemorySpace;
-use crate::exec::check::observe::AccessKind;
+use crate::exec::check::observe::{AccessKind, Size};
 use crate::exec::context::{Context, Flow, lanes_of};
 use crate::exec::lane::Lane;
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
+use crate::exec::memory::weak::see_older;
+use crate::exec::state::weak;
 use crate::memory::global::{Allocation, Word};
 use crate::memory::shared::POISON;
 use crate::memory::window;
@@ -61,6 +63,9 @@ fn element_row(context: &Context<'_>, i: &Instruction, single: Row, n: usize, le
 
 /// Ends a strong load: orders memory, and lets other warps run if the same load is executed repeatedly.
 fn strong_load(context: &mut Context<'_>, i: &Instruction, shared: bool, addresses: &Addresses, mask: u32) -> Flow {
+    if shared {
+        context.learn_views();
+    }
     if i.has(AccessFlags::ACQUIRE) {
         fence(Ordering::Acquire);
     }
@@ -123,7 +128,7 @@ fn load_global_in<T: Lane + Word, const N: usize>(
     let size = (size_of::<T>() * N) as u32;
     context.check_global_written(allocation, offsets, mask, size)?;
     if context.is_observed() {
-        context.observe_access(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
+        context.observe_access(i.flags, MemorySpace::Global, addresses, mask, Size::of::<T>(N), AccessKind::Read);
     }
     context.count_read(MemorySpace::Global, mask, size);
     let data = allocation.data();
@@ -135,8 +140,11 @@ fn load_global_in<T: Lane + Word, const N: usize>(
             values[lane] = value.to_cell();
         }
     }
-    if context.is_observed() && i.has(AccessFlags::STRONG) {
-        context.observe_done(i.flags, MemorySpace::Global, addresses, mask, size, AccessKind::Read);
+    if i.has(AccessFlags::STRONG) {
+        let stale = if context.is_weak() { see_older::<T, N>(context, i.flags, addresses, mask, values) } else { 0 };
+        if context.is_observed() {
+            context.observe_seen(i.flags, addresses, mask, Size::of::<T>(N), stale);
+        }
     }
     Ok(())
 }
@@ -151,7 +159,7 @@ fn load_shared<T: Lane + Word, const N: usize>(
 ) -> Result<(), Flow> {
     let size = (size_of::<T>() * N) as u32;
     if context.is_observed() {
-        context.observe_access(i.flags, MemorySpace::Shared, addresses, mask, size, AccessKind::Read);
+        context.observe_access(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), AccessKind::Read);
     }
     let Some(offsets) = context.shared_offsets(addresses, mask, size, size) else {
         return load_distributed::<T, N>(context, i, addresses, mask, values);
@@ -172,7 +180,7 @@ fn load_shared<T: Lane + Word, const N: usize>(
         }
     }
     if context.is_observed() && i.has(AccessFlags::STRONG) {
-        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, size, AccessKind::Read);
+        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), AccessKind::Read);
     }
     Ok(())
 }
@@ -203,7 +211,7 @@ fn load_distributed<T: Lane + Word, const N: usize>(
     }
     context.count_read(MemorySpace::DistributedShared, mask, size);
     if context.is_observed() && i.has(AccessFlags::STRONG) {
-        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, size, AccessKind::Read);
+        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), AccessKind::Read);
     }
     Ok(())
 }
@@ -267,7 +275,12 @@ impl<T: Lane + Word, const N: usize, const SPACE: u8> Operation for Store<T, N, 
             let (space, part) = if SPACE == GENERIC { context.same_window(&addresses, rest) } else { (SPACE, rest) };
             rest &= !part;
             let done = match space {
-                SHARED => store_shared::<T, N>(context, i, &addresses, part),
+                SHARED => {
+                    if i.has(AccessFlags::STRONG) {
+                        context.share_views();
+                    }
+                    store_shared::<T, N>(context, i, &addresses, part)
+                }
                 LOCAL => store_local::<T, N>(context, i, &addresses, part),
                 _ => store_global::<T, N>(context, i, &addresses, part),
             };
@@ -345,7 +358,16 @@ fn store_global_in<T: Lane + Word, const N: usize>(
         for (n, &row) in rows.iter().enumerate() {
             let value: T = context.get(row, lane);
             // SAFETY: the offset is aligned and inside the allocation with all N elements.
-            unsafe { value.store(data.add(offsets[lane] as usize + n * size_of::<T>())) };
+            let to = unsafe { data.add(offsets[lane] as usize + n * size_of::<T>()) };
+            if context.is_weak() {
+                // SAFETY: as for the store.
+                let old = unsafe { T::load(to) }.into_bits();
+                let address = addresses[lane] + (n * size_of::<T>()) as u64;
+                let word = weak::Word { address, bytes: size_of::<T>() as u32 };
+                context.weak_write(i.flags, word, [old, value.into_bits()], false);
+            }
+            // SAFETY: `to` is aligned and inside the allocation with all N elements.
+            unsafe { value.store(to) };
         }
     }
 }
@@ -375,6 +397,7 @@ fn store_shared<T: Lane + Word, const N: usize>(
     let Some(offsets) = offsets else {
         return store_distributed::<T, N>(context, addresses, mask, &rows);
     };
+    context.check_variables(&offsets, mask, size)?;
     context.mark_shared_written(&offsets, mask, size);
     if !context.warp.undefined.is_empty() {
         context.mark_undefined(&rows, &offsets, mask, size);

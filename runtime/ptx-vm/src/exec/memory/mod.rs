@@ -4,4 +4,6 @@ pub(in crate::exec) mod access;
 pub(crate) mod atomics;
 pub(crate) mod bulk;
 pub(crate) mod copies;
+pub(crate) mod frame;
 pub(crate) mod load_store;
+mod weak;

@@ -93,7 +93,14 @@ fn detector(
 
 fn worker_count(options: &Options, clusters: u64) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let wanted = if options.workers == 0 { cores() } else { options.workers };
+    // The history of weak memory belongs to one worker.
+    let wanted = if options.weak_memory {
+        1
+    } else if options.workers == 0 {
+        cores()
+    } else {
+        options.workers
+    };
     wanted.min(usize::try_from(clusters).unwrap_or(usize::MAX)).max(1)
 }
 

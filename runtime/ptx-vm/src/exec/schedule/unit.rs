@@ -17,6 +17,8 @@ use crate::program::{Fill, Source, Special};
 pub(in crate::exec) struct Unit {
     pub(in crate::exec) cluster: Cluster,
     pub(in crate::exec) warps: Vec<Warp>,
+    /// The number of the cluster.
+    number: u64,
     /// The number of last rounds in which nothing moved.
     stalled_rounds: u32,
 }
@@ -41,7 +43,7 @@ impl Unit {
         let blocks = (0..launch.cluster_size)
             .map(|_| Block {
                 index: [0; 3],
-                shared: SharedMemory::new(launch.shared_bytes, launch.checked),
+                shared: SharedMemory::new(launch.shared_bytes, launch.checked, &launch.program.shared_gaps),
                 barriers: Default::default(),
                 living_warps: 0,
                 committed_products: vec![0; warps_per_block as usize],
@@ -60,8 +62,10 @@ impl Unit {
                 barrier: Default::default(),
                 engine: Default::default(),
                 products: Default::default(),
+                views: Default::default(),
             },
             warps,
+            number: 0,
             stalled_rounds: 0,
         }
     }
@@ -70,10 +74,12 @@ impl Unit {
     pub(in crate::exec) fn begin(&mut self, launch: &LaunchState<'_>, number: u64) {
         let warps_per_block = launch.threads.div_ceil(32);
         self.stalled_rounds = 0;
+        self.number = number;
         self.cluster.observer = launch.observer(number);
         self.cluster.barrier = Default::default();
         self.cluster.engine.clear();
         self.cluster.products.clear();
+        self.cluster.views = Default::default();
         for (rank, block) in self.cluster.blocks.iter_mut().enumerate() {
             block.index = launch.block_index(number, rank as u32);
             block.shared.reset();
@@ -104,6 +110,7 @@ impl Unit {
         worker: &mut WorkerState,
     ) -> Result<Progress, Box<LaunchError>> {
         let writes = worker.writes;
+        worker.cluster = self.number as u32;
         let mut moved = false;
         for index in 0..self.warps.len() {
             let before = self.warps[index].status;
@@ -224,6 +231,7 @@ impl Unit {
             for warp in self.warps.iter_mut().filter(|w| w.block == rank && w.status == Status::Barrier(id)) {
                 warp.status = Status::Ready;
                 barrier.deliver(warp);
+                warp.views.join(&self.cluster.views);
             }
         }
         any
@@ -253,6 +261,7 @@ impl Unit {
         let index = if launch.completion == Completion::Random { (worker.random() % count) as usize } else { 0 };
         let Some(pending) = self.cluster.engine.remove(index) else { return Ok(()) };
         worker.writes += 1;
+        pending.forget(worker);
         bulk::engine::complete(&mut self.cluster, launch, &pending).map_err(|message| {
             let site = Box::new(self.site(pending.warp(&self.warps), pending.pc(), launch));
             Box::new(LaunchError::Invalid { site, message })
@@ -306,10 +315,12 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         last_poll: u32::MAX,
         polls: vec![],
         local: vec![0; program.local_bytes as usize * 32],
+        ended_frames: vec![],
         copies: Default::default(),
         bulk: Default::default(),
         products: Default::default(),
         undefined: Default::default(),
+        views: Default::default(),
         cluster_phase: None,
         barrier_result: None,
     }
@@ -352,7 +363,7 @@ fn special_of_thread(launch: &LaunchState<'_>, special: Special, warp: u32, row:
             Special::BlocksInCluster(d) => launch.cluster[d as usize],
             Special::ClusterSize => launch.cluster_size,
             Special::DynamicShared => launch.dynamic_shared_bytes,
-            Special::TotalShared => launch.shared_bytes,
+            Special::TotalShared => launch.declared_shared_bytes,
             Special::Block(_) | Special::Cluster(_) | Special::BlockInCluster(_) | Special::RankInCluster => 0,
         };
     }

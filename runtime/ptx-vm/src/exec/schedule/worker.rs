@@ -18,7 +18,7 @@ const DEADLOCK_TIME: Duration = Duration::from_millis(400);
 
 /// Runs clusters until none are left or the launch has failed.
 pub(in crate::exec) fn work(launch: &LaunchState<'_>, shared: &Shared, seed: u64) -> Statistics {
-    let mut state = WorkerState::new(launch.program.code.len(), seed, launch.random_choices);
+    let mut state = WorkerState::new(launch.program.code.len(), seed, launch.random_choices, launch.weak_memory);
     if let Err(error) = run_units(launch, shared, &mut state) {
         shared.fail(*error);
     }

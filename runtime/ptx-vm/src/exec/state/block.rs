@@ -3,6 +3,7 @@
 use crate::exec::state::barrier::{Barrier, ClusterBarrier};
 use crate::exec::state::bulk::Engine;
 use crate::exec::state::products::ReadyOperands;
+use crate::exec::state::weak::Views;
 use crate::memory::shared::SharedMemory;
 use crate::race::Observer;
 
@@ -29,4 +30,6 @@ pub(crate) struct Cluster {
     pub(in crate::exec) engine: Engine,
     /// Right operands of `wgmma` that are ready to be multiplied.
     pub(in crate::exec) products: ReadyOperands,
+    /// What its warps have passed on to each other of global memory, if reads may see older values.
+    pub(in crate::exec) views: Views,
 }

@@ -43,7 +43,9 @@ pub(crate) struct LaunchState<'a> {
     pub(in crate::exec) memory: Vec<Arc<Allocation>>,
     /// Addresses of the module's variables.
     pub(in crate::exec) variables: Vec<u64>,
-    /// Bytes of shared memory of a block, static and dynamic.
+    /// Bytes of shared memory of a block, static and dynamic, as the kernel declares them.
+    pub(in crate::exec) declared_shared_bytes: u32,
+    /// The same with the gaps between variables.
     pub(in crate::exec) shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_bytes: u32,
     pub(in crate::exec) dynamic_shared_start: u32,
@@ -54,6 +56,8 @@ pub(crate) struct LaunchState<'a> {
     /// The number of random choices that each worker makes.
     pub(in crate::exec) random_choices: u64,
     pub(in crate::exec) completion: Completion,
+    /// Whether strong reads may see older values.
+    pub(in crate::exec) weak_memory: bool,
     pub(in crate::exec) arithmetic: Arithmetic,
     pub(in crate::exec) resident_units: usize,
     pub(in crate::exec) instruction_limit: u64,
@@ -123,14 +127,20 @@ impl<'a> LaunchState<'a> {
             parameters,
             variables: memory.variables.iter().map(|v| v.base).collect(),
             memory: memory.living,
-            shared_bytes: start + launch.shared_bytes,
+            shared_bytes: if launch.shared_bytes == 0 {
+                program.shared_end.next_multiple_of(16)
+            } else {
+                program.dynamic_shared_start + launch.shared_bytes
+            },
+            declared_shared_bytes: start + launch.shared_bytes,
             dynamic_shared_bytes: launch.shared_bytes,
-            dynamic_shared_start: start,
+            dynamic_shared_start: program.dynamic_shared_start,
             checked: options.memory_checks,
             counting: options.statistics,
             wgmma_registers: options.wgmma_registers,
             random_choices: options.random_choices,
             completion: options.completion,
+            weak_memory: options.weak_memory,
             arithmetic: arithmetic(options.arithmetic),
             // All blocks of a cooperative launch must be able to meet.
             resident_units: if launch.cooperative {

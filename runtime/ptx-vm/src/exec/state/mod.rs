@@ -13,5 +13,6 @@ pub(in crate::exec) mod poll;
 pub(in crate::exec) mod products;
 pub(in crate::exec) mod undefined;
 pub(in crate::exec) mod warp;
+pub(in crate::exec) mod weak;
 pub(in crate::exec) mod wgmma_fence;
 pub(in crate::exec) mod worker;

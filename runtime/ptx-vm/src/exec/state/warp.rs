@@ -6,6 +6,7 @@ use crate::exec::state::copies::CopyGroups;
 use crate::exec::state::poll::Poll;
 use crate::exec::state::products::WarpProducts;
 use crate::exec::state::undefined::UndefinedValues;
+use crate::exec::state::weak::Views;
 
 /// Lanes that are at one instruction, separate from the running ones.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +58,15 @@ pub(in crate::exec) struct Warp {
     /// What lanes polled last.
     pub(in crate::exec) polls: Vec<Poll>,
     pub(in crate::exec) local: Vec<u8>,
+    /// Start and size in local memory of the frames of functions that have returned, and in which lanes.
+    pub(in crate::exec) ended_frames: Vec<(u32, u32, u32)>,
     pub(in crate::exec) copies: CopyGroups,
     pub(in crate::exec) bulk: BulkGroups,
     pub(in crate::exec) products: WarpProducts,
     /// Registers that hold undefined values.
     pub(in crate::exec) undefined: UndefinedValues,
+    /// What it has seen of global memory, if reads may see older values.
+    pub(in crate::exec) views: Views,
     /// The phase of the cluster barrier in which it has arrived and for which it has not waited yet.
     pub(in crate::exec) cluster_phase: Option<u32>,
     /// The result that `bar.red` will write when the barrier completes.
@@ -103,6 +108,8 @@ impl Warp {
         self.bulk.clear();
         self.products.clear();
         self.undefined.clear();
+        self.ended_frames.clear();
+        self.views = Views::default();
         self.cluster_phase = None;
         self.barrier_result = None;
     }

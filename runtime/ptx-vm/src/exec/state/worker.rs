@@ -1,6 +1,7 @@
 //! State that a worker keeps across blocks.
 
 use crate::error::MemorySpace;
+use crate::exec::state::weak::WeakMemory;
 use crate::statistics::Statistics;
 
 /// State that a worker keeps across blocks.
@@ -13,19 +14,25 @@ pub(crate) struct WorkerState {
     pub(in crate::exec) writes: u64,
     pub(in crate::exec) clock: u64,
     pub(in crate::exec) statistics: Statistics,
+    /// The number of the cluster that runs now.
+    pub(in crate::exec) cluster: u32,
+    /// The history of global memory, if reads may see older values.
+    pub(in crate::exec) weak: Option<Box<WeakMemory>>,
     random: u64,
     /// The number of random choices that are left.
     choices: u64,
 }
 
 impl WorkerState {
-    pub(in crate::exec) fn new(instructions: usize, seed: u64, choices: u64) -> Self {
+    pub(in crate::exec) fn new(instructions: usize, seed: u64, choices: u64, weak: bool) -> Self {
         Self {
             hints: vec![0; instructions],
             executed: vec![0; instructions],
             writes: 0,
             clock: 0,
             statistics: Statistics::default(),
+            cluster: 0,
+            weak: weak.then(Box::default),
             random: seed,
             choices,
         }

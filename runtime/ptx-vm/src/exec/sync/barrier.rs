@@ -76,6 +76,7 @@ fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32, id: u32, count:
         barrier.voters += mask.count_ones();
         context.warp.barrier_result = Some(BarrierResult { row: i.d, predicate: i.q, kind, mask });
     }
+    context.share_views();
     let at = context.at(mask);
     context.observe_barrier_arrival(at, id, count, i.flags);
     if !i.has(BarrierFlags::ARRIVE) {

@@ -24,6 +24,7 @@ impl Operation for ClusterArrive {
         if context.warp.cluster_phase.is_some() {
             return context.invalid(None, "a second barrier.cluster.arrive without a wait in between");
         }
+        context.share_views();
         context.warp.cluster_phase = Some(context.cluster.barrier.phase);
         context.cluster.barrier.arrived += 1;
         Flow::Pause
@@ -46,6 +47,7 @@ impl Operation for ClusterWait {
             return Flow::RetryLater;
         }
         context.warp.cluster_phase = None;
+        context.learn_views();
         if context.is_observed() {
             let at = context.at(mask);
             context.tell(|o| o.cluster_wait(at));

@@ -27,6 +27,11 @@ pub(in crate::exec) struct Mbarrier {
     transactions: i64,
 }
 
+/// `mbarrier.pending_count`: the arrivals that were pending before the arrival that gave this state.
+pub(crate) fn pending_count(state: u64) -> u64 {
+    Mbarrier::from_bits(state).pending.into()
+}
+
 impl Mbarrier {
     pub(in crate::exec) fn from_bits(bits: u64) -> Self {
         Self {
@@ -228,6 +233,7 @@ impl Operation for Arrive {
 }
 
 fn arrive(context: &mut Context<'_>, i: &Instruction, mask: u32) -> Result<(), Flow> {
+    context.share_views();
     let addresses = context.mbarrier_addresses(i);
     for lane in lanes_of(mask) {
         let (block, offset) = context.shared_place(lane, addresses[lane], 8, 8)?;
@@ -332,6 +338,9 @@ impl Operation for TestWait {
             }
         }
         context.put_predicate(i.p, complete, mask);
+        if complete != 0 {
+            context.learn_views();
+        }
         if context.is_observed() && complete != 0 {
             let at = context.at(complete);
             let shared = addresses.map(|a| context.shared_address(a));
@@ -367,6 +376,7 @@ impl Operation for CopyArrive {
             let shared = addresses.map(|a| context.shared_address(a));
             context.tell(|o| o.copy_arrive(at, &shared));
         }
+        context.share_views();
         crate::exec::memory::copies::complete_all(context);
         let arrivals = u32::from(i.has(MbarrierFlags::COUNTED));
         for lane in lanes_of(mask) {

@@ -124,6 +124,9 @@ impl<const N: usize> Operation for StoreMatrix<N> {
         if context.is_observed() {
             context.observe_rows(&addresses, mask, rows, AccessKind::Write);
         }
+        if let Err(flow) = context.check_variables(&offsets, rows, 16) {
+            return flow;
+        }
         context.mark_shared_written(&offsets, rows, 16);
         context.count_shared(false, &offsets, rows, 16);
         context.worker.writes += 1;

@@ -25,6 +25,16 @@ pub(super) fn by_address(lanes: u32, addresses: &[u64; 32]) -> impl Iterator<Ite
     })
 }
 
+/// Whether it is a plain read of the same bytes by all lanes, and there are several.
+fn reads_one_place(lanes: u32, access: &Access<'_>) -> bool {
+    let first = access.addresses[lanes.trailing_zeros() as usize % 32];
+    let same = |(lane, &address): (usize, &u64)| address == first || lanes >> lane & 1 == 0;
+    access.kind == Kind::Read
+        && access.order == Order::Weak
+        && !lanes.is_power_of_two()
+        && access.addresses.iter().enumerate().all(same)
+}
+
 impl ClusterDetector {
     pub(super) fn accesses(&mut self, at: At, access: &Access<'_>) {
         match access.space {
@@ -64,7 +74,9 @@ impl ClusterDetector {
             warp.clock += 1;
         }
         let strong = (access.order.is_strong() || access.kind == Kind::Atomic).then_some(access.scope);
-        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, access.kind != Kind::Read, strong)
+        let writes = access.kind != Kind::Read;
+        Stamp::new(first + warp.actor + THREADS, warp.clock, at.lanes, at.pc, writes, strong)
+            .in_elements(access.element)
     }
 
     fn access_shared(&mut self, at: At, access: &Access<'_>) {
@@ -89,10 +101,13 @@ impl ClusterDetector {
             found: &mut self.found,
         };
         let mut remote = 0u32;
-        for lane in lanes_of(rows) {
+        // Lanes that read the same bytes read them as one.
+        let together = access.rows.is_none() && reads_one_place(at.lanes, access);
+        let checked = if together { at.lanes & at.lanes.wrapping_neg() } else { rows };
+        for lane in lanes_of(checked) {
             let address = access.addresses[lane as usize];
             let rank = shared_rank(address);
-            if access.rows.is_none() {
+            if access.rows.is_none() && !together {
                 now.lanes = 1 << lane;
                 eyes.lanes = now.lanes;
             }
@@ -113,7 +128,8 @@ impl ClusterDetector {
         }
         if remote != 0 {
             for lane in lanes_of(remote) {
-                self.touch_remote(at, 1 << lane, shared_rank(access.addresses[lane as usize]));
+                let lanes = if together { at.lanes } else { 1 << lane };
+                self.touch_remote(at, lanes, shared_rank(access.addresses[lane as usize]));
             }
         }
     }
@@ -164,7 +180,12 @@ impl ClusterDetector {
             same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
-        let accesses = lanes_of(at.lanes).map(|lane| (access.addresses[lane as usize], access.size, now.by(1 << lane)));
+        let together = reads_one_place(at.lanes, access);
+        let checked = if together { at.lanes & at.lanes.wrapping_neg() } else { at.lanes };
+        let accesses = lanes_of(checked).map(|lane| {
+            let lanes = if together { at.lanes } else { 1 << lane };
+            (access.addresses[lane as usize], access.size, now.by(lanes))
+        });
         let aim = |eyes: &mut Eyes<'_>, stamp: &Stamp| eyes.lanes = stamp.lanes;
         self.launch.history.check(accesses, &mut eyes, aim);
     }
@@ -257,6 +278,10 @@ impl ClusterDetector {
                     else {
                         continue;
                     };
+                    let lanes = lanes & !access.stale;
+                    if lanes == 0 {
+                        continue;
+                    }
                     let warp = &mut self.warps[index];
                     if access.order.acquires() {
                         warp.acquire_global(lanes, &seen, true);

@@ -143,6 +143,7 @@ fn plain<'a>(space: Space, kind: Kind, addresses: &'a [u64; 32], size: u32) -> A
         space,
         addresses,
         size,
+        element: size,
         kind,
         order: Order::Weak,
         scope: Scope::System,
@@ -150,5 +151,6 @@ fn plain<'a>(space: Space, kind: Kind, addresses: &'a [u64; 32], size: u32) -> A
         same_value: None,
         unchanged: None,
         non_coherent: false,
+        stale: 0,
     }
 }

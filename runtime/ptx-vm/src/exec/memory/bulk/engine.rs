@@ -6,6 +6,7 @@ use crate::exec::state::block::Cluster;
 use crate::exec::state::bulk::{Pending, Reduces};
 use crate::exec::state::launch::LaunchState;
 use crate::exec::state::warp::Warp;
+use crate::exec::state::worker::WorkerState;
 use crate::memory::global::Allocation;
 use crate::memory::shared::POISON;
 use crate::options::Completion;
@@ -29,6 +30,13 @@ impl Pending {
         self.pc
     }
 
+    /// Older values of what the copy stores to global memory are forgotten.
+    pub(in crate::exec) fn forget(&self, worker: &mut WorkerState) {
+        if let Some(weak) = &mut worker.weak {
+            self.stores.iter().for_each(|&(.., to, length)| weak.forget(to, length.into()));
+        }
+    }
+
     /// Index of the issuing warp among the unit's warps.
     pub(in crate::exec) fn warp(&self, warps: &[Warp]) -> usize {
         warps.iter().position(|w| (w.block, w.index) == (self.owner.0, self.owner.1)).unwrap_or(0)
@@ -48,6 +56,7 @@ pub(in crate::exec) fn start(context: &mut Context<'_>, lane: usize, pending: Pe
     }
     if context.launch.completion == Completion::Eager {
         let launch = context.launch;
+        pending.forget(context.worker);
         return complete(context.cluster, launch, &pending).map_err(|m| context.invalid(Some(lane), m));
     }
     // A reduction must not poison the bytes with which it combines.

@@ -1,0 +1,50 @@
+//! Instructions that are not supported: each refuses its own kernel, with the reason, and no other.
+
+#![allow(clippy::unwrap_used)]
+
+use ptx_vm::Module;
+
+const REFUSED: [(&str, &str); 20] = [
+    ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1]", "`mma.sync` with `ldmatrix` is"),
+    ("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1]", "several devices"),
+    ("alloca.u64 %rd1, %rd2", "run-time size"),
+    ("stacksave.u64 %rd1", "run-time size"),
+    ("st.bulk.weak.shared::cta [%rd1], 64, 0", "sm_100"),
+    ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%rd1]", "sm_100a"),
+    ("shfl.down.b32 %r1, %r2, 1, 31", "sm_70"),
+    ("vote.ballot.b32 %r1, %p1", "sm_70"),
+    ("atom.global.cas.b128 %q1, [%rd1], %q1, %q1", "128 bits"),
+    ("atom.global.exch.b128 %q1, [%rd1], %q1", "128 bits"),
+    ("fence.release.sync_restrict::shared::cta.cluster", "`fence.acq_rel.cluster`"),
+    ("fence.acquire.sync_restrict::shared::cluster.cluster", "`fence.acq_rel.cluster`"),
+    ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1}, %r1, 0", "sparse"),
+    ("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%r1, %r2}, {%r1}, {%r1}, {%r1, %r2}", "4-bit"),
+    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1}", ""),
+    (
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
+         [%r1], [%rd1, {%r1, %r1, %r1}], [%r1], {%h1}",
+        "`.tile` maps are",
+    ),
+    ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}]", "textures"),
+    ("tcgen05.wait::ld.sync.aligned", "sm_100"),
+    ("{ .param .b64 x; call (x), malloc, (x); }", "malloc"),
+    ("call (), %rd1, (), proto", "pointers"),
+];
+
+#[test]
+fn each_refuses_its_own_kernel_only() {
+    for (instruction, reason) in REFUSED {
+        let end = if instruction.starts_with('{') { "" } else { ";" };
+        let text = format!(
+            ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .func (.param .b64 p) malloc(.param .b64 q);\n\
+             .visible .entry fine() {{ ret; }}\n.visible .entry strange() {{ .reg .b16 %h<3>; .reg .b32 %r<9>; \
+             .reg .b64 %rd<9>; .reg .b128 %q<3>; .reg .f32 %f<9>; .reg .pred %p<3>;\n{instruction}{end}\nret; }}\n"
+        );
+        let module = Module::parse(&text).unwrap_or_else(|error| panic!("{instruction}: {error}"));
+        assert!(module.kernel("fine").is_some() && module.kernel("strange").is_none(), "{instruction}");
+        let (name, error) = module.refused().next().unwrap();
+        let message = error.to_string();
+        assert!(name == "strange" && message.contains(reason), "{instruction}: {message}");
+        assert!(message.contains("line 7"), "{instruction}: {message}");
+    }
+}
