@@ -17,7 +17,7 @@ use super::problem::operand::common_layout;
 use super::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
-use super::support::supports;
+use super::support::{check_groups, supports};
 use super::{autotune, cpu, sm90};
 use crate::evt::{Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
@@ -167,8 +167,7 @@ impl<E> Builder<E> {
     /// The extents for which a kernel is chosen; the plan also runs others.
     #[must_use]
     pub fn problem(mut self, m: usize, n: usize, k: usize) -> Self {
-        let (batch, batched) = self.problem.map_or((1, false), |p| (p.batch, p.batched));
-        self.problem = Some(Problem { m, n, k, batch, batched });
+        self.problem = Some(Problem { m, n, k, ..self.problem.unwrap_or(Problem::new(0, 0, 0)) });
         self
     }
 
@@ -176,6 +175,20 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn batch(mut self, batch: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).batched(batch));
+        self
+    }
+
+    /// The number of groups among which the M rows are divided; see [`rows`](super::rows).
+    #[must_use]
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_groups(groups));
+        self
+    }
+
+    /// The number of groups with a matrix of M rows each, of which they have the first; see [`rows`](super::rows).
+    #[must_use]
+    pub fn padded_groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_padded_groups(groups));
         self
     }
 
@@ -337,6 +350,7 @@ impl<E> Builder<E> {
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
         self.check_request(tree.types())?;
+        check_groups(&self.device, &problem)?;
         let kind = match Machine::of(self.device.properties()) {
             Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
             None => self.choose_cpu(problem, tree.cost().products())?,
@@ -360,8 +374,8 @@ impl<E> Builder<E> {
 
     fn choose_cpu(&self, problem: Problem, accumulators: usize) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
-            let cpu::TileShape { m, n } =
-                cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch, accumulators);
+            let Problem { n, k, batch, .. } = problem;
+            let cpu::TileShape { m, n } = cpu::choose_tile(problem.rows_of_a_batch(), n, k, batch, accumulators);
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {

@@ -6,9 +6,10 @@ use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
 use super::planned::Gemm;
-use super::problem::{Arithmetic, Comparison, Error, Left, Problem, Right};
+use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
-use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
+use super::run::groups::row_groups;
+use crate::evt::reference::{self, Array, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -57,6 +58,9 @@ impl<E> Gemm<E> {
         let tile = plan.choice.tile();
         check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
+        let rows = row_groups(a, &problem)?;
+        let of_one_matrix = problem.grouping == Grouping::Shared;
+        let groups = rows.as_deref().map(|rows| Groups { rows, of_one_matrix });
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
@@ -68,7 +72,11 @@ impl<E> Gemm<E> {
         let mut products = Vec::with_capacity(b.len());
         for b in &b {
             let b = b.matrix(problem.k, problem.n);
-            products.push(Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?);
+            let (types, k) = (tree.types(), problem.k);
+            products.push(match groups {
+                None => Product::new(types, multiplication, extent, k, &a, &b)?,
+                Some(groups) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
+            });
         }
         let mut values = Vec::with_capacity(tree.parameters().len());
         for argument in arguments.iter().take(tree.parameters().len()) {
@@ -87,7 +95,7 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(Reference { outputs: reference::evaluate(tree, &products, &given, options)? })
+        Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)? })
     }
 }
 

@@ -6,6 +6,7 @@ use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree};
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
+use crate::groups::Groups;
 use crate::placement::{Placed, Placement};
 
 /// A plan with everything that its cases need to know.
@@ -149,6 +150,7 @@ fn tree_text(tree: &ValidTree) -> String {
 struct Case<'k> {
     kernel: &'k Kernel,
     problem: Problem,
+    groups: Option<Groups>,
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
@@ -174,11 +176,26 @@ impl<'k> Case<'k> {
         let problem = Problem::new(m, n, k);
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         let shared = if batch == 0 { 3 } else { choices.below(3) };
+        if kernel.has_groups(choices) {
+            let groups = Groups::random(&kernel.device, problem, choices).map_err(text)?;
+            let shared = if groups.has_matrices() { shared & 2 } else { 1 | shared & 2 };
+            return Self::of_groups(kernel, groups.of(problem), Some(groups), shared, choices);
+        }
         Self::of(kernel, problem, shared, choices)
     }
 
     /// Bit 0 of `shared` is set where all batches share A, bit 1 where they share B.
     fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
+        Self::of_groups(kernel, problem, None, shared, choices)
+    }
+
+    fn of_groups(
+        kernel: &'k Kernel,
+        problem: Problem,
+        groups: Option<Groups>,
+        shared: usize,
+        choices: &mut Choices<'_>,
+    ) -> Result<Self, String> {
         let Problem { m, n, k, batch, .. } = problem;
         let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let mut b = Vec::new();
@@ -187,7 +204,7 @@ impl<'k> Case<'k> {
             let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
             b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
         }
-        let mut case = Self { kernel, problem, a, b, parameters: Vec::new(), outputs: Vec::new() };
+        let mut case = Self { kernel, problem, groups, a, b, parameters: Vec::new(), outputs: Vec::new() };
         case.arguments(choices)?;
         Ok(case)
     }
@@ -200,7 +217,7 @@ impl<'k> Case<'k> {
             ShapeClass::ColumnVector => vec![m],
             ShapeClass::Tensor => vec![m, n],
         };
-        if per_batch {
+        if per_batch && self.problem.grouping.is_per_batch(class) {
             shape.insert(0, batch);
         }
         shape
@@ -224,7 +241,9 @@ impl<'k> Case<'k> {
                 continue;
             }
             let written = parameter.class == ParameterClass::TensorMut;
-            let per_batch = self.problem.batched && (written || choices.once_in(2));
+            let per_batch = self.problem.batched
+                && self.problem.grouping.is_per_batch(parameter.class.shape_class())
+                && (written || choices.once_in(2));
             let shape = self.shape(parameter.class.shape_class(), per_batch);
             let values = random::values(choices, parameter.element, shape.iter().product());
             let tensor = parameter.class.shape_class() == ShapeClass::Tensor;
@@ -244,9 +263,7 @@ impl<'k> Case<'k> {
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
-            // A value that no kernel gives, so that an element that is not written is noticed.
-            let poison = if output.element.is_float() { f64::NAN } else { 77.0 };
-            let before = vec![poison; shape.iter().product()];
+            let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
@@ -273,7 +290,13 @@ impl<'k> Case<'k> {
         let mut products = Vec::new();
         for (placed, values) in &self.b {
             let b = Array { values, offset: 0, strides: strides(placed, k, n) };
-            products.push(Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?);
+            let product = match &self.groups {
+                None => Product::new(tree.types(), multiplication, extent, k, &a, &b),
+                Some(groups) => {
+                    Product::of_groups(tree.types(), multiplication, extent, k, (&a, &b), groups.of_reference())
+                }
+            };
+            products.push(product.map_err(text)?);
         }
         let given: Vec<Given<'_>> = tree
             .parameters()
@@ -285,7 +308,20 @@ impl<'k> Case<'k> {
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
-        reference::evaluate(tree, &products, &given, options).map_err(text)
+        let groups = self.groups.as_ref().map(Groups::of_reference);
+        reference::evaluate_grouped(tree, &products, &given, options, groups).map_err(text)
+    }
+
+    /// The elements of an output that are of no group, as they were.
+    fn untouched(&self, output: usize) -> Vec<(usize, f64)> {
+        let of = &self.kernel.gemm.tree().outputs()[output];
+        let (placed, before) = match of.parameter.map(|parameter| &self.parameters[parameter.index()]) {
+            Some((placed, values, _)) => (placed, Some(values)),
+            None => (&self.outputs[output], None),
+        };
+        let (Some(groups), Some(placed)) = (&self.groups, placed) else { return Vec::new() };
+        let places = groups.untouched(of.class, placed.view.shape(), of.is_partial()).into_iter();
+        places.map(|place| (place, before.map_or(poison(of.element), |before| before[place]))).collect()
     }
 
     fn run(mut self) -> Result<(), String> {
@@ -309,9 +345,11 @@ impl<'k> Case<'k> {
         arguments.extend(self.outputs.iter_mut().flatten().map(|placed| Argument::Output(&mut placed.view)));
         let stream = self.kernel.device.default_stream();
         let b: Vec<_> = self.b.iter().map(|(placed, _)| &placed.view).collect();
-        gemm.run_arguments(&stream, &self.a.0.view, &b[..], &arguments)
-            .map_err(|error| format!("{:?}: {error}", self.problem))?;
+        let a = &self.a.0.view;
+        let a = self.groups.as_ref().map_or_else(|| a.into(), |groups| groups.left(a));
+        gemm.run_arguments(&stream, a, &b[..], &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
         for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
+            let untouched = self.untouched(i);
             let placed = match output.parameter {
                 Some(parameter) => self.parameters[parameter.index()].0.as_mut(),
                 None => self.outputs[i].as_mut(),
@@ -321,6 +359,10 @@ impl<'k> Case<'k> {
             if let Some(wrong) = expected.first_wrong(&values) {
                 return Err(format!("{}: {:?} {wrong:?} of shape {:?}", output.name, self.problem, expected.shape));
             }
+            if let Some((place, _)) = untouched.iter().find(|(place, before)| !is_same(values[*place], *before)) {
+                let (problem, groups) = (self.problem, &self.groups);
+                return Err(format!("{}: {problem:?} {groups:?} wrote element {place}, of no group", output.name));
+            }
             if !placed.is_guarded().map_err(text)? {
                 return Err(format!("{}: {:?} wrote outside of its view", output.name, self.problem));
             }
@@ -329,9 +371,24 @@ impl<'k> Case<'k> {
     }
 }
 
+fn is_same(x: f64, y: f64) -> bool {
+    x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan())
+}
+
+/// A value that no kernel gives, so that an element that is not written is noticed.
+fn poison(element: ElementType) -> f64 {
+    let wanted = if element.is_float() { f64::NAN } else { 77.0 };
+    reference::decode(element, &reference::encode(element, &[wanted]))[0]
+}
+
 impl Kernel {
     fn fast_math(&self) -> bool {
         self.gemm.is_fast_math()
+    }
+
+    /// Whether the rows of a case are divided into groups.
+    fn has_groups(&self, choices: &mut Choices<'_>) -> bool {
+        self.device.arch().is_none() && Groups::take(self.gemm.tree()) && choices.once_in(4)
     }
 }
 

@@ -6,6 +6,7 @@ mod concurrent;
 mod described;
 mod gated;
 mod graph;
+mod groups;
 mod hopper;
 mod integers;
 mod placement;

@@ -37,6 +37,19 @@ pub enum Error {
     RightShapes { place: usize, given: Vec<usize>, needed: Vec<usize> },
     RightBatches { place: usize, given: usize, needed: usize },
     RightMajors { place: usize, given: &'static str, of: usize, needed: &'static str },
+    GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
+    GroupBoundsElement { name: &'static str, given: ElementType },
+    GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupCount { place: usize, given: usize, groups: usize },
+    GroupBound {
+        name: &'static str,
+        place: usize,
+        given: i32,
+        least: usize,
+        rows: usize,
+    },
+    GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    NoGroups { device: String },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -586,6 +599,11 @@ impl Extent {
     #[must_use]
     pub const fn is_empty(self) -> bool {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups<'a> {
+    pub rows: &'a [Range<usize>],
+    pub of_one_matrix: bool,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Multiplication {
     Exact,
@@ -618,6 +636,14 @@ pub struct Product {
 impl Product {
     #[must_use]
     pub fn exact(extent: Extent, values: Vec<f64>) -> Self {}
+    pub fn of_groups(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        k: usize,
+        _: (&Array<'_>, &Array<'_>),
+        groups: Groups<'_>,
+    ) -> Result<Self, ReferenceError> {}
     pub fn new(
         types: Types,
         multiplication: Multiplication,
@@ -652,6 +678,13 @@ pub fn evaluate(
     products: &[Product],
     arguments: &[Argument<'_>],
     options: Options,
+) -> Result<Vec<Output>, ReferenceError> {}
+pub fn evaluate_grouped(
+    tree: &ValidTree,
+    products: &[Product],
+    arguments: &[Argument<'_>],
+    options: Options,
+    groups: Option<Groups<'_>>,
 ) -> Result<Vec<Output>, ReferenceError> {}
 #[must_use]
 pub fn round(element: ElementType, x: f64) -> f64 {}
@@ -917,6 +950,10 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn batch(self, batch: usize) -> Self {}
     #[must_use]
+    pub fn groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub fn padded_groups(self, groups: usize) -> Self {}
+    #[must_use]
     pub fn elements(self, a: ElementType, b: ElementType) -> Self {}
     #[must_use]
     pub fn layouts(self, a: OperandLayout, b: OperandLayout) -> Self {}
@@ -1001,6 +1038,19 @@ pub enum Error {
     RightShapes { place: usize, given: Vec<usize>, needed: Vec<usize> },
     RightBatches { place: usize, given: usize, needed: usize },
     RightMajors { place: usize, given: &'static str, of: usize, needed: &'static str },
+    GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
+    GroupBoundsElement { name: &'static str, given: ElementType },
+    GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupCount { place: usize, given: usize, groups: usize },
+    GroupBound {
+        name: &'static str,
+        place: usize,
+        given: i32,
+        least: usize,
+        rows: usize,
+    },
+    GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    NoGroups { device: String },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -1056,6 +1106,7 @@ pub enum Error {
 pub enum Feature {
     Product { a: ElementType, b: ElementType, arithmetic: Arithmetic },
     Knob(Knob),
+    Groups,
 }
 impl From<(ElementType, ElementType, Arithmetic)> for Feature {}
 impl From<(ElementType, ElementType)> for Feature {}
@@ -1204,6 +1255,17 @@ impl Gemm<()> {
     ) -> Result<Gemm<E>, Error> {}
     #[must_use]
     pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Grouping {
+    None,
+    Shared,
+    Padded,
+}
+impl Grouping {
+    #[must_use]
+    pub const fn is_per_batch(self, class: ShapeClass) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Instruction {
@@ -1363,12 +1425,17 @@ pub struct Problem {
     pub k: usize,
     pub batch: usize,
     pub batched: bool,
+    pub grouping: Grouping,
 }
 impl Problem {
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {}
     #[must_use]
     pub const fn batched(self, batch: usize) -> Self {}
+    #[must_use]
+    pub const fn in_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn in_padded_groups(self, groups: usize) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1409,6 +1476,16 @@ impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {}
 impl<'a> Right<'a> {
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {}
+}
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {}
+impl<'a> Rows<'a> {
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
@@ -1514,6 +1591,8 @@ pub fn rank(
     machine: &Machine,
     workload: &Workload<'_>,
 ) -> Result<Vec<Candidate>, Misfit> {}
+#[must_use]
+pub const fn rows(a: &DeviceTensor) -> Rows<'_> {}
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {}
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {}
 

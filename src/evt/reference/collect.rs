@@ -6,16 +6,17 @@ use super::bounds::Bounds;
 use super::element::round;
 use super::pair::Pair;
 use super::wide::Wide;
-use super::{Extent, Options, Output, ReferenceError};
+use super::{Extent, Groups, Options, Output, ReferenceError};
 use crate::evt::{Axis, Form, OutputKind, ReduceOp, Reduction, ShapeClass, ValidOutput};
 use crate::expr::{Op, Real};
 
 /// Collects one output.
-pub(super) struct Sink<W> {
+pub(super) struct Sink<'a, W> {
     output: ValidOutput,
     extent: Extent,
     tile: (usize, usize),
     shape: Vec<usize>,
+    groups: Option<Groups<'a>>,
     /// The result so far of every stored element.
     elements: HashMap<usize, Running<W>>,
 }
@@ -32,8 +33,15 @@ struct Running<W> {
     below: f64,
 }
 
-impl<W: Wide> Sink<W> {
-    pub(super) fn new(output: &ValidOutput, extent: Extent, options: Options) -> Result<Self, ReferenceError> {
+impl<'a, W: Wide> Sink<'a, W> {
+    pub(super) fn new(
+        output: &ValidOutput,
+        extent: Extent,
+        groups: Option<Groups<'a>>,
+        options: Options,
+    ) -> Result<Self, ReferenceError> {
+        let shares = groups.is_some_and(|groups| groups.share(output.class));
+        let extent = Extent { l: if shares { 1 } else { extent.l }, ..extent };
         let Extent { m, n, l } = extent;
         let tile = match options.tile {
             Some((tile_m, tile_n)) if tile_m > 0 && tile_n > 0 => (tile_m, tile_n),
@@ -53,13 +61,14 @@ impl<W: Wide> Sink<W> {
         if output.reduction().is_some_and(|r| r.batch) {
             shape.remove(0);
         }
-        Ok(Self { output: output.clone(), extent, tile, shape, elements: HashMap::new() })
+        Ok(Self { output: output.clone(), extent, tile, shape, groups, elements: HashMap::new() })
     }
 
     /// The index in the output for an element of the product.
     fn place(&self, [l, m, n]: [usize; 3]) -> usize {
         let Extent { m: rows, n: columns, .. } = self.extent;
-        let l = if self.output.reduction().is_some_and(|r| r.batch) { 0 } else { l };
+        let reduced = self.output.reduction().is_some_and(|r| r.batch);
+        let l = if reduced { 0 } else { l.min(self.extent.l.saturating_sub(1)) };
         match self.output.reduction() {
             Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => {
                 (l * columns.div_ceil(self.tile.1) + n / self.tile.1) * rows + m
@@ -89,12 +98,35 @@ impl<W: Wide> Sink<W> {
         }
     }
 
+    /// Whether an element of the output is of a row that no group has.
+    fn is_untouched(&self, place: usize) -> bool {
+        let (Some(groups), Extent { m, n, .. }) = (self.groups, self.extent) else { return false };
+        let per_row = match self.output.class {
+            ShapeClass::Tensor => n,
+            ShapeClass::ColumnVector => 1,
+            ShapeClass::RowVector | ShapeClass::Scalar => return false,
+        };
+        let matrices = if self.output.is_partial() { n.div_ceil(self.tile.1) } else { 1 };
+        let row = place / per_row;
+        !groups.have(row / (m * matrices), row % m)
+    }
+
     pub(super) fn finish(mut self, real: Real) -> Output {
-        let mut output = Output { name: self.output.name, shape: self.shape, values: Vec::new(), bounds: Vec::new() };
+        let mut output = Output {
+            name: self.output.name,
+            shape: std::mem::take(&mut self.shape),
+            values: Vec::new(),
+            bounds: Vec::new(),
+        };
         let element = self.output.element;
         // The result of a reduction is in the arithmetic type before it is stored.
         let store = |x: f64| round(element, x);
         for place in 0..output.shape.iter().product() {
+            if self.is_untouched(place) {
+                output.values.push(f64::NAN);
+                output.bounds.push(Bounds::ANYTHING);
+                continue;
+            }
             let op = self.output.reduction().map_or(ReduceOp::Add, |r| r.op);
             let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
             let bounds = match self.output.kind {

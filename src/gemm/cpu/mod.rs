@@ -23,6 +23,7 @@ mod strip;
 mod tests;
 mod tile;
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,12 +37,12 @@ pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
 pub(crate) use self::rounded::rounded;
 use self::strip::Bound;
-pub(crate) use self::tile::TileShape;
 use self::tile::{Extents, Tile, Tiles};
+pub(crate) use self::tile::{RowGroups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
-use crate::gemm::problem::Error;
+use crate::gemm::problem::{Error, Grouping};
 use crate::parallel;
 use crate::sync::lock;
 
@@ -72,7 +73,7 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 }
 
 /// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
-/// epilogue, with partial reductions over tiles of `tile`.
+/// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows or these.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
 /// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
@@ -83,8 +84,8 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 pub(crate) fn execute(
     programs: &Programs,
     tree: &ValidTree,
-    a: &DeviceTensor,
-    all_b: &[&DeviceTensor],
+    (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    groups: Option<RowGroups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
@@ -101,7 +102,8 @@ pub(crate) fn execute(
     }
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
-    let batch = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3).map_or(1, |x| x.shape()[0]);
+    let batched = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3);
+    let batch = groups.map(|groups| groups.rows.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
     let a_shape = a.shape();
     let [m, k] = [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
     let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
@@ -131,7 +133,7 @@ pub(crate) fn execute(
         })
         .collect();
     let compiled = programs.get(tree, &scalars);
-    let run = Run { tree, extents, products, parameters, outputs, tile };
+    let run = Run { tree, extents, groups, products, parameters, outputs, tile };
     match &compiled.program {
         Typed::F32(prepared) => run.all_tiles(prepared),
         Typed::F64(prepared) => run.all_tiles(prepared),
@@ -166,6 +168,7 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 struct Run<'a> {
     tree: &'a ValidTree,
     extents: Extents,
+    groups: Option<RowGroups<'a>>,
     /// One for each accumulator.
     products: SmallVec<[Product; 2]>,
     parameters: SmallVec<[View; FEW]>,
@@ -179,7 +182,7 @@ impl Run<'_> {
         let program = &prepared.program;
         let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.extents);
         let bound = Bound { tree: self.tree, program, parameters, outputs, extents };
-        let tiles = Tiles::within(self.extents, self.tile);
+        let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
         let work = || {
@@ -207,7 +210,8 @@ impl Run<'_> {
             prepared.keep(worker);
             lock(&finished).append(&mut partials);
         };
-        let workers = if self.extents.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
+        let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
+        let workers = if amount.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
         parallel::together(workers, work);
         let mut finished = std::mem::take(&mut *lock(&finished));
         finished.sort_unstable_by_key(|&(index, _)| index);
@@ -228,12 +232,14 @@ impl Run<'_> {
             Axis::Column => (extents.n, extents.m, self.tile.m),
             Axis::All => (1, 1, 1),
         };
-        let batches = if reduction.batch { 1 } else { extents.batch };
+        // A result for each row of one matrix has no batches.
+        let of_rows = reduction.axis == Axis::Row;
+        let batches = if reduction.batch || (of_rows && self.shares_rows()) { 1 } else { extents.batch };
         // An extent of 0 has no partials, but the one tile without elements needs a place to write to.
         let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
         let mut results = vec![reduce::identity(reduction.op); batches * groups.max(1) * entries];
         for (tile, values) in parts {
-            let batch = if reduction.batch { 0 } else { tile.batch };
+            let batch = tile.batch.min(batches.saturating_sub(1));
             let (first, along) = match reduction.axis {
                 Axis::Row => (tile.rows.start, tile.columns.start),
                 Axis::Column => (tile.columns.start, tile.rows.start),
@@ -250,14 +256,30 @@ impl Run<'_> {
             for group in 0..groups {
                 let start = (batch * groups.max(1) + group) * entries;
                 let row: Vec<T> = results[start..start + entries].iter().map(|&x| T::from_f64(x)).collect();
-                let (address, stride) = if partial {
-                    (view.at(batch, group, 0), view.strides[2])
-                } else {
-                    (view.at(batch, 0, 0), view.strides[1])
-                };
-                // SAFETY: as for the tiles, all of which are done.
-                unsafe { T::store(view.element, &row, address, stride) };
+                for stored in self.stored(of_rows, batch, entries) {
+                    let (address, stride) = if partial {
+                        (view.at(batch, group, stored.start), view.strides[2])
+                    } else {
+                        (view.at(batch, stored.start, 0), view.strides[1])
+                    };
+                    // SAFETY: as for the tiles, all of which are done.
+                    unsafe { T::store(view.element, &row[stored], address, stride) };
+                }
             }
+        }
+    }
+
+    /// Whether the groups share the rows of one matrix.
+    fn shares_rows(&self) -> bool {
+        self.groups.is_some_and(|groups| groups.grouping == Grouping::Shared)
+    }
+
+    /// Which of a batch's results are stored: not those of rows that no group has.
+    fn stored(&self, of_rows: bool, batch: usize, entries: usize) -> SmallVec<[Range<usize>; 1]> {
+        match self.groups.filter(|_| of_rows) {
+            None => smallvec![0..entries],
+            Some(groups) if self.shares_rows() => groups.rows.iter().cloned().collect(),
+            Some(groups) => smallvec![groups.rows[batch].clone()],
         }
     }
 }

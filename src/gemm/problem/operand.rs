@@ -4,15 +4,18 @@ use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
 
 use super::error::Error;
+use super::groups::Bounds;
 use super::layout::{Major, OperandLayout, OperandView};
 use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
-/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`.
+/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
+/// divides its rows into groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
+    bounds: Option<Bounds<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -56,19 +59,19 @@ pub struct Right<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
@@ -109,6 +112,16 @@ impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {
 }
 
 impl<'a> Left<'a> {
+    /// A tensor whose rows are divided.
+    pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
+        Self { tensor, bounds: Some(bounds) }
+    }
+
+    /// What divides the rows into groups.
+    pub(crate) const fn bounds(&self) -> Option<Bounds<'a>> {
+        self.bounds
+    }
+
     /// The tensor.
     #[must_use]
     pub const fn tensor(&self) -> &'a DeviceTensor {

@@ -6,6 +6,7 @@ use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
+use super::groups::row_groups;
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
@@ -25,6 +26,7 @@ use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, OperandView, Problem, Right};
+use crate::gemm::support::check_groups;
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -166,6 +168,7 @@ impl Plan {
         }
         check::operands(&self.device, &self.tree, a, b)?;
         let problem = Problem::of(a, b.clone())?;
+        check_groups(&self.device, &problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -175,8 +178,10 @@ impl Plan {
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
+                let rows = row_groups(a, &problem)?;
+                let rows = rows.as_deref().map(|rows| cpu::RowGroups { rows, grouping: problem.grouping });
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
-                    cpu::execute(&self.cpu_programs, &self.tree, a, b, arguments, tile)
+                    cpu::execute(&self.cpu_programs, &self.tree, (a, b), rows, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
@@ -206,6 +211,7 @@ impl Plan {
         };
         check::operands(&self.device, &self.tree, a, b)?;
         let problem = Problem::of(a, b.clone())?;
+        check_groups(&self.device, &problem)?;
         check::arguments(&self.device, &self.tree, &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {

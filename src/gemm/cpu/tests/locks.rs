@@ -29,7 +29,7 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
         let multiply = || {
             let tile = choose_tile(EXTENT, EXTENT, EXTENT, 1, 1);
             let mut d = Device::cpu().zeros::<f32>([EXTENT, EXTENT]).expect("memory");
-            execute(&Programs::default(), &tree, &shared, &[&shared], &[Argument::Output(&mut d)], tile)
+            execute(&Programs::default(), &tree, (&shared, &[&shared]), None, &[Argument::Output(&mut d)], tile)
                 .expect("a product");
             let d = d.to_vec::<f32>().expect("values");
             assert!(d.iter().all(|x| *x == EXTENT as f32), "whatever is written is the same");

@@ -75,7 +75,14 @@ fn run_linear<T: Element>(
         Argument::Output(&mut d),
         Argument::Output(&mut r),
     ];
-    execute(&Programs::default(), &tree, &at, &[&bt], &arguments, tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1)))?;
+    execute(
+        &Programs::default(),
+        &tree,
+        (&at, &[&bt]),
+        None,
+        &arguments,
+        tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1)),
+    )?;
     let mut want = product(&a, &b, [m, n, k]);
     for (e, x) in want.iter_mut().enumerate() {
         *x = 0.5 * *x + f64::from(bias[e % n]) + beta * f64::from(c[e]);
@@ -164,7 +171,8 @@ fn sums_of_integer_products_are_exact() {
     let device = Device::cpu();
     let mut d = device.zeros::<f32>([m, n]).unwrap();
     let (at, bt) = (device.tensor(&a, [m, k]).unwrap(), device.tensor(&b, [k, n]).unwrap());
-    execute(&Programs::default(), &tree, &at, &[&bt], &[Argument::Output(&mut d)], choose_tile(m, n, k, 1, 1)).unwrap();
+    execute(&Programs::default(), &tree, (&at, &[&bt]), None, &[Argument::Output(&mut d)], choose_tile(m, n, k, 1, 1))
+        .unwrap();
     let sum = |i: usize, j: usize| (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j])).sum::<i32>();
     let want: Vec<f32> = (0..m * n).map(|e| sum(e / n, e % n) as f32).collect();
     assert_eq!(d.to_vec::<f32>().unwrap(), want);
@@ -179,8 +187,14 @@ fn operands_without_a_product_are_refused() {
     builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
     let tree = builder.finish().validate(Types::new(ElementType::I32, ElementType::I32)).unwrap();
     let mut d = device.full::<f32>([2, 2], 7.0).unwrap();
-    let refused =
-        execute(&Programs::default(), &tree, &a, &[&b], &[Argument::Output(&mut d)], choose_tile(2, 2, 2, 1, 1));
+    let refused = execute(
+        &Programs::default(),
+        &tree,
+        (&a, &[&b]),
+        None,
+        &[Argument::Output(&mut d)],
+        choose_tile(2, 2, 2, 1, 1),
+    );
     assert!(matches!(refused, Err(Error::OperandTypes { a: ElementType::I32, b: ElementType::I32, .. })));
     assert_eq!(d.to_vec::<f32>().unwrap(), [7.0; 4]);
 }

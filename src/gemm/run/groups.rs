@@ -1,0 +1,30 @@
+//! Reads the bounds of groups, for what computes on the host.
+
+use std::ops::Range;
+
+use crate::gemm::problem::groups::{Bounds, Form};
+use crate::gemm::problem::{Error, Left, Problem};
+
+/// The rows of every group, if A's rows are divided.
+///
+/// # Errors
+/// [`Error::GroupBound`] for bounds that decrease or lie outside.
+pub(crate) fn row_groups(a: Left<'_>, problem: &Problem) -> Result<Option<Vec<Range<usize>>>, Error> {
+    a.bounds().map(|bounds| read(bounds, problem.m)).transpose()
+}
+
+fn read(Bounds { tensor, form }: Bounds<'_>, rows: usize) -> Result<Vec<Range<usize>>, Error> {
+    let name = form.name();
+    let mut groups = Vec::with_capacity(tensor.len());
+    let mut least = 0;
+    for (place, given) in tensor.to_vec::<i32>()?.into_iter().enumerate() {
+        let bound = usize::try_from(given).ok().filter(|bound| (least..=rows).contains(bound));
+        let bound = bound.ok_or(Error::GroupBound { name, place, given, least, rows })?;
+        match form {
+            Form::Offsets if place == 0 => least = bound,
+            Form::Offsets | Form::Ends => groups.push(std::mem::replace(&mut least, bound)..bound),
+            Form::Counts => groups.push(0..bound),
+        }
+    }
+    Ok(groups)
+}
