@@ -17,7 +17,7 @@ use super::problem::operand::common_layout;
 use super::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
-use super::support::{check_groups, supports};
+use super::support::supports;
 use super::{autotune, cpu, sm90};
 use crate::evt::{Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
@@ -160,7 +160,7 @@ impl<E> Builder<E> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.problem = Some(Problem::of(a, b.clone())?);
         self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
-        self.layouts = (a.view().layout(), common_layout(&b.views()));
+        self.layouts = (a.layout(), a.layout_of_b(common_layout(&b.views()), b.first()?.element_type()));
         Ok(self)
     }
 
@@ -189,6 +189,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn padded_groups(mut self, groups: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_padded_groups(groups));
+        self
+    }
+
+    /// The number of groups among which K is divided; see [`depth`](super::depth).
+    #[must_use]
+    pub fn depth_groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_depth_groups(groups));
         self
     }
 
@@ -328,6 +335,10 @@ impl<E> Builder<E> {
                 Err(error) => return Err(error),
             }
         }
+        if let (Some(problem), Some((a, b))) = (self.problem, self.elements) {
+            self.layouts.0 = self.layouts.0.of_a_in_groups(problem.grouping, a);
+            self.layouts.1 = self.layouts.1.of_b_in_groups(problem.grouping, b);
+        }
         Ok(self)
     }
 
@@ -350,7 +361,6 @@ impl<E> Builder<E> {
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
         self.check_request(tree.types())?;
-        check_groups(&self.device, &problem)?;
         let kind = match Machine::of(self.device.properties()) {
             Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
             None => self.choose_cpu(problem, tree.cost().products())?,
@@ -374,8 +384,8 @@ impl<E> Builder<E> {
 
     fn choose_cpu(&self, problem: Problem, accumulators: usize) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
-            let Problem { n, k, batch, .. } = problem;
-            let cpu::TileShape { m, n } = cpu::choose_tile(problem.rows_of_a_batch(), n, k, batch, accumulators);
+            let Problem { m, n, k, batch, .. } = problem.shared_alike();
+            let cpu::TileShape { m, n } = cpu::choose_tile(m, n, k, batch, accumulators);
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {

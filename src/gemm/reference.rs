@@ -8,7 +8,7 @@ use super::model::choice::Chosen;
 use super::planned::Gemm;
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
-use super::run::groups::row_groups;
+use super::run::groups::read_groups;
 use crate::evt::reference::{self, Array, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
 use crate::{Argument, Arguments, Epilogue};
@@ -58,9 +58,11 @@ impl<E> Gemm<E> {
         let tile = plan.choice.tile();
         check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
-        let rows = row_groups(a, &problem)?;
+        let divided = read_groups(a, &problem)?;
         let of_one_matrix = problem.grouping == Grouping::Shared;
-        let groups = rows.as_deref().map(|rows| Groups { rows, of_one_matrix });
+        let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
+        let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
+        let groups = rows.map(|rows| Groups { rows, of_one_matrix });
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
@@ -73,9 +75,10 @@ impl<E> Gemm<E> {
         for b in &b {
             let b = b.matrix(problem.k, problem.n);
             let (types, k) = (tree.types(), problem.k);
-            products.push(match groups {
-                None => Product::new(types, multiplication, extent, k, &a, &b)?,
-                Some(groups) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
+            products.push(match (groups, depths) {
+                (Some(groups), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
+                (None, Some(depths)) => Product::of_depths(types, multiplication, extent, (&a, &b), depths)?,
+                (None, None) => Product::new(types, multiplication, extent, k, &a, &b)?,
             });
         }
         let mut values = Vec::with_capacity(tree.parameters().len());

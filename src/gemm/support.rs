@@ -4,7 +4,7 @@ use epilogue_runtime::{Arch, Device};
 
 use super::cpu;
 use super::kernel::sm80::Instruction;
-use super::problem::{Arithmetic, Error, Grouping, Knob, Problem};
+use super::problem::{Arithmetic, Error, Knob};
 use crate::ElementType;
 use crate::evt::Types;
 
@@ -23,7 +23,7 @@ pub enum Feature {
     },
     /// A knob of a plan.
     Knob(Knob),
-    /// Groups of rows ([`rows`](super::rows)).
+    /// Groups of rows ([`rows`](super::rows)) or of K ([`depth`](super::depth)).
     Groups,
 }
 
@@ -67,7 +67,7 @@ impl From<Knob> for Feature {
 #[doc = include_str!("support.md")]
 ///
 /// # Errors
-/// [`Error::OperandTypes`], [`Error::Arithmetic`], [`Error::NoKnob`] or [`Error::NoGroups`].
+/// [`Error::OperandTypes`], [`Error::Arithmetic`] or [`Error::NoKnob`].
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {
     match feature.into() {
         Feature::Product { a, b, arithmetic } => multiplies(device, a, b, arithmetic),
@@ -75,24 +75,8 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
-        Feature::Groups if has_groups(device.arch()) => Ok(()),
-        Feature::Groups => Err(Error::NoGroups { device: device.to_string() }),
-    }
-}
-
-/// Whether devices of this architecture, or the CPU, have groups of rows.
-const fn has_groups(arch: Option<Arch>) -> bool {
-    arch.is_none()
-}
-
-/// Whether a device runs a product, if that has groups.
-///
-/// # Errors
-/// [`Error::NoGroups`].
-pub(super) fn check_groups(device: &Device, problem: &Problem) -> Result<(), Error> {
-    match problem.grouping {
-        Grouping::None => Ok(()),
-        Grouping::Shared | Grouping::Padded => supports(device, Feature::Groups),
+        // By kernels for sm_80.
+        Feature::Groups => Ok(()),
     }
 }
 

@@ -440,7 +440,12 @@
 //!
 //! [`Rows`](crate::gemm::Rows) has the other forms of bounds: where each group ends, and how many rows of a matrix of its own
 //! each has. Rows that no group has are left as they were. A run gives the same bits as one run for each group with the same
-//! tile. [`supports`](crate::gemm::supports) says which devices have groups.
+//! tile. [`supports`](crate::gemm::supports) says which devices have groups. On a GPU bounds that decrease or lie outside are
+//! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
+//! refuses the run.
+//!
+//! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
+//! transposed as A and the gradient of the results as B, gives `[G, K, N]`.
 //!
 //! # Views, and outputs in another order
 //!

@@ -2,11 +2,11 @@
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
-use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree};
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
+use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Types, ValidTree};
+use epilogue::gemm::{Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
-use crate::groups::Groups;
+use crate::divided::Groups;
 use crate::placement::{Placed, Placement};
 
 /// A plan with everything that its cases need to know.
@@ -22,6 +22,8 @@ pub(crate) struct Kernel {
     /// For the kernels for sm_90a, which tensors tensor copies can reach: bit `i % 8` is for argument `i`. It belongs
     /// to the kernel, since another set needs another kernel.
     reached: Option<u8>,
+    /// What of its products is divided into groups.
+    divided: Divided,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -66,9 +68,21 @@ impl Kernel {
     ) -> Result<Self, String> {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         let tree = random::tree(choices, Profile::default());
+        let in_groups = tree.validate(Types::new(elements.0, elements.1)).is_ok_and(|tree| Groups::take(&tree));
         let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
+        // Every fifth, so that those have every layout.
+        let divided = match number % 15 {
+            9 if !hopper => Divided::Depth,
+            4 | 14 if !hopper && in_groups => Divided::Rows,
+            _ => Divided::Nothing,
+        };
+        builder = match divided {
+            Divided::Nothing => builder,
+            Divided::Rows => builder.groups(3),
+            Divided::Depth => builder.depth_groups(3),
+        };
         let size = elements.0.size();
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
@@ -84,6 +98,7 @@ impl Kernel {
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
+        let split_k = if divided == Divided::Nothing { split_k } else { SplitK::None };
         // Few blocks at once, so that each computes several tiles.
         builder = builder.multiprocessors(4);
         if hopper {
@@ -108,7 +123,17 @@ impl Kernel {
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
         let long = hopper || split_k == SplitK::Stream;
-        Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, long, reached })
+        Ok(Self {
+            gemm,
+            device: device.clone(),
+            elements,
+            arithmetic,
+            layouts: (a, b),
+            largest,
+            long,
+            reached,
+            divided,
+        })
     }
 
     /// A plan for sm_90a all of whose tensors can be reached by tensor copies.
@@ -118,7 +143,17 @@ impl Kernel {
         let builder = builder.elements(elements.0, elements.1).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
         let gemm = builder.plan().map_err(text)?;
         let device = gemm.device().clone();
-        Ok(Self { gemm, device, elements, arithmetic, layouts, largest: 0, long: true, reached: Some(0xff) })
+        Ok(Self {
+            gemm,
+            device,
+            elements,
+            arithmetic,
+            layouts,
+            largest: 0,
+            long: true,
+            reached: Some(0xff),
+            divided: Divided::Nothing,
+        })
     }
 
     /// The plan.
@@ -176,9 +211,9 @@ impl<'k> Case<'k> {
         let problem = Problem::new(m, n, k);
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         let shared = if batch == 0 { 3 } else { choices.below(3) };
-        if kernel.has_groups(choices) {
-            let groups = Groups::random(&kernel.device, problem, choices).map_err(text)?;
-            let shared = if groups.has_matrices() { shared & 2 } else { 1 | shared & 2 };
+        if kernel.divided != Divided::Nothing {
+            let groups = Groups::random(&kernel.device, problem, kernel.divided, choices).map_err(text)?;
+            let shared = groups.share(shared);
             return Self::of_groups(kernel, groups.of(problem), Some(groups), shared, choices);
         }
         Self::of(kernel, problem, shared, choices)
@@ -290,11 +325,11 @@ impl<'k> Case<'k> {
         let mut products = Vec::new();
         for (placed, values) in &self.b {
             let b = Array { values, offset: 0, strides: strides(placed, k, n) };
-            let product = match &self.groups {
-                None => Product::new(tree.types(), multiplication, extent, k, &a, &b),
-                Some(groups) => {
-                    Product::of_groups(tree.types(), multiplication, extent, k, (&a, &b), groups.of_reference())
-                }
+            let (types, rows) = (tree.types(), self.groups.as_ref().and_then(Groups::of_rows));
+            let product = match (rows, &self.groups) {
+                (Some(rows), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), rows),
+                (None, Some(groups)) => Product::of_depths(types, multiplication, extent, (&a, &b), groups.of_k()),
+                (None, None) => Product::new(types, multiplication, extent, k, &a, &b),
             };
             products.push(product.map_err(text)?);
         }
@@ -308,7 +343,7 @@ impl<'k> Case<'k> {
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
-        let groups = self.groups.as_ref().map(Groups::of_reference);
+        let groups = self.groups.as_ref().and_then(Groups::of_rows);
         reference::evaluate_grouped(tree, &products, &given, options, groups).map_err(text)
     }
 
@@ -384,11 +419,6 @@ fn poison(element: ElementType) -> f64 {
 impl Kernel {
     fn fast_math(&self) -> bool {
         self.gemm.is_fast_math()
-    }
-
-    /// Whether the rows of a case are divided into groups.
-    fn has_groups(&self, choices: &mut Choices<'_>) -> bool {
-        self.device.arch().is_none() && Groups::take(self.gemm.tree()) && choices.once_in(4)
     }
 }
 

@@ -1,123 +1,12 @@
-//! Groups of rows: how the random cases divide theirs, and what groups are by hand.
+//! Groups of rows and of K, made by hand.
 
-use std::ops::Range;
-
-use epilogue::evt::random::Choices;
-use epilogue::evt::reference;
-use epilogue::evt::{Axis, Form, OutputKind, Reduction, ShapeClass, ValidTree};
-use epilogue::gemm::{Left, Problem, Tile, rows};
+use epilogue::gemm::launch::{FieldValue, Memory};
+use epilogue::gemm::{Builder, Choice, Left, Major, OperandLayout, SplitK, Tile, depth, rows, sm90};
 use epilogue::prelude::*;
-use epilogue::{Arch, DeviceTensor, Error};
+use epilogue::{Arch, Argument, DataError, DeviceTensor, Error, runtime};
+use epilogue_runtime::ptx_vm::{Detector, Options};
 use epilogue_runtime::testing;
 use half::f16;
-
-/// What the bounds of groups are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bounds {
-    Offsets,
-    Ends,
-    Counts,
-}
-
-/// The groups of a random case.
-#[derive(Debug)]
-pub(crate) struct Groups {
-    what: Bounds,
-    tensor: DeviceTensor,
-    rows: Vec<Range<usize>>,
-}
-
-impl Groups {
-    /// Divides the rows of a product at random: some groups are empty, and some rows in none.
-    pub(crate) fn random(device: &Device, problem: Problem, choices: &mut Choices<'_>) -> Result<Self, Error> {
-        let what = choices.pick(&[Bounds::Offsets, Bounds::Ends, Bounds::Counts, Bounds::Offsets]);
-        let groups = choices.pick(&[3, 1, 2, 5, 9, 0]);
-        let mut cuts: Vec<usize> = (0..=groups).map(|_| choices.below(problem.m + 1)).collect();
-        let rows: Vec<Range<usize>> = if what == Bounds::Counts {
-            cuts[..groups].iter().map(|count| 0..*count).collect()
-        } else {
-            if what == Bounds::Ends || choices.once_in(2) {
-                cuts[0] = 0;
-            }
-            if choices.once_in(2) {
-                cuts[groups] = problem.m;
-            }
-            cuts.sort_unstable();
-            if what == Bounds::Ends {
-                cuts[0] = 0;
-            }
-            cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
-        };
-        let mut bounds: Vec<i32> = rows.iter().map(|rows| i32::try_from(rows.end).unwrap_or(0)).collect();
-        if what == Bounds::Offsets {
-            bounds.insert(0, i32::try_from(cuts[0]).unwrap_or(0));
-        }
-        let tensor = if choices.once_in(3) {
-            // Every second element.
-            let apart: Vec<i32> = bounds.iter().flat_map(|bound| [*bound, -7]).collect();
-            device.tensor(&apart, [bounds.len(), 2])?.slice(1, 0..1)?.reshape([bounds.len()])?
-        } else {
-            device.tensor(&bounds, [bounds.len()])?
-        };
-        Ok(Self { what, tensor, rows })
-    }
-
-    /// The product whose rows are divided so.
-    pub(crate) fn of(&self, problem: Problem) -> Problem {
-        match self.what {
-            Bounds::Offsets | Bounds::Ends => problem.in_groups(self.rows.len()),
-            Bounds::Counts => problem.in_padded_groups(self.rows.len()),
-        }
-    }
-
-    /// A with its rows divided.
-    pub(crate) fn left<'a>(&'a self, a: &'a DeviceTensor) -> Left<'a> {
-        match self.what {
-            Bounds::Offsets => rows(a).in_groups(&self.tensor),
-            Bounds::Ends => rows(a).in_groups_to(&self.tensor),
-            Bounds::Counts => rows(a).in_groups_of(&self.tensor),
-        }
-    }
-
-    /// Whether every group has a matrix of its own.
-    pub(crate) fn has_matrices(&self) -> bool {
-        self.what == Bounds::Counts
-    }
-
-    /// The same for the reference.
-    pub(crate) fn of_reference(&self) -> reference::Groups<'_> {
-        reference::Groups { rows: &self.rows, of_one_matrix: !self.has_matrices() }
-    }
-
-    /// Whether the outputs of a tree are those of products with groups.
-    pub(crate) fn take(tree: &ValidTree) -> bool {
-        tree.outputs().iter().all(|output| match output.kind {
-            OutputKind::Store => true,
-            OutputKind::Reduce(Reduction { axis, batch, form, .. }) => {
-                (axis, batch) != (Axis::Row, true) && (axis, form) != (Axis::Column, Form::Partial)
-            }
-        })
-    }
-
-    /// The elements of an output, of this class and shape, that are of rows which no group has.
-    pub(crate) fn untouched(&self, class: ShapeClass, shape: &[usize], is_partial: bool) -> Vec<usize> {
-        // In whose shape the row is the last axis, or the one before it.
-        let columns = match class {
-            ShapeClass::ColumnVector => 1,
-            ShapeClass::Tensor => shape[shape.len() - 1],
-            ShapeClass::RowVector | ShapeClass::Scalar => return Vec::new(),
-        };
-        let m = shape[shape.len() - if class == ShapeClass::Tensor { 2 } else { 1 }];
-        let matrices = if is_partial { shape[shape.len() - 2] } else { 1 };
-        let has = |place: &usize| {
-            let (row, batch) = (place / columns % m, place / columns / m / matrices);
-            let of =
-                |(group, rows): (usize, &Range<usize>)| (!self.has_matrices() || group == batch) && rows.contains(&row);
-            self.rows.iter().enumerate().any(of)
-        };
-        (0..shape.iter().product()).filter(|place| !has(place)).collect()
-    }
-}
 
 /// What an expert does, with a statistic of every kind.
 #[epilogue]
@@ -338,46 +227,251 @@ fn what_does_not_fit_is_refused_by_name() -> Result<(), Error> {
 }
 
 /// Reductions over all groups, and what the rows of no group leave out of them.
-#[test]
-fn reductions_over_all_groups() -> Result<(), Error> {
-    let device = Device::cpu();
-    let (a, b) = (rough(&device, &[70, 24], 1)?, rough(&device, &[3, 24, 10], 2)?);
-    let ends = device.tensor(&[5i32, 5, 68], [3])?;
-    let left = rows(&a).in_groups_to(&ends);
-    let gemm = Gemm::plan::<OfAll>(&device, left, &b)?;
-    let (mut columns, mut one) = (device.zeros::<f32>([10])?, device.zeros::<f32>([])?);
-    let expected = gemm.reference(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
-    gemm.run(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
-    expected.compare("columns", &columns)?.check()?;
-    expected.compare("one", &one)?.check()?;
+fn all_groups(device: &Device) -> Result<(), Error> {
+    let (a, b) = (rough(device, &[70, 24], 1)?, rough(device, &[3, 24, 10], 2)?);
+    for ends in [[5i32, 5, 68], [0, 0, 0], [0, 70, 70]] {
+        let ends = device.tensor(&ends, [3])?;
+        let left = rows(&a).in_groups_to(&ends);
+        let gemm = Gemm::plan::<OfAll>(device, left, &b)?;
+        let (mut columns, mut one) = (device.zeros::<f32>([10])?, device.zeros::<f32>([])?);
+        let expected = gemm.reference(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
+        gemm.run(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
+        expected.compare("columns", &columns)?.check()?;
+        expected.compare("one", &one)?.check()?;
+    }
     Ok(())
 }
 
-/// On devices whose kernels have no groups yet, plans and runs say so.
 #[test]
-fn devices_without_groups_refuse_them() -> Result<(), Error> {
-    if testing::compiler("devices_without_groups_refuse_them").is_none() {
+fn reductions_over_all_groups() -> Result<(), Error> {
+    all_groups(&Device::cpu())?;
+    if testing::compiler("groups::reductions_over_all_groups").is_none() {
+        return Ok(());
+    }
+    all_groups(&Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?)
+}
+
+/// On emulated devices, with the race detector: several rows of tiles, neighbours in one tile, more groups than a warp has
+/// lanes.
+#[test]
+fn on_emulated_devices() -> Result<(), Error> {
+    if testing::compiler("groups::on_emulated_devices").is_none() {
         return Ok(());
     }
     for arch in [Arch::SM_80, Arch::SM_90A] {
-        let device = Device::emulated(arch)?;
-        if epilogue::gemm::supports(&device, epilogue::gemm::Feature::Groups).is_ok() {
-            continue;
+        let device = Device::emulated_with(arch, Options::default().detector(Detector::On))?;
+        let tile = tile();
+        for counts in [&[0, 0][..], &[7, 0, 1, tile.m, 0], &[0, tile.m + 1, 1, 2 * tile.m - 1]] {
+            groups_are_separate_runs(&device, counts, tile)?;
         }
-        let (a, b) = (rough(&device, &[6, 8], 1)?, rough(&device, &[2, 8, 4], 2)?);
-        let offsets = device.tensor(&[0i32, 3, 6], [3])?;
-        let left = rows(&a).in_groups(&offsets);
-        let refused = Gemm::plan::<Plain>(&device, left, &b).expect_err("no kernel");
-        assert!(matches!(refused, Error::NoGroups { .. }), "{refused}");
-        let mut d = device.zeros::<f16>([6, 4])?;
-        let gemm = Gemm::plan::<Plain>(&device, &a, &b.slice(0, 0..1)?.reshape([8, 4])?)?;
-        let refused = gemm.run(left, &b, Plain { d: &mut d }).expect_err("no kernel");
-        assert_eq!(
-            refused.to_string(),
-            format!(
-                "products with groups of rows don't run on {device} yet: use the CPU device, or one run for each group"
-            )
-        );
+        let many: Vec<usize> = (0..70).map(|g| [0, 1, 0, 3, 0][g % 5]).collect();
+        groups_are_separate_runs(&device, &many, tile)?;
     }
+    Ok(())
+}
+
+/// D += accum, in place: a tile's rows past its group are another block's.
+#[epilogue]
+fn accumulate(accum: Accum, d: TensorMut<f32>) -> TensorMut<f32> {
+    d += accum;
+    d
+}
+
+/// Runs one plan with some offsets; gives D.
+fn accumulated(device: &Device, gemm: &Gemm<Accumulate>, offsets: &[i32]) -> Result<Vec<f32>, Error> {
+    let groups = offsets.len() - 1;
+    let (a, b) = (rough(device, &[40, 16], 1)?, rough(device, &[groups, 16, 24], 2)?);
+    let offsets = device.tensor(offsets, [offsets.len()])?;
+    let mut d = device.full::<f32>([40, 24], 1.0)?;
+    gemm.run(rows(&a).in_groups(&offsets), &b, Accumulate { d: &mut d })?;
+    Ok(d.to_vec()?)
+}
+
+/// Bounds that decrease or lie outside are replaced by the nearest that don't, and reported; one plan takes any bounds.
+#[test]
+fn wrong_bounds_are_reported_and_harmless() -> Result<(), Error> {
+    if testing::compiler("groups::wrong_bounds_are_reported_and_harmless").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?;
+    let gemm = Gemm::builder::<Accumulate>(&device)
+        .elements(ElementType::F16, ElementType::F16)
+        .problem(40, 24, 16)
+        .groups(3)
+        .plan()?;
+    for (given, taken, reported) in [
+        ([0, 5, 20, 40], [0, 5, 20, 40], None),
+        ([3, 3, 20, 31], [3, 3, 20, 31], None),
+        ([0, 20, 10, 30], [0, 20, 20, 30], Some(40)),
+        ([-5, 20, 30, 1000], [0, 20, 30, 40], Some(40)),
+        ([0, 20, i32::MIN, i32::MAX], [0, 20, 20, 40], Some(40)),
+    ] {
+        let expected = accumulated(&device, &gemm, &taken)?;
+        device.check()?;
+        let (a, b) = (rough(&device, &[40, 16], 1)?, rough(&device, &[3, 16, 24], 2)?);
+        let bounds = device.tensor(&given, [4])?;
+        let mut d = device.full::<f32>([40, 24], 1.0)?;
+        gemm.run(rows(&a).in_groups(&bounds), &b, Accumulate { d: &mut d })?;
+        match (device.check(), reported) {
+            (Ok(()), None) => {}
+            (Err(runtime::Error::Data(DataError::Bound { bound, extent })), Some(limit)) => {
+                assert_eq!(extent, limit);
+                assert!(given.iter().any(|given| i64::from(*given) == bound), "{bound}");
+            }
+            (checked, _) => panic!("{given:?}: {checked:?}"),
+        }
+        let _ = d.to_vec::<f32>(); // has its report, too
+        assert_eq!(d.to_vec::<f32>()?, expected, "{given:?}");
+    }
+    Ok(())
+}
+
+/// What kernels have no groups with is refused by name, on every GPU.
+#[test]
+fn what_kernels_do_not_have() -> Result<(), Error> {
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let device = Device::emulated(arch)?;
+        let of = |builder: Builder<Plain>| {
+            builder.elements(ElementType::F16, ElementType::F16).problem(64, 64, 64).groups(4).choose()
+        };
+        let plain = || Gemm::builder::<Plain>(&device);
+        let refused = |choice: Result<Choice, Error>| choice.expect_err("there is no such kernel").to_string();
+        assert!(of(plain()).is_ok_and(|choice| choice.to_string().contains("groups of rows")));
+        let split = refused(of(plain().split_k(SplitK::Serial(2))));
+        assert!(split.contains("products with groups don't split K"), "{split}");
+        if arch == Arch::SM_90A {
+            let asked = refused(of(plain().sm90(sm90::Request::default())));
+            assert!(asked.contains("have no groups: leave `.sm90(…)` out"), "{asked}");
+        }
+    }
+    refuses_other_groups(&Device::cpu())
+}
+
+/// A plan for groups runs no product without, nor the other way round.
+fn refuses_other_groups(device: &Device) -> Result<(), Error> {
+    let (a, b) = (rough(device, &[6, 8], 1)?, rough(device, &[2, 8, 4], 2)?);
+    let offsets = device.tensor(&[0i32, 3, 6], [3])?;
+    let (left, one) = (rows(&a).in_groups(&offsets), b.slice(0, 0..1)?.reshape([8, 4])?);
+    let mut d = device.zeros::<f16>([6, 4])?;
+    let refused = Gemm::plan::<Plain>(device, &a, &one)?.run(left, &b, Plain { d: &mut d }).expect_err("groups");
+    assert_eq!(
+        refused.to_string(),
+        "A has groups of rows, and this GEMM was planned for no groups: plan it for such an A"
+    );
+    let refused = Gemm::plan::<Plain>(device, left, &b)?.run(&a, &one, Plain { d: &mut d }).expect_err("no groups");
+    assert_eq!(
+        refused.to_string(),
+        "A has no groups, and this GEMM was planned for groups of rows: plan it for such an A"
+    );
+    Ok(())
+}
+
+/// The gradient of weights, and what the rows of it sum to.
+#[epilogue]
+fn gradient(accum: Accum, scale: Scalar) -> (Tensor<f32>, ColumnVector) {
+    let dw = scale * accum;
+    let sums = reduction_op(dw, Row, Add);
+    (dw, sums)
+}
+
+/// Parts of K of these lengths: the bits of a run for each, with the same tile.
+fn parts_of_k_are_separate_runs(device: &Device, lengths: &[usize], major: Major, tile: Tile) -> Result<(), Error> {
+    let (m, n, before, groups) = (37, 40, 3, lengths.len());
+    let mut offsets = vec![before];
+    lengths.iter().for_each(|length| offsets.push(offsets[offsets.len() - 1] + length));
+    let k = offsets[groups] + 2;
+    // As x and dy lie, or the other way round.
+    let (a, b) = match major {
+        Major::Mn => (rough(device, &[k, 40], 1)?.transpose()?, rough(device, &[k, n], 2)?),
+        Major::K => (rough(device, &[40, k], 1)?, rough(device, &[n, k], 2)?.transpose()?),
+    };
+    let a = a.slice(0, 0..m)?;
+    let bounds: Vec<i32> = offsets.iter().map(|offset| *offset as i32).collect();
+    let bounds = device.tensor(&bounds, [bounds.len()])?;
+    let (mut dw, mut sums) = (device.full::<f32>([groups, m, n], 77.0)?, device.full::<f32>([groups, m], 77.0)?);
+    let left = depth(&a).in_groups(&bounds);
+    let gemm = Gemm::builder::<Gradient>(device).operands(left, &b)?.tile(tile).plan()?;
+    gemm.run(left, &b, Gradient { scale: 0.75, dw: &mut dw, sums: &mut sums })?;
+    for (g, own) in offsets.windows(2).enumerate() {
+        let (a, b) = (a.slice(1, own[0]..own[1])?, b.slice(0, own[0]..own[1])?);
+        let (mut one, mut of_one) = (device.zeros::<f32>([m, n])?, device.zeros::<f32>([m])?);
+        let alone = Gemm::builder::<Gradient>(device).operands(&a, &b)?.tile(tile).plan()?;
+        alone.run(&a, &b, Gradient { scale: 0.75, dw: &mut one, sums: &mut of_one })?;
+        assert!(dw.slice(0, g..g + 1)?.to_bytes()? == one.to_bytes()?, "{lengths:?} {g}: {}", gemm.choice());
+        assert!(sums.slice(0, g..g + 1)?.to_bytes()? == of_one.to_bytes()?, "{lengths:?} {g}: {}", gemm.choice());
+    }
+    Ok(())
+}
+
+#[test]
+fn groups_of_k() -> Result<(), Error> {
+    let tile = tile();
+    for lengths in [&[0][..], &[9, 0, 1, 70], &[0, 33, 0]] {
+        parts_of_k_are_separate_runs(&Device::cpu(), lengths, Major::Mn, tile)?;
+        parts_of_k_are_separate_runs(&Device::cpu(), lengths, Major::K, tile)?;
+    }
+    if testing::compiler("groups::groups_of_k").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?;
+    for lengths in [&[9, 0, 1, 70][..], &[0, 33, 0]] {
+        parts_of_k_are_separate_runs(&device, lengths, Major::Mn, tile)?;
+        parts_of_k_are_separate_runs(&device, lengths, Major::K, tile)?;
+    }
+    let many: Vec<usize> = (0..40).map(|g| [0, 2, 17][g % 3]).collect();
+    parts_of_k_are_separate_runs(&device, &many, Major::Mn, tile)
+}
+
+#[test]
+fn what_groups_of_k_refuse() -> Result<(), Error> {
+    let device = Device::cpu();
+    let (a, b) = (rough(&device, &[4, 8], 1)?, rough(&device, &[8, 6], 2)?);
+    let offsets = device.tensor(&[0i32, 3, 8], [3])?;
+    let gemm = Gemm::plan::<Plain>(&device, depth(&a).in_groups(&offsets), &b)?;
+    let mut d = device.zeros::<f16>([2, 4, 6])?;
+    let wrong = device.tensor(&[0i32, 3, 9], [3])?;
+    let refused = gemm.run(depth(&a).in_groups(&wrong), &b, Plain { d: &mut d }).expect_err("beyond K");
+    assert_eq!(
+        refused.to_string(),
+        "offsets[2] is 9, and the groups before it take 3 of the 8 indices of K: give one from 3 to 8"
+    );
+    let refused = gemm.run(rows(&a).in_groups(&offsets), &b, Plain { d: &mut d }).expect_err("another kernel");
+    assert_eq!(
+        refused.to_string(),
+        "A has groups of rows, and this GEMM was planned for groups of K: plan it for such an A"
+    );
+    let batch = b.reshape([1, 8, 6])?;
+    let refused = Gemm::plan::<Plain>(&device, depth(&a).in_groups(&offsets), &batch).expect_err("a batch");
+    assert_eq!(
+        refused.to_string(),
+        "B has shape [1, 8, 6], and K is divided into groups: give one matrix, whose K they share"
+    );
+    // Along K, where a group may begin anywhere, elements are copied one by one.
+    let emulated = Device::emulated(Arch::SM_80)?;
+    let builder = Gemm::builder::<Plain>(&emulated).elements(ElementType::F16, ElementType::F16);
+    let packed = OperandLayout::packed(Major::K);
+    let choice = builder.problem(64, 64, 64).layouts(packed, packed).depth_groups(3).choose()?;
+    let single = OperandLayout { major: Major::K, copy_bytes: 2 };
+    assert_eq!(choice.kernel().map(|kernel| kernel.key.layouts()), Some((single, single)));
+    Ok(())
+}
+
+/// A launch with groups can be described: what bounds them is memory as any other.
+#[test]
+fn launches_are_described() -> Result<(), Error> {
+    if testing::compiler("groups::launches_are_described").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated(Arch::SM_80)?;
+    let (a, b) = (rough(&device, &[6, 8], 1)?, rough(&device, &[2, 8, 4], 2)?);
+    let ends = device.tensor(&[3i32, 6], [2])?;
+    let left = rows(&a).in_groups_to(&ends);
+    let mut d = device.zeros::<f16>([6, 4])?;
+    let gemm = Gemm::plan::<Plain>(&device, left, &b)?;
+    let launch = gemm.describe_launch(left, &b, &[Argument::Output(&mut d)])?;
+    let value = |name: &str| launch.fields.iter().find(|field| field.name == name).map(|field| field.value);
+    assert_eq!(value("groups.bounds"), Some(FieldValue::Address(Memory::Bounds, 0)));
+    let numbers = ["groups.stride", "groups.count", "groups.form"].map(value);
+    assert_eq!(numbers, [1, 2, 1].map(|number| Some(FieldValue::Integer(number))));
     Ok(())
 }

@@ -4,6 +4,7 @@ mod bundle;
 mod case;
 mod concurrent;
 mod described;
+mod divided;
 mod gated;
 mod graph;
 mod groups;

@@ -40,6 +40,7 @@ pub enum Error {
     GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
     GroupBoundsElement { name: &'static str, given: ElementType },
     GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupedDepth { operand: &'static str, given: Vec<usize> },
     GroupCount { place: usize, given: usize, groups: usize },
     GroupBound {
         name: &'static str,
@@ -47,9 +48,10 @@ pub enum Error {
         given: i32,
         least: usize,
         rows: usize,
+        along: &'static str,
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
-    NoGroups { device: String },
+    OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -644,6 +646,13 @@ impl Product {
         _: (&Array<'_>, &Array<'_>),
         groups: Groups<'_>,
     ) -> Result<Self, ReferenceError> {}
+    pub fn of_depths(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        _: (&Array<'_>, &Array<'_>),
+        depths: &[Range<usize>],
+    ) -> Result<Self, ReferenceError> {}
     pub fn new(
         types: Types,
         multiplication: Multiplication,
@@ -954,6 +963,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
+    pub fn depth_groups(self, groups: usize) -> Self {}
+    #[must_use]
     pub fn elements(self, a: ElementType, b: ElementType) -> Self {}
     #[must_use]
     pub fn layouts(self, a: OperandLayout, b: OperandLayout) -> Self {}
@@ -1021,6 +1032,21 @@ impl Comparison {
     pub fn check(self) -> Result<Self, Error> {}
 }
 impl fmt::Display for Comparison {}
+#[derive(Clone, Copy, Debug)]
+pub struct Depth<'a> {}
+impl<'a> Depth<'a> {
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Divided {
+    Nothing,
+    Rows,
+    Depth,
+}
+impl fmt::Display for Divided {}
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -1041,6 +1067,7 @@ pub enum Error {
     GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
     GroupBoundsElement { name: &'static str, given: ElementType },
     GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupedDepth { operand: &'static str, given: Vec<usize> },
     GroupCount { place: usize, given: usize, groups: usize },
     GroupBound {
         name: &'static str,
@@ -1048,9 +1075,10 @@ pub enum Error {
         given: i32,
         least: usize,
         rows: usize,
+        along: &'static str,
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
-    NoGroups { device: String },
+    OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -1262,10 +1290,13 @@ pub enum Grouping {
     None,
     Shared,
     Padded,
+    Depth,
 }
 impl Grouping {
     #[must_use]
     pub const fn is_per_batch(self, class: ShapeClass) -> bool {}
+    #[must_use]
+    pub const fn divided(self) -> Divided {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Instruction {
@@ -1436,6 +1467,8 @@ impl Problem {
     pub const fn in_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub const fn in_padded_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn in_depth_groups(self, groups: usize) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1497,6 +1530,7 @@ pub struct Sm80Key {
     pub vector: usize,
     pub epilogue_passes: usize,
     pub accumulators: usize,
+    pub divided: Divided,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -1579,6 +1613,8 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     pub epilogue: &'a evt::Cost,
 }
+#[must_use]
+pub const fn depth(a: &DeviceTensor) -> Depth<'_> {}
 pub fn estimate(
     machine: &Machine,
     workload: &Workload<'_>,
@@ -1637,6 +1673,7 @@ pub struct MapDescription {
 pub enum Memory {
     A,
     B(usize),
+    Bounds,
     Argument(usize),
     Counters,
     Scratch,
@@ -3747,6 +3784,7 @@ impl fmt::Debug for Compiler {}
 pub enum DataError {
     Index { tensor: String, dimension: usize, index: i64, extent: i64 },
     Element { access: String, element: i64, count: i64 },
+    Bound { bound: i64, extent: i64 },
     DivisionByZero { divisor: Option<String> },
     Unknown,
 }
@@ -4336,6 +4374,7 @@ pub enum Severity {
 pub enum Site {
     Index { tensor: String, dimension: usize },
     Element { access: String },
+    Bound,
     Division { divisor: Option<String> },
 }
 impl Site {

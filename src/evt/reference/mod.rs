@@ -97,8 +97,8 @@ impl<'a> Array<'a> {
         Self { values, offset: 0, strides: [if batched { signed(size) } else { 0 }, row, column] }
     }
 
-    /// The same from a batch and row on.
-    fn from(&self, index: [usize; 2]) -> Self {
+    /// The same from a batch, row and column on.
+    fn from(&self, index: [usize; 3]) -> Self {
         let places = index.into_iter().zip(self.strides);
         let steps = places.map(|(i, stride)| i.saturating_mul(usize::try_from(stride).unwrap_or(0)));
         Self { offset: self.offset + steps.sum::<usize>(), ..*self }

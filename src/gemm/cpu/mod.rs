@@ -38,7 +38,7 @@ use self::programs::{Prepared, Typed, Worker};
 pub(crate) use self::rounded::rounded;
 use self::strip::Bound;
 use self::tile::{Extents, Tile, Tiles};
-pub(crate) use self::tile::{RowGroups, TileShape};
+pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
@@ -73,7 +73,7 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 }
 
 /// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
-/// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows or these.
+/// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows and all of K, or these.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
 /// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
@@ -85,7 +85,7 @@ pub(crate) fn execute(
     programs: &Programs,
     tree: &ValidTree,
     (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
-    groups: Option<RowGroups<'_>>,
+    groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
@@ -103,14 +103,15 @@ pub(crate) fn execute(
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
     let batched = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3);
-    let batch = groups.map(|groups| groups.rows.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
+    let batch = groups.map(|groups| groups.of.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
     let a_shape = a.shape();
     let [m, k] = [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
     let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
     let extents = Extents { batch, m, n, k };
     let accumulation = accumulation(tree.types().a, tree.types().b)?;
-    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation });
-    let products: SmallVec<[Product; 2]> = products.collect();
+    let depths = groups.and_then(Groups::depths);
+    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation, depths });
+    let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
     let of_argument = |index: usize, rank: usize| match &arguments[index] {
@@ -168,9 +169,9 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 struct Run<'a> {
     tree: &'a ValidTree,
     extents: Extents,
-    groups: Option<RowGroups<'a>>,
+    groups: Option<Groups<'a>>,
     /// One for each accumulator.
-    products: SmallVec<[Product; 2]>,
+    products: SmallVec<[Product<'a>; 2]>,
     parameters: SmallVec<[View; FEW]>,
     outputs: SmallVec<[View; FEW]>,
     /// The tile of partial reductions.
@@ -276,10 +277,10 @@ impl Run<'_> {
 
     /// Which of a batch's results are stored: not those of rows that no group has.
     fn stored(&self, of_rows: bool, batch: usize, entries: usize) -> SmallVec<[Range<usize>; 1]> {
-        match self.groups.filter(|_| of_rows) {
+        match self.groups.and_then(Groups::rows).filter(|_| of_rows) {
             None => smallvec![0..entries],
-            Some(groups) if self.shares_rows() => groups.rows.iter().cloned().collect(),
-            Some(groups) => smallvec![groups.rows[batch].clone()],
+            Some(rows) if self.shares_rows() => rows.iter().cloned().collect(),
+            Some(rows) => smallvec![rows[batch].clone()],
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::gemm::problem::Grouping;
+use crate::gemm::problem::{Divided, Grouping};
 
 /// Elements of a register of the strip program; a tile has at most this many columns.
 pub(super) const STRIP: usize = 512;
@@ -29,19 +29,33 @@ impl Extents {
     }
 }
 
-/// The rows of every batch that are computed.
+/// The rows of every batch that are computed, or its part of K.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowGroups<'a> {
+pub(crate) struct Groups<'a> {
     /// Of each batch.
-    pub(crate) rows: &'a [Range<usize>],
-    /// Whether they are of one matrix or of one each.
+    pub(crate) of: &'a [Range<usize>],
+    /// What they are, and of how many matrices.
     pub(crate) grouping: Grouping,
 }
 
-impl RowGroups<'_> {
+impl<'a> Groups<'a> {
     /// Extents of as much work.
     pub(crate) fn work(self, extents: Extents) -> Extents {
-        Extents { batch: 1, m: self.rows.iter().map(|rows| rows.len().max(1)).sum(), ..extents }
+        let all: usize = self.of.iter().map(|of| of.len().max(1)).sum();
+        match self.grouping {
+            Grouping::Depth => Extents { k: all / extents.batch.max(1), ..extents },
+            _ => Extents { batch: 1, m: all, ..extents },
+        }
+    }
+
+    /// The rows of every batch, if these are divided.
+    pub(super) fn rows(self) -> Option<&'a [Range<usize>]> {
+        (self.grouping.divided() == Divided::Rows).then_some(self.of)
+    }
+
+    /// The part of K of every batch, if K is divided.
+    pub(super) fn depths(self) -> Option<&'a [Range<usize>]> {
+        (self.grouping.divided() == Divided::Depth).then_some(self.of)
     }
 }
 
@@ -128,17 +142,19 @@ impl<'a> Tiles<'a> {
     }
 
     /// The tiles of these rows only. A group without rows has an empty tile, too.
-    pub(super) fn in_groups(self, groups: Option<RowGroups<'a>>) -> Self {
+    pub(super) fn in_groups(self, groups: Option<Groups<'a>>) -> Self {
         let step = self.shape.m;
-        let tiles = |RowGroups { rows, grouping }: RowGroups<'a>| {
+        let tiles = |groups: Groups<'a>| {
+            let rows = groups.rows()?;
             let down = rows.iter().map(|rows| rows.len().div_ceil(step).max(1));
             let ends = down.scan(0, |end, down| {
                 *end += down;
                 Some(*end)
             });
-            GroupTiles { rows, are_of_one_matrix: grouping == Grouping::Shared, ends: ends.collect() }
+            let are_of_one_matrix = groups.grouping == Grouping::Shared;
+            Some(GroupTiles { rows, are_of_one_matrix, ends: ends.collect() })
         };
-        Self { groups: groups.map(tiles), ..self }
+        Self { groups: groups.and_then(tiles), ..self }
     }
 
     /// Tiles whose extents divide those of `shape`.
@@ -216,7 +232,7 @@ mod tests {
     #[test]
     fn groups_have_their_own_rows_of_tiles() {
         let extents = Extents { batch: 4, m: 100, n: 20, k: 3 };
-        let groups = RowGroups { rows: &[3..20, 20..20, 20..90, 91..92], grouping: Grouping::Shared };
+        let groups = Groups { of: &[3..20, 20..20, 20..90, 91..92], grouping: Grouping::Shared };
         let tiles = Tiles::new(extents, TileShape { m: 16, n: 16 }).in_groups(Some(groups));
         let of = |index: usize| {
             let Tile { batch, rows, columns, is_top, .. } = tiles.tile(2 * index);
@@ -227,7 +243,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(of), [(0, 3..19, true), (0, 19..20, false), (1, 20..20, true), (2, 20..36, true)]);
         assert_eq!([7, 8].map(of), [(2, 84..90, false), (3, 91..92, true)]);
         assert_eq!(
-            Tiles::new(extents, TileShape { m: 16, n: 16 }).in_groups(Some(RowGroups { rows: &[], ..groups })).count(),
+            Tiles::new(extents, TileShape { m: 16, n: 16 }).in_groups(Some(Groups { of: &[], ..groups })).count(),
             0
         );
     }

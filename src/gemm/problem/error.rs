@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::arithmetic::Arithmetic;
+use super::groups::Divided;
 use super::knob::Knob;
 use crate::ElementType;
 use crate::evt::TreeError;
@@ -180,6 +181,14 @@ pub enum Error {
         /// The number of groups.
         groups: usize,
     },
+    /// A batch of matrices whose K is divided.
+    #[error("{operand} has shape {given:?}, and K is divided into groups: give one matrix, whose K they share")]
+    GroupedDepth {
+        /// `A` or `B`.
+        operand: &'static str,
+        /// Its shape.
+        given: Vec<usize>,
+    },
     /// A B of another number of matrices than there are groups.
     #[error(
         "B number {place} has {given} matrices, and there are {groups} groups: give one for each, or one that all share"
@@ -196,9 +205,9 @@ pub enum Error {
     #[error(
         "{name}[{place}] is {given}, {}: give one from {least} to {rows}",
         if *.name == "counts" {
-            format!("and a group has {rows} rows at most")
+            format!("and a group has {rows} {along} at most")
         } else {
-            format!("and the groups before it take {least} of the {rows} rows")
+            format!("and the groups before it take {least} of the {rows} {along}")
         }
     )]
     GroupBound {
@@ -210,8 +219,10 @@ pub enum Error {
         given: i32,
         /// The least that is allowed.
         least: usize,
-        /// The most that is allowed: the number of rows.
+        /// The most that is allowed: the number of rows, or K.
         rows: usize,
+        /// What is divided.
+        along: &'static str,
     },
     /// A reduction that a product with groups doesn't have.
     #[error("output `{name}` {what}, and the product has groups: {advice}")]
@@ -223,11 +234,13 @@ pub enum Error {
         /// What to use instead.
         advice: &'static str,
     },
-    /// A device whose kernels have no groups.
-    #[error("products with groups of rows don't run on {device} yet: use the CPU device, or one run for each group")]
-    NoGroups {
-        /// The device.
-        device: String,
+    /// A run of a plan for other groups.
+    #[error("A has {given}, and this GEMM was planned for {planned}: plan it for such an A")]
+    OtherGrouping {
+        /// What the plan divides.
+        planned: Divided,
+        /// What the run divides.
+        given: Divided,
     },
     /// An extent above what the kernels can count.
     #[error("{axis} is {extent}; the largest possible is {limit}: split the product along {axis}")]

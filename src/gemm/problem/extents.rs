@@ -51,6 +51,12 @@ impl Problem {
         Self { batch: groups, batched: true, grouping: Grouping::Padded, ..self }
     }
 
+    /// The same with its K divided among `groups` products; [`depth`](super::grouped::depth) says how.
+    #[must_use]
+    pub const fn in_depth_groups(self, groups: usize) -> Self {
+        Self { batch: groups, batched: true, grouping: Grouping::Depth, ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
     /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
     /// group.
@@ -71,7 +77,10 @@ impl Problem {
         if let Some(bounds) = left.bounds() {
             let groups = bounds.groups()?;
             grouping = bounds.grouping();
-            let needed = if grouping == Grouping::Shared { None } else { Some(groups) };
+            let needed = if grouping == Grouping::Padded { Some(groups) } else { None };
+            if grouping == Grouping::Depth {
+                one_matrix(a, right.tensors())?;
+            }
             if of_a != needed {
                 return Err(Error::GroupedMatrix { name: bounds.form.name(), given: a.shape().to_vec(), groups });
             }
@@ -96,11 +105,14 @@ impl Problem {
         Ok(problem)
     }
 
-    /// How many rows a batch has; of groups that share their rows, as many as if they shared alike, and more than one.
-    pub(crate) fn rows_of_a_batch(&self) -> usize {
+    /// The product with each group's rows, or part of K, as its extent, as if they shared alike: for models.
+    pub(crate) fn shared_alike(&self) -> Self {
+        let share = |extent: usize| extent.div_ceil(self.batch.max(1));
         match self.grouping {
-            Grouping::None | Grouping::Padded => self.m,
-            Grouping::Shared => self.m.div_ceil(self.batch.max(1)).max(2),
+            Grouping::None | Grouping::Padded => *self,
+            // More than one: some groups have.
+            Grouping::Shared => Self { m: share(self.m).max(2), ..*self },
+            Grouping::Depth => Self { k: share(self.k), ..*self },
         }
     }
 
@@ -120,6 +132,17 @@ impl Problem {
         }
         Ok(())
     }
+}
+
+/// Whether the operands of a product whose K is divided are one matrix each.
+fn one_matrix(a: &DeviceTensor, all_b: &[&DeviceTensor]) -> Result<(), Error> {
+    let operands = std::iter::once(("A", &a)).chain(all_b.iter().map(|b| ("B", b)));
+    for (operand, tensor) in operands {
+        if tensor.rank() != 2 {
+            return Err(Error::GroupedDepth { operand, given: tensor.shape().to_vec() });
+        }
+    }
+    Ok(())
 }
 
 /// The batch extent, if there is one, and the matrix's extents.

@@ -11,16 +11,17 @@
 //! | `G` ends | `[T, K]` | `[T, N]`, `[T]` | from `ends[g - 1]` (0 for the first) to `ends[g]` |
 //! | `G` counts | `[G, Mmax, K]` | `[G, Mmax, N]`, `[G, Mmax]` | the first `counts[g]` of matrix `g` |
 //!
+//! Of weight gradients, K is what is divided: with A `[M, T]`, B `[T, N]` and offsets or ends along T, group `g` is the
+//! product of its part of K, `[M, N]` like those of a batch, and all arguments are as with a batch.
+//!
 //! A row that no group has is neither read nor written. Positions are those in the tensors: `row()` counts the rows of A,
 //! `rows()` is T (or Mmax), and `batch()` is the group.
 //!
 //! Values of bounds are not known where a run is checked. On the CPU a run reads them first, and refuses bounds that
 //! decrease or lie outside; the same bits come out as of one run per group with the same tile.
 
-use epilogue_runtime::DeviceTensor;
+use std::fmt;
 
-use super::error::Error;
-use crate::ElementType;
 use crate::evt::ShapeClass;
 
 /// How the rows of a product are divided among its batch.
@@ -34,6 +35,8 @@ pub enum Grouping {
     Shared,
     /// Every group has a matrix of M rows, the first of which are the group's.
     Padded,
+    /// K counts the columns of one A and the rows of one B, which the groups share among them.
+    Depth,
 }
 
 impl Grouping {
@@ -42,65 +45,39 @@ impl Grouping {
     pub const fn is_per_batch(self, class: ShapeClass) -> bool {
         match (self, class) {
             (Self::Shared, ShapeClass::Tensor | ShapeClass::ColumnVector) => false,
-            (Self::None | Self::Shared | Self::Padded, _) => true,
+            (Self::None | Self::Shared | Self::Padded | Self::Depth, _) => true,
         }
     }
-}
 
-/// The meaning of a tensor that bounds groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
-    Offsets,
-    Ends,
-    Counts,
-}
-
-impl Form {
-    /// What the tensor is called in messages.
-    pub(crate) const fn name(self) -> &'static str {
+    /// What kernels are made for.
+    #[must_use]
+    pub const fn divided(self) -> Divided {
         match self {
-            Self::Offsets => "offsets",
-            Self::Ends => "ends",
-            Self::Counts => "counts",
+            Self::None => Divided::Nothing,
+            Self::Shared | Self::Padded => Divided::Rows,
+            Self::Depth => Divided::Depth,
         }
     }
 }
 
-/// The tensor that bounds the groups of a product.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds<'a> {
-    pub(crate) tensor: &'a DeviceTensor,
-    pub(crate) form: Form,
+/// What a kernel divides into groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Divided {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The rows of A.
+    Rows,
+    /// K.
+    Depth,
 }
 
-impl Bounds<'_> {
-    /// How A is divided.
-    pub(crate) const fn grouping(&self) -> Grouping {
-        match self.form {
-            Form::Offsets | Form::Ends => Grouping::Shared,
-            Form::Counts => Grouping::Padded,
-        }
-    }
-
-    /// How many groups there are.
-    ///
-    /// # Errors
-    /// [`Error::GroupBounds`], [`Error::GroupBoundsElement`].
-    pub(crate) fn groups(&self) -> Result<usize, Error> {
-        let (name, shape) = (self.form.name(), self.tensor.shape());
-        let given = self.tensor.element_type();
-        if given != ElementType::I32 {
-            return Err(Error::GroupBoundsElement { name, given });
-        }
-        match (self.form, shape) {
-            (Form::Offsets, [length]) if *length > 0 => Ok(length - 1),
-            (Form::Ends | Form::Counts, [length]) => Ok(*length),
-            (Form::Offsets, _) => {
-                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G + 1], for G groups" })
-            }
-            (Form::Ends | Form::Counts, _) => {
-                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G], for G groups" })
-            }
-        }
+impl fmt::Display for Divided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "no groups",
+            Self::Rows => "groups of rows",
+            Self::Depth => "groups of K",
+        })
     }
 }

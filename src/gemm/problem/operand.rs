@@ -3,9 +3,11 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
 
+use super::bounds::Bounds;
 use super::error::Error;
-use super::groups::Bounds;
+use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
+use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
@@ -131,6 +133,20 @@ impl<'a> Left<'a> {
     /// The matrix as kernels see it.
     pub(crate) fn view(&self) -> OperandView {
         OperandView::of_a(self.tensor)
+    }
+
+    /// How kernels copy it.
+    pub(crate) fn layout(&self) -> OperandLayout {
+        self.view().layout().of_a_in_groups(self.grouping(), self.tensor.element_type())
+    }
+
+    /// How kernels copy a B of this layout.
+    pub(crate) fn layout_of_b(&self, layout: OperandLayout, element: ElementType) -> OperandLayout {
+        layout.of_b_in_groups(self.grouping(), element)
+    }
+
+    fn grouping(&self) -> Grouping {
+        self.bounds.map_or(Grouping::None, |bounds| bounds.grouping())
     }
 }
 

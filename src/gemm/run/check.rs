@@ -163,7 +163,7 @@ impl Check<'_> {
     fn in_groups(&self, name: &'static str, reduction: Reduction) -> Result<(), Error> {
         let refuse = |what, advice| Err(Error::GroupedReduction { name, what, advice });
         match (self.problem.grouping, reduction) {
-            (Grouping::None, _) => Ok(()),
+            (Grouping::None | Grouping::Depth, _) => Ok(()),
             (_, Reduction { axis: Axis::Row, batch: true, .. }) => refuse(
                 "reduces rows of all batches together",
                 "a row is of one group; leave `Batch` out, or reduce along `Column` or `All`",

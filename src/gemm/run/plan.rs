@@ -6,7 +6,7 @@ use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
-use super::groups::row_groups;
+use super::groups::read_groups;
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
@@ -25,8 +25,7 @@ use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, OperandView, Problem, Right};
-use crate::gemm::support::check_groups;
+use crate::gemm::problem::{Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -168,7 +167,7 @@ impl Plan {
         }
         check::operands(&self.device, &self.tree, a, b)?;
         let problem = Problem::of(a, b.clone())?;
-        check_groups(&self.device, &problem)?;
+        self.check_grouping(&problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -178,10 +177,10 @@ impl Plan {
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
-                let rows = row_groups(a, &problem)?;
-                let rows = rows.as_deref().map(|rows| cpu::RowGroups { rows, grouping: problem.grouping });
+                let groups = read_groups(a, &problem)?;
+                let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
-                    cpu::execute(&self.cpu_programs, &self.tree, (a, b), rows, arguments, tile)
+                    cpu::execute(&self.cpu_programs, &self.tree, (a, b), groups, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
@@ -194,6 +193,12 @@ impl Plan {
             }
             Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, a, b, arguments),
         }
+    }
+
+    /// Whether a run's product has groups if the plan's has.
+    fn check_grouping(&self, problem: &Problem) -> Result<(), Error> {
+        let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
+        if planned == given { Ok(()) } else { Err(Error::OtherGrouping { planned, given }) }
     }
 
     /// The launch that [`run`](Self::run) does, as data.
@@ -211,7 +216,7 @@ impl Plan {
         };
         check::operands(&self.device, &self.tree, a, b)?;
         let problem = Problem::of(a, b.clone())?;
-        check_groups(&self.device, &problem)?;
+        self.check_grouping(&problem)?;
         check::arguments(&self.device, &self.tree, &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
@@ -219,8 +224,8 @@ impl Plan {
                 reason: "a product of no batches launches none",
             });
         }
-        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
-        let b = self.live(b)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
+        let (b, bounds) = (self.live(b)?, a.bounds());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -233,7 +238,7 @@ impl Plan {
                 }
             }
         }
-        Run { tree: &self.tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments }.describe()
+        Run { tree: &self.tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, bounds }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -256,9 +261,10 @@ impl Plan {
         b: &Right<'_>,
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
-        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, &self.tree);
         let mut b = self.live(b)?;
+        let bounds = a.bounds();
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -272,7 +278,7 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments };
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, bounds };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -284,22 +290,28 @@ impl Plan {
         &self,
         gpu: &ChosenKernel,
         problem: &Problem,
-        a: OperandView,
+        a: Left<'_>,
         b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
         // Without products nothing is read, so any kernel works.
-        let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), common_layout(b)) };
+        let layouts = if problem.is_empty() {
+            gpu.chosen.key.layouts()
+        } else {
+            (a.layout(), a.layout_of_b(common_layout(b), self.tree.types().b))
+        };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
-            KernelKey::Sm80(key) => a.fits(key.a) && b.iter().all(|b| b.fits(key.b)),
+            KernelKey::Sm80(key) => a.view().fits(key.a) && b.iter().all(|b| b.fits(key.b)),
             KernelKey::Sm90(_) => false,
         };
-        if small < WORTH_COMPILING
+        // A group may begin at any row.
+        let anywhere = problem.grouping == Grouping::None;
+        if (small < WORTH_COMPILING && anywhere)
             && let Some(variant) = self.variants.find(fits)
         {
             return Ok(variant);
@@ -359,7 +371,7 @@ impl Plan {
         let same_tile = self.tree.outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
         let key = Sm80Key { a, b, ..*key };
-        let (problem, instruction, epilogue) = (self.problem, key.instruction, self.tree.cost());
+        let (problem, instruction, epilogue) = (self.problem.shared_alike(), key.instruction, self.tree.cost());
         let machine = Machine::of(self.device.properties())?;
         let workload = Workload { problem, instruction, a, b, epilogue };
         let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;

@@ -9,7 +9,7 @@ use crate::gemm::emit::arguments::ReductionGroup;
 use crate::gemm::kernel::sm90::Units;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::problem::{Error, Problem};
+use crate::gemm::problem::{Divided, Error, Grouping, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
 const MAX_BLOCKS: u128 = i32::MAX as u128;
@@ -49,12 +49,18 @@ impl Grid {
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
         // At least one tile, which writes the reductions' identities if the matrix is empty.
         let (tile_m, tile_n) = variant.key.tile();
-        let tiles_m = problem.m.div_ceil(tile_m).max(1);
+        let tiles_m = match problem.grouping {
+            Grouping::None | Grouping::Depth => problem.m.div_ceil(tile_m).max(1),
+            // The most that there can be: each has at most one that is not full.
+            Grouping::Shared => problem.m / tile_m + problem.batch,
+            Grouping::Padded => problem.m.div_ceil(tile_m).max(1) * problem.batch,
+        };
+        let batch = if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch };
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();
         let tile_k = variant.key.tile_k();
         let (units, cluster) = match &variant.key {
-            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, 1),
+            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * batch as u128 * splits as u128, 1),
             KernelKey::Sm90(key) => (Units::of(key, problem, splits).count(), key.cluster.blocks()),
         };
         let blocks = units * cluster as u128;
@@ -78,7 +84,7 @@ impl Grid {
     }
 
     pub(crate) fn tiles(&self, problem: &Problem) -> usize {
-        self.tiles_m * self.tiles_n * problem.batch
+        self.tiles_m * self.tiles_n * if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch }
     }
 }
 
@@ -115,8 +121,10 @@ impl Places {
         let real = tree.real().element().size();
         for (output, _) in &variant.emitted.arguments.partials {
             let axis = tree.outputs()[*output].reduction().map_or(Axis::All, |r| r.axis);
-            let values = problem.batch
+            let grouped = problem.grouping.divided() == Divided::Rows;
+            let values = if grouped { 1 } else { problem.batch }
                 * match axis {
+                    Axis::Row if grouped => grid.tiles_n * grid.tiles_m * variant.key.tile().0,
                     Axis::Row => grid.tiles_n * problem.m,
                     Axis::Column => grid.tiles_m * problem.n,
                     Axis::All => grid.tiles_m * grid.tiles_n,
@@ -133,7 +141,9 @@ impl Places {
                 Axis::Column => grid.tiles_n,
                 Axis::All => 1,
             };
-            places.counter_count += if batch { along } else { along * problem.batch };
+            // The row tiles of groups are counted together.
+            let of_all = batch || (axis == Axis::Row && problem.grouping.divided() == Divided::Rows);
+            places.counter_count += if of_all { along } else { along * problem.batch };
         }
         places
     }

@@ -203,15 +203,21 @@ fn divided() -> String {
             builder(&device, F16, F16).groups(4).choose(),
             builder(&device, F32, F32).padded_groups(4).choose(),
             builder(&device, I8, U8).groups(400).choose(),
+            builder(&device, BF16, BF16).depth_groups(4).choose(),
         ];
         let said = supports(&device, Feature::Groups);
+        let mut family = None;
         for planned in planned {
             assert_eq!(said.is_ok(), planned.is_ok(), "{device}: {planned:?}");
+            family = planned.ok().and_then(|choice| choice.kernel().map(|kernel| kernel.key.family())).or(family);
         }
-        said.is_ok()
+        match family {
+            Some(family) if device.arch() != Some(family) => "yes, by kernels for sm_80",
+            _ => yes(said.is_ok()),
+        }
     });
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
-    head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(taken.map(yes)))
+    head + &row(std::iter::once("with groups of rows or of K (`gemm::rows`, `gemm::depth`)").chain(taken))
 }
 
 #[test]

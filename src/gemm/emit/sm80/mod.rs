@@ -3,7 +3,7 @@
 mod visitor;
 
 use crate::device;
-use epilogue_runtime::Source;
+use epilogue_runtime::{Site, Source};
 
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
@@ -11,8 +11,8 @@ use super::element::{ElementFunction, Guard};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::kernel::sm80::{Sm80Key, Tile, common_bytes};
-use crate::gemm::problem::{Major, OperandLayout};
+use crate::gemm::kernel::sm80::{Sm80Key, Tile};
+use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
 pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str) -> Emitted {
@@ -20,7 +20,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
-    let visitor = VisitorText::write(tree, &arguments, &element, &guards);
+    let visitor = VisitorText::write(tree, &arguments, &element, &guards, key.divided == Divided::Rows);
     let name = format!("{}.cu", tree.name());
 
     let mut text = Numbered::new(&name);
@@ -32,7 +32,13 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
         key.tile,
         env!("CARGO_PKG_VERSION")
     ));
-    text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm80/gemm.cuh"]));
+    let (family, common, gemm) = match key.divided {
+        Divided::Nothing => ("sm80/gemm.cuh", "Common", "gemm"),
+        Divided::Rows => ("sm80/groups.cuh", "GroupCommon", "group_gemm"),
+        Divided::Depth => ("sm80/groups.cuh", "GroupCommon", "depth_gemm"),
+    };
+    let of_rows = key.divided == Divided::Rows;
+    text.push(&device::inlined(&["convert.cuh", "math.cuh", family]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     text.push(&configuration(key, split_k));
@@ -49,20 +55,29 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
     }
     text.push("\n");
     text.push(&arguments.layout.cuda());
+    let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {
+        _ if !of_rows => "",
+        true => ", true",
+        false => ", false",
+    };
     text.push(&format!(
-        "\nstruct Parameters {{\n    sm80::Common<Config> common;\n    Arguments arguments;\n}};\n\
-         static_assert(sizeof(sm80::Common<Config>) == {}, \"as the host fills it\");\n\n",
-        common_bytes(key.accumulators)
+        "\nstruct Parameters {{\n    sm80::{common}<Config> common;\n    Arguments arguments;\n}};\n\
+         static_assert(sizeof(sm80::{common}<Config>) == {}, \"as the host fills it\");\n\n",
+        key.common_bytes()
     ));
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
     text.push(&format!(
         "extern \"C\" __global__ void __launch_bounds__({}, 1) {symbol}(\n    \
              const __grid_constant__ epilogue::Parameters parameters) {{\n    \
-             epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);\n}}\n",
+             epilogue::sm80::{gemm}<epilogue::Config, epilogue::Visitor{over_groups}>(parameters);\n}}\n",
         key.tile.threads()
     ));
-    Emitted { source: Source::new(name, symbol, text.text), arguments }
+    let mut source = Source::new(name, symbol, text.text);
+    if key.divided != Divided::Nothing {
+        source.sites.push(Site::Bound);
+    }
+    Emitted { source, arguments }
 }
 
 fn configuration(key: &Sm80Key, split_k: &str) -> String {
