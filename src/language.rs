@@ -83,7 +83,7 @@
 //!
 //! # Integers and truth values
 //!
-//! Beside numbers there are integers and truth values. [`row()`](row), [`column()`](column) and [`batch()`](batch) are
+//! Beside numbers there are integers and truth values. [`row()`](row), [`column()`](fn@column) and [`batch()`](batch) are
 //! the element's position, from 0; [`rows()`](rows) and [`columns()`](columns) are the extents M and N.
 //! [`integer(labels)`](integer) is the exact value in memory of a parameter of an integer type or of `bool`; the
 //! parameter's plain name is that integer as a number. [`real(i)`](real) converts an integer to a number.

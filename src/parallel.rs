@@ -5,9 +5,16 @@
 //! same locks, forever. So the library's work runs in its own pool, whose jobs take no locks; and a thread that waits
 //! for it runs no jobs.
 
-use std::sync::OnceLock;
+use std::convert::Infallible;
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::sync::lock;
+
+/// How many pieces of work there are for each thread, so that a late one finds less to do.
+const PIECES: usize = 8;
 
 /// The pool; `None` if the system gives no threads: then the caller does the work.
 fn pool() -> Option<&'static ThreadPool> {
@@ -24,31 +31,78 @@ pub(crate) fn threads() -> usize {
     }
 }
 
-/// Runs work that uses several threads: its parallel iterators run on the library's threads. The caller may hold locks;
-/// the work must not take any.
+/// Cuts `0..count` into pieces for the threads, of at least so many numbers each.
+pub(crate) fn pieces(count: usize, least: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Send {
+    let length = count.div_ceil(threads() * PIECES).max(least).max(1);
+    (0..count.div_ceil(length)).map(move |piece| piece * length..((piece + 1) * length).min(count))
+}
+
+/// Does tasks on several threads, the caller's among them: each takes the next one when it has done one. The caller may
+/// hold locks, and tasks must not take them.
 ///
-/// In a pool of one thread the work stays on that thread, since whoever runs the library in such a pool wants no
-/// others.
-pub(crate) fn run<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    let Some(pool) = pool() else { return work() };
-    if is_inside(pool) {
-        return work();
-    }
-    match rayon::current_thread_index() {
-        // Outside of any pool, a waiting thread runs no jobs.
-        None => pool.install(work),
-        // There are no other threads to wait for.
-        Some(_) if rayon::current_num_threads() == 1 => work(),
-        // A thread of a pool would run jobs of that pool while it waits, so a separate thread waits for it.
-        Some(_) => std::thread::scope(|scope| {
-            let outcome = scope.spawn(|| pool.install(work)).join();
-            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }),
+/// `state` makes what a thread keeps from one of its tasks to the next. Once a task has failed, no other begins; the
+/// failure of the first that failed, in the order of the tasks, is returned.
+pub(crate) fn try_for_each<T, S, E: Send>(
+    tasks: impl ExactSizeIterator<Item = T> + Send,
+    state: impl Fn() -> S + Sync,
+    task: impl Fn(&mut S, T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let workers = threads().min(tasks.len());
+    let left = Mutex::new(Some(tasks.enumerate()));
+    let failure: Mutex<Option<(usize, E)>> = Mutex::new(None);
+    together(workers, || {
+        let mut kept = None;
+        loop {
+            let Some((number, next)) = lock(&left).as_mut().and_then(Iterator::next) else { break };
+            if let Err(error) = task(kept.get_or_insert_with(&state), next) {
+                *lock(&left) = None;
+                let mut failure = lock(&failure);
+                if failure.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failure = Some((number, error));
+                }
+            }
+        }
+    });
+    let failure = lock(&failure).take();
+    failure.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Does tasks as [`try_for_each`] does, and returns their results in the order of the tasks.
+pub(crate) fn try_map<T, R: Send, E: Send>(
+    tasks: impl ExactSizeIterator<Item = T> + Send,
+    task: impl Fn(T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let results = Mutex::new(Vec::with_capacity(tasks.len()));
+    let one = |(number, next)| {
+        let result = task(next)?;
+        lock(&results).push((number, result));
+        Ok(())
+    };
+    try_for_each(tasks.enumerate(), || (), |(), next| one(next))?;
+    let mut results = std::mem::take(&mut *lock(&results));
+    results.sort_unstable_by_key(|(number, _)| *number);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
+/// Does tasks as [`try_for_each`] does; they can't fail.
+pub(crate) fn for_each<T>(tasks: impl ExactSizeIterator<Item = T> + Send, task: impl Fn(T) + Sync) {
+    let all = try_for_each(
+        tasks,
+        || (),
+        |(), next| {
+            task(next);
+            Ok::<(), Infallible>(())
+        },
+    );
+    match all {
+        Ok(()) => {}
     }
 }
 
 /// Runs the same work on up to so many threads at once, until all have returned. One of them is the caller's, so that work
 /// begins while the others wake up. The caller may hold locks, and `work` must not take them.
+///
+/// In a pool of one thread the work stays on that thread, since whoever runs the library in such a pool wants no others.
 pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
     let Some(pool) = pool().filter(|_| threads > 1) else { return work() };
     let all = || {
@@ -58,10 +112,12 @@ pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
         });
     };
     match rayon::current_thread_index() {
-        Some(_) if is_inside(pool) => all(),
+        // Outside of any pool, a waiting thread runs no jobs.
         None => all(),
-        // As in [`run`].
+        Some(_) if is_inside(pool) => all(),
+        // There are no other threads to wait for.
         Some(_) if rayon::current_num_threads() == 1 => work(),
+        // A thread of a pool would run jobs of that pool while it waits, so a separate thread waits for it.
         Some(_) => std::thread::scope(|scope| {
             let outcome = scope.spawn(all).join();
             outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -77,27 +133,57 @@ fn is_inside(pool: &ThreadPool) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::sync::{Barrier, Mutex};
-
-    use rayon::prelude::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
     #[test]
-    fn work_runs_on_threads_of_the_librarys_own() {
-        let inside = || (0..64).into_par_iter().map(|_| std::thread::current().name().map(str::to_owned)).collect();
-        let own = |names: Vec<Option<String>>| names.iter().flatten().all(|name| name.starts_with("epilogue-"));
-        assert!(own(run(inside)), "from a thread of no pool");
-        let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
-        assert!(own(pool.install(|| run(inside))), "from another pool");
-        assert!(own(run(|| run(inside))), "from its own");
+    fn every_task_is_done_once_by_the_caller_or_threads_of_the_librarys_own() {
+        let caller = std::thread::current().id();
+        let of = |_: Range<usize>| {
+            let thread = std::thread::current();
+            Ok::<_, ()>(thread.id() == caller || thread.name().is_some_and(|name| name.starts_with("epilogue-")))
+        };
+        assert_eq!(try_map(pieces(64, 1), of), Ok(vec![true; pieces(64, 1).len()]));
+        let done: Vec<AtomicUsize> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
+        for least in [0, 1, 7, 300, 5000] {
+            for_each(pieces(done.len(), least), |piece| {
+                done[piece].iter().for_each(|times| _ = times.fetch_add(1, Ordering::Relaxed));
+            });
+        }
+        assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 5));
+        for_each(pieces(0, 1), |_| panic!("there is nothing to do"));
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_tasks() {
+        let squares: Result<Vec<usize>, ()> = try_map(0..1000, |i| Ok(i * i));
+        assert_eq!(squares, Ok((0..1000).map(|i| i * i).collect()));
+        // Also inside of each other.
+        let sums = try_map(0..10, |i| Ok::<_, ()>(try_map(0..i, Ok::<usize, ()>)?.iter().sum::<usize>()));
+        assert_eq!(sums, Ok((0..10).map(|i: usize| i * i.saturating_sub(1) / 2).collect()));
+    }
+
+    #[test]
+    fn the_first_failure_is_returned_and_nothing_begins_after_it() {
+        let begun = AtomicUsize::new(0);
+        let run = |_: &mut (), i: usize| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if i >= 20 { Err(i) } else { Ok(()) }
+        };
+        assert_eq!(try_for_each(0..100_000, || (), run), Err(20));
+        assert!(begun.into_inner() <= 20 + threads());
     }
 
     #[test]
     fn a_panic_arrives() {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
-        let panicked = pool.install(|| std::panic::catch_unwind(|| run(|| panic!("as it was said"))));
-        assert_eq!(panicked.expect_err("it panics").downcast_ref(), Some(&"as it was said"));
+        for task in [0, 99] {
+            let run = || for_each(0..100, |i| assert!(i != task, "as it was said"));
+            let panicked = pool.install(|| std::panic::catch_unwind(run));
+            assert_eq!(panicked.expect_err("it panics").downcast_ref(), Some(&"as it was said"));
+        }
     }
 
     #[test]

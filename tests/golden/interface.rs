@@ -3063,7 +3063,7 @@ impl Automatic {
     pub fn is_parallel_in_time(&self) -> bool {}
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {}
 }
-pub struct Kernel(pub(in crate::te::auto) _);
+pub struct Kernel {}
 impl Kernel {
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {}

@@ -1,57 +1,81 @@
 //! An automatically scheduled kernel on a device, and its runs.
 
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, Stream};
 
 use crate::Argument;
-use crate::te::auto::bind::arguments::bind;
+use crate::sync::lock;
+use crate::te::auto::bind::arguments::{Bound, Signature};
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
 use crate::te::target::arguments::{places, stand_ins};
 
 /// What kernels of every kind can do.
 pub(in crate::te::auto) trait Runs: Send + Sync {
-    /// The tensors that a run takes as arguments.
-    fn parameters(&self) -> &[Tensor];
-    /// How many of them are inputs; these come first.
-    fn inputs(&self) -> usize;
-    fn device(&self) -> &Device;
-    /// The kernel's name in messages.
-    fn name(&self) -> String;
-    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError>;
-    /// The last run's choice in words, and the text of its kernels.
-    fn last(&self) -> Option<(String, String)>;
+    /// Runs on tensors that have been checked; `None` if there is nothing to do.
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError>;
+}
+
+/// What ran: the choice in words, and the complete text of its kernels, which is empty on the CPU.
+#[derive(Clone, Debug, Default)]
+pub(in crate::te::auto) struct Ran {
+    pub(in crate::te::auto) choice: Arc<str>,
+    pub(in crate::te::auto) source: Arc<str>,
+}
+
+impl Ran {
+    /// What ran on the CPU.
+    pub(in crate::te::auto) fn on_host(choice: impl Into<Arc<str>>) -> Self {
+        Self { choice: choice.into(), source: Arc::default() }
+    }
+
+    pub(in crate::te::auto) fn one_after_another(all: &[Self]) -> Self {
+        let choices: Vec<&str> = all.iter().map(|ran| &*ran.choice).collect();
+        let sources: Vec<&str> = all.iter().map(|ran| &*ran.source).collect();
+        let choice = format!("{} kernels: {}", all.len(), choices.join("; then "));
+        Self { choice: choice.into(), source: sources.join("\n").into() }
+    }
 }
 
 /// An automatically scheduled kernel on a device.
-pub struct Kernel(pub(in crate::te::auto) Box<dyn Runs>);
+pub struct Kernel {
+    device: Device,
+    signature: Signature,
+    kernels: Box<dyn Runs>,
+    last: Mutex<Ran>,
+}
 
 impl Kernel {
+    pub(in crate::te::auto) fn new(device: &Device, signature: Signature, kernels: Box<dyn Runs>) -> Self {
+        Self { device: device.clone(), signature, kernels, last: Mutex::default() }
+    }
+
     /// The tensors that a run takes as arguments: first the inputs, in the order in which the inlined expressions first
     /// use them, then the outputs in the given order. The order of inputs depends on how an expression is written (for
     /// `z[i] = x[i] - sum(y)` it is `y`, `x`); [`run_bound`](Self::run_bound) does not depend on it.
     #[must_use]
     pub fn parameters(&self) -> &[Tensor] {
-        self.0.parameters()
+        &self.signature.parameters
     }
 
     /// The tensors that a run reads, in the order of [`parameters`](Self::parameters).
     #[must_use]
     pub fn inputs(&self) -> &[Tensor] {
-        &self.0.parameters()[..self.0.inputs()]
+        &self.signature.parameters[..self.signature.inputs]
     }
 
     /// The tensors that a run writes, in the given order.
     #[must_use]
     pub fn outputs(&self) -> &[Tensor] {
-        &self.0.parameters()[self.0.inputs()..]
+        &self.signature.parameters[self.signature.inputs..]
     }
 
     /// The device that it runs on.
     #[must_use]
     pub fn device(&self) -> &Device {
-        self.0.device()
+        &self.device
     }
 
     /// Runs the kernel on the device's default stream. Arguments are given with their tensors, in any order. Reading an
@@ -137,35 +161,40 @@ impl Kernel {
     pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.parameters().iter().collect();
         let mut tensors = stand_ins(self.device(), &parameters, shapes)?;
-        let (inputs, outputs) = tensors.split_at_mut(self.0.inputs());
+        let (inputs, outputs) = tensors.split_at_mut(self.signature.inputs);
         let arguments: Vec<Argument<'_>> =
             inputs.iter().map(Argument::from).chain(outputs.iter_mut().map(Argument::from)).collect();
         self.run_on(&self.device().dry_stream(), &arguments)
     }
 
     fn run_ordered(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
-        if stream.is_dry() && self.device().arch().is_none() {
-            bind(self.device(), self.parameters(), self.0.inputs(), arguments)?;
+        let bound = self.signature.bind(&self.device, arguments)?;
+        // Nothing is compiled ahead of a run on the CPU.
+        if stream.is_dry() && self.device.arch().is_none() {
             return Ok(());
         }
-        self.0.run_on(stream, arguments)
+        if let Some(ran) = self.kernels.run_bound(stream, &bound)? {
+            *lock(&self.last) = ran;
+        }
+        Ok(())
     }
 
     /// The last run's choice of kernels, in words; empty before the first run.
     #[must_use]
     pub fn choice(&self) -> String {
-        self.0.last().map_or(String::new(), |(choice, _)| choice)
+        lock(&self.last).choice.to_string()
     }
 
     /// The complete CUDA C++ source of the last run; empty before the first run, and on the CPU.
     #[must_use]
     pub fn source(&self) -> String {
-        self.0.last().map_or(String::new(), |(_, source)| source)
+        lock(&self.last).source.to_string()
     }
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernel({} on {})", self.0.name(), self.device())
+        let name = self.outputs().first().map(Tensor::name).unwrap_or_default();
+        write!(f, "Kernel({name} on {})", self.device)
     }
 }

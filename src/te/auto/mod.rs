@@ -44,6 +44,8 @@ pub use self::order::Order;
 
 use epilogue_runtime::Device;
 
+use self::bind::arguments::Signature;
+use self::kernel::Runs;
 use self::pattern::fused::Reduction;
 use self::pattern::reads::refused;
 use self::pattern::recurrence::Recurrence;
@@ -220,10 +222,21 @@ impl Automatic {
     /// # Errors
     /// None at present: a run reports what a device can't do.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
-        Ok(Kernel(match self.pattern {
-            Pattern::Reduce(reduction) => Box::new(ReduceKernel::new(device, reduction, self.order)?),
-            Pattern::Sequence(sequence) => Box::new(SeveralKernels::new(device, sequence, self.order)?),
-            Pattern::Scan(recurrence) => Box::new(ScanKernel::new(device, *recurrence, self.order)?),
-        }))
+        let of = |parameters: &[Tensor], outputs: usize| Signature::new(parameters, parameters.len() - outputs);
+        let (signature, kernels): (_, Box<dyn Runs>) = match self.pattern {
+            Pattern::Reduce(reduction) => {
+                let signature = of(&reduction.parameters, reduction.outputs.len());
+                (signature, Box::new(ReduceKernel::new(device, reduction, self.order)?))
+            }
+            Pattern::Sequence(sequence) => {
+                let signature = Signature::new(&sequence.parameters, sequence.inputs);
+                (signature, Box::new(SeveralKernels::new(device, sequence, self.order)?))
+            }
+            Pattern::Scan(recurrence) => {
+                let signature = of(&recurrence.parameters, recurrence.outputs.len());
+                (signature, Box::new(ScanKernel::new(device, *recurrence, self.order)?))
+            }
+        };
+        Ok(Kernel::new(device, signature, kernels))
     }
 }

@@ -1,19 +1,22 @@
 //! Finds the sizes of a run: checks every argument's type, rank and extents, and gives every size its value.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor};
+use smallvec::SmallVec;
 
-use crate::Argument;
+use crate::sync::lock;
 use crate::te::error::TeError;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::target::binding::{Given, check_kind, evaluate};
+use crate::{Argument, ElementType};
 
 /// The values of the sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::te::auto) struct Sizes(HashMap<Var, i64>);
+pub(in crate::te::auto) struct Sizes(Arc<HashMap<Var, i64>>);
 
 impl Sizes {
     /// The value of an integer expression of sizes.
@@ -25,9 +28,9 @@ impl Sizes {
 
     /// The same values, and that of one more variable.
     pub(in crate::te::auto) fn with(&self, var: Var, value: i64) -> Self {
-        let mut all = self.0.clone();
+        let mut all = HashMap::clone(&self.0);
         all.insert(var, value);
-        Self(all)
+        Self(Arc::new(all))
     }
 
     /// Whether all sizes except one are equal.
@@ -49,74 +52,137 @@ pub(in crate::te::auto) struct Bound<'a> {
     pub(in crate::te::auto) sizes: Sizes,
 }
 
-/// Checks the arguments of a run. The first `inputs` of `parameters` are read, the others are written.
-pub(in crate::te::auto) fn bind<'a>(
-    device: &Device,
-    parameters: &[Tensor],
-    inputs: usize,
-    arguments: &[&'a Argument<'a>],
-) -> Result<Bound<'a>, TeError> {
-    if arguments.len() != parameters.len() {
-        let needed = parameters.iter().map(Tensor::name).collect();
-        return Err(TeError::ArgumentCount { given: arguments.len(), needed });
+/// A tensor's place in memory.
+#[derive(Debug)]
+pub(in crate::te::auto) struct Layout {
+    pub(in crate::te::auto) address: u64,
+    shape: SmallVec<[usize; 4]>,
+    strides: SmallVec<[isize; 4]>,
+}
+
+impl Layout {
+    pub(in crate::te::auto) fn of(tensor: &DeviceTensor) -> Self {
+        Self { address: tensor.device_address(), shape: tensor.shape().into(), strides: tensor.strides().into() }
     }
-    let mut tensors = Vec::with_capacity(arguments.len());
-    for (place, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
-        let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
-        let given: &DeviceTensor = match (argument, place < inputs) {
-            (Argument::Input(tensor), true) => tensor,
-            (Argument::Output(tensor), false) => tensor,
-            (_, true) => return Err(refuse("it is read; give `&tensor`".to_owned())),
-            (_, false) => return Err(refuse("it is written; give `&mut tensor`".to_owned())),
+
+    /// Whether the tensor has the same shape and strides.
+    pub(in crate::te::auto) fn has_shape_of(&self, tensor: &DeviceTensor) -> bool {
+        *self.shape == *tensor.shape() && *self.strides == *tensor.strides()
+    }
+}
+
+/// What the arguments of a kernel's runs must be.
+#[derive(Debug)]
+pub(in crate::te::auto) struct Signature {
+    /// The tensors that a run takes as arguments: first those that are read, then those that are written.
+    pub(in crate::te::auto) parameters: Vec<Tensor>,
+    /// How many of them are read.
+    pub(in crate::te::auto) inputs: usize,
+    shapes: Vec<Vec<Expr>>,
+    last: Mutex<Option<Fitting>>,
+}
+
+/// Arguments that have been checked, and their sizes: the same ones need no second check.
+#[derive(Debug)]
+struct Fitting {
+    tensors: Vec<(ElementType, Layout)>,
+    sizes: Sizes,
+}
+
+impl Signature {
+    pub(in crate::te::auto) fn new(parameters: &[Tensor], inputs: usize) -> Self {
+        let shapes = parameters.iter().map(Tensor::shape).collect();
+        Self { parameters: parameters.to_vec(), inputs, shapes, last: Mutex::default() }
+    }
+
+    /// Checks the arguments of a run.
+    pub(in crate::te::auto) fn bind<'a>(
+        &self,
+        device: &Device,
+        arguments: &[&'a Argument<'a>],
+    ) -> Result<Bound<'a>, TeError> {
+        if arguments.len() != self.parameters.len() {
+            let needed = self.parameters.iter().map(Tensor::name).collect();
+            return Err(TeError::ArgumentCount { given: arguments.len(), needed });
+        }
+        let mut tensors = Vec::with_capacity(arguments.len());
+        for (place, (parameter, argument)) in self.parameters.iter().zip(arguments).enumerate() {
+            let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+            let given: &DeviceTensor = match (argument, place < self.inputs) {
+                (Argument::Input(tensor), true) => tensor,
+                (Argument::Output(tensor), false) => tensor,
+                (_, true) => return Err(refuse("it is read; give `&tensor`".to_owned())),
+                (_, false) => return Err(refuse("it is written; give `&mut tensor`".to_owned())),
+            };
+            if given.device() != device {
+                return Err(refuse(format!("it is on {}; the kernel was built for {device}", given.device())));
+            }
+            tensors.push(given);
+        }
+        if let Some(sizes) = self.known(&tensors) {
+            return Ok(Bound { tensors, sizes });
+        }
+        for ((parameter, shape), tensor) in self.parameters.iter().zip(&self.shapes).zip(&tensors) {
+            check_kind(parameter, parameter.dtype(), shape.len(), &Given::from(*tensor))?;
+        }
+        let sizes = self.sizes(&tensors)?;
+        self.check_outputs(&tensors)?;
+        let layouts = tensors.iter().map(|tensor| (tensor.element_type(), Layout::of(tensor))).collect();
+        *lock(&self.last) = Some(Fitting { tensors: layouts, sizes: sizes.clone() });
+        Ok(Bound { tensors, sizes })
+    }
+
+    /// The sizes, if the last run's arguments had the same types, shapes, strides and places in memory.
+    fn known(&self, tensors: &[&DeviceTensor]) -> Option<Sizes> {
+        let last = lock(&self.last);
+        let fitting = last.as_ref()?;
+        let same = |((element, layout), tensor): (&(ElementType, Layout), &&DeviceTensor)| {
+            *element == tensor.element_type()
+                && layout.address == tensor.device_address()
+                && layout.has_shape_of(tensor)
         };
-        if given.device() != device {
-            return Err(refuse(format!("it is on {}; the kernel was built for {device}", given.device())));
-        }
-        check_kind(parameter, parameter.dtype(), parameter.rank(), &Given::from(given))?;
-        tensors.push(given);
+        fitting.tensors.iter().zip(tensors).all(same).then(|| fitting.sizes.clone())
     }
-    let sizes = sizes(parameters, &tensors)?;
-    check_outputs(parameters, inputs, &tensors)?;
-    Ok(Bound { tensors, sizes })
-}
 
-fn sizes(parameters: &[Tensor], tensors: &[&DeviceTensor]) -> Result<Sizes, TeError> {
-    let mut sizes = Sizes::default();
-    for (parameter, tensor) in parameters.iter().zip(tensors) {
-        for (extent, given) in parameter.shape().iter().zip(tensor.shape()) {
-            if let Some(var) = extent.as_var() {
-                sizes.0.entry(var).or_insert(i64::try_from(*given).unwrap_or(i64::MAX));
+    fn sizes(&self, tensors: &[&DeviceTensor]) -> Result<Sizes, TeError> {
+        let mut all = HashMap::new();
+        for (shape, tensor) in self.shapes.iter().zip(tensors) {
+            for (extent, given) in shape.iter().zip(tensor.shape()) {
+                if let Some(var) = extent.as_var() {
+                    all.entry(var).or_insert(i64::try_from(*given).unwrap_or(i64::MAX));
+                }
             }
         }
-    }
-    for (parameter, tensor) in parameters.iter().zip(tensors) {
-        for (d, (extent, given)) in parameter.shape().iter().zip(tensor.shape()).enumerate() {
-            let needed = sizes.value(extent)?;
-            if usize::try_from(needed) != Ok(*given) {
-                let text = crate::te::text::expression(extent);
-                let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
-                return Err(TeError::Argument { tensor: parameter.name(), reason });
+        let sizes = Sizes(Arc::new(all));
+        for ((parameter, shape), tensor) in self.parameters.iter().zip(&self.shapes).zip(tensors) {
+            for (d, (extent, given)) in shape.iter().zip(tensor.shape()).enumerate() {
+                let needed = sizes.value(extent)?;
+                if usize::try_from(needed) != Ok(*given) {
+                    let text = crate::te::text::expression(extent);
+                    let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
+                    return Err(TeError::Argument { tensor: parameter.name(), reason });
+                }
             }
         }
+        Ok(sizes)
     }
-    Ok(sizes)
-}
 
-/// Checks that every output is written only once, and shares no memory with another argument.
-fn check_outputs(parameters: &[Tensor], inputs: usize, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
-    for (place, (parameter, tensor)) in parameters.iter().zip(tensors).enumerate().skip(inputs) {
-        let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
-        if tensor.has_internal_overlap() {
-            let (shape, strides) = (tensor.shape(), tensor.strides());
-            return Err(refuse(format!(
-                "it is written, and its strides {strides:?} put several of the elements of {shape:?} in one place"
-            )));
-        }
-        for (other, name) in tensors.iter().zip(parameters).take(place) {
-            if tensor.overlaps(other) {
-                return Err(refuse(format!("it is written, and it shares memory with {}", name.name())));
+    /// Checks that every output is written only once, and shares no memory with another argument.
+    fn check_outputs(&self, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
+        for (place, (parameter, tensor)) in self.parameters.iter().zip(tensors).enumerate().skip(self.inputs) {
+            let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+            if tensor.has_internal_overlap() {
+                let (shape, strides) = (tensor.shape(), tensor.strides());
+                return Err(refuse(format!(
+                    "it is written, and its strides {strides:?} put several of the elements of {shape:?} in one place"
+                )));
+            }
+            for (other, name) in tensors.iter().zip(&self.parameters).take(place) {
+                if tensor.overlaps(other) {
+                    return Err(refuse(format!("it is written, and it shares memory with {}", name.name())));
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -1,15 +1,16 @@
 //! Keeps what was compiled for the shapes of a run, for the next run of the same shapes.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{DeviceTensor, HostAccess};
+use smallvec::SmallVec;
 
 use super::job::Task;
 use super::map::Map;
 pub(in crate::te::auto) use super::passes::Chain;
 pub(in crate::te::auto) use super::scan::Scan;
 use crate::sync::lock;
-use crate::te::auto::bind::arguments::{Bound, Sizes};
+use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_pass::TensorOrigin;
 use crate::te::error::TeError;
@@ -105,14 +106,18 @@ impl Made {
 
 /// The code of the last run. A run takes it out; another run at the same time makes its own.
 #[derive(Default)]
-pub(in crate::te::auto) struct CodeCache(Mutex<Option<(Key, Made, String)>>);
+pub(in crate::te::auto) struct CodeCache(Mutex<Option<Cached>>);
 
-/// Everything that the code depends on, and the addresses of its tensors.
-struct Key {
+/// Code, and everything that it depends on.
+pub(in crate::te::auto) struct Cached {
     sizes: Sizes,
+    /// Its tensors, where the code accesses them now.
     tensors: Vec<Layout>,
     /// The addresses of its reads, if the code serves several steps.
     reads: Vec<Option<u64>>,
+    made: Made,
+    /// What it is in words.
+    choice: Arc<str>,
 }
 
 /// A size that a kernel uses only to address what it reads, such as a step's number.
@@ -122,54 +127,62 @@ pub(in crate::te::auto) struct Step {
     pub(in crate::te::auto) reads: Vec<(usize, Option<u64>)>,
 }
 
-struct Layout {
-    address: u64,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
+impl Step {
+    fn addresses(&self) -> Vec<Option<u64>> {
+        self.reads.iter().map(|(_, address)| *address).collect()
+    }
 }
 
 /// Code may depend on whether an address is a multiple of this many bytes.
 const ALIGNED: u64 = 16;
 
 impl CodeCache {
-    /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors; also gives its
-    /// choices in words. `step` is a size that may differ nevertheless.
-    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<(Made, String)> {
-        let (key, mut made, choice) = lock(&self.0).take()?;
-        let moved = key.moved(bound, step)?;
-        if moved.iter().any(|by| *by != 0) {
-            made.moved(&moved);
-        }
-        Some((made, choice))
+    /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors. `step` is a size that
+    /// may differ nevertheless.
+    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Cached> {
+        let mut cached = lock(&self.0).take()?;
+        cached.moves(bound, step)?;
+        Some(cached)
     }
 
-    /// Keeps the code that ran on these tensors, at this step.
-    pub(in crate::te::auto) fn put(&self, bound: &Bound<'_>, step: Option<&Step>, made: Made, choice: String) {
-        let layout = |tensor: &&DeviceTensor| Layout {
-            address: tensor.device_address(),
-            shape: tensor.shape().to_vec(),
-            strides: tensor.strides().to_vec(),
-        };
-        let key = Key {
-            sizes: bound.sizes.clone(),
-            tensors: bound.tensors.iter().map(layout).collect(),
-            reads: step.map_or(Vec::new(), |step| step.reads.iter().map(|(_, address)| *address).collect()),
-        };
-        let replaced = lock(&self.0).replace((key, made, choice));
+    /// Runs code on the tensors to which it has been moved, and keeps it for the next run. The last `outputs` of them are
+    /// written. Gives the choice in words.
+    pub(in crate::te::auto) fn run(
+        &self,
+        mut code: Cached,
+        bound: &Bound<'_>,
+        outputs: usize,
+    ) -> Result<Arc<str>, TeError> {
+        code.made.run(bound, outputs)?;
+        let choice = Arc::clone(&code.choice);
+        let replaced = lock(&self.0).replace(code);
         drop(replaced);
+        Ok(choice)
     }
 }
 
-impl Key {
-    /// The distances in bytes by which the accessed part of each tensor has moved, in a run of the same shapes.
-    fn moved(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Vec<i64>> {
+impl Cached {
+    /// Code that was made for these tensors, at this step.
+    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&Step>, made: Made) -> Self {
+        Self {
+            sizes: bound.sizes.clone(),
+            tensors: bound.tensors.iter().map(|tensor| Layout::of(tensor)).collect(),
+            reads: step.map_or(Vec::new(), Step::addresses),
+            choice: made.describe().into(),
+            made,
+        }
+    }
+
+    /// Moves the code to the tensors of a run of the same shapes, if it can be.
+    fn moves(&mut self, bound: &Bound<'_>, step: Option<&Step>) -> Option<()> {
         let same_sizes = match step {
             Some(step) => self.sizes.equal_but(&bound.sizes, step.number),
             None => self.sizes == bound.sizes,
         };
-        let mut moved = Vec::with_capacity(self.tensors.len());
+        // The distances in bytes by which the accessed part of each tensor has moved.
+        let mut moved = SmallVec::<[i64; 8]>::with_capacity(self.tensors.len());
         for (layout, tensor) in self.tensors.iter().zip(&bound.tensors) {
-            if layout.shape != tensor.shape() || layout.strides != tensor.strides() {
+            if !layout.has_shape_of(tensor) {
                 return None;
             }
             moved.push(tensor.device_address().wrapping_sub(layout.address).cast_signed());
@@ -177,7 +190,18 @@ impl Key {
         if let Some(step) = step {
             self.follow(step, &mut moved)?;
         }
-        (same_sizes && moved.iter().all(|by| by.unsigned_abs().is_multiple_of(ALIGNED))).then_some(moved)
+        if !same_sizes || !moved.iter().all(|by| by.unsigned_abs().is_multiple_of(ALIGNED)) {
+            return None;
+        }
+        if moved.iter().any(|by| *by != 0) {
+            self.made.moved(&moved);
+        }
+        let now = self.tensors.iter_mut().zip(&bound.tensors);
+        now.for_each(|(layout, tensor)| layout.address = tensor.device_address());
+        if let Some(step) = step {
+            self.reads = step.addresses();
+        }
+        Some(())
     }
 
     /// Checks that all reads of a tensor moved by the same distance, and puts this distance into `moved` in place of

@@ -1,7 +1,5 @@
 //! Maps on the CPU: strips of points, computed in parallel.
 
-use rayon::prelude::*;
-
 use super::elements::{Along, Elements, Loops};
 use super::job::{ALONE, Task};
 use super::machine::{At, Builder, Moving, PointLoop, is_worth};
@@ -85,13 +83,12 @@ impl Map {
             return Ok(());
         }
         let all = &*self;
-        parallel::run(|| {
-            (0..strips).into_par_iter().with_min_len(LONG / self.lanes()).try_for_each_init(
-                || (Registers::new(&all.program), Fence),
-                // SAFETY: the caller's promise; no two strips share a point.
-                |(registers, _), strip| unsafe { all.run_strip(registers, strip) },
-            )
-        })
+        parallel::try_for_each(
+            parallel::pieces(strips, LONG / self.lanes()),
+            || (Registers::new(&all.program), Fence),
+            // SAFETY: the caller's promise; no two strips share a point.
+            |(registers, _), mut strips| strips.try_for_each(|strip| unsafe { all.run_strip(registers, strip) }),
+        )
     }
 
     /// The number of points of a strip.

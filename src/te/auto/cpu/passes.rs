@@ -4,8 +4,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::job::{ALONE, Job, Task, Worker};
 use super::registers::LANES;
 use crate::parallel;
@@ -60,13 +58,13 @@ impl Chain {
             });
         }
         let (jobs, block) = (&self.jobs, self.block);
-        // SAFETY: the caller's promise; no two tasks share an output.
-        parallel::run(|| unsafe {
+        // SAFETY: the caller's promise.
+        unsafe {
             match block {
                 Some(block) => run_blocks(jobs, block),
                 None => jobs.iter().try_for_each(|job| job.run()),
             }
-        })
+        }
     }
 }
 
@@ -100,8 +98,9 @@ fn block(jobs: &[Job]) -> Option<i64> {
 /// may be cut into parts.
 unsafe fn run_blocks(jobs: &[Job], block: i64) -> Result<(), TeError> {
     let outputs = jobs.first().map_or(0, Job::count_outputs);
-    let range = |number: i64| -> Range<i64> { number * block..((number + 1) * block).min(outputs) };
-    (0..(outputs + block - 1) / block).into_par_iter().try_for_each_init(
+    let range = |number: usize| -> Range<i64> { number as i64 * block..((number as i64 + 1) * block).min(outputs) };
+    parallel::try_for_each(
+        0..((outputs + block - 1) / block) as usize,
         || jobs.iter().map(Job::worker).collect::<Vec<Worker>>(),
         |workers, number| {
             // SAFETY: the caller's promise; these outputs and their intermediate values belong to this task.

@@ -3,16 +3,14 @@
 //!
 //! The result of a column doesn't depend on how columns are divided among threads.
 
-use rayon::prelude::*;
-
 use super::elements::{Affine, Elements};
 use super::fold::{Combine, Combined};
 use super::memory::Written;
 use super::program::{Class, Register, Step};
-use crate::ElementType;
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::lang::expr::Binary;
+use crate::{ElementType, parallel};
 
 /// The number of columns that are computed at once, step by step, so that their steps overlap.
 const BESIDE: usize = 4;
@@ -228,7 +226,7 @@ impl Plain {
             return walk_rest(rest, last, state);
         }
         let mut starts = vec![[T::default(); BESIDE]; steps / BLOCK];
-        starts.par_chunks_mut(TASK).zip(x.par_chunks(TASK * BLOCK)).for_each(|(totals, x)| {
+        parallel::for_each(starts.chunks_mut(TASK).zip(x.chunks(TASK * BLOCK)), |(totals, x)| {
             for (totals, x) in totals.iter_mut().zip(x.as_chunks::<BLOCK>().0) {
                 *totals = dispatch(Totals { x });
             }
@@ -237,8 +235,8 @@ impl Plain {
             let total = std::mem::replace(start, state);
             state = state.add(total);
         }
-        let tasks = y.par_chunks_mut(TASK * BLOCK).zip(x.par_chunks(TASK * BLOCK)).enumerate();
-        tasks.for_each(|(number, (y, x))| {
+        let tasks = y.chunks_mut(TASK * BLOCK).zip(x.chunks(TASK * BLOCK)).enumerate();
+        parallel::for_each(tasks, |(number, (y, x))| {
             let (blocks, rest) = x.as_chunks::<BLOCK>();
             let (to, last) = y.as_chunks_mut::<BLOCK>();
             for ((x, y), starts) in blocks.iter().zip(to).zip(&starts[number * TASK..]) {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::elements::Along;
@@ -15,6 +14,7 @@ use super::program::{Class, Register, Step};
 use super::registers::{LANES, Registers};
 use super::tree::part_of;
 use super::vm::by_class;
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::iteration_space::{LoopLevel, points};
 use crate::te::error::TeError;
@@ -82,12 +82,15 @@ impl Job {
             Some(_) => groups / (self.pieces * 2),
             None => TASK / self.count().saturating_mul(width).max(1),
         };
-        (0..groups as usize).into_par_iter().with_min_len(least.max(1) as usize).try_for_each_init(
+        parallel::try_for_each(
+            parallel::pieces(groups as usize, least.max(1) as usize),
             || self.worker(),
-            |worker, group| {
-                let first = group as i64 * width;
-                // SAFETY: the caller's promise; the outputs of this group belong to this task.
-                unsafe { self.run_outputs(worker, first..(first + width).min(outputs)) }
+            |worker, mut groups| {
+                groups.try_for_each(|group| {
+                    let first = group as i64 * width;
+                    // SAFETY: the caller's promise; the outputs of this group belong to this task.
+                    unsafe { self.run_outputs(worker, first..(first + width).min(outputs)) }
+                })
             },
         )
     }
@@ -138,17 +141,12 @@ impl Job {
         let (width, parts) = (if self.tree.across { LANES as i64 } else { 1 }, self.tree.parts);
         let _fence = Fence;
         (0..(outputs + width - 1) / width).try_for_each(|group| {
-            let partials: Vec<Registers> = (0..parts)
-                .into_par_iter()
-                .map(|part| {
-                    let mut registers = self.registers();
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        self.accumulate(&mut registers, group * width, outputs, part_of(0..count, part, parts), false)
-                    }?;
-                    Ok(registers)
-                })
-                .collect::<Result<_, TeError>>()?;
+            let partials = parallel::try_map(0..parts as usize, |part| {
+                let (mut registers, elements) = (self.registers(), part_of(0..count, part as i64, parts));
+                // SAFETY: the caller's promise.
+                unsafe { self.accumulate(&mut registers, group * width, outputs, elements, false) }?;
+                Ok::<Registers, TeError>(registers)
+            })?;
             let mut registers = self.registers();
             self.combine_parts(&mut registers, &partials)?;
             // SAFETY: the caller's promise; the outputs of this group belong to this task.

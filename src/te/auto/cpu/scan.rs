@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::elements::{Along, Elements, Loops};
 use super::job::ALONE;
 use super::memory::{Run, Written, decode, runs, write};
@@ -190,9 +188,8 @@ impl Scan {
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
         let (columns, steps) = (self.columns, self.steps);
-        // SAFETY: the caller's promise; no two tasks share an element of an output.
-        let run = || unsafe { self.run_columns(columns, steps) };
-        if self.alone { run() } else { parallel::run(run) }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_columns(columns, steps) }
     }
 }
 
@@ -255,7 +252,8 @@ impl Scan {
             let mut registers = Registers::new(&self.program);
             return (0..groups).try_for_each(|number| group(&mut registers, number));
         }
-        (0..groups).into_par_iter().try_for_each_init(|| Registers::new(&self.program), group)
+        let registers = || Registers::new(&self.program);
+        parallel::try_for_each(0..groups as usize, registers, |registers, number| group(registers, number as i64))
     }
 
     /// Computes columns without strips.
@@ -311,7 +309,8 @@ impl Scan {
             let mut registers = Registers::new(&self.program);
             return (0..columns).try_for_each(|number| column(&mut registers, number));
         }
-        (0..columns).into_par_iter().try_for_each_init(|| Registers::new(&self.program), column)
+        let registers = || Registers::new(&self.program);
+        parallel::try_for_each(0..columns as usize, registers, |registers, number| column(registers, number as i64))
     }
 
     /// Leaves the state before the first step of some columns in the components, and stores the given steps.
@@ -419,15 +418,12 @@ impl Scan {
         let outer = decode(&self.outer, column);
         let task = |index: i64| index * STRETCHES_PER_TASK..(index + 1) * STRETCHES_PER_TASK;
         let tasks = STRETCHES / STRETCHES_PER_TASK;
-        let composed: Vec<Registers> = (0..tasks)
-            .into_par_iter()
-            .map(|index| {
-                let mut registers = Registers::new(&self.program);
-                // SAFETY: the caller's promise.
-                unsafe { self.compose(maps, &mut registers, &outer, task(index), length, steps) }?;
-                Ok(registers)
-            })
-            .collect::<Result<_, TeError>>()?;
+        let composed = parallel::try_map(0..tasks as usize, |index| {
+            let mut registers = Registers::new(&self.program);
+            // SAFETY: the caller's promise.
+            unsafe { self.compose(maps, &mut registers, &outer, task(index as i64), length, steps) }?;
+            Ok::<Registers, TeError>(registers)
+        })?;
         let mut state = Registers::new(&self.program);
         // SAFETY: the caller's promise.
         unsafe { self.start(&mut state, column, 1) }?;
@@ -445,10 +441,14 @@ impl Scan {
                 self.keep(&mut state, &maps.apply.1, 1);
             }
         }
-        starts.into_par_iter().enumerate().try_for_each(|(index, mut registers)| {
-            // SAFETY: the caller's promise; the stretches belong to this task.
-            unsafe { self.walk_stretches(&mut registers, &outer, task(index as i64), length, steps) }
-        })
+        parallel::try_for_each(
+            starts.iter_mut().enumerate(),
+            || (),
+            |(), (index, registers)| {
+                // SAFETY: the caller's promise; the stretches belong to this task.
+                unsafe { self.walk_stretches(registers, &outer, task(index as i64), length, steps) }
+            },
+        )
     }
 
     /// # Safety

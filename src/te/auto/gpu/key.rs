@@ -1,6 +1,6 @@
 //! The key of a reduction's kernel: everything that the kernel's text depends on.
 
-use super::emit::context::Loops;
+use super::emit::loops::Loops;
 use crate::te::dtype::DType;
 use crate::te::target::cuda::expr::register_type;
 

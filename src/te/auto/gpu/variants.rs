@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, Kernel};
 
-use super::emit::context::Field;
+use super::emit::field::Field;
 use super::emit::reduce::Emitted;
 use crate::te::error::TeError;
 use crate::variants;
@@ -14,7 +14,7 @@ use crate::variants;
 #[derive(Debug)]
 pub(in crate::te::auto) struct Variant {
     pub(in crate::te::auto) fields: Vec<Field>,
-    pub(in crate::te::auto) code: String,
+    pub(in crate::te::auto) code: Arc<str>,
     pub(in crate::te::auto) kernel: Kernel,
 }
 
@@ -39,7 +39,7 @@ impl<K: Clone + Eq + Hash> Variants<K> {
         self.0.get_or_make(key, || {
             let emitted = emit()?;
             let kernel = device.compile(&emitted.source)?;
-            Ok(Variant { fields: emitted.fields, code: emitted.source.code, kernel })
+            Ok(Variant { fields: emitted.fields, code: emitted.source.code.into(), kernel })
         })
     }
 }

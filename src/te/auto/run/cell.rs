@@ -1,12 +1,15 @@
 //! Runs a recurrent cell on a GPU, with all steps in one launch.
 
+use std::sync::Arc;
+
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
 use super::one::Values;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
-use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, ELEMENTS, cell_parameters, emit};
-use crate::te::auto::gpu::emit::context::{Field, Side};
+use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, cell_parameters, emit};
+use crate::te::auto::gpu::emit::field::Field;
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};
@@ -43,7 +46,7 @@ impl CellKernel {
         stream: &Stream,
         bound: &Bound<'_>,
         plan: &CellPlan,
-    ) -> Result<String, TeError> {
+    ) -> Result<Arc<str>, TeError> {
         let variant = self.variants.of(&self.device, &plan.key, || emit(&self.cell, &plan.key))?;
         if plan.blocks > 0 {
             let bytes = self.parameters(bound, plan, &variant)?;
@@ -59,7 +62,7 @@ impl CellKernel {
             };
             variant.kernel.launch(&launch, &arguments, stream)?;
         }
-        Ok(variant.code.clone())
+        Ok(Arc::clone(&variant.code))
     }
 
     fn parameters(&self, bound: &Bound<'_>, plan: &CellPlan, variant: &Variant) -> Result<Vec<u8>, TeError> {
@@ -83,7 +86,7 @@ impl CellKernel {
             };
             for field in fields.by_ref() {
                 let value = match field {
-                    field if *field == ELEMENTS => own.elements as u64,
+                    Field::Elements => own.elements as u64,
                     Field::Stride(read, d) if shared(*read).is_some() => {
                         let behind = shared(*read).map_or(1, |extents| extents[d + 1..].iter().product::<i64>());
                         behind as u64
@@ -94,7 +97,7 @@ impl CellKernel {
                     other => values.of(other, Side::Inner, reads, &cell.parameters)?,
                 };
                 bytes.extend(value.to_ne_bytes());
-                if *field == ELEMENTS {
+                if *field == Field::Elements {
                     break;
                 }
             }

@@ -11,10 +11,13 @@ use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, tensor_of}
 use crate::te::auto::cpu;
 use crate::te::auto::cpu::made::Made;
 use crate::te::auto::gpu::choose::reduce::{Plan, choose};
-use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
+use crate::te::auto::gpu::emit::field::{Field, ReduceField};
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::emit::reduce::emit;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::gpu::variants::{Variant, Variants};
+use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::Read;
@@ -121,17 +124,17 @@ impl OneKernel {
         Ok(Some(Prepared { plan: plan.transpose()?, space, used }))
     }
 
-    /// Runs the kernel. Gives the choice in words, and the text.
+    /// Runs the kernel.
     pub(in crate::te::auto) fn run(
         &self,
         stream: &Stream,
         bound: &Bound<'_>,
         prepared: &Prepared,
-    ) -> Result<(String, String), TeError> {
+    ) -> Result<Ran, TeError> {
         let Some(plan) = &prepared.plan else {
             let mut made = self.made(bound, prepared)?;
             made.run(bound, self.reduction.outputs.len())?;
-            return Ok((made.describe(), String::new()));
+            return Ok(Ran::on_host(made.describe()));
         };
         let variant = self.variants.of(&self.device, &plan.key, || {
             let emitted = emit(&self.reduction, &plan.key)?;
@@ -140,7 +143,7 @@ impl OneKernel {
             Ok(emitted)
         })?;
         self.launch(stream, bound, &prepared.space, plan, &variant)?;
-        Ok((describe(plan), variant.code.clone()))
+        Ok(Ran { choice: describe(plan).into(), source: Arc::clone(&variant.code) })
     }
 
     /// Compiles a run on the CPU.
@@ -178,21 +181,21 @@ impl OneKernel {
             Some(workspace) => workspace,
             None => Arc::new(Workspace::new(stream, counters, scratch)?),
         };
-        let number = |name: &str| match name {
-            "outputs" => plan.outputs,
-            "full_outputs" => plan.full_outputs,
-            "chunks" => plan.chunks,
-            "full_chunks" => plan.full_chunks,
-            _ => plan.splits,
+        let own = |field: ReduceField| match field {
+            ReduceField::Outputs => plan.outputs as u64,
+            ReduceField::FullOutputs => plan.full_outputs as u64,
+            ReduceField::Chunks => plan.chunks as u64,
+            ReduceField::FullChunks => plan.full_chunks as u64,
+            ReduceField::Splits => plan.splits as u64,
+            ReduceField::Partials => workspace.scratch.device_address(),
+            ReduceField::Counters => workspace.counters.device_address(),
         };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.points, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {
-                Field::Number(name) => number(name) as u64,
-                Field::Workspace("partials", _) => workspace.scratch.device_address(),
-                Field::Workspace(..) => workspace.counters.device_address(),
+                Field::Reduce(field) => own(*field),
                 other => values.of(
                     other,
                     plan.key.loops.vector_side,
@@ -281,8 +284,8 @@ impl Values<'_> {
             Field::Points => self.points as u64,
             Field::Size(var) => size(&self.bound.sizes, *var)? as u64,
             Field::Minimum(axis) => self.space.minima[*axis] as u64,
-            Field::Number(name) | Field::Workspace(name, _) => {
-                return Err(TeError::Internal { what: format!("the parameter {name} has no value") });
+            Field::Reduce(_) | Field::Scan(_) | Field::Elements => {
+                return Err(TeError::Internal { what: format!("the parameter {field:?} is another kernel's") });
             }
         })
     }

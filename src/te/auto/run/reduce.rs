@@ -1,16 +1,14 @@
 //! Runs reductions and maps on a device, in one kernel or several.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, Stream};
 
 use super::one::{OneKernel, Prepared};
-use crate::Argument;
 use crate::pool::Pool;
-use crate::sync::lock;
-use crate::te::auto::bind::arguments::{Bound, bind};
-use crate::te::auto::cpu::made::{Chain, CodeCache, Made, Step as AtStep};
-use crate::te::auto::kernel::Runs;
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::cpu::made::{Cached, Chain, CodeCache, Made, Step as AtStep};
+use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
@@ -32,8 +30,6 @@ pub(in crate::te::auto) struct ReduceKernel {
     code_cache: CodeCache,
     /// A size that differs from run to run, and only moves what is read.
     step: Option<Var>,
-    /// The last run's choice in words, and the text of its kernels.
-    last: Mutex<Option<(String, String)>>,
 }
 
 impl ReduceKernel {
@@ -54,7 +50,6 @@ impl ReduceKernel {
             intermediates: Intermediates::new(intermediates),
             code_cache: CodeCache::default(),
             step: None,
-            last: Mutex::default(),
         })
     }
 
@@ -64,18 +59,14 @@ impl ReduceKernel {
         Self { step: Some(size).filter(|size| self.whole.only_moves_with(*size)), ..self }
     }
 
-    fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<(String, String), TeError> {
+    fn run_steps(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Ran, TeError> {
         let memory = self.intermediates.take(stream, bound)?;
         let runs = self.prepared(bound, &memory)?;
-        let (mut choices, mut sources) = (Vec::new(), Vec::new());
-        for (kernel, bound, prepared) in &runs {
-            let (choice, source) = kernel.run(stream, bound, prepared)?;
-            choices.push(choice);
-            sources.push(source);
-        }
+        let run = |(kernel, bound, prepared): &PreparedStep<'_>| kernel.run(stream, bound, prepared);
+        let all = runs.iter().map(run).collect::<Result<Vec<_>, _>>()?;
         drop(runs);
         self.intermediates.put(stream, memory);
-        Ok((format!("{} kernels: {}", choices.len(), choices.join("; then ")), sources.join("\n")))
+        Ok(Ran::one_after_another(&all))
     }
 
     /// The steps that have something to do, analysed.
@@ -95,20 +86,18 @@ impl ReduceKernel {
     }
 
     /// Runs on the CPU, with the code of the last run if the shapes are the same.
-    fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+    fn run_on_host(&self, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
         let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: self.whole.places(bound)? });
         let step = self.step.map(at).transpose()?;
-        let (mut made, choice) = match self.code_cache.take(bound, step.as_ref()) {
+        let cached = match self.code_cache.take(bound, step.as_ref()) {
             Some(cached) => cached,
             None => {
                 let Some(made) = self.made(bound)? else { return Ok(None) };
-                let choice = made.describe();
-                (made, choice)
+                Cached::new(bound, step.as_ref(), made)
             }
         };
-        made.run(bound, self.whole.reduction.outputs.len())?;
-        self.code_cache.put(bound, step.as_ref(), made, choice.clone());
-        Ok(Some((choice, String::new())))
+        let choice = self.code_cache.run(cached, bound, self.whole.reduction.outputs.len())?;
+        Ok(Some(Ran::on_host(choice)))
     }
 
     fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {
@@ -126,13 +115,10 @@ impl ReduceKernel {
         drop(runs);
         Ok(Some(Made::chain(chain, origins, memory)))
     }
+}
 
-    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
-    pub(in crate::te::auto) fn run_bound(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-    ) -> Result<Option<(String, String)>, TeError> {
+impl Runs for ReduceKernel {
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
         if self.device.arch().is_none() {
             return self.run_on_host(bound);
         }
@@ -182,34 +168,4 @@ impl Intermediates {
 fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
     let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
     tensor.shape().iter().map(extent).collect()
-}
-
-impl Runs for ReduceKernel {
-    fn parameters(&self) -> &[Tensor] {
-        &self.whole.reduction.parameters
-    }
-
-    fn inputs(&self) -> usize {
-        self.whole.reduction.parameters.len() - self.whole.reduction.outputs.len()
-    }
-
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn name(&self) -> String {
-        self.whole.reduction.outputs[0].tensor.name()
-    }
-
-    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
-        let reduction = &self.whole.reduction;
-        let bound = bind(&self.device, &reduction.parameters, self.inputs(), arguments)?;
-        let Some(made) = self.run_bound(stream, &bound)? else { return Ok(()) };
-        *lock(&self.last) = Some(made);
-        Ok(())
-    }
-
-    fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).clone()
-    }
 }

@@ -1,28 +1,29 @@
 //! Runs a scan on a device: compiles it for the run's shapes, and launches it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream, trace};
 
 use super::one::{OneKernel, Values};
 use super::several::SeveralKernels;
+use crate::ElementType;
 use crate::pool::Pool;
-use crate::sync::lock;
-use crate::te::auto::bind::arguments::{Bound, bind};
+use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
-use crate::te::auto::cpu::made::{CodeCache, Made, Scan};
+use crate::te::auto::cpu::made::{Cached, CodeCache, Made, Scan};
 use crate::te::auto::gpu::choose::scan::{MOST_REDUCED, ScanPlan, choose};
-use crate::te::auto::gpu::emit::context::{Field, Side, check_ranges, used_axes};
+use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
+use crate::te::auto::gpu::emit::field::{Field, ScanField};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
+use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping, emit};
 use crate::te::auto::gpu::variants::{Variant, Variants};
-use crate::te::auto::kernel::Runs;
+use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_shape::KernelSequence;
 use crate::te::error::TeError;
 use crate::te::lang::tensor::Tensor;
-use crate::{Argument, ElementType};
 
 /// A scan on a device.
 pub(in crate::te::auto) struct ScanKernel {
@@ -38,8 +39,6 @@ pub(in crate::te::auto) struct ScanKernel {
     apart: Option<(SeveralKernels, Vec<usize>)>,
     /// The code of the last run on the CPU.
     code_cache: CodeCache,
-    /// The last run's choice in words, and the text of its kernels.
-    last: Mutex<Option<(String, String)>>,
 }
 
 /// Memory through which blocks communicate. It is allocated together, since flags hold the number of the launch, which
@@ -77,66 +76,11 @@ impl ScanKernel {
             variants: Variants::default(),
             workspaces: Pool::default(),
             code_cache: CodeCache::default(),
-            last: Mutex::default(),
         })
     }
 
-    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
-    pub(in crate::te::auto) fn run_bound(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-    ) -> Result<Option<(String, String)>, TeError> {
-        let pattern = &self.pattern;
-        if let Some((made, choice)) = self.code_cache.take(bound, None) {
-            return self.run_made(bound, made, choice).map(Some);
-        }
-        let total = bound.sizes.value(&pattern.total_steps)?;
-        if total == 0 {
-            return Ok(None);
-        }
-        if total < pattern.given_steps {
-            let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
-            return Err(TeError::Run { reason });
-        }
-        let space = self.space(bound)?;
-        if space.extents[..pattern.outer()].contains(&0) {
-            return self.run_over_nothing(stream, bound);
-        }
-        if let (Some(reduction), Some((several, places))) = (&pattern.column_reduction, &self.apart) {
-            let reduced = reduction.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
-            if reduced > MOST_REDUCED {
-                return several.run_bound(stream, &of_places(bound, places)).map(Some);
-            }
-        }
-        let used =
-            used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
-        check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
-        if self.device.arch().is_none() {
-            let made = Made::scan(Scan::new(pattern, bound, &space, &used, self.order)?);
-            let choice = made.describe();
-            return self.run_made(bound, made, choice).map(Some);
-        }
-        let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
-        let variant = self.variants.of(&self.device, &plan.key, || {
-            let emitted = emit(&self.pattern, &plan.key)?;
-            let kernel = emitted.source.entry.as_str();
-            trace::event!(DEBUG, "choice", kernel = kernel, choice = trace::text(describe(&plan)));
-            Ok(emitted)
-        })?;
-        self.launch(stream, bound, &space, &plan, &variant)?;
-        Ok(Some((describe(&plan), variant.code.clone())))
-    }
-
-    /// Runs compiled code on the CPU.
-    fn run_made(&self, bound: &Bound<'_>, mut made: Made, choice: String) -> Result<(String, String), TeError> {
-        made.run(bound, self.pattern.outputs.len())?;
-        self.code_cache.put(bound, None, made, choice.clone());
-        Ok((choice, String::new()))
-    }
-
     /// Runs without columns: outputs that reduce the columns have values nevertheless.
-    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<(String, String)>, TeError> {
+    fn run_over_nothing(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
         let Some((kernel, places)) = &self.over_nothing else { return Ok(None) };
         let bound = of_places(bound, places);
         let Some(prepared) = kernel.prepare(&bound)? else { return Ok(None) };
@@ -179,19 +123,23 @@ impl ScanKernel {
             Some(workspace) => workspace,
             None => Arc::new(Workspace::new(stream, groups, tiles, map_bytes)?),
         };
+        let own = |field: ScanField| match field {
+            ScanField::Columns => plan.columns as u64,
+            ScanField::Reduced => plan.reduced as u64,
+            ScanField::Steps => plan.steps as u64,
+            ScanField::Tiles => plan.tiles as u64,
+            ScanField::Maps => workspace.maps.device_address(),
+            ScanField::Flags => workspace.flags.device_address(),
+            // Behind the two counters.
+            ScanField::Claims => workspace.claims.device_address() + 8,
+            ScanField::Control => workspace.claims.device_address(),
+        };
         let vector = plan.key.loops.vector as i64;
         let values = Values { bound, space, outer: &plan.outer, inner: &plan.inner, points: plan.steps, vector };
         let mut bytes = Vec::with_capacity(variant.fields.len() * 8);
         for field in &variant.fields {
             let value = match field {
-                Field::Number("columns") => plan.columns as u64,
-                Field::Number("reduced") => plan.reduced as u64,
-                Field::Number("steps") => plan.steps as u64,
-                Field::Number(_) => plan.tiles as u64,
-                Field::Workspace("maps", _) => workspace.maps.device_address(),
-                Field::Workspace("flags", _) => workspace.flags.device_address(),
-                Field::Workspace("claims", _) => workspace.claims.device_address() + 8,
-                Field::Workspace(..) => workspace.claims.device_address(),
+                Field::Scan(field) => own(*field),
                 other => values.of(other, Side::Inner, &self.pattern.reads.list, &self.pattern.parameters)?,
             };
             bytes.extend(value.to_ne_bytes());
@@ -212,32 +160,47 @@ impl ScanKernel {
 }
 
 impl Runs for ScanKernel {
-    fn parameters(&self) -> &[Tensor] {
-        &self.pattern.parameters
-    }
-
-    fn inputs(&self) -> usize {
-        self.pattern.parameters.len() - self.pattern.outputs.len()
-    }
-
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn name(&self) -> String {
-        self.pattern.outputs[0].tensor.name()
-    }
-
-    fn run_on(&self, stream: &Stream, arguments: &[&Argument<'_>]) -> Result<(), TeError> {
-        let bound = bind(&self.device, &self.pattern.parameters, self.inputs(), arguments)?;
-        if let Some(made) = self.run_bound(stream, &bound)? {
-            *lock(&self.last) = Some(made);
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+        let pattern = &self.pattern;
+        let outputs = pattern.outputs.len();
+        if let Some(cached) = self.code_cache.take(bound, None) {
+            return Ok(Some(Ran::on_host(self.code_cache.run(cached, bound, outputs)?)));
         }
-        Ok(())
-    }
-
-    fn last(&self) -> Option<(String, String)> {
-        lock(&self.last).clone()
+        let total = bound.sizes.value(&pattern.total_steps)?;
+        if total == 0 {
+            return Ok(None);
+        }
+        if total < pattern.given_steps {
+            let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
+            return Err(TeError::Run { reason });
+        }
+        let space = self.space(bound)?;
+        if space.extents[..pattern.outer()].contains(&0) {
+            return self.run_over_nothing(stream, bound);
+        }
+        if let (Some(reduction), Some((several, places))) = (&pattern.column_reduction, &self.apart) {
+            let reduced = reduction.axes.iter().fold(1i64, |all, axis| all.saturating_mul(space.extents[*axis]));
+            if reduced > MOST_REDUCED {
+                return several.run_bound(stream, &of_places(bound, places));
+            }
+        }
+        let used =
+            used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
+        check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
+        if self.device.arch().is_none() {
+            let made = Made::scan(Scan::new(pattern, bound, &space, &used, self.order)?);
+            let choice = self.code_cache.run(Cached::new(bound, None, made), bound, outputs)?;
+            return Ok(Some(Ran::on_host(choice)));
+        }
+        let plan = choose(pattern, &space, &used, self.order, self.device.properties().multiprocessors)?;
+        let variant = self.variants.of(&self.device, &plan.key, || {
+            let emitted = emit(&self.pattern, &plan.key)?;
+            let kernel = emitted.source.entry.as_str();
+            trace::event!(DEBUG, "choice", kernel = kernel, choice = trace::text(describe(&plan)));
+            Ok(emitted)
+        })?;
+        self.launch(stream, bound, &space, &plan, &variant)?;
+        Ok(Some(Ran { choice: describe(&plan).into(), source: Arc::clone(&variant.code) }))
     }
 }
 

@@ -5,6 +5,7 @@ use epilogue_runtime::{Device, DeviceTensor, Stream};
 use super::cell::CellKernel;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_step::{Stage, StepTensor, Stepwise};
 use crate::te::error::TeError;
@@ -32,13 +33,10 @@ impl StepKernels {
         };
         Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
     }
+}
 
-    /// Runs on tensors that have been checked. Gives the choice in words and the text, unless there is nothing to do.
-    pub(in crate::te::auto) fn run_bound(
-        &self,
-        stream: &Stream,
-        bound: &Bound<'_>,
-    ) -> Result<Option<(String, String)>, TeError> {
+impl Runs for StepKernels {
+    fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
         let steps = |x: &Expr| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
         let (total, given) = (steps(&self.total_steps)?, steps(&self.given_steps)?);
         if total == 0 {
@@ -56,17 +54,20 @@ impl StepKernels {
                 StepTensor::History(state) => states[*state],
                 StepTensor::Rows(state) => &rows[*state],
             };
-            kernels.run_bound(stream, &Bound { tensors: tensors.iter().map(tensor).collect(), sizes })
+            kernels.run_all(stream, &Bound { tensors: tensors.iter().map(tensor).collect(), sizes })
         };
         let together = match &self.cell {
             Some(cell) if total > given => Some((cell, cell.choose(bound, total - given)?)),
             _ => None,
         };
-        let (mut choice, mut source) = run(&self.given, &first, bound.sizes.clone())?;
+        let mut all = run(&self.given, &first, bound.sizes.clone())?;
         let reason = match together {
             Some((cell, Ok(plan))) => {
                 let text = cell.run(stream, bound, &plan)?;
-                return Ok(Some((plan.describe(), [source.as_str(), &text].join("\n"))));
+                return Ok(Some(Ran {
+                    choice: plan.describe().into(),
+                    source: [&*all.source, &text].join("\n").into(),
+                }));
             }
             Some((_, Err(reason))) => format!(" ({reason})"),
             None => String::new(),
@@ -74,13 +75,13 @@ impl StepKernels {
         for step in given..total {
             let rows = states.iter().map(|state| row(state, step)).collect::<Result<Vec<_>, _>>()?;
             let number = i64::try_from(step).map_err(|_| TeError::IntegerRange)?;
-            let (of_step, text) = run(&self.step, &rows, bound.sizes.with(self.time, number))?;
+            let of_step = run(&self.step, &rows, bound.sizes.with(self.time, number))?;
             if step + 1 == total {
-                choice = format!("{} steps, one after the other{reason}, of {of_step}", total - given);
-                source = [source.as_str(), &text].join("\n");
+                let choice = format!("{} steps, one after the other{reason}, of {}", total - given, of_step.choice);
+                all = Ran { choice: choice.into(), source: [&*all.source, &*of_step.source].join("\n").into() };
             }
         }
-        Ok(Some((choice, source)))
+        Ok(Some(all))
     }
 }
 

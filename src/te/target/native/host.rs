@@ -3,11 +3,9 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use rayon::prelude::*;
-
-use crate::ElementType;
 use crate::expr::{Op, Real, fold};
 use crate::te::lang::number;
+use crate::{ElementType, parallel};
 
 /// The first failure of a run, if there was one.
 #[derive(Debug, Default)]
@@ -62,15 +60,8 @@ impl Shared {
 /// Runs the iterations `0..extent` of a loop on the threads of the pool.
 pub(super) unsafe extern "C" fn parallel(body: Entry, frame: *const u64, extent: i64, status: *const Status) {
     let shared = Shared { body, frame, status };
-    // Each thread gets several pieces, so that a late one finds less to do.
-    let pieces = i64::try_from(crate::parallel::threads()).unwrap_or(1).saturating_mul(4).clamp(1, extent.max(1));
-    let start = |piece: i64| extent / pieces * piece + piece.min(extent % pieces);
-    if pieces == 1 {
-        shared.run(0, extent);
-    } else {
-        let all = || (0..pieces).into_par_iter().for_each(|piece| shared.run(start(piece), start(piece + 1)));
-        crate::parallel::run(all);
-    }
+    let pieces = parallel::pieces(usize::try_from(extent).unwrap_or(0), 1);
+    parallel::for_each(pieces, |piece| shared.run(piece.start as i64, piece.end as i64));
 }
 
 const ALIGNMENT: usize = 64;

@@ -1,10 +1,10 @@
 //! Native code for loop programs, which Cranelift makes when a program is compiled.
 //!
-//! The code gives the same results as the interpreter, bit for bit. `parallel` loops run on rayon's threads.
+//! The code gives the same results as the interpreter, bit for bit. `parallel` loops run on the library's threads.
 //! `vectorize`d loops use 128-bit vectors, several at a time. Sums that a loop accumulates in one element stay in
 //! registers. A test around the whole body of a loop that holds only for its first iterations, as for unfinished tiles,
 //! becomes the loop's end. Programs scheduled for a device's threads run as loops over the threads; their blocks run on
-//! rayon's threads.
+//! the library's threads.
 //!
 //! No access leaves its buffer. The arguments are checked against the program's shapes, and the bounds of all indices
 //! are proved for the sizes of every run. If the proof fails, a version of the code that tests each access runs

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::plan::{Direct, Value};
+use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::cpu::elements::Along;
 use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
@@ -77,20 +76,21 @@ impl Job {
             Chunk { first, count: width.min(outputs - first) as usize }
         };
         let chunks = (outputs + width - 1) / width;
-        let partials = (0..chunks * parts).into_par_iter().map(|task| {
+        let partials = parallel::try_map(0..(chunks * parts) as usize, |task| {
+            let task = task as i64;
             let (mut registers, mut sums) = (Registers::new(&self.program), self.sums(direct));
             let elements = part_of(0..self.count(), task % parts, parts);
             // SAFETY: the caller's promise.
             unsafe { self.fold_part(direct, &mut registers, &mut sums, chunk(task / parts), elements) }?;
-            Ok(sums.shortened(width as usize))
-        });
-        let partials: Vec<Registers> = partials.collect::<Result<_, TeError>>()?;
-        (0..chunks).into_par_iter().try_for_each(|number| {
-            let (mut registers, _fence) = (Registers::new(&self.program), Fence);
+            Ok::<Registers, TeError>(sums.shortened(width as usize))
+        })?;
+        let workspace = || (Registers::new(&self.program), Fence);
+        parallel::try_for_each(0..chunks as usize, workspace, |(registers, _), number| {
+            let number = number as i64;
             let partials = &partials[(number * parts) as usize..((number + 1) * parts) as usize];
-            let sums = self.combine_directly(direct, &mut registers, partials, chunk(number))?;
+            let sums = self.combine_directly(direct, registers, partials, chunk(number))?;
             // SAFETY: the caller's promise; the outputs of this chunk belong to this task.
-            unsafe { self.store_chunk(direct, &mut registers, &sums, chunk(number)) }
+            unsafe { self.store_chunk(direct, registers, &sums, chunk(number)) }
         })
     }
 

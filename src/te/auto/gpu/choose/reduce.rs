@@ -1,8 +1,8 @@
 //! Chooses the kernel of a reduction: which threads share an output, and how many.
 
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
-use crate::te::auto::gpu::emit::context::{Access, Loops, Side};
 use crate::te::auto::gpu::emit::element::reads_in_registers;
+use crate::te::auto::gpu::emit::loops::{Access, Loops, Side};
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;

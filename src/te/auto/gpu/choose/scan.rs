@@ -2,8 +2,8 @@
 
 use super::reduce::{limited, power_of_two};
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space, Steps, points};
-use crate::te::auto::gpu::emit::context::{Access, Loops, Side};
 use crate::te::auto::gpu::emit::linear_map::map_bytes;
+use crate::te::auto::gpu::emit::loops::{Access, Loops, Side};
 use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::{Read, refused};

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::{Site, Source as Code};
 
-use super::context::{Field, KernelContext, Loops, Side};
+use super::context::KernelContext;
+use super::field::Field;
+use super::loops::{Loops, Side};
 use super::reduce::{Emitted, combination_members};
 use crate::expr::identifier::sanitize;
 use crate::te::auto::pattern::reads::read_type;
@@ -39,9 +41,6 @@ pub(in crate::te::auto) struct StageKey {
     pub(in crate::te::auto) tested: Vec<bool>,
 }
 
-/// The last parameter of a stage.
-pub(in crate::te::auto) const ELEMENTS: Field = Field::Number("elements");
-
 /// Whether a stage takes a parameter. What is not in global memory has no address.
 fn is_taken(stage: &Stage, field: &Field) -> bool {
     let shared = |read: &usize| matches!(stage.sources[*read], Source::Buffer { .. });
@@ -55,7 +54,7 @@ fn is_taken(stage: &Stage, field: &Field) -> bool {
 /// The indentation inside functions.
 const BODY: &str = "        ";
 
-/// Writes the kernel. Its parameters are those of the stages, each list ended by [`ELEMENTS`], and then those of
+/// Writes the kernel. Its parameters are those of the stages, each list ended by [`Field::Elements`], and then those of
 /// [`cell_parameters`].
 pub(in crate::te::auto) fn emit(cell: &Cell, key: &CellKey) -> Result<Emitted, TeError> {
     let mut library = Library::new();
@@ -66,7 +65,7 @@ pub(in crate::te::auto) fn emit(cell: &Cell, key: &CellKey) -> Result<Emitted, T
         context.library = std::mem::replace(&mut library, Library::new());
         let mut own = context.fields(&stage.pattern.expressions(), &[Side::Outer]);
         own.retain(|field| is_taken(stage, field));
-        own.push(ELEMENTS);
+        own.push(Field::Elements);
         let _ = write!(parameters, "namespace stage{number} {{\n{}}}\n\n", context.parameters(&own));
         let mut text = Text { context, cell, stage, key, of_stage, number };
         stages.push_str(&text.stage()?);

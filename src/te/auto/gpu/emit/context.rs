@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Site;
 
+use super::field::{Field, ReduceField, ScanField};
+use super::loops::{Access, Loops, Side};
 use crate::expr::identifier::sanitize;
 use crate::te::arith::Context;
 use crate::te::auto::bind::arguments::Sizes;
@@ -19,93 +21,6 @@ use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::target::cuda::expr::{Library, Printer, register_type};
 use crate::te::target::cuda::names::Names;
-
-/// The outer loops (over outputs or columns), or the inner loops (over reduced elements or time).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Side {
-    Outer,
-    Inner,
-}
-
-impl Side {
-    pub(in crate::te::auto) const fn name(self) -> &'static str {
-        match self {
-            Self::Outer => "outer",
-            Self::Inner => "inner",
-        }
-    }
-}
-
-/// How an array is accessed along the loop that takes several points at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) enum Access {
-    /// One element for all points.
-    One,
-    /// Contiguous and aligned elements.
-    Packed,
-    /// Elements at any distance.
-    Strided,
-}
-
-/// The loops, as far as the kernel's text depends on them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::te::auto) struct Loops {
-    /// For every outer loop, its axis, if the axis' value is used.
-    pub(in crate::te::auto) outer: Vec<Option<usize>>,
-    /// The same for every inner loop.
-    pub(in crate::te::auto) inner: Vec<Option<usize>>,
-    /// The side whose last loop takes several points at once.
-    pub(in crate::te::auto) vector_side: Side,
-    /// The number of these points.
-    pub(in crate::te::auto) vector: usize,
-    /// How each affine read accesses memory along this loop.
-    pub(in crate::te::auto) access: Vec<Option<Access>>,
-}
-
-impl Loops {
-    pub(in crate::te::auto) fn of(&self, side: Side) -> &[Option<usize>] {
-        match side {
-            Side::Outer => &self.outer,
-            Side::Inner => &self.inner,
-        }
-    }
-
-    /// The number of the loop that takes several points at once.
-    pub(in crate::te::auto) fn vector_loop(&self, side: Side) -> Option<usize> {
-        if side == self.vector_side { self.of(side).len().checked_sub(1) } else { None }
-    }
-}
-
-/// A parameter of the kernel. It has 8 bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::te::auto) enum Field {
-    /// Address of an affine read's first element; for another read, that of its tensor.
-    Read(usize),
-    /// Stride of an affine read along a loop, in elements.
-    ReadStep(usize, Side, usize),
-    /// Stride of a dimension of another read's tensor, in elements.
-    Stride(usize, usize),
-    /// Extent of a dimension of another read's tensor.
-    Extent(usize, usize),
-    /// Address of an output.
-    Output(usize),
-    /// Stride of an output along a loop, in elements.
-    OutputStep(usize, Side, usize),
-    /// Number of steps of a loop; in chunks if it takes several points at once.
-    Count(Side, usize),
-    /// The divider for this number.
-    Divider(Side, usize),
-    /// Number of points of the loop that takes several at once.
-    Points,
-    /// A size that expressions use.
-    Size(Var),
-    /// The least value of an axis.
-    Minimum(usize),
-    /// A number of the kernel itself, by its name.
-    Number(&'static str),
-    /// A workspace of the kernel, by its name and the type of its elements.
-    Workspace(&'static str, &'static str),
-}
 
 /// Everything that the text of a kernel is made from.
 pub(in crate::te::auto) struct KernelContext<'a> {
@@ -167,21 +82,6 @@ impl<'a> KernelContext<'a> {
             "value",
             "point",
             "points",
-            "outputs",
-            "full_outputs",
-            "chunks",
-            "full_chunks",
-            "splits",
-            "partials",
-            "counters",
-            "columns",
-            "steps",
-            "tiles",
-            "maps",
-            "flags",
-            "claims",
-            "control",
-            "reduced",
             "given",
             "cell",
             "row",
@@ -189,6 +89,8 @@ impl<'a> KernelContext<'a> {
             "block_row",
         ]
         .into_iter()
+        .chain(ReduceField::ALL.iter().chain(&ReduceField::SPLIT).map(|field| field.declaration().1))
+        .chain(ScanField::ALL.iter().map(|field| field.declaration().1))
         .map(str::to_owned)
         .collect();
         let mut context = Self {
@@ -331,7 +233,8 @@ impl<'a> KernelContext<'a> {
                 }
                 Field::Output(output) => format!("{}*", self.library.memory_type(self.outputs[*output].dtype())),
                 Field::Divider(..) => "te::Divider".to_owned(),
-                Field::Workspace(_, ty) => format!("{ty}*"),
+                Field::Reduce(own) => own.declaration().0.to_owned(),
+                Field::Scan(own) => own.declaration().0.to_owned(),
                 _ => "index_t".to_owned(),
             };
             let _ = writeln!(text, "    {ty} {};", self.field(field));
@@ -355,7 +258,9 @@ impl<'a> KernelContext<'a> {
             Field::Points => "points".to_owned(),
             Field::Size(var) => self.size_names.get(var).cloned().unwrap_or_else(|| sanitize(var.name())),
             Field::Minimum(axis) => format!("first_{axis}"),
-            Field::Number(name) | Field::Workspace(name, _) => (*name).to_owned(),
+            Field::Reduce(own) => own.declaration().1.to_owned(),
+            Field::Scan(own) => own.declaration().1.to_owned(),
+            Field::Elements => "elements".to_owned(),
         }
     }
 

@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::context::{KernelContext, Loops, Side};
+use super::context::KernelContext;
+use super::field::ReduceField;
+use super::loops::{Loops, Side};
 use crate::ElementType;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
@@ -61,19 +63,8 @@ pub(in crate::te::auto) fn element_struct<'a>(
              return all.pass{number}; }}"
         );
     }
-    let split = key.split.then_some("splits");
-    for number in ["outputs", "full_outputs", "chunks", "full_chunks"].into_iter().chain(split) {
-        let _ = writeln!(
-            code,
-            "    __device__ __forceinline__ u32 {number}() const {{ return static_cast<u32>(p.{number}); }}"
-        );
-    }
-    if key.split {
-        code.push_str(
-            "    __device__ __forceinline__ Pass<0>::Value* partials() const { return p.partials; }\n    \
-             __device__ __forceinline__ u32* counters() const { return p.counters; }\n",
-        );
-    }
+    let split = if key.split { &ReduceField::SPLIT[..] } else { &[] };
+    code.extend(ReduceField::ALL.iter().chain(split).map(|field| field.getter()));
     code.push_str(&text.cursor());
     code.push_str(&text.hold());
     for number in 0..passes {

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Source;
 
-use super::context::{Field, KernelContext, Side};
+use super::context::KernelContext;
 use super::element::element_struct;
+use super::field::{Field, ReduceField};
+use super::loops::Side;
 use crate::ElementType;
 use crate::expr::identifier::sanitize;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping};
@@ -34,11 +36,9 @@ pub(in crate::te::auto) fn emit(reduction: &Reduction, key: &ReduceKey) -> Resul
         context.library.approximate();
     }
     let mut fields = context.fields(&reduction.expressions(), &[Side::Outer, Side::Inner]);
-    fields.extend(["outputs", "full_outputs", "chunks", "full_chunks"].map(Field::Number));
+    fields.extend(ReduceField::ALL.map(Field::Reduce));
     if key.split {
-        fields.push(Field::Number("splits"));
-        fields.push(Field::Workspace("partials", "Pass<0>::Value"));
-        fields.push(Field::Workspace("counters", "u32"));
+        fields.extend(ReduceField::SPLIT.map(Field::Reduce));
     }
     let parameters = context.parameters(&fields);
     let mut passes = String::new();

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use epilogue_runtime::Source;
 
-use super::context::{Field, KernelContext, Loops, Side};
+use super::context::KernelContext;
+use super::field::{Field, ScanField};
 use super::linear_map::{map_text, numbers};
+use super::loops::{Loops, Side};
 use super::reduce::{Emitted, combination_members};
 use crate::expr::identifier::sanitize;
 use crate::te::auto::pattern::reads::read_type;
@@ -67,9 +69,7 @@ pub(in crate::te::auto) fn emit(pattern: &Recurrence, key: &ScanKey) -> Result<E
     let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
     let mut context = KernelContext::new(&pattern.axes, &pattern.reads.list, &outputs, &key.loops);
     let mut fields = context.fields(&pattern.expressions(), &[Side::Outer, Side::Inner]);
-    fields.extend(["columns", "reduced", "steps", "tiles"].map(Field::Number));
-    fields.push(Field::Workspace("maps", "Map"));
-    fields.extend(["flags", "claims", "control"].map(|name| Field::Workspace(name, "u32")));
+    fields.extend(ScanField::ALL.map(Field::Scan));
     let parameters = context.parameters(&fields);
     let mut text = Text { context, pattern, key };
     let values = text.values()? + &text.fold_struct()?;
@@ -167,17 +167,7 @@ impl Text<'_, '_> {
         if self.pattern.column_reduction.is_some() {
             text.push_str("    using Fold = epilogue::Fold;\n");
         }
-        for number in ["columns", "reduced", "steps", "tiles"] {
-            let ty = if matches!(number, "columns" | "reduced") { "u32" } else { "index_t" };
-            let _ = writeln!(
-                text,
-                "    __device__ __forceinline__ {ty} {number}() const {{ return static_cast<{ty}>(p.{number}); }}"
-            );
-        }
-        text.push_str("    __device__ __forceinline__ Map* maps() const { return p.maps; }\n");
-        for name in ["flags", "claims", "control"] {
-            let _ = writeln!(text, "    __device__ __forceinline__ u32* {name}() const {{ return p.{name}; }}");
-        }
+        text.extend(ScanField::ALL.map(ScanField::getter));
         if self.key.mapping != ScanMapping::InOrder {
             text.push_str(
                 "    static __device__ __forceinline__ Map identity() { return unit_map(); }\n    \
