@@ -18,7 +18,8 @@
 //! `rows()` is T (or Mmax), and `batch()` is the group.
 //!
 //! Values of bounds are not known where a run is checked. On the CPU a run reads them first, and refuses bounds that
-//! decrease or lie outside; the same bits come out as of one run per group with the same tile.
+//! decrease or lie outside. Kernels take such a bound for the nearest that does not, so that groups never overlap and nothing
+//! outside is touched, and note it in the device's record. The same bits come out as of one run per group with the same tile.
 
 use std::fmt;
 
