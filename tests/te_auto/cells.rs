@@ -8,12 +8,9 @@ use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-const I32: ElementType = ElementType::I32;
+use crate::shared::{emulated, integers};
 
-fn emulated() -> Device {
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
+const I32: ElementType = ElementType::I32;
 
 const KINDS: usize = 7;
 
@@ -82,11 +79,6 @@ fn cell(kind: usize) -> Result<Vec<Tensor>, TeError> {
     }
 }
 
-fn integers(len: usize, seed: u64) -> Vec<i32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(0..=6)).collect()
-}
-
 fn check(device: &Device, kind: usize, sizes: [usize; 3], order: Order, seed: u64) -> Result<(), TeError> {
     let made = cell(kind)?;
     let outputs: Vec<&Tensor> = made.iter().collect();
@@ -97,7 +89,8 @@ fn check(device: &Device, kind: usize, sizes: [usize; 3], order: Order, seed: u6
         _ => sizes[2],
     };
     let shape = |tensor: &Tensor| -> Vec<usize> { tensor.shape().iter().map(extent).collect() };
-    let given = |tensor: &Tensor| integers(shape(tensor).iter().product(), seed ^ tensor.name().len() as u64);
+    let given =
+        |tensor: &Tensor| integers::<i32>(shape(tensor).iter().product(), seed ^ tensor.name().len() as u64, 0..=6);
     let inputs = kernel.inputs();
     let parameters: Vec<&Tensor> = inputs.iter().chain(&made).collect();
     let program = te::lower(&te::create_schedule(&outputs), &parameters, "main")?;
@@ -148,9 +141,10 @@ fn cells_on_an_emulated_gpu() {
         return;
     }
     for kind in 0..KINDS {
-        check(&emulated(), kind, [4, 5, 3], Order::Device, 2).unwrap_or_else(|error| panic!("kind {kind}: {error}"));
+        check(&emulated(Arch::SM_80), kind, [4, 5, 3], Order::Device, 2)
+            .unwrap_or_else(|error| panic!("kind {kind}: {error}"));
     }
-    check_all(&emulated(), 8, 20);
+    check_all(&emulated(Arch::SM_80), 8, 20);
 }
 
 /// An LSTM with its matrix, in f32, compared with plain loops in f64.
@@ -198,7 +192,7 @@ fn an_lstm() -> Result<(), TeError> {
             hs[at(t, b, j)] = sigmoid(gate(3)) * new.tanh();
         }
     }
-    let devices = [Some(Device::cpu()), testing::compiler("an_lstm").map(|_| emulated())];
+    let devices = [Some(Device::cpu()), testing::compiler("an_lstm").map(|_| emulated(Arch::SM_80))];
     for device in devices.iter().flatten() {
         let kernel = te::auto::scan_all(&states.iter().collect::<Vec<_>>())?.build(device)?;
         let (x_values, w_values) =
@@ -233,7 +227,7 @@ const RAGGED: [Ragged; 6] = [
 
 #[test]
 fn ragged_reductions() -> Result<(), TeError> {
-    let devices = [Some(Device::cpu()), testing::compiler("ragged_reductions").map(|_| emulated())];
+    let devices = [Some(Device::cpu()), testing::compiler("ragged_reductions").map(|_| emulated(Arch::SM_80))];
     for device in devices.iter().flatten() {
         for (name, range, plain) in RAGGED {
             let (n, m) = (var("n"), var("m"));
@@ -249,7 +243,7 @@ fn ragged_reductions() -> Result<(), TeError> {
             let both = te::compute([n, m], "both", |[i, j]| a.at([i, j]) * 2 - sums.at([i]))?;
             let kernel = te::auto::build(&[&sums, &largest, &both])?.build(device)?;
             for size in [1usize, 2, 5, 40] {
-                let values = integers(size * size, 7);
+                let values = integers::<i32>(size * size, 7, 0..=6);
                 let input = device.tensor(&values, [size, size])?;
                 let zeros = |shape: &[usize]| -> Result<DeviceTensor, TeError> { Ok(device.zeros::<i32>(shape)?) };
                 let (mut s, mut l, mut b) = (zeros(&[size])?, zeros(&[size])?, zeros(&[size, size])?);

@@ -9,12 +9,9 @@ use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-const I32: ElementType = ElementType::I32;
+use crate::shared::{emulated, integers};
 
-fn emulated(arch: Arch) -> Device {
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(arch, options).expect("an emulated device needs nothing")
-}
+const I32: ElementType = ElementType::I32;
 
 fn devices(test: &str) -> Vec<Device> {
     match testing::compiler(test) {
@@ -188,7 +185,7 @@ impl Cell {
         let parameters: Vec<&Tensor> = inputs.iter().chain(&self.states).collect();
         let program = te::lower(&te::create_schedule(&outputs), &parameters, "main")?;
         let given: Vec<Vec<i32>> = (inputs.iter().enumerate())
-            .map(|(number, tensor)| integers(self.shape(tensor).iter().product(), seed ^ number as u64))
+            .map(|(number, tensor)| integers::<i32>(self.shape(tensor).iter().product(), seed ^ number as u64, 0..=6))
             .collect();
         let values = |of: &[i32]| of.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
         let mut arrays = (inputs.iter().zip(&given))
@@ -221,11 +218,6 @@ impl Cell {
         }
         Ok(kernel)
     }
-}
-
-fn integers(len: usize, seed: u64) -> Vec<i32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(0..=6)).collect()
 }
 
 fn random_cells(device: &Device, cases: u32, most: usize) {

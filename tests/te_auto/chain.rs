@@ -3,22 +3,12 @@
 
 use epilogue::te::auto::{Automatic, Order};
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
-use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-fn emulated() -> Device {
-    // Random turns: blocks run in every order.
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-/// Small integers, so that sums and products of them are exact in f32 in any order.
-fn integers(len: usize, seed: u64) -> Vec<f32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(-4..=4) as f32).collect()
-}
+use crate::shared::{emulated, integers, laid_out, order as order_in_memory};
 
 /// What is computed from a matrix's rows; every result is an integer.
 #[derive(Clone, Copy, Debug)]
@@ -220,42 +210,13 @@ fn cases(most: usize) -> impl Strategy<Value = Case> {
     )
 }
 
-/// A tensor of the values: if `turned`, with the first axis innermost in memory, and with a gap after every line.
-fn laid_out(
-    device: &Device,
-    values: &[f32],
-    element: ElementType,
-    shape: &[usize],
-    turned: bool,
-    gap: usize,
-) -> Result<DeviceTensor, TeError> {
-    let rank = shape.len();
-    let order: Vec<usize> = if turned { (1..rank).chain([0]).collect() } else { (0..rank).collect() };
-    let mut stored: Vec<usize> = order.iter().map(|axis| shape[*axis]).collect();
-    let line = stored[rank - 1];
-    stored[rank - 1] += gap;
-    let memory = device.zeros_of(element, stored)?;
-    let mut inverse = vec![0; rank];
-    for (place, axis) in order.iter().enumerate() {
-        inverse[*axis] = place;
-    }
-    let mut view = memory.slice(rank - 1, 0..line)?.permute(&inverse)?;
-    match element {
-        ElementType::F16 => view.copy_from(&values.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>())?,
-        ElementType::F64 => view.copy_from(&values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())?,
-        ElementType::I32 => view.copy_from(&values.iter().map(|x| *x as i32).collect::<Vec<_>>())?,
-        _ => view.copy_from(values)?,
-    }
-    Ok(view)
-}
-
 fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let Case { chain, element, ref shape, turned, gap, order, seed } = *case;
     let rows = Rows::new(element, shape.len());
     let tensors = tensors(chain, &rows)?;
     let kernel = te::auto::reduce_all(&tensors.iter().collect::<Vec<_>>())?.order(order).build(device)?;
-    let values = integers(shape.iter().product(), seed);
-    let a = laid_out(device, &values, element, shape, turned, gap)?;
+    let values = integers::<f32>(shape.iter().product(), seed, -4..=4);
+    let a = laid_out(device, &values, element, shape, &order_in_memory(shape.len(), turned), gap)?;
     let shape_of = |tensor: &Tensor| if tensor.rank() == 1 { vec![shape[0]] } else { shape.clone() };
     let mut outputs = Vec::new();
     for tensor in &tensors {
@@ -265,7 +226,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
             &nothing,
             ElementType::F32,
             &shape_of(tensor),
-            turned && tensor.rank() > 1,
+            &order_in_memory(tensor.rank(), turned && tensor.rank() > 1),
             gap,
         )?);
     }
@@ -295,7 +256,7 @@ fn chains_of_any_shape_and_layout() {
     if testing::compiler("chains_of_any_shape_and_layout").is_none() {
         return;
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     let config = ProptestConfig { cases: testing::cases(30), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases(300))| {
         if let Err(error) = check(&device, &case) {
@@ -321,7 +282,7 @@ fn rows_of_every_length() -> Result<(), TeError> {
     if testing::compiler("rows_of_every_length").is_none() {
         return Ok(());
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     for (shape, turned, wanted) in [
         (vec![3, 8], false, "in registers"),
         (vec![5, 2048], false, "in registers"),
@@ -360,10 +321,14 @@ fn the_order_of_the_shape_gives_passes_the_same_bits_everywhere() -> Result<(), 
         let mut random = fastrand::Rng::with_seed(m as u64);
         let values: Vec<f32> = (0..n * m).map(|_| random.f32() - 0.3).collect();
         let mut results: Vec<[Vec<u32>; 2]> = Vec::new();
-        for (device, turned) in [(Device::cpu(), false), (Device::cpu(), true), (emulated(), false), (emulated(), true)]
-        {
+        for (device, turned) in [
+            (Device::cpu(), false),
+            (Device::cpu(), true),
+            (emulated(Arch::SM_80), false),
+            (emulated(Arch::SM_80), true),
+        ] {
             let kernel = te::auto::reduce_all(&[&squares, &normal])?.order(Order::Shape).build(&device)?;
-            let a = laid_out(&device, &values, ElementType::F32, &[n, m], turned, 0)?;
+            let a = laid_out(&device, &values, ElementType::F32, &[n, m], &order_in_memory(2, turned), 0)?;
             let (mut s, mut y) = (device.zeros::<f32>([n])?, device.zeros::<f32>([n, m])?);
             kernel.run(&[(&a).into(), (&mut s).into(), (&mut y).into()])?;
             let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect();
@@ -395,7 +360,7 @@ fn maps_of_any_shape() {
     if testing::compiler("maps_of_any_shape").is_none() {
         return;
     }
-    let devices = [Device::cpu(), emulated()];
+    let devices = [Device::cpu(), emulated(Arch::SM_80)];
     let extent = || prop_oneof![1 => Just(0usize), 2 => Just(1), 6 => 2usize..70];
     let config = ProptestConfig { cases: testing::cases(40), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(n in extent(), m in extent(), turned: [bool; 3], gap in 0usize..3, half: bool, seed: u64)| {
@@ -428,15 +393,15 @@ fn map_of(
         vec![sum, chosen.less(0).select(Expr::constant(0.0, te::DType::F32), gathered).cast(element)]
     })?;
     let kernel = te::auto::map_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
-    let values = integers(n * m, seed);
-    let bias = integers(m, seed ^ 1);
+    let values = integers::<f32>(n * m, seed, -4..=4);
+    let bias = integers::<f32>(m, seed ^ 1, -4..=4);
     let mut random = fastrand::Rng::with_seed(seed ^ 2);
     let chosen: Vec<f32> = (0..n * m).map(|_| random.i32(-1..m as i32) as f32).collect();
-    let x = laid_out(device, &values, element, &[n, m], turned[0], gap)?;
+    let x = laid_out(device, &values, element, &[n, m], &order_in_memory(2, turned[0]), gap)?;
     let b = device.tensor(&bias, [m])?;
-    let i = laid_out(device, &chosen, ElementType::I32, &[n, m], turned[1], gap)?;
-    let mut sum = laid_out(device, &vec![-1.0; n * m], ElementType::F32, &[n, m], turned[2], gap)?;
-    let mut gathered = laid_out(device, &vec![-1.0; n * m], element, &[n, m], false, gap)?;
+    let i = laid_out(device, &chosen, ElementType::I32, &[n, m], &order_in_memory(2, turned[1]), gap)?;
+    let mut sum = laid_out(device, &vec![-1.0; n * m], ElementType::F32, &[n, m], &order_in_memory(2, turned[2]), gap)?;
+    let mut gathered = laid_out(device, &vec![-1.0; n * m], element, &[n, m], &[0, 1], gap)?;
     let mut arguments = Vec::new();
     for parameter in &kernel.parameters()[..3] {
         arguments.push(Argument::from(if *parameter == a {
@@ -494,7 +459,7 @@ fn runs_at_once_do_not_meet() -> Result<(), TeError> {
             scope.spawn(move || {
                 for round in 0..20u64 {
                     let (n, m) = (5 + thread as usize, 300 + round as usize);
-                    let values = integers(n * m, thread * 100 + round);
+                    let values = integers::<f32>(n * m, thread * 100 + round, -4..=4);
                     let a = device.tensor(&values, [n, m]).expect("memory");
                     let mut count = device.zeros::<f32>([n]).expect("memory");
                     kernel.run(&[(&a).into(), (&mut count).into()]).expect("a run");
@@ -601,7 +566,7 @@ fn exact_order_has_the_interpreters_bits() {
     if testing::compiler("exact_order_has_the_interpreters_bits").is_none() {
         return;
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     let config = ProptestConfig { cases: testing::cases(12), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(seed: u64, n in 0usize..5, m in 0usize..40)| {
         if let Err(error) = check_exact(&device, seed, n, m) {
@@ -649,7 +614,7 @@ fn functions_are_as_accurate_as_their_results() -> Result<(), TeError> {
     if testing::compiler("functions_are_as_accurate_as_their_results").is_none() {
         return Ok(());
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     let mut random = fastrand::Rng::with_seed(7);
     let x: Vec<f32> = (0..3000).map(|_| random.f32() * 12.0 - 6.0).collect();
     let (exact, source) = functions(&device, ElementType::F32, Order::Device, &x)?;

@@ -12,4 +12,5 @@ mod sass;
 mod scan;
 mod scan_fold;
 mod several;
+mod shared;
 mod table;

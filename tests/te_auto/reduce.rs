@@ -7,17 +7,7 @@ use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-fn device() -> Device {
-    // Random turns: blocks run in every order.
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-/// Integers small enough that every order of summation gives the same bits.
-fn integers(len: usize, seed: u64) -> Vec<f32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(-8..=8) as f32).collect()
-}
+use crate::shared::{emulated, integers, laid_out, numbers};
 
 fn row_sums() -> Result<Tensor, TeError> {
     let (n, m) = (var("n"), var("m"));
@@ -31,10 +21,10 @@ fn rows_of_any_shape() -> Result<(), TeError> {
     if testing::compiler("rows_of_any_shape").is_none() {
         return Ok(());
     }
-    let device = device();
+    let device = emulated(Arch::SM_80);
     let kernel = te::auto::reduce(&row_sums()?)?.build(&device)?;
     for (n, m) in [(1, 1), (3, 5), (7, 64), (5, 1000), (0, 4), (4, 0), (1, 5000), (300, 33)] {
-        let values = integers(n * m, (n * 1000 + m) as u64);
+        let values = integers(n * m, (n * 1000 + m) as u64, -8..=8);
         let a = device.tensor(&values, [n, m])?;
         let mut b = device.full::<f32>([n], f32::NAN)?;
         kernel.run(&[(&a).into(), (&mut b).into()])?;
@@ -152,47 +142,6 @@ fn reduction(kind: Kind, element: ElementType, mask: [bool; 3]) -> Result<(Tenso
     Ok((a, tensors))
 }
 
-/// A tensor of the values, with its axes in another order in memory, and with gaps.
-fn laid_out(
-    device: &Device,
-    values: &[f32],
-    shape: [usize; 3],
-    element: ElementType,
-    order: [usize; 3],
-    gap: usize,
-) -> Result<DeviceTensor, TeError> {
-    let stored = order.map(|axis| shape[axis]);
-    let wide = [stored[0], stored[1], stored[2] + gap];
-    let memory = match element {
-        ElementType::F16 => device.full(wide, f16::ZERO)?,
-        ElementType::BF16 => device.full(wide, bf16::ZERO)?,
-        other => device.zeros_of(other, wide)?,
-    };
-    let mut inverse = [0; 3];
-    for (place, axis) in order.into_iter().enumerate() {
-        inverse[axis] = place;
-    }
-    let mut view = memory.slice(2, 0..stored[2])?.permute(&inverse)?;
-    match element {
-        ElementType::F16 => view.copy_from(&values.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>())?,
-        ElementType::BF16 => view.copy_from(&values.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>())?,
-        ElementType::F64 => view.copy_from(&values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())?,
-        ElementType::I32 => view.copy_from(&values.iter().map(|x| *x as i32).collect::<Vec<_>>())?,
-        _ => view.copy_from(values)?,
-    }
-    Ok(view)
-}
-
-fn numbers(tensor: &DeviceTensor) -> Result<Vec<f64>, TeError> {
-    Ok(match tensor.element_type() {
-        ElementType::F16 => tensor.to_vec::<f16>()?.into_iter().map(f64::from).collect(),
-        ElementType::BF16 => tensor.to_vec::<bf16>()?.into_iter().map(f64::from).collect(),
-        ElementType::F64 => tensor.to_vec::<f64>()?,
-        ElementType::I32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
-        _ => tensor.to_vec::<f32>()?.into_iter().map(f64::from).collect(),
-    })
-}
-
 #[derive(Clone, Debug)]
 struct Case {
     kind: Kind,
@@ -238,8 +187,8 @@ fn check(device: &Device, case: &Case) -> Result<(), TeError> {
     }
     let (_, outputs) = reduction(kind, element, mask)?;
     let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.order(order).build(device)?;
-    let values = integers(shape.iter().product(), seed);
-    let a = laid_out(device, &values, shape, element, layout, gap)?;
+    let values = integers::<f32>(shape.iter().product(), seed, -8..=8);
+    let a = laid_out(device, &values, element, &shape, &layout, gap)?;
     let results = twice(device, &kernel, &outputs, &a, &kept(shape, mask))?;
     let groups = groups(&values, shape, mask);
     for (value, result) in results.iter().enumerate() {
@@ -300,7 +249,7 @@ fn any_axes_of_any_layout_by_any_reducer() {
     if testing::compiler("any_axes_of_any_layout_by_any_reducer").is_none() {
         return;
     }
-    let device = device();
+    let device = emulated(Arch::SM_80);
     let config = ProptestConfig { cases: testing::cases(40), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
@@ -325,7 +274,7 @@ fn blocks_share_long_rows_and_few_columns() -> Result<(), TeError> {
     if testing::compiler("blocks_share_long_rows_and_few_columns").is_none() {
         return Ok(());
     }
-    share_long_rows_and_few_columns(&device(), "blocks per output")
+    share_long_rows_and_few_columns(&emulated(Arch::SM_80), "blocks per output")
 }
 
 /// Halfway between two values, except for a bit that is lost by way of f32.
@@ -365,10 +314,10 @@ fn plain_sums_on_the_cpu_come_straight_from_memory() -> Result<(), TeError> {
                 (Kind::Min, ElementType::BF16),
                 (Kind::Sum, ElementType::I32),
             ] {
-                let values = integers(shape.iter().product(), 3);
+                let values = integers::<f32>(shape.iter().product(), 3, -8..=8);
                 let (_, outputs) = reduction(kind, element, mask)?;
                 let kernel = te::auto::reduce(&outputs[0])?.build(&device)?;
-                let a = laid_out(&device, &values, shape, element, layout, 1)?;
+                let a = laid_out(&device, &values, element, &shape, &layout, 1)?;
                 let kept: Vec<usize> = (0..3).filter(|d| !mask[*d]).map(|d| shape[d]).collect();
                 let mut result = device.zeros_of(element, &kept)?;
                 kernel.run(&[(&a).into(), (&mut result).into()])?;
@@ -419,7 +368,7 @@ fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), 
         ([40_000, 1, 3], [true, false, true]),
     ] {
         for kind in [Kind::Sum, Kind::ArgMax, Kind::Matrices] {
-            let values = integers(shape.iter().product(), 7);
+            let values = integers::<f32>(shape.iter().product(), 7, -8..=8);
             let (_, outputs) = reduction(kind, ElementType::F32, mask)?;
             let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
             let a = device.tensor(&values, shape)?;
@@ -473,7 +422,7 @@ fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
         for (odd, element) in
             [(0, ElementType::F32), (1, ElementType::F32), (2, ElementType::F16), (0, ElementType::I32)]
         {
-            let mut values = integers(rows * count, 11);
+            let mut values = integers::<f32>(rows * count, 11, -8..=8);
             for (place, value) in values.iter_mut().enumerate().filter(|(place, _)| odd > 0 && place % 97 == 13) {
                 *value = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0][place % 4];
             }
@@ -484,7 +433,7 @@ fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
             for largest in [true, false] {
                 let found = if largest { te::ops::argmax(&a, [2])? } else { te::ops::argmin(&a, [2])? };
                 let kernel = te::auto::build(&[&found])?.build(&device)?;
-                let given = laid_out(&device, &values, [1, rows, count], element, [0, 1, 2], 0)?;
+                let given = laid_out(&device, &values, element, &[1, rows, count], &[0, 1, 2], 0)?;
                 let better = |x: f32, y: f32| (if largest { x > y } else { x < y }) || (x.is_nan() && !y.is_nan());
                 let want: Vec<i32> = (0..rows)
                     .map(|row| {
@@ -520,7 +469,7 @@ fn runs_on_the_cpu_follow_each_other_on_any_tensors() -> Result<(), TeError> {
         .into_iter()
         .enumerate()
     {
-        let values = integers(n * m, round as u64);
+        let values = integers::<f32>(n * m, round as u64, -8..=8);
         let (x, mut y) = (device.tensor(&values, [n, m])?, device.full::<f32>([n, m], f32::NAN)?);
         kernel.run(&[(&x).into(), (&mut y).into()])?;
         for (got, given) in y.to_vec::<f32>()?.chunks(m).zip(values.chunks(m)) {

@@ -6,16 +6,7 @@ use epilogue::{Arch, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-fn device() -> Device {
-    // Random turns: blocks run in every order.
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-fn integers(len: usize, seed: u64, low: i32, high: i32) -> Vec<i32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(low..=high)).collect()
-}
+use crate::shared::{emulated, integers, laid_out, order as order_in_memory};
 
 /// Recurrences over wrapping integers, whose bits don't depend on how steps are composed.
 #[derive(Clone, Copy, Debug)]
@@ -120,22 +111,6 @@ fn expected(kind: Kind, x: &[i32], a: &[i32], steps: usize, columns: usize) -> V
     states
 }
 
-/// A tensor `[time, columns]` whose memory has time innermost, or rows with a gap.
-fn laid_out(
-    device: &Device,
-    values: &[i32],
-    shape: [usize; 2],
-    time_inner: bool,
-    gap: usize,
-) -> Result<DeviceTensor, TeError> {
-    let stored = if time_inner { [shape[1], shape[0]] } else { shape };
-    let memory = device.zeros::<i32>([stored[0], stored[1] + gap])?;
-    let view = memory.slice(1, 0..stored[1])?;
-    let mut view = if time_inner { view.transpose()? } else { view };
-    view.copy_from(values)?;
-    Ok(view)
-}
-
 #[derive(Clone, Debug)]
 struct Case {
     kind: Kind,
@@ -153,15 +128,22 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let automatic = te::auto::scan_all(&scan.iter().collect::<Vec<_>>())?.order(order);
     assert_eq!(automatic.is_parallel_in_time(), kind.is_linear() && order == Order::Device, "{kind:?}");
     let kernel = automatic.build(device)?;
-    let x = integers(steps * columns, seed, -9, 9);
-    let a = integers(steps * columns, seed ^ 1, -2, 2);
+    let x = integers::<i32>(steps * columns, seed, -9..=9);
+    let a = integers::<i32>(steps * columns, seed ^ 1, -2..=2);
     let (x_device, a_device) = (
-        laid_out(device, &x, [steps, columns], time_inner, gap)?,
-        laid_out(device, &a, [steps, columns], time_inner, gap)?,
+        laid_out(device, &x, ElementType::I32, &[steps, columns], &order_in_memory(2, time_inner), gap)?,
+        laid_out(device, &a, ElementType::I32, &[steps, columns], &order_in_memory(2, time_inner), gap)?,
     );
     let mut outputs = Vec::new();
     for _ in 0..kind.states() {
-        outputs.push(laid_out(device, &vec![-77; steps * columns], [steps, columns], time_inner, gap)?);
+        outputs.push(laid_out(
+            device,
+            &vec![-77; steps * columns],
+            ElementType::I32,
+            &[steps, columns],
+            &order_in_memory(2, time_inner),
+            gap,
+        )?);
     }
     let mut arguments: Vec<epilogue::Argument<'_>> = Vec::new();
     for parameter in kernel.parameters() {
@@ -207,7 +189,7 @@ fn recurrences_of_any_shape_and_layout() {
     if testing::compiler("recurrences_of_any_shape_and_layout").is_none() {
         return;
     }
-    let device = device();
+    let device = emulated(Arch::SM_80);
     let config = ProptestConfig { cases: testing::cases(24), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
@@ -244,7 +226,7 @@ fn blocks_share_long_columns() -> Result<(), TeError> {
     if testing::compiler("blocks_share_long_columns").is_none() {
         return Ok(());
     }
-    let device = device();
+    let device = emulated(Arch::SM_80);
     for (kind, steps, columns, time_inner) in [
         (Kind::Sum, 60_000, 1, true),
         (Kind::Linear, 30_000, 2, false),
@@ -282,7 +264,7 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
         ("comb", 2, |y, x, _| x - y(2), |y, x, _| x - y[1]),
     ];
     let devices = if testing::compiler("what_is_not_read_does_not_spoil").is_some() {
-        vec![Device::cpu(), device()]
+        vec![Device::cpu(), emulated(Arch::SM_80)]
     } else {
         vec![Device::cpu()]
     };

@@ -4,22 +4,13 @@
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Axis, Expr, TeError, Tensor, placeholder_of, var};
-use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
+use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
+use crate::shared::{emulated, integers, laid_out};
+
 const I32: ElementType = ElementType::I32;
-
-fn emulated() -> Device {
-    // Random turns: blocks run in every order.
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing")
-}
-
-fn integers(len: usize, seed: u64) -> Vec<i32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| random.i32(-5..=5)).collect()
-}
 
 /// The states `[time, kept, reduced]`.
 #[derive(Clone, Copy, Debug)]
@@ -160,33 +151,27 @@ fn expected(case: &Case, x: &[i32], a: &[i32], w: &[i32]) -> Vec<Vec<i32>> {
     outputs
 }
 
-fn laid_out(device: &Device, values: &[i32], shape: &[usize], layout: &[usize]) -> Result<DeviceTensor, TeError> {
-    let stored: Vec<usize> = layout.iter().map(|axis| shape[*axis]).collect();
-    let mut inverse = vec![0; shape.len()];
-    layout.iter().enumerate().for_each(|(place, axis)| inverse[*axis] = place);
-    let mut view = device.zeros::<i32>(stored)?.permute(&inverse)?;
-    view.copy_from(values)?;
-    Ok(view)
-}
-
 fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let [steps, kept, reduced] = case.shape;
     let (tensors, inputs) = tensors(case)?;
     let kernel = te::auto::scan_all(&tensors.iter().collect::<Vec<_>>())?.order(case.order).build(device)?;
     let count = steps * kept * reduced;
-    let (x, a, w) =
-        (integers(count, case.seed), integers(count, case.seed ^ 1), integers(steps * reduced, case.seed ^ 2));
+    let (x, a, w) = (
+        integers::<i32>(count, case.seed, -5..=5),
+        integers::<i32>(count, case.seed ^ 1, -5..=5),
+        integers::<i32>(steps * reduced, case.seed ^ 2, -5..=5),
+    );
     let given = [
-        (&inputs.x, laid_out(device, &x, &case.shape, &case.layout)?),
-        (&inputs.a, laid_out(device, &a, &case.shape, &case.layout)?),
-        (&inputs.weight, laid_out(device, &w, &[steps, reduced], &[0, 1])?),
+        (&inputs.x, laid_out(device, &x, I32, &case.shape, &case.layout, 0)?),
+        (&inputs.a, laid_out(device, &a, I32, &case.shape, &case.layout, 0)?),
+        (&inputs.weight, laid_out(device, &w, I32, &[steps, reduced], &[0, 1], 0)?),
     ];
     let shape_of = |tensor: &Tensor| if tensor.rank() == 3 { case.shape.to_vec() } else { vec![steps, kept] };
     let mut outputs = Vec::new();
     for tensor in &tensors {
         let shape = shape_of(tensor);
         let layout: Vec<usize> = (0..shape.len()).collect();
-        outputs.push(laid_out(device, &vec![-77; shape.iter().product()], &shape, &layout)?);
+        outputs.push(laid_out(device, &vec![-77; shape.iter().product()], I32, &shape, &layout, 0)?);
     }
     let mut arguments: Vec<Argument<'_>> = Vec::new();
     for parameter in &kernel.parameters()[..kernel.parameters().len() - tensors.len()] {
@@ -235,7 +220,7 @@ fn columns_folded_in_any_shape_and_layout() {
     if testing::compiler("columns_folded_in_any_shape_and_layout").is_none() {
         return;
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     let config = ProptestConfig { cases: testing::cases(30), failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(case in cases())| {
         if let Err(error) = check(&device, &case) {
@@ -261,7 +246,7 @@ fn every_walk_folds() -> Result<(), TeError> {
     if testing::compiler("every_walk_folds").is_none() {
         return Ok(());
     }
-    let device = emulated();
+    let device = emulated(Arch::SM_80);
     let case = |shape, layout, order| Case {
         update: Update::Linear,
         reducer: Reducer::Affine,
@@ -307,7 +292,7 @@ fn the_order_of_the_shape_gives_folds_the_same_bits_everywhere() -> Result<(), T
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.f32() - 0.3).collect();
         for order in [Order::Shape, Order::Exact] {
             let mut results: Vec<Vec<u32>> = Vec::new();
-            for device in [Device::cpu(), emulated()] {
+            for device in [Device::cpu(), emulated(Arch::SM_80)] {
                 let kernel = te::auto::scan(&total)?.order(order).build(&device)?;
                 let input = device.tensor(&values, shape)?;
                 let mut output = device.zeros::<f32>([shape[0], shape[1]])?;
@@ -337,7 +322,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     let apart = te::compute([m, n], "apart", |[t, i]| scan.at([t, i]) - last.at([i]) + x.at([m - 1 - t, i.into()]))?;
     let turned = te::compute([n, m], "turned", |[i, t]| scan.at([t, i]))?;
     let (steps, width) = (37usize, 300usize);
-    let values = integers(steps * width, 1);
+    let values = integers::<i32>(steps * width, 1, -5..=5);
     let mut states = values.clone();
     (width..states.len()).for_each(|at| states[at] += states[at - width]);
     let at = |t: usize, i: usize| states[t * width + i];
@@ -355,7 +340,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
         (&scan, states.clone(), vec![steps, width]),
     ];
     let compiler = testing::compiler("what_is_made_of_whole_scans").is_some();
-    let devices = [Some(Device::cpu()), compiler.then(emulated)];
+    let devices = [Some(Device::cpu()), compiler.then(|| emulated(Arch::SM_80))];
     for device in devices.iter().flatten() {
         // Each alone, and all together.
         for chosen in (0..wanted.len()).map(|place| place..place + 1).chain(std::iter::once(0..wanted.len())) {

@@ -8,6 +8,8 @@ use epilogue_runtime::testing;
 use half::f16;
 use proptest::prelude::*;
 
+use crate::shared::{emulated, integers};
+
 const KINDS: usize = 11;
 
 /// Outputs computed from a matrix `[n, m]` (for some, a square one), whose elements are small integers, so that all
@@ -98,11 +100,6 @@ fn outputs(kind: usize, a: &Tensor, square: &Tensor) -> Result<Vec<Tensor>, TeEr
     })
 }
 
-fn values(len: usize, seed: u64) -> Vec<f64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| f64::from(random.i32(-4..=4))).collect()
-}
-
 fn check(device: &Device, kind: usize, sizes: [usize; 2], half: bool, order: Order, seed: u64) -> Result<(), TeError> {
     let element = if half { ElementType::F16 } else { ElementType::F32 };
     let [n, m] = sizes;
@@ -120,7 +117,7 @@ fn check(device: &Device, kind: usize, sizes: [usize; 2], half: bool, order: Ord
         t.shape().iter().map(size).collect()
     };
     let inputs = &kernel.parameters()[..kernel.parameters().len() - made.len()];
-    let given = |t: &Tensor| values(shape_of(t).iter().product(), seed ^ t.rank() as u64);
+    let given = |t: &Tensor| integers::<f64>(shape_of(t).iter().product(), seed ^ t.rank() as u64, -4..=4);
     let program = te::lower(&te::create_schedule(&all), &inputs.iter().chain(&made).collect::<Vec<_>>(), "main")?;
     let mut arrays =
         inputs.iter().map(|t| Array::new(t.dtype(), &shape_of(t), &given(t))).collect::<Result<Vec<_>, _>>()?;
@@ -180,9 +177,7 @@ fn on_an_emulated_gpu() {
     if testing::compiler("on_an_emulated_gpu").is_none() {
         return;
     }
-    let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
-    let device = Device::emulated_with(Arch::SM_80, options).expect("an emulated device needs nothing");
-    check_all(&device, 24, 50);
+    check_all(&emulated(Arch::SM_80), 24, 50);
 }
 
 /// The description of the kernel, and what is still refused.
