@@ -108,6 +108,7 @@ fn main() -> ours::Outcome<()> {
     let names: Vec<&str> = ["epilogue", "ndarray", "loop"].into_iter().chain(workers.iter().map(|w| w.name)).collect();
     println!("| work | {} | ratio to the best |", names.join(" | "));
     println!("|---|{}--:|", "--:|".repeat(names.len()));
+    let mut wrong = Vec::new();
     for work in Work::all() {
         if !words.iter().all(|word| work.to_string().contains(word.as_str())) {
             continue;
@@ -115,7 +116,7 @@ fn main() -> ours::Outcome<()> {
         let mut contestants = vec![ours::contestant(&device, work)?];
         contestants.extend(rust::contestants(work));
         contestants.extend(workers.iter().filter_map(|worker| worker.contestant(work).ok()));
-        check(work, &contestants)?;
+        wrong.extend(check(work, &contestants).err());
         let times = take_turns(&mut contestants);
         let by_name: BTreeMap<&str, f64> = contestants.iter().map(|c| c.name).zip(times.iter().copied()).collect();
         let best = times[1..].iter().copied().fold(f64::INFINITY, f64::min);
@@ -123,5 +124,5 @@ fn main() -> ours::Outcome<()> {
             names.iter().map(|name| by_name.get(name).map_or_else(String::new, |t| time(*t))).collect();
         println!("| {work} | {} | {:.2} |", cells.join(" | "), times[0] / best);
     }
-    Ok(())
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }

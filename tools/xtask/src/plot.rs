@@ -1,4 +1,6 @@
-//! `cargo xtask plot`: draws the committed results of every GPU, for the README.
+//! `cargo xtask plot`: draws the committed results of every GPU, and of the CPU device.
+
+mod cpu;
 
 use std::path::{Path, PathBuf};
 
@@ -23,11 +25,15 @@ const SIZE: (u32, u32) = (900, 540);
 const COLORS: [RGBColor; 4] =
     [RGBColor(31, 119, 180), RGBColor(214, 39, 40), RGBColor(44, 160, 44), RGBColor(255, 127, 14)];
 
-/// Draws what is in `benches/results`, a folder for each GPU; gives the files.
+/// Draws what is in `benches/results`, a folder for each GPU and one for CPUs; gives the files.
 pub(crate) fn all() -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for gpu in Gpu::all()? {
-        files.extend(draw(&gpu)?);
+    let mut files: Vec<PathBuf> = cpu::all()?.into_iter().collect();
+    let gpus = Gpu::all();
+    // Without results of a GPU there are those of the CPU.
+    if files.is_empty() || gpus.is_ok() {
+        for gpu in gpus? {
+            files.extend(draw(&gpu)?);
+        }
     }
     Ok(files)
 }
