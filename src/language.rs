@@ -166,6 +166,34 @@
 //! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`. The result is complete and
 //! has the same bits in every run. With a fourth argument, there is one partial result per tile instead.
 //!
+//! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
+//! type, as no element type has rounded it yet (`m.cast::<f16>()` does). What reads it is of the next *phase*, which may be
+//! reduced in turn, four times in a chain; each phase after the first is a launch of its own on a GPU, after the product's.
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// The softmax of every row, and the logarithm of what it was divided by.
+//! #[epilogue]
+//! fn softmax(accum: Accum, scale: Scalar) -> (Tensor, ColumnVector) {
+//!     let x = scale * accum;
+//!     let largest = reduction_op(x, Row, Max);
+//!     let e = exp(x - largest);
+//!     let sum = reduction_op(e, Row, Add);
+//!     let d = e / sum;
+//!     let log_sum = largest + log(sum);
+//!     (d, log_sum)
+//! }
+//! # use epilogue::Epilogue;
+//! # use epilogue::evt::Types;
+//! # use epilogue::ElementType::F32;
+//! # assert_eq!(Softmax::tree().validate(Types::new(F32, F32))?.phases(), 3);
+//! # Ok::<_, epilogue::evt::TreeError>(())
+//! ```
+//!
+//! Nothing is guarded: a row of −∞ alone gives NaN above, as anywhere. A vector that is computed from a reduction is not
+//! reduced again here, as each of its values would be counted many times; partials are returned only.
+//!
 //! # Results
 //!
 //! The last line is a name or a tuple of names. A returned value can also be used in the body. A parameter can't be
@@ -237,8 +265,8 @@ pub enum ColumnPartials {}
 /// | `Column` | every column vector | N values, a [`RowVector`] |
 /// | `All` | everything | one value, a [`DeviceScalar`] |
 ///
-/// `(Row, Batch)`, `(Column, Batch)` and `(All, Batch)` also reduce the batch. The result is bound by a `let` and
-/// returned; it cannot be used in the same body.
+/// `(Row, Batch)`, `(Column, Batch)` and `(All, Batch)` also reduce the batch. A complete result is a value like any other;
+/// partials are bound by a `let` and returned.
 ///
 /// As an item it only lets rustc check an epilogue's body, for one element: there, the reduction is the value.
 #[must_use]

@@ -255,7 +255,8 @@ proptest! {
     /// The guarantees of validation.
     #[test]
     fn random_trees_are_valid(choices in choices(), types in types()) {
-        let tree = random::tree(&mut Choices::new(&choices), Profile::default());
+        let profile = Profile { phases: choices.len() % 2 == 1, ..Profile::default() };
+        let tree = random::tree(&mut Choices::new(&choices), profile);
         let valid = tree.validate(types).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let mut names = HashSet::new();
         let mut used = vec![0; valid.values().len()];

@@ -132,6 +132,27 @@ fn generated_code_is_as_committed() {
     expect_file!["golden/row_reduction_f64.cu"].assert_eq(&generated(&row_reduction(), &f64));
 }
 
+/// The kernels of an epilogue with phases: of the product, with the tail of its reductions, and of what comes after it.
+#[test]
+fn generated_code_of_phases_is_as_committed() {
+    if testing::compiler("generated_code_of_phases_is_as_committed").is_none() {
+        return;
+    }
+    let device = Device::emulated(Arch::SM_80).expect("a device");
+    let plan = |tree: Tree| {
+        let builder = Builder::<()>::new(&device, tree).elements(ElementType::BF16, ElementType::BF16);
+        let tile = medium(Instruction::MmaBf16);
+        builder.problem(256, 256, 256).tile(tile).split_k(SplitK::None).plan().expect("a plan")
+    };
+    let loss = plan(epilogues::cross_entropy());
+    let later: Vec<String> = loss.later_sources().map(|source| generated_part(&source.code)).collect();
+    assert_eq!(later.len(), 1, "the last phase is a tail");
+    expect_file!["golden/cross_entropy_phase_1.cu"].assert_eq(&later[0]);
+    let factor = plan(epilogues::row_factor());
+    assert_eq!(factor.later_sources().count(), 0);
+    expect_file!["golden/row_factor.cu"].assert_eq(&generated_part(factor.source()));
+}
+
 /// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and
 /// one whose rows are N, so that rows and columns are exchanged.
 #[test]

@@ -62,6 +62,39 @@ fn the_first_example() {
     });
 }
 
+/// A complete reduction is a value: named, in the middle of an expression, assigned to, and chosen by an `if`.
+#[epilogue]
+fn softmax(accum: Accum, sharp: DeviceScalar) -> (Tensor, ColumnVector) {
+    let mut shift = reduction_op(accum, Row, Max);
+    shift += if sharp > 0.0 { sharp } else { reduction_op(accum, All, Min) };
+    let e = exp(accum - shift);
+    let d = e / reduction_op(e, Row, Add);
+    (d, shift)
+}
+
+#[test]
+fn a_reduction_is_a_value() {
+    same::<Softmax>("softmax", |builder, accum| {
+        let sharp = builder.parameter("sharp", ParameterClass::DeviceScalar, None);
+        let shift = builder.reduce(Reduction { op: ReduceOp::Max, ..COMPLETE_ROWS }, accum);
+        builder.name(shift, "shift");
+        let zero = builder.literal(0.0);
+        let positive = builder.apply(Op::Gt, &[sharp, zero]);
+        let least = builder.reduce(Reduction { axis: Axis::All, op: ReduceOp::Min, ..COMPLETE_ROWS }, accum);
+        let chosen = builder.apply(Op::Select, &[positive, sharp, least]);
+        let shift = builder.apply(Op::Add, &[shift, chosen]);
+        builder.name(shift, "shift");
+        let shifted = builder.apply(Op::Sub, &[accum, shift]);
+        let e = builder.call(exp::function(), &[shifted]);
+        builder.name(e, "e");
+        let sum = builder.reduce(COMPLETE_ROWS, e);
+        let d = builder.apply(Op::Div, &[e, sum]);
+        builder.name(d, "d");
+        builder.output("d", d, ShapeClass::Tensor, None);
+        builder.output("shift", shift, ShapeClass::ColumnVector, None);
+    });
+}
+
 #[test]
 fn positions_are_those_of_the_source() {
     let tree = RowReduction::tree();

@@ -32,6 +32,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/split_k.cuh", include_str!("sm80/split_k.cuh")),
     ("sm80/reduce.cuh", include_str!("sm80/reduce.cuh")),
     ("sm80/epilogue.cuh", include_str!("sm80/epilogue.cuh")),
+    ("sm80/later.cuh", include_str!("sm80/later.cuh")),
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
     ("sm90/config.cuh", include_str!("sm90/config.cuh")),

@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::tree::{
-    Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site, Tree,
+    Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass,
+    Site, Tree,
 };
 use crate::ElementType;
 use crate::expr::{Body, Function, Logic, Op};
@@ -114,6 +115,17 @@ impl TreeBuilder {
     /// A reduction.
     pub fn reduce(&mut self, reduction: Reduction, x: NodeId) -> NodeId {
         self.push(Node::Reduce(reduction, x))
+    }
+
+    /// How many complete reductions each node is computed from, one after another.
+    pub(super) fn phases(&self) -> Vec<usize> {
+        let mut phases: Vec<usize> = Vec::with_capacity(self.tree.nodes.len());
+        for data in &self.tree.nodes {
+            let before = data.node.operands().iter().map(|operand| phases[operand.index()]).max().unwrap_or(0);
+            let completes = matches!(&data.node, Node::Reduce(reduction, _) if reduction.form == Form::Complete);
+            phases.push(before + usize::from(completes));
+        }
+        phases
     }
 
     /// Remembers the user's name of a value.

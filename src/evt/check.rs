@@ -25,11 +25,18 @@ pub(super) struct Fact {
     /// The class of its extent.
     pub(super) class: ShapeClass,
     pub(super) ty: Kind,
+    /// How many reductions it is computed from, one after another.
+    pub(super) phase: usize,
 }
 
 impl Fact {
+    /// Of the phase of its operands, which is set when those are known.
+    pub(super) const fn new(class: ShapeClass, ty: Kind) -> Self {
+        Self { class, ty, phase: 0 }
+    }
+
     const fn number(class: ShapeClass) -> Self {
-        Self { class, ty: Kind::Number }
+        Self::new(class, Kind::Number)
     }
 }
 
@@ -44,7 +51,7 @@ impl Checker<'_> {
     }
 
     /// The name of a node in error messages.
-    fn describe(&self, id: NodeId) -> String {
+    pub(super) fn describe(&self, id: NodeId) -> String {
         let data = &self.tree.nodes[id.index()];
         match (data.name, &data.node) {
             (Some(name), _) => format!("`{name}`"),
@@ -67,7 +74,8 @@ impl Checker<'_> {
         let mut facts = Vec::with_capacity(self.tree.nodes.len());
         for index in 0..self.tree.nodes.len() {
             let fact = self.node(index, &facts)?;
-            facts.push(fact);
+            let phase = fact.phase.max(self.phase_of_operands(&self.tree.nodes[index].node, &facts));
+            facts.push(Fact { phase, ..fact });
         }
         self.names()?;
         self.outputs(&facts)?;
@@ -98,9 +106,7 @@ impl Checker<'_> {
             if operand.index() >= index {
                 return self.fail(data.site, Mistake::UndefinedOperand { what: self.describe(id) });
             }
-            if matches!(self.tree.nodes[operand.index()].node, Node::Reduce(..)) {
-                return self.fail(data.site, Mistake::ReductionUsed { what: self.describe(*operand) });
-            }
+            self.no_partials(id, *operand)?;
         }
         let class =
             data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
@@ -112,7 +118,7 @@ impl Checker<'_> {
                 match declared.map(|p| (p.class.shape_class(), self.element(p))) {
                     Some((class, element)) if (class == ShapeClass::Tensor) == is_load => {
                         let ty = if element == ElementType::Bool { Kind::Truth } else { Kind::Number };
-                        Ok(Fact { class, ty })
+                        Ok(Fact::new(class, ty))
                     }
                     _ => self.fail(data.site, Mistake::UndefinedParameter { index: parameter.index() }),
                 }
@@ -124,12 +130,12 @@ impl Checker<'_> {
                 }
                 Ok(Fact::number(ShapeClass::Scalar))
             }
-            Node::Integer(_) => Ok(Fact { class: ShapeClass::Scalar, ty: Kind::Integer }),
-            Node::Position(position) => Ok(Fact { class: position.class(), ty: Kind::Integer }),
+            Node::Integer(_) => Ok(Fact::new(ShapeClass::Scalar, Kind::Integer)),
+            Node::Position(position) => Ok(Fact::new(position.class(), Kind::Integer)),
             Node::Apply(op, operands) => {
                 self.arity(data.site, op.symbol(), op.arity(), operands.len())?;
                 let ty = self.operation(id, *op, operands, facts)?;
-                Ok(Fact { class, ty })
+                Ok(Fact::new(class, ty))
             }
             Node::Logic(logic, operands) => {
                 self.arity(data.site, logic.symbol(), logic.arity(), operands.len())?;
@@ -138,12 +144,12 @@ impl Checker<'_> {
                         let (operator, what) = (logic.symbol(), self.describe(*operand));
                         self.fail(data.site, Mistake::NoTruthValue { operator, what })
                     }
-                    None => Ok(Fact { class, ty: Kind::Truth }),
+                    None => Ok(Fact::new(class, Kind::Truth)),
                 }
             }
             Node::ToInteger(x) => {
                 self.integers_in_memory(data.site, *x)?;
-                Ok(Fact { class, ty: Kind::Integer })
+                Ok(Fact::new(class, Kind::Integer))
             }
             Node::ToReal(x) => match facts[x.index()].ty {
                 Kind::Integer => Ok(Fact::number(class)),
@@ -165,17 +171,7 @@ impl Checker<'_> {
             }
             Node::Reduce(reduction, x) => {
                 self.numbers(data.site, "reduction_op", &[*x], facts)?;
-                if reduction.form == Form::Partial {
-                    let reason = match (reduction.axis.result_class(), reduction.batch) {
-                        (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
-                        (_, true) => "runs along the batch too; partials have one entry per batch",
-                        (_, false) => "",
-                    };
-                    if !reason.is_empty() {
-                        return self.fail(data.site, Mistake::Partial { what: self.describe(id), reason });
-                    }
-                }
-                Ok(Fact::number(reduction.axis.result_class()))
+                self.reduction(id, reduction, *x, facts)
             }
         }
     }

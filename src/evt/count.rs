@@ -38,6 +38,13 @@ impl Cost {
         cost
     }
 
+    /// The operations of one value, and nothing else.
+    pub(super) fn of_value(kind: &ValueKind) -> Self {
+        let mut cost = Self::default();
+        cost.add_operations(kind);
+        cost
+    }
+
     fn add_operations(&mut self, kind: &ValueKind) {
         match kind {
             ValueKind::Accum(_)
@@ -45,7 +52,8 @@ impl Cost {
             | ValueKind::Broadcast(_)
             | ValueKind::Literal(_)
             | ValueKind::Integer(_)
-            | ValueKind::Position(_) => {}
+            | ValueKind::Position(_)
+            | ValueKind::Reduce(..) => {}
             ValueKind::Logic(..) | ValueKind::ToReal(_) => self.simple_operations += 1,
             ValueKind::Apply(op, _) => self.add_operation(*op),
             ValueKind::Scaled { .. } => self.simple_operations += 2,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{MAX_ACCUMULATORS, ParameterClass, ShapeClass, Site};
+use super::{MAX_ACCUMULATORS, MAX_CHAIN, ParameterClass, ShapeClass, Site};
 use crate::ElementType;
 use crate::expr::Real;
 
@@ -178,11 +178,45 @@ pub enum Mistake {
         /// The arithmetic type.
         real: Real,
     },
-    /// Something other than an output reads a reduction's result.
-    #[error("the reduction {what} is used in the body; a reduction's result can only be returned")]
-    ReductionUsed {
+    /// Per-tile partials that something else than an output reads.
+    #[error(
+        "the partials {what} are one per tile and cannot be used in the body; leave out `threadblock_shape.{side}` for the complete reduction"
+    )]
+    PartialsUsed {
         /// The reduction.
         what: String,
+        /// The side of the tile that was asked for.
+        side: &'static str,
+    },
+    /// Per-tile partials of what is computed from a reduction.
+    #[error(
+        "the partials {what} are of a value that is computed from the complete reduction {of}, after the product's tiles are done; leave out `threadblock_shape.{side}` for the complete reduction"
+    )]
+    LatePartials {
+        /// The partial reduction.
+        what: String,
+        /// A reduction that it depends on.
+        of: String,
+        /// The side of the tile that was asked for.
+        side: &'static str,
+    },
+    /// A chain of too many reductions.
+    #[error(
+        "the reduction {what} is the fifth in a chain, after {before}, and a chain has at most {MAX_CHAIN}; return {before}, and go on in another epilogue"
+    )]
+    ReductionChain {
+        /// The reduction.
+        what: String,
+        /// The one before it.
+        before: String,
+    },
+    /// A reduction of values that are the same along an axis, and are computed from a reduction.
+    #[error("{what} {}; return it and reduce it with `te`", counted(*.class))]
+    ReducedAgain {
+        /// What is reduced.
+        what: String,
+        /// How it extends.
+        class: ShapeClass,
     },
     /// Per-tile partials in a form that does not exist.
     #[error("the partial reduction {what} {reason}")]
@@ -264,6 +298,15 @@ pub enum Mistake {
         /// Why not.
         reason: &'static str,
     },
+}
+
+/// Why a reduction of it is refused.
+const fn counted(class: ShapeClass) -> &'static str {
+    match class {
+        ShapeClass::ColumnVector => "has one value a row: a reduction of it would count each N times",
+        ShapeClass::RowVector => "has one value a column: a reduction of it would count each M times",
+        ShapeClass::Scalar | ShapeClass::Tensor => "is one value: a reduction of it would count it M·N times",
+    }
 }
 
 /// The language's word for a class of value.

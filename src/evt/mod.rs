@@ -4,12 +4,14 @@
 //! element types. [The reference](mod@reference) evaluates it, and drawings and kernels are made from it.
 
 mod builder;
+mod chain;
 mod check;
 mod cost;
 mod count;
 mod draw;
 mod error;
 mod integers;
+mod phases;
 mod print;
 #[doc(hidden)]
 pub mod random;
@@ -23,9 +25,10 @@ pub use builder::TreeBuilder;
 pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
+pub(crate) use phases::{Binding, Part, Pass, Phases, Prices, Slot};
 pub use tree::{
-    Axis, Form, MAX_ACCUMULATORS, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass, ParameterId,
-    Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
+    Axis, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass,
+    ParameterId, Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
 };
 pub use valid::{
     Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType, Width,

@@ -11,9 +11,11 @@ impl Values for ValidTree {
     fn formula(&self, value: usize) -> Formula {
         let places = |operands: &[super::ValueId]| operands.iter().map(|o| o.index()).collect();
         match &self.values[value].kind {
-            ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_) => {
-                Formula::Given
-            }
+            ValueKind::Accum(_)
+            | ValueKind::Load(_)
+            | ValueKind::Broadcast(_)
+            | ValueKind::Position(_)
+            | ValueKind::Reduce(..) => Formula::Given,
             ValueKind::Literal(x) => Formula::Literal(*x),
             ValueKind::Integer(x) => Formula::Integer(*x),
             ValueKind::Logic(logic, operands) => Formula::Logic(*logic, places(operands)),

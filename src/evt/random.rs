@@ -3,7 +3,9 @@
 //! It takes a sequence rather than a generator of random numbers, so that any property-testing library can make and
 //! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
-use super::{Axis, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use super::{
+    Axis, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder,
+};
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op};
 use crate::ops;
@@ -54,6 +56,8 @@ pub struct Profile {
     pub partials: bool,
     /// Whether there may be reductions along the batch.
     pub batch: bool,
+    /// Values that are computed from complete reductions.
+    pub phases: bool,
     /// Whether there may be integers, positions and truth values.
     pub typed: bool,
     /// Most accumulators.
@@ -69,6 +73,7 @@ impl Default for Profile {
             reductions: true,
             partials: true,
             batch: true,
+            phases: false,
             typed: true,
             accumulators: 3,
             elements: &ElementType::ALL,
@@ -122,6 +127,9 @@ struct Growing {
     /// Parameters that were declared with a type of integers.
     of_integers: Vec<(NodeId, ShapeClass)>,
 }
+
+const REDUCTIONS: [ReduceOp; 6] =
+    [ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares, ReduceOp::Mul];
 
 const COMPARISONS: [Op; 6] = [Op::Gt, Op::Lt, Op::Ge, Op::Le, Op::Eq, Op::Ne];
 
@@ -240,7 +248,30 @@ impl Growing {
         }
     }
 
+    /// Whether a value may be reduced, if it is of this phase.
+    fn is_reducible((x, class): (NodeId, ShapeClass), phases: &[usize]) -> bool {
+        phases[x.index()] == 0 || class == ShapeClass::Tensor && phases[x.index()] < MAX_CHAIN
+    }
+
+    /// A reduction whose result is a value like any other.
+    fn reduction(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        let phases = self.builder.phases();
+        let x = self.operand(choices);
+        let (x, _) = if Self::is_reducible(x, &phases) { x } else { self.numbers[0] };
+        let axis = choices.pick(&[Axis::Row, Axis::Row, Axis::Column, Axis::All]);
+        let batch = profile.batch && choices.once_in(4);
+        let op = choices.pick(&REDUCTIONS);
+        let node = self.builder.reduce(Reduction { axis, batch, op, form: Form::Complete }, x);
+        if choices.once_in(2) {
+            self.builder.name(node, choices.pick(&VALUES));
+        }
+        self.numbers.push((node, axis.result_class()));
+    }
+
     fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        if profile.phases && choices.once_in(4) {
+            return self.reduction(choices, profile);
+        }
         if profile.typed && choices.once_in(3) {
             return self.typed_operation(choices);
         }
@@ -298,15 +329,12 @@ impl Growing {
         if !(profile.reductions && choices.once_in(3)) {
             return self.builder.output(name, node, class, element);
         }
-        let op = choices.pick(&[
-            ReduceOp::Add,
-            ReduceOp::Max,
-            ReduceOp::Min,
-            ReduceOp::AbsMax,
-            ReduceOp::SumSquares,
-            ReduceOp::Mul,
-        ]);
-        let partial = profile.partials && choices.once_in(3);
+        let op = choices.pick(&REDUCTIONS);
+        let phases = self.builder.phases();
+        if !Self::is_reducible((node, class), &phases) {
+            return self.builder.output(name, node, class, element);
+        }
+        let partial = profile.partials && choices.once_in(3) && phases[node.index()] == 0;
         let axes: &[Axis] = if partial { &[Axis::Row, Axis::Column] } else { &[Axis::Row, Axis::Column, Axis::All] };
         let axis = choices.pick(axes);
         let batch = profile.batch && !partial && choices.once_in(3);

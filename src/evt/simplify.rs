@@ -8,7 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::check::{Fact, Kind};
 use super::valid::Operands;
-use super::{Node, NodeId, ParameterClass, ParameterId, Position, ShapeClass, Site, Tree, Types, ValueId, ValueKind};
+use super::{
+    Form, Node, NodeId, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site, Tree, Types, ValueId,
+    ValueKind,
+};
 use crate::ElementType;
 use crate::expr::{Logic, Op, fold};
 
@@ -20,9 +23,10 @@ pub(super) struct Draft {
     pub(super) ty: Kind,
     pub(super) name: Option<&'static str>,
     pub(super) site: Site,
+    pub(super) phase: usize,
     /// Whether it is a product of host scalars only.
     host_factor: bool,
-    /// Whether it depends on an accumulator.
+    /// Whether it depends on an accumulator, or on a reduction.
     on_accum: bool,
     /// Whether it depends on memory.
     on_memory: bool,
@@ -41,6 +45,7 @@ enum Key {
     ToReal(ValueId),
     Call(usize, Operands),
     Cast(ElementType, ValueId),
+    Reduce(Reduction, ValueId),
 }
 
 /// The simplified values in order, each different from all before it.
@@ -55,7 +60,7 @@ pub(super) struct Simplifier<'a> {
 }
 
 impl<'a> Simplifier<'a> {
-    /// Gives the simplified values, and the value that every node of the tree became; a reduction became its operand.
+    /// Gives the simplified values, and the value that every node of the tree became; partials became their operand.
     pub(super) fn run(tree: &'a Tree, types: Types, facts: &[Fact]) -> (Vec<Draft>, Vec<ValueId>) {
         let integers = integer_parameters(tree, facts);
         let (drafts, known, truths) = (Vec::new(), HashMap::new(), HashMap::new());
@@ -85,9 +90,16 @@ impl<'a> Simplifier<'a> {
                     this.add(ValueKind::Call(function, operands), fact.class, data.site)
                 }
                 Node::Cast(to, x) => this.cast(*to, value(x), data.site),
+                Node::Reduce(reduction, x) if reduction.form == Form::Complete => {
+                    this.add(ValueKind::Reduce(*reduction, value(x)), fact.class, data.site)
+                }
                 Node::Reduce(_, x) => value(x),
             };
-            if let (Some(name), false) = (data.name, matches!(data.node, Node::Reduce(..) | Node::ToInteger(_))) {
+            let another = match &data.node {
+                Node::Reduce(reduction, _) => reduction.form == Form::Partial,
+                node => matches!(node, Node::ToInteger(_)),
+            };
+            if let (Some(name), false) = (data.name, another) {
                 this.drafts[id.index()].name.get_or_insert(name);
             }
             values.push(id);
@@ -192,7 +204,8 @@ impl<'a> Simplifier<'a> {
             | ValueKind::ToReal(_)
             | ValueKind::Scaled { .. }
             | ValueKind::Call(..)
-            | ValueKind::Cast(..) => Kind::Number,
+            | ValueKind::Cast(..)
+            | ValueKind::Reduce(..) => Kind::Number,
         }
     }
 
@@ -214,6 +227,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Scaled { scalar, x } => Key::Apply(Op::Mul, commutative_order(Op::Mul, &[*scalar, *x])),
             ValueKind::Call(function, operands) => Key::Call(std::ptr::from_ref(*function).addr(), operands.clone()),
             ValueKind::Cast(to, x) => Key::Cast(*to, *x),
+            ValueKind::Reduce(reduction, x) => Key::Reduce(*reduction, *x),
         }
     }
 
@@ -227,6 +241,8 @@ impl<'a> Simplifier<'a> {
         let class_of = |p: &ParameterId| self.tree.parameters[p.index()].class;
         let on_memory = match &kind {
             ValueKind::Load(_) => true,
+            // It is computed, whatever of.
+            ValueKind::Reduce(..) => false,
             ValueKind::Broadcast(p) => class_of(p) != ParameterClass::Scalar,
             _ => any(|d| d.on_memory),
         };
@@ -239,10 +255,12 @@ impl<'a> Simplifier<'a> {
             }
             _ => false,
         };
-        let on_accum = matches!(kind, ValueKind::Accum(_)) || any(|d| d.on_accum);
+        let on_accum = matches!(kind, ValueKind::Accum(_) | ValueKind::Reduce(..)) || any(|d| d.on_accum);
+        let reduced = usize::from(matches!(kind, ValueKind::Reduce(..)));
+        let phase = reduced + operands.iter().map(|o| self.draft(*o).phase).max().unwrap_or(0);
         let ty = self.type_of(&kind);
         let id = ValueId::new(self.drafts.len());
-        self.drafts.push(Draft { kind, class, ty, name: None, site, host_factor, on_accum, on_memory });
+        self.drafts.push(Draft { kind, class, ty, name: None, site, phase, host_factor, on_accum, on_memory });
         self.known.insert(key, id);
         id
     }

@@ -243,6 +243,9 @@ impl Position {
     }
 }
 
+/// The most complete reductions in a chain, each of values that are computed from the one before.
+pub const MAX_CHAIN: usize = 4;
+
 /// The most accumulators of an epilogue.
 pub const MAX_ACCUMULATORS: usize = 4;
 
@@ -273,7 +276,7 @@ pub enum Node {
     Call(&'static Function, SmallVec<[NodeId; 3]>),
     /// Rounding to an element type and back to the arithmetic type.
     Cast(ElementType, NodeId),
-    /// A reduction; only an output may use it.
+    /// A reduction. A complete one's result is a value like any other, of the next phase; partials are only returned.
     Reduce(Reduction, NodeId),
 }
 

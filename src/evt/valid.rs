@@ -123,6 +123,8 @@ pub enum ValueKind {
     Call(&'static Function, Operands),
     /// Rounding to an element type and back to the arithmetic type.
     Cast(ElementType, ValueId),
+    /// The result of a complete reduction, in the arithmetic type, where other values are computed from it.
+    Reduce(Reduction, ValueId),
 }
 
 impl ValueKind {
@@ -138,7 +140,24 @@ impl ValueKind {
             | Self::Position(_) => Operands::new(),
             Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands.clone(),
             Self::Scaled { scalar, x } => Operands::from_slice(&[*scalar, *x]),
-            Self::Cast(_, x) | Self::ToReal(x) => Operands::from_slice(&[*x]),
+            Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => Operands::from_slice(&[*x]),
+        }
+    }
+
+    /// The values this one reads, to be changed.
+    pub(super) fn operands_mut(&mut self) -> SmallVec<[&mut ValueId; 3]> {
+        match self {
+            Self::Accum(_)
+            | Self::Load(_)
+            | Self::Broadcast(_)
+            | Self::Literal(_)
+            | Self::Integer(_)
+            | Self::Position(_) => SmallVec::new(),
+            Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => {
+                operands.iter_mut().collect()
+            }
+            Self::Scaled { scalar, x } => SmallVec::from_iter([scalar, x]),
+            Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => SmallVec::from_iter([x]),
         }
     }
 }
@@ -192,6 +211,8 @@ pub struct Value {
     pub site: Site,
     /// Number of uses by values and outputs.
     pub uses: usize,
+    /// How many reductions must be complete before it is known, one after another: 0 where it depends on none.
+    pub phase: usize,
     /// The largest number of significant bits of any output that it reaches. Approximate instructions are allowed for
     /// 11 or fewer.
     pub significand: u32,
@@ -431,6 +452,12 @@ impl ValidTree {
     #[must_use]
     pub fn guard(&self, parameter: ParameterId) -> Option<&[ValueId]> {
         self.guards[parameter.index()].as_deref()
+    }
+
+    /// How many phases it has: one more than the longest chain of reductions that a value is computed from.
+    #[must_use]
+    pub fn phases(&self) -> usize {
+        1 + self.values.iter().map(|value| value.phase).max().unwrap_or(0)
     }
 
     /// The cost of the epilogue, for the choice of a kernel.

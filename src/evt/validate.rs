@@ -32,9 +32,10 @@ impl Tree {
         let real = types.real().element();
         let outputs = self.outputs.iter().map(|output| {
             let node = &self.nodes[output.node.index()].node;
-            let (kind, default) = match node {
-                Node::Reduce(reduction, _) => (OutputKind::Reduce(*reduction), real),
-                _ => (OutputKind::Store, stored_as(facts[output.node.index()], types)),
+            // A returned reduction is stored by what completes it, whether others read it or not.
+            let (kind, of, default) = match node {
+                Node::Reduce(reduction, x) => (OutputKind::Reduce(*reduction), *x, real),
+                _ => (OutputKind::Store, output.node, stored_as(facts[output.node.index()], types)),
             };
             let of_parameter = output.parameter.map(|p| {
                 let parameter = &self.parameters[p.index()];
@@ -42,7 +43,7 @@ impl Tree {
             });
             ValidOutput {
                 name: output.name,
-                value: became[output.node.index()],
+                value: became[of.index()],
                 kind,
                 class: output.class,
                 element: output.element.or(of_parameter).unwrap_or(default),
@@ -74,22 +75,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
     for (i, draft) in drafts.iter().enumerate() {
         let Some(significand) = significand[i] else { continue };
         let mut kind = draft.kind.clone();
-        match &mut kind {
-            ValueKind::Apply(_, operands) | ValueKind::Logic(_, operands) | ValueKind::Call(_, operands) => {
-                operands.iter_mut().for_each(|o| *o = moved(&place, *o));
-            }
-            ValueKind::Scaled { scalar, x } => {
-                *scalar = moved(&place, *scalar);
-                *x = moved(&place, *x);
-            }
-            ValueKind::Cast(_, x) | ValueKind::ToReal(x) => *x = moved(&place, *x),
-            ValueKind::Accum(_)
-            | ValueKind::Load(_)
-            | ValueKind::Broadcast(_)
-            | ValueKind::Literal(_)
-            | ValueKind::Integer(_)
-            | ValueKind::Position(_) => {}
-        }
+        kind.operands_mut().into_iter().for_each(|operand| *operand = moved(&place, *operand));
         for operand in kind.operands() {
             values[operand.index()].uses += 1;
         }
@@ -101,7 +87,8 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
         };
         place[i] = Some(ValueId::new(values.len()));
         let (name, user_name) = names.of(tree, draft);
-        values.push(Value { kind, ty, class: draft.class, name, user_name, site: draft.site, uses: 0, significand });
+        let Draft { class, site, phase, .. } = *draft;
+        values.push(Value { kind, ty, class, name, user_name, site, uses: 0, phase, significand });
     }
     for output in &mut outputs {
         output.value = moved(&place, output.value);
@@ -139,8 +126,12 @@ fn significands(drafts: &[Draft], outputs: &[ValidOutput]) -> Vec<Option<u32>> {
         *slot = (*slot).max(Some(needed));
     }
     for i in (0..drafts.len()).rev() {
+        let needed = match drafts[i].kind {
+            ValueKind::Reduce(..) => bits[i].and(Some(53)),
+            _ => bits[i],
+        };
         for operand in drafts[i].kind.operands() {
-            bits[operand.index()] = bits[operand.index()].max(bits[i]);
+            bits[operand.index()] = bits[operand.index()].max(needed);
         }
     }
     bits
@@ -160,7 +151,7 @@ const fn element_significand(element: ElementType) -> u32 {
 }
 
 /// The factors, not all 0, for which a parameter's memory is needed; see [`ValidTree::guard`].
-fn guards(
+pub(super) fn guards(
     values: &[Value],
     outputs: &[ValidOutput],
     parameters: &[ValidParameter],
@@ -175,6 +166,8 @@ fn guards(
         for (position, operand) in value.kind.operands().into_iter().enumerate() {
             let need = match value.kind {
                 ValueKind::Scaled { scalar, .. } if position == 1 => Some(Operands::from_slice(&[scalar])),
+                // It is computed whatever becomes of it.
+                ValueKind::Reduce(..) => None,
                 _ => inherited.clone(),
             };
             match (&mut needs[operand.index()], need) {

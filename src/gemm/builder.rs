@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use epilogue_runtime::{Device, trace};
 
@@ -11,15 +12,15 @@ use super::kernel::sm80::Tile;
 use super::kernel::{Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
-use super::model::{Candidate, Choice, Machine};
+use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
-use super::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
+use super::problem::{Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
-use crate::evt::{Tree, Types, ValidTree};
+use crate::evt::{Pass, Phases, Prices, Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
 
 /// Describes a [`Gemm`] before it is planned: for products whose tensors don't exist yet, and for choices that the
@@ -356,16 +357,24 @@ impl<E> Builder<E> {
         Ok(self.clone().for_its_device()?.decide()?.2)
     }
 
-    fn decide(&self) -> Result<(ValidTree, Problem, Choice), Error> {
-        let tree = self.validated()?;
+    fn decide(&self) -> Result<(Phases, Problem, Choice), Error> {
+        let machine = Machine::of(self.device.properties());
+        let prices = if machine.is_some() { Prices::GPU } else { Prices::CPU };
+        let phases = Phases::of(self.validated()?, prices);
+        let tree = phases.first();
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
+        if phases.parts.len() > 1 && problem.grouping != Grouping::None {
+            return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        }
         self.check_request(tree.types())?;
-        let kind = match Machine::of(self.device.properties()) {
-            Some(machine) => self.choose_kernel(&machine, &tree, problem)?,
-            None => self.choose_cpu(problem, tree.cost().products())?,
+        let (kind, later) = match machine {
+            Some(machine) => {
+                (self.choose_kernel(&machine, &phases.product(), problem)?, Later::of(&machine, &phases, &problem))
+            }
+            None => (self.choose_cpu(problem, &phases)?, None),
         };
-        Ok((tree, problem, Choice { kind }))
+        Ok((phases, problem, Choice { kind, later }))
     }
 
     /// Checks the operands' types and layouts, and how much of the device may be filled.
@@ -382,10 +391,11 @@ impl<E> Builder<E> {
         }
     }
 
-    fn choose_cpu(&self, problem: Problem, accumulators: usize) -> Result<Chosen, Error> {
+    fn choose_cpu(&self, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
             let Problem { m, n, k, batch, .. } = problem.shared_alike();
-            let cpu::TileShape { m, n } = cpu::choose_tile(m, n, k, batch, accumulators);
+            let accumulators = phases.first().cost().products();
+            let cpu::TileShape { m, n } = cpu::choose_tile(m, n, k, batch, accumulators, phases.kept_bytes());
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {
@@ -396,8 +406,8 @@ impl<E> Builder<E> {
         Ok(Chosen::Cpu { tile: (m, n) })
     }
 
-    fn choose_kernel(&self, machine: &Machine, tree: &ValidTree, problem: Problem) -> Result<Chosen, Error> {
-        let (layouts, arithmetic) = (self.layouts, self.arithmetic);
+    fn choose_kernel(&self, machine: &Machine, product: &Pass<'_>, problem: Problem) -> Result<Chosen, Error> {
+        let (layouts, arithmetic, tree) = (self.layouts, self.arithmetic, &product.part.tree);
         let selection = Selection { machine, tree, problem, layouts, arithmetic };
         let mut chosen = selection.choose(&self.request, self.switches)?;
         let settings = Settings { layouts, arithmetic, switches: self.switches };
@@ -413,7 +423,7 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, tree, chosen))))
+        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, product, chosen))))
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A
@@ -433,10 +443,10 @@ impl<E> Builder<E> {
             trace::event!(DEBUG, "planned before", choice = trace::text(&made.choice));
             return Ok(Gemm::of(made));
         }
-        let (tree, problem, choice) = plan.decide()?;
+        let (phases, problem, choice) = plan.decide()?;
         trace::event!(DEBUG, "choice", choice = trace::text(&choice), candidates = choice.candidates().len());
         let settings = Settings { layouts: plan.layouts, arithmetic: plan.arithmetic, switches: plan.switches };
-        let made = Plan::new(plan.device, tree, problem, settings, choice, plan.multiprocessors)?;
+        let made = Plan::new(plan.device, Arc::new(phases), problem, settings, choice, plan.multiprocessors)?;
         remembered.note(question, &made);
         Ok(Gemm::of(made))
     }

@@ -152,7 +152,7 @@ impl<E> Gemm<E> {
         &self,
         arguments: impl IntoIterator<Item = (impl AsRef<str>, Argument<'a>)>,
     ) -> Result<Vec<Argument<'a>>, Error> {
-        by_name(&self.plan.tree, arguments)
+        by_name(self.plan.tree(), arguments)
     }
 
     /// [`run_on`](Self::run_on) with the arguments as a list, in the order of [`Arguments::arguments`]. If two tensors
@@ -201,7 +201,8 @@ impl<E> Gemm<E> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoLaunch`] on the CPU, and where an operand would be copied first; what [`run_on`](Self::run_on) fails with.
+    /// [`Error::NoLaunch`] on the CPU, where an operand would be copied first, and for an epilogue that is computed from its
+    /// own reductions; what [`run_on`](Self::run_on) fails with.
     pub fn describe_launch<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,
@@ -224,7 +225,7 @@ impl<E> Gemm<E> {
     /// The epilogue, validated and simplified.
     #[must_use]
     pub fn tree(&self) -> &ValidTree {
-        &self.plan.tree
+        self.plan.tree()
     }
 
     /// The choice of the kernel, and its reasons, which `Display` prints.
@@ -234,7 +235,8 @@ impl<E> Gemm<E> {
     }
 
     /// The complete CUDA C++ of the planned kernel. On the CPU, which has no kernels, a comment that describes what is
-    /// computed. ([`kernel_source`](Self::kernel_source) tells the two apart.)
+    /// computed. ([`kernel_source`](Self::kernel_source) tells the two apart; kernels that are launched after the product's
+    /// are in [`later_sources`](Self::later_sources).)
     #[must_use]
     pub fn source(&self) -> &str {
         self.plan.source()
@@ -245,6 +247,12 @@ impl<E> Gemm<E> {
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {
         self.plan.planned.as_ref().map(|variant| &variant.emitted.source)
+    }
+
+    /// What is compiled for the launches after the product's, in their order: those of an epilogue that is computed from its
+    /// own reductions. None on the CPU.
+    pub fn later_sources(&self) -> impl Iterator<Item = &Source> {
+        self.plan.later.iter().map(|kernel| &kernel.emitted.source)
     }
 
     /// Whether its kernels may use approximate instructions for outputs of any type.
@@ -274,7 +282,7 @@ impl<E> Gemm<E> {
     /// # Errors
     /// [`Error::NoPartials`] if `name` is not such an output.
     pub fn partials_shape_of(&self, name: &str, problem: &Problem) -> Result<Vec<usize>, Error> {
-        let tree = &self.plan.tree;
+        let tree = self.plan.tree();
         let output = tree
             .output(name)
             .filter(|output| output.reduction().is_some_and(|r| r.form == Form::Partial))

@@ -52,7 +52,7 @@ impl<E> Gemm<E> {
     ) -> Result<Reference, Error> {
         let (a, b) = (a.into(), b.into());
         let plan = self.inner();
-        let tree = &plan.tree;
+        let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
         let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();

@@ -13,10 +13,11 @@ use super::kernel::{Settings, Switches};
 use super::model::Choice;
 use super::model::select::Request;
 use super::problem::{Arithmetic, OperandLayout, Problem};
+use super::run::later::{KeptLater, LaterKernel};
 use super::run::plan::Plan;
 use super::run::variant::KeptVariant;
 use crate::ElementType;
-use crate::evt::{Node, NodeData, Tree, ValidTree};
+use crate::evt::{Node, NodeData, Phases, Tree};
 use crate::sync::lock;
 
 /// The most plans that a device keeps: those that were last asked for.
@@ -53,12 +54,12 @@ impl Question {
 /// The parts of a plan that was made.
 #[derive(Debug)]
 struct Answer {
-    tree: ValidTree,
+    phases: Arc<Phases>,
     problem: Problem,
     settings: Settings,
     choice: Choice,
     /// None on the CPU.
-    variant: Option<KeptVariant>,
+    kernels: Option<(KeptVariant, Vec<KeptLater>)>,
 }
 
 /// The plans that a device keeps; the last one asked for is at the end.
@@ -76,27 +77,38 @@ impl Remembered {
             kept.push_back(found);
             answer
         };
-        let variant = match &answer.variant {
-            Some(variant) => Some(variant.attached()?),
+        let kernels = match &answer.kernels {
+            Some((variant, later)) => {
+                Some((variant.attached()?, later.iter().map(KeptLater::attached).collect::<Option<Vec<_>>>()?))
+            }
             None => None,
         };
-        let (tree, choice) = (answer.tree.clone(), answer.choice.clone());
+        let (phases, choice) = (Arc::clone(&answer.phases), answer.choice.clone());
         let device = device.clone();
-        Some(Plan::of_variant(device, tree, answer.problem, answer.settings, choice, question.multiprocessors, variant))
+        Some(Plan::of_kernels(
+            device,
+            phases,
+            answer.problem,
+            answer.settings,
+            choice,
+            question.multiprocessors,
+            kernels,
+        ))
     }
 
     /// Keeps a plan that was made.
     pub(super) fn note(&self, question: Question, plan: &Plan) {
-        let variant = match &plan.planned {
-            Some(variant) => match variant.kept() {
+        let later = || plan.later.iter().map(LaterKernel::kept).collect::<Option<Vec<_>>>();
+        let kernels = match &plan.planned {
+            Some(variant) => match variant.kept().zip(later()) {
                 Some(kept) => Some(kept),
                 None => return,
             },
             None => None,
         };
-        let Plan { tree, problem, settings, choice, .. } = plan;
-        let (tree, choice) = (tree.clone(), choice.clone());
-        let answer = Arc::new(Answer { tree, problem: *problem, settings: *settings, choice, variant });
+        let Plan { phases, problem, settings, choice, .. } = plan;
+        let (phases, choice) = (Arc::clone(phases), choice.clone());
+        let answer = Arc::new(Answer { phases, problem: *problem, settings: *settings, choice, kernels });
         let mut kept = lock(&self.0);
         let same = kept.iter().position(|(asked, _)| *asked == question).and_then(|at| kept.remove(at));
         let oldest = if kept.len() >= MOST { kept.pop_front() } else { None };

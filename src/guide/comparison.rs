@@ -68,9 +68,8 @@
 //!
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
-//! - **A reduction's result in the same epilogue.** The sum of a row can be returned, not used to divide that row. So
-//!   softmax and norms behind a product are a second kernel: [`te::ops::softmax`](crate::te::ops::softmax),
-//!   [`te::ops::layer_norm`](crate::te::ops::layer_norm).
+//! - **A reduction's result in the same launch.** A softmax or a norm of the product is one function, but on a GPU each of
+//!   its phases after the first is a launch of its own, over memory.
 //! - **Products of groups** with different numbers of rows, as a mixture of experts has. There are batches of equal extents.
 //! - **Convolutions** on tensor cores. [`te::ops::conv2d`](crate::te::ops::conv2d) is a direct one, by plain loops.
 //! - **Several products in one kernel**: no attention, no pair of products that share an epilogue.

@@ -195,22 +195,23 @@
 //! # Normalise rows (RMSNorm) into the next product
 //!
 //! A row divided by a number can be divided after the next product as well: `(h / rms)·W = (h·W) / rms`. So the product
-//! that makes `h` also gives the sum of squares of every row, and the next product's epilogue divides. No kernel stands
-//! between the two. The norm's weights multiply the rows of W once, when the model is loaded.
+//! that makes `h` also gives what every row is to be multiplied by, and the next product's epilogue multiplies. No kernel
+//! stands between the two: a value of each row is computed by the block that completes the row's sum. The norm's weights
+//! multiply the rows of W once, when the model is loaded.
 //!
 //! ```
 //! # use epilogue::prelude::*;
 //! #[epilogue]
-//! fn residual_squares(accum: Accum, residual: Tensor) -> (Tensor, ColumnVector) {
+//! fn residual_factor(accum: Accum, residual: Tensor, epsilon: Scalar) -> (Tensor, ColumnVector<f32>) {
 //!     let h = accum + residual;
-//!     let squares = reduction_op(h, Row, SumSquares);
-//!     (h, squares)
+//!     let mean_square = reduction_op(h, Row, SumSquares) / real(columns());
+//!     let factor = 1.0 / sqrt(mean_square + epsilon);
+//!     (h, factor)
 //! }
 //!
-//! /// `one_over_n` is 1 / (the length of a row of h).
 //! #[epilogue]
-//! fn normalised(accum: Accum, squares: ColumnVector<f32>, one_over_n: Scalar, epsilon: Scalar) -> Tensor {
-//!     let d = accum / sqrt(one_over_n * squares + epsilon);
+//! fn normalised(accum: Accum, factor: ColumnVector<f32>) -> Tensor {
+//!     let d = accum * factor;
 //!     d
 //! }
 //! # let device = Device::cpu();
@@ -218,133 +219,148 @@
 //! # let mut d = device.zeros::<f32>([2, 2])?;
 //!
 //! let residual = device.tensor(&[0f32, 4.0, 14.0, 24.0], [2, 2])?;
-//! let (mut h, mut squares) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
-//! let gemm = Gemm::plan::<ResidualSquares>(&device, &a, &b)?;
-//! gemm.run(&a, &b, ResidualSquares { residual: &residual, h: &mut h, squares: &mut squares })?;
+//! let (mut h, mut factor) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
+//! let gemm = Gemm::plan::<ResidualFactor>(&device, &a, &b)?;
+//! gemm.run(&a, &b, ResidualFactor { residual: &residual, epsilon: 0.0, h: &mut h, factor: &mut factor })?;
 //! assert_eq!(h.to_vec::<f32>()?, [1.0, 7.0, 17.0, 31.0]);
-//! assert_eq!(squares.to_vec::<f32>()?, [50.0, 1250.0]); // the roots of the means are 5 and 25
+//! assert_eq!(factor.to_vec::<f32>()?, [1.0 / 5.0, 1.0 / 25.0]); // of the means 25 and 625
 //!
 //! let weights = device.tensor(&[25f32, 0.0, 0.0, 25.0], [2, 2])?;
 //! let gemm = Gemm::plan::<Normalised>(&device, &h, &weights)?;
-//! gemm.run(&h, &weights, Normalised { squares: &squares, one_over_n: 0.5, epsilon: 0.0, d: &mut d })?;
+//! gemm.run(&h, &weights, Normalised { factor: &factor, d: &mut d })?;
 //! assert_eq!(d.to_vec::<f32>()?, [5.0, 35.0, 17.0, 31.0]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The result of a reduction is f32 where no type is written, also when A is f16 (f64 when A is f64). The squares are
-//! those of `h` before it is rounded to its own type. Where no product comes next, [`rms_norm`](crate::te::ops::rms_norm)
+//! Written as the result, a reduction is f32 where no type is written, also when A is f16 (f64 when A is f64); what is
+//! computed from it has A's type as any vector. The squares are those of `h` before it is rounded to its own type. Where no
+//! product comes first, [`rms_norm`](crate::te::ops::rms_norm)
 //! and [`layer_norm`](crate::te::ops::layer_norm) are kernels of their own.
 //!
 //! # Softmax over a row of the result
 //!
-//! Scale and mask are fused into the product. The softmax is a second kernel, since it needs a whole row before it can
-//! compute any of its elements: **the result of a reduction can't be used in the same function yet**. The compiler says
-//! "is a reduction's result, which cannot be used in the body yet: return it".
+//! The result of a reduction is a value, so a softmax is written as it is defined. What needs a whole row is computed when
+//! that is complete, in launches after the product's on a GPU, and while the rows are in a cache on the CPU.
 //!
 //! ```
-//! use epilogue::te;
 //! # use epilogue::prelude::*;
-//!
 //! #[epilogue]
-//! fn scores(accum: Accum, mask: Tensor, scale: Scalar) -> Tensor {
-//!     let d = scale * accum + mask;
-//!     d
+//! fn attention(accum: Accum, mask: Tensor, scale: Scalar) -> Tensor {
+//!     let x = scale * accum + mask;
+//!     let e = exp(x - reduction_op(x, Row, Max));
+//!     let weights = e / reduction_op(e, Row, Add);
+//!     weights
 //! }
 //! # let device = Device::cpu();
 //! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
-//! # let mut d = device.zeros::<f32>([2, 2])?;
-//!
-//! // Built once, for matrices of all sizes.
-//! let rows = te::placeholder([te::var("n"), te::var("m")], "rows");
-//! let softmax = te::ops::softmax(&rows, 1)?;
-//! let kernel = te::auto::build(&[&softmax])?.build(&device)?;
 //!
 //! let mask = device.tensor(&[-1f32, -3.0, 0.0, f32::NEG_INFINITY], [2, 2])?;
-//! Gemm::plan::<Scores>(&device, &a, &b)?.run(&a, &b, Scores { mask: &mask, scale: 1.0, d: &mut d })?;
 //! let mut weights = device.zeros::<f32>([2, 2])?;
-//! kernel.run_bound(&[(&rows, (&d).into()), (&softmax, (&mut weights).into())])?;
+//! let gemm = Gemm::plan::<Attention>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Attention { mask: &mask, scale: 1.0, weights: &mut weights })?;
 //! assert_eq!(weights.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]); // of 0, 0 and 3, -∞
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Parts of a softmax can be fused today:
+//! A log-softmax returns `x - largest - log(sum)` in its place.
 //!
-//! - The largest value of every row, complete or one for each tile, for a kernel of your own that comes next.
-//! - The exponentials and their sums, where an upper bound of the scores is known before that is not far above the largest
-//!   one of any row, for example with normalised queries and keys. Then the next product divides by the sums, as in the
-//!   recipe above, without a softmax kernel.
+//! Where an upper bound of the scores is known before that is not far above the largest one of any row, for example with
+//! normalised queries and keys, no phase is needed: return `exp(scale * accum - bound)` and its sums, and divide by the sums
+//! in the next product, as in the recipe before.
+//!
+//! # Normalise rows of the result (RMSNorm, LayerNorm, L2)
 //!
 //! ```
 //! # use epilogue::prelude::*;
 //! #[epilogue]
-//! fn largest(accum: Accum, scale: Scalar) -> (Tensor, ColumnVector, RowPartials) {
-//!     let d = scale * accum;
-//!     let rows = reduction_op(d, Row, Max);
-//!     let tiles = reduction_op(d, Row, Max, threadblock_shape.n);
-//!     (d, rows, tiles)
+//! fn rms_norm(accum: Accum, residual: Tensor, weight: RowVector, epsilon: Scalar) -> (Tensor, Tensor) {
+//!     let sum = accum + residual;
+//!     let mean_square = reduction_op(sum, Row, SumSquares) / real(columns());
+//!     let d = sum * rsqrt(mean_square + epsilon) * weight;
+//!     (sum, d)
 //! }
 //!
 //! #[epilogue]
-//! fn exponentials(accum: Accum, scale: Scalar, bound: Scalar) -> (Tensor, ColumnVector) {
-//!     let e = exp(scale * accum - bound);
-//!     let sums = reduction_op(e, Row, Add);
-//!     (e, sums)
-//! }
-//!
-//! #[epilogue]
-//! fn divided(accum: Accum, sums: ColumnVector<f32>) -> Tensor {
-//!     let d = accum / sums;
+//! fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> Tensor {
+//!     let centred = accum - reduction_op(accum, Row, Add) / real(columns());
+//!     let variance = reduction_op(centred, Row, SumSquares) / real(columns());
+//!     let d = centred * rsqrt(variance + epsilon) * weight + shift;
 //!     d
 //! }
-//! # assert_eq!((Largest::tree().outputs().len(), Exponentials::tree().outputs().len()), (3, 2));
-//! # assert_eq!(Divided::tree().outputs().len(), 1);
-//! ```
-//!
-//! [`Gemm::partials_shape`](crate::Gemm::partials_shape) tells the shape of `tiles`.
-//!
-//! # Cross-entropy
-//!
-//! The loss of a row is `logsumexp(logits) - logits[label]`. The second part is fused: the element whose column is the
-//! label is taken out by a sum. The `logsumexp` needs whole rows, so it is a second
-//! kernel, which reads the logits once more.
-//!
-//! ```
-//! use epilogue::te;
-//! # use epilogue::prelude::*;
 //!
 //! #[epilogue]
-//! fn logits(accum: Accum, labels: ColumnVector<i64>) -> (Tensor, ColumnVector) {
-//!     let d = accum;
-//!     let at_label = if column() == integer(labels) { d } else { 0.0 };
-//!     let picked = reduction_op(at_label, Row, Add);
-//!     (d, picked)
+//! fn unit(accum: Accum) -> Tensor {
+//!     let d = accum * rsqrt(reduction_op(accum, Row, SumSquares).max(1e-12));
+//!     d
 //! }
 //! # let device = Device::cpu();
 //! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
 //! # let mut d = device.zeros::<f32>([2, 2])?;
 //!
-//! let (n, m) = (te::var("n"), te::var("m"));
-//! let (rows, at_label) = (te::placeholder([n, m], "rows"), te::placeholder([n], "at_label"));
-//! let total = te::ops::logsumexp(&rows, 1)?;
-//! let loss = te::compute([n], "loss", |[i]| total.at([i]) - at_label.at([i]))?;
-//! let kernel = te::auto::build(&[&loss])?.build(&device)?;
-//!
-//! let labels = device.tensor(&[1i64, 0], [2])?;
-//! let mut picked = device.zeros::<f32>([2])?;
-//! let gemm = Gemm::plan::<Logits>(&device, &a, &b)?;
-//! gemm.run(&a, &b, Logits { labels: &labels, d: &mut d, picked: &mut picked })?;
-//! assert_eq!(picked.to_vec::<f32>()?, [3.0, 3.0]);
-//!
-//! let mut losses = device.zeros::<f32>([2])?;
-//! kernel.run_bound(&[(&rows, (&d).into()), (&at_label, (&picked).into()), (&loss, (&mut losses).into())])?;
-//! for (given, expected) in losses.to_vec::<f32>()?.into_iter().zip([0.126928f32, 4.01815]) {
-//!     assert!((given - expected).abs() < 1e-5, "{given} is not {expected}");
-//! }
+//! let (weight, shift) = (device.full::<f32>([2], 10.0)?, device.full::<f32>([2], 0.5)?);
+//! let gemm = Gemm::plan::<LayerNorm>(&device, &a, &b)?;
+//! gemm.run(&a, &b, LayerNorm { weight: &weight, shift: &shift, epsilon: 0.0, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [-9.5, 10.5, -9.5, 10.5]); // of 1, 3 and 3, 7
+//! # assert_eq!((RmsNorm::tree().outputs().len(), Unit::tree().outputs().len()), (2, 1));
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A label that is no column, such as −100, picks 0. All logits are written to memory: a loss that never stores them isn't
-//! possible yet.
+//! The variance is that of the differences from the mean, not a difference of two sums, which would cancel. Where the rows
+//! are normalised for the next product only, the recipe before needs no second pass over them.
+//!
+//! # Quantise rows to 8-bit floats, with their scales
+//!
+//! The largest magnitude of each row becomes 448, the largest FP8 number. A row of zeros has the scale that is the least.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn quantised(accum: Accum) -> (Tensor<f8e4m3>, ColumnVector) {
+//!     let scale = max(reduction_op(accum, Row, AbsMax) / 448.0, 1e-12);
+//!     let q = accum / scale;
+//!     (q, scale)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let (mut q, mut scale) = (device.zeros::<f8e4m3>([2, 2])?, device.zeros::<f32>([2])?);
+//!
+//! let gemm = Gemm::plan::<Quantised>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Quantised { q: &mut q, scale: &mut scale })?;
+//! assert_eq!(q.to_vec::<f8e4m3>()?, [144.0, 448.0, 192.0, 448.0].map(f8e4m3::from_f32)); // 149.3 is no FP8 number
+//! assert_eq!(scale.to_vec::<f32>()?, [3.0 / 448.0, 7.0 / 448.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Cross-entropy
+//!
+//! The loss of a row is `logsumexp(logits) - logits[label]`, and the logits are no result. (Between two phases a plan keeps
+//! them in memory of its own.) The element whose column is the label is taken out by a sum; a label that is no column, such
+//! as −100, picks 0.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, ColumnVector) {
+//!     let largest = reduction_op(accum, Row, Max);
+//!     let sum = reduction_op(exp(accum - largest), Row, Add);
+//!     let picked = reduction_op(if column() == integer(labels) { accum } else { 0.0 }, Row, Add);
+//!     let log_sum_exp = largest + log(sum);
+//!     let loss = log_sum_exp - picked;
+//!     (loss, log_sum_exp)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let (mut loss, mut log_sum_exp) = (device.zeros::<f32>([2])?, device.zeros::<f32>([2])?);
+//!
+//! let labels = device.tensor(&[1i64, 0], [2])?;
+//! let gemm = Gemm::plan::<CrossEntropy>(&device, &a, &b)?;
+//! gemm.run(&a, &b, CrossEntropy { labels: &labels, loss: &mut loss, log_sum_exp: &mut log_sum_exp })?;
+//! let expected = [(-2f32).exp().ln_1p(), 4.0 + (-4f32).exp().ln_1p()]; // of 1, 3 and 3, 7
+//! for (x, y) in loss.to_vec::<f32>()?.into_iter().zip(expected) {
+//!     assert!((x - y).abs() < 1e-5);
+//! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # The gradient through bias and GELU
 //!

@@ -96,9 +96,9 @@
 //!
 //! `layer/` then has the CUDA C++, the PTX, the machine code and `layer.h`: the kernel's parameter as a struct, the shape of
 //! its launch, how many bytes of memory it needs beside its arguments, and `layer_load` and `layer_launch`, which use the
-//! CUDA driver and nothing else. The header is for packed tensors of exactly this shape. `tools/command/example/main.cpp`
-//! in the repository is a program that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data
-//! against the reference.
+//! CUDA driver and nothing else. The header is for packed tensors of exactly this shape, and for one launch: an epilogue
+//! that is computed from its own reductions is refused. `tools/command/example/main.cpp` in the repository is a program
+//! that uses one. `epilogue run layer.rs` checks the same epilogue first, on random data against the reference.
 //!
 //! What the header says comes from [`Gemm::describe_launch`](crate::Gemm::describe_launch): a program that writes headers
 //! for another language starts there.

@@ -45,6 +45,7 @@
 //! | time and bound | `about … us, bound by arithmetic` | what most of the predicted time goes into: arithmetic, shared memory, the L2, memory, the epilogue |
 //! | copies | | only where an operand is copied before the product, see below |
 //! | the next one | `next best …` | how close the decision was |
+//! | later phases | `… by the blocks that complete their reductions; then a second launch, because …` | only where the epilogue is computed from its own reductions, see below |
 //!
 //! Bound by `the epilogue` means that another tile or a cheaper epilogue helps. Bound by `memory`: the operands and the
 //! epilogue's tensors are what counts, so smaller types help. Bound by `arithmetic`: fusing saves little of the time; a
@@ -146,6 +147,18 @@
 //! - Plan with tensors that lie as those of the runs will. A run with another layout gets a kernel of its own, which is
 //!   compiled then, or a copy. Other extents need neither: M, N, K and strides are arguments of the kernel. But the choice
 //!   was made for the planned extents: plan again where M changes by a lot, such as for the prompt and for single tokens.
+//!
+//! # Epilogues that are computed from their own reductions
+//!
+//! A softmax needs a row's maximum before it can compute any of the row's elements, and tiles of a row are in many blocks.
+//! On a GPU each such phase is a launch after the product's. It reads what the phase before has left in f32, in memory that
+//! the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as any kernel over the result would; what it
+//! spares is the rounding between the two, and the code. The choice names the reductions, and the time it expects. One
+//! launch does when each result has one value a row, a column or a matrix, such as the factor of a norm or a scale: then the
+//! block that completes a reduction computes what follows from it.
+//!
+//! On the CPU a thread takes some rows through all phases while they are in its cache, which is faster than a product and
+//! a kernel over its result. Reductions along rows alone allow that.
 //!
 //! # The first plan compiles
 //!

@@ -67,8 +67,11 @@ impl Kernel {
         choices: &mut Choices<'_>,
     ) -> Result<Self, String> {
         let Family { elements, arithmetic, hopper, repacked } = *family;
-        let tree = random::tree(choices, Profile::default());
-        let in_groups = tree.validate(Types::new(elements.0, elements.1)).is_ok_and(|tree| Groups::take(&tree));
+        // Every fourth is computed from its own reductions.
+        let tree = random::tree(choices, Profile { phases: number % 4 == 3, ..Profile::default() });
+        let in_groups = tree
+            .validate(Types::new(elements.0, elements.1))
+            .is_ok_and(|tree| tree.phases() == 1 && Groups::take(&tree));
         let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();

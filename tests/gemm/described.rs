@@ -161,6 +161,31 @@ fn on_sm_90a() -> Result<(), Box<dyn std::error::Error>> {
     a_described_launch_computes_what_a_run_does(Arch::SM_90A, SplitK::Stream)
 }
 
+#[epilogue]
+fn normalised(accum: Accum) -> Tensor<f32> {
+    let d = accum / reduction_op(accum, Row, AbsMax);
+    d
+}
+
+/// Such a plan has memory between its launches, which a description of one launch has no place for.
+#[test]
+fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<dyn std::error::Error>> {
+    if testing::compiler("a described launch of several").is_none() {
+        return Ok(());
+    }
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let device = epilogue::bundle::Builder::new().target(arch)?;
+        let matrix = |shape| device.without_memory(ElementType::F16, shape);
+        let (a, b, mut d) = (matrix([M, K])?, matrix([K, N])?, device.without_memory(ElementType::F32, [M, N])?);
+        let gemm = Gemm::plan::<Normalised>(&device, &a, &b)?;
+        let refused = gemm.describe_launch(&a, &b, &[Argument::Output(&mut d)]).unwrap_err();
+        assert!(refused.to_string().contains("computed from its own reductions"), "{refused}");
+        // The kernels are in the bundle all the same, and such a run compiles no other.
+        gemm.run_on(&device.dry_stream(), &a, &b, Normalised { d: &mut d })?;
+    }
+    Ok(())
+}
+
 #[test]
 fn the_cpu_has_no_launch() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::cpu();

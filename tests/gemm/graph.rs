@@ -41,6 +41,48 @@ fn every_plan_can_be_captured() {
     }
 }
 
+/// One that is computed from its own reductions: a launch of the product, and others over memory that the plan keeps.
+#[epilogue]
+fn centred(accum: Accum, bias: RowVector<f32>) -> (Tensor<f32>, ColumnVector) {
+    let x = accum + bias;
+    let e = exp(x - reduction_op(x, Row, Max));
+    let rows = reduction_op(e, Row, Add);
+    let d = e / rows;
+    (d, rows)
+}
+
+/// The graph has memory of its own for what phases leave each other: other runs of the plan between its launches, on the
+/// same stream and with other data, change nothing.
+#[test]
+fn plans_of_several_launches_can_be_captured() -> Result<(), Box<dyn Error>> {
+    if testing::compiler("plans_of_several_launches_can_be_captured").is_none() {
+        return Ok(());
+    }
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let device = Device::emulated(arch)?;
+        let (mut a, b, other) = (values(&device, [M, K], 1), values(&device, [K, N], 2), values(&device, [M, K], 5));
+        let bias = device.full::<f32>([N], 0.5)?;
+        let gemm = Gemm::plan::<Centred>(&device, &a, &b)?;
+        let stream = device.new_stream()?;
+        let outputs = || Ok::<_, epilogue::runtime::Error>((device.zeros::<f32>([M, N])?, device.zeros::<f32>([M])?));
+        let ((mut d, mut rows), (mut expected, mut sums)) = (outputs()?, outputs()?);
+        let graph = device
+            .capture(|stream| gemm.run_on(stream, &a, &b, Centred { bias: &bias, d: &mut d, rows: &mut rows }))?;
+        assert_eq!(graph.len(), 1 + gemm.later_sources().count());
+        assert!(graph.len() > 1);
+        for seed in [3, 4] {
+            a.copy_from_bytes(&values(&device, [M, K], seed).to_bytes()?)?;
+            gemm.run_on(&stream, &other, &b, Centred { bias: &bias, d: &mut expected, rows: &mut sums })?;
+            graph.launch(&stream)?;
+            gemm.run_on(&stream, &a, &b, Centred { bias: &bias, d: &mut expected, rows: &mut sums })?;
+            assert_eq!(d.to_bytes()?, expected.to_bytes()?, "{arch}");
+            assert_eq!(rows.to_bytes()?, sums.to_bytes()?, "{arch}");
+            assert!(rows.to_vec::<f32>()?.iter().all(|sum| *sum >= 1.0));
+        }
+    }
+    Ok(())
+}
+
 struct Step {
     a: DeviceTensor,
     b: DeviceTensor,

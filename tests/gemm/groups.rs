@@ -475,3 +475,24 @@ fn launches_are_described() -> Result<(), Error> {
     assert_eq!(numbers, [1, 2, 1].map(|number| Some(FieldValue::Integer(number))));
     Ok(())
 }
+
+/// Computed from its own reduction.
+#[epilogue]
+fn normalised(accum: Accum) -> Tensor {
+    let d = accum * rsqrt(reduction_op(accum, Row, SumSquares));
+    d
+}
+
+#[test]
+fn epilogues_with_phases_have_no_groups() -> Result<(), Error> {
+    let device = Device::cpu();
+    let (a, b) = (rough(&device, &[6, 8], 1)?, rough(&device, &[2, 8, 4], 2)?);
+    let offsets = device.tensor(&[0i32, 3, 6], [3])?;
+    let refused = Gemm::plan::<Normalised>(&device, rows(&a).in_groups(&offsets), &b).expect_err("phases");
+    assert_eq!(
+        refused.to_string(),
+        "`normalised` is computed from its own reductions, and the product has groups of rows: return the reductions, and \
+         go on in another epilogue"
+    );
+    Ok(())
+}

@@ -10,6 +10,7 @@ mod graph;
 mod groups;
 mod hopper;
 mod integers;
+mod phases;
 mod placement;
 mod repack;
 mod stream_k;

@@ -51,6 +51,7 @@ pub enum Error {
         along: &'static str,
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    GroupedPhases { epilogue: &'static str, divided: Divided },
     OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
@@ -174,6 +175,7 @@ pub enum Form {
     Partial,
 }
 pub const MAX_ACCUMULATORS: usize = _;
+pub const MAX_CHAIN: usize = _;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
@@ -196,7 +198,10 @@ pub enum Mistake {
     NumberReturned { name: &'static str },
     MalformedFunction { function: &'static str, reason: String },
     LiteralOverflow { value: f64, real: Real },
-    ReductionUsed { what: String },
+    PartialsUsed { what: String, side: &'static str },
+    LatePartials { what: String, of: String, side: &'static str },
+    ReductionChain { what: String, before: String },
+    ReducedAgain { what: String, class: ShapeClass },
     Partial { what: String, reason: &'static str },
     OutputClass { name: &'static str, declared: ShapeClass, actual: ShapeClass },
     DuplicateName { name: &'static str },
@@ -483,6 +488,8 @@ impl ValidTree {
     #[must_use]
     pub fn guard(&self, parameter: ParameterId) -> Option<&[ValueId]> {}
     #[must_use]
+    pub fn phases(&self) -> usize {}
+    #[must_use]
     pub const fn cost(&self) -> &Cost {}
 }
 impl ValidTree {
@@ -504,6 +511,7 @@ pub struct Value {
     pub user_name: Option<&'static str>,
     pub site: Site,
     pub uses: usize,
+    pub phase: usize,
     pub significand: u32,
 }
 impl Value {
@@ -532,6 +540,7 @@ pub enum ValueKind {
     Scaled { scalar: ValueId, x: ValueId },
     Call(&'static Function, Operands),
     Cast(ElementType, ValueId),
+    Reduce(Reduction, ValueId),
 }
 impl ValueKind {
     #[must_use]
@@ -1078,6 +1087,7 @@ pub enum Error {
         along: &'static str,
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    GroupedPhases { epilogue: &'static str, divided: Divided },
     OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
@@ -1257,6 +1267,7 @@ impl<E> Gemm<E> {
     pub fn source(&self) -> &str {}
     #[must_use]
     pub fn kernel_source(&self) -> Option<&Source> {}
+    pub fn later_sources(&self) -> impl Iterator<Item = &Source> {}
     #[must_use]
     pub fn is_fast_math(&self) -> bool {}
     #[must_use]

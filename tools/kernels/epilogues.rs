@@ -1,6 +1,6 @@
 //! Epilogues of every kind.
 
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, Form, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::{ElementType, ops};
 
@@ -21,6 +21,51 @@ pub(crate) fn row_reduction() -> Tree {
     let reduction = b.reduce(sum, d);
     b.output("d", d, ShapeClass::Tensor, None);
     b.output("reduction", reduction, ShapeClass::ColumnVector, None);
+    b.finish()
+}
+
+/// The loss of every row and its log-sum-exp, of whole rows, and nothing of M×N.
+pub(crate) fn cross_entropy() -> Tree {
+    let mut b = TreeBuilder::new("cross_entropy", "loss.rs");
+    let accum = b.accum("accum");
+    let labels = b.parameter("labels", ParameterClass::ColumnVector, Some(ElementType::I64));
+    let rows = |op| Reduction { axis: Axis::Row, batch: false, op, form: Form::Complete };
+    let largest = b.reduce(rows(ReduceOp::Max), accum);
+    b.name(largest, "largest");
+    let shifted = b.apply(Op::Sub, &[accum, largest]);
+    let e = b.apply(Op::Exp, &[shifted]);
+    let sum = b.reduce(rows(ReduceOp::Add), e);
+    b.name(sum, "sum");
+    let (column, label, zero) = (b.position(Position::Column), b.integer(labels), b.literal(0.0));
+    let is_label = b.apply(Op::Eq, &[column, label]);
+    let at_label = b.apply(Op::Select, &[is_label, accum, zero]);
+    let picked = b.reduce(rows(ReduceOp::Add), at_label);
+    b.name(picked, "picked");
+    let log = b.apply(Op::Log, &[sum]);
+    let log_sum_exp = b.apply(Op::Add, &[largest, log]);
+    b.name(log_sum_exp, "log_sum_exp");
+    let loss = b.apply(Op::Sub, &[log_sum_exp, picked]);
+    b.output("loss", loss, ShapeClass::ColumnVector, None);
+    b.output("log_sum_exp", log_sum_exp, ShapeClass::ColumnVector, Some(ElementType::F32));
+    b.finish()
+}
+
+/// D, and what the next product scales its rows by: the reciprocal root of their mean square.
+pub(crate) fn row_factor() -> Tree {
+    let mut b = TreeBuilder::new("row_factor", "norm.rs");
+    let accum = b.accum("accum");
+    let epsilon = b.parameter("epsilon", ParameterClass::Scalar, None);
+    let rows = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::SumSquares, form: Form::Complete };
+    let squares = b.reduce(rows, accum);
+    b.name(squares, "squares");
+    let columns = b.position(Position::Columns);
+    let columns = b.real(columns);
+    let mean = b.apply(Op::Div, &[squares, columns]);
+    let sum = b.apply(Op::Add, &[mean, epsilon]);
+    let factor = b.call(ops::rsqrt::function(), &[sum]);
+    b.name(factor, "factor");
+    b.output("d", accum, ShapeClass::Tensor, None);
+    b.output("factor", factor, ShapeClass::ColumnVector, Some(ElementType::F32));
     b.finish()
 }
 

@@ -8,6 +8,7 @@
 
 mod choices;
 mod elements;
+#[allow(dead_code, reason = "the test has goldens of more of them")]
 mod epilogues;
 #[allow(dead_code, reason = "the test reads the PTX, this does not")]
 mod gate;

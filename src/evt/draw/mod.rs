@@ -202,7 +202,9 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
         ValueKind::Scaled { .. } => (Kind::Operation, "*".to_owned(), ty),
         ValueKind::Call(function, _) => (Kind::Call, function.name().to_owned(), ty),
         ValueKind::Cast(to, _) => (Kind::Cast, format!("cast to {to}"), ty),
+        ValueKind::Reduce(reduction, _) => (Kind::Reduce, reduction_text(*reduction), ty),
     };
+    let ty = if value.phase == 0 { ty } else { format!("{ty}, phase {}", value.phase) };
     Box { kind, name, what, ty }
 }
 
@@ -319,6 +321,41 @@ mod tests {
             not used: unused
         "#]]
         .assert_eq(&example().to_string());
+    }
+
+    /// A reduction that others are computed from is a box among them, and says of which phase it is.
+    #[test]
+    fn phases() {
+        let mut b = TreeBuilder::new("softmax", "a.rs");
+        let accum = b.accum("accum");
+        let rows = |op| Reduction { axis: Axis::Row, batch: false, op, form: Form::Complete };
+        let largest = b.reduce(rows(ReduceOp::Max), accum);
+        let shifted = b.apply(Op::Sub, &[accum, largest]);
+        let e = b.call(ops::exp::function(), &[shifted]);
+        b.name(e, "e");
+        let sum = b.reduce(rows(ReduceOp::Add), e);
+        b.name(sum, "sum");
+        let d = b.apply(Op::Div, &[e, sum]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("sum", sum, ShapeClass::ColumnVector, None);
+        let tree = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect("valid");
+        expect![[r#"
+            softmax: A f16, B f16, accumulator f32, computed in f32
+            d = store: Tensor f16
+            └─ /: Tensor f32, phase 2
+               ├─ e = exp: Tensor f32, phase 1
+               │  └─ -: Tensor f32, phase 1
+               │     ├─ accum = accumulator: Tensor f32
+               │     └─ reduce (Row, Max): ColumnVector f32, phase 1
+               │        └─ accum = accumulator: Tensor f32
+               └─ sum = reduce (Row, Add): ColumnVector f32, phase 2
+                  └─ e (above)
+            sum = reduce (Row, Add): ColumnVector f32
+            └─ e (above)
+        "#]]
+        .assert_eq(&tree.to_string());
+        assert_eq!(tree.to_dot().matches("phase 2").count(), 2);
+        assert!(tree.to_svg().contains("phase 1"));
     }
 
     #[test]

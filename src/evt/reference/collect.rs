@@ -7,12 +7,16 @@ use super::element::round;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Extent, Groups, Options, Output, ReferenceError};
+use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ReduceOp, Reduction, ShapeClass, ValidOutput};
 use crate::expr::{Op, Real};
 
-/// Collects one output.
+/// Collects one output, or a reduction that others are computed from.
 pub(super) struct Sink<'a, W> {
-    output: ValidOutput,
+    name: &'static str,
+    kind: OutputKind,
+    class: ShapeClass,
+    element: ElementType,
     extent: Extent,
     tile: (usize, usize),
     shape: Vec<usize>,
@@ -48,6 +52,7 @@ impl<'a, W: Wide> Sink<'a, W> {
             _ if output.is_partial() => return Err(ReferenceError::Tile { name: output.name }),
             _ => (1, 1),
         };
+        let (name, kind, class, element) = (output.name, output.kind, output.class, output.element);
         let mut shape = match output.reduction() {
             Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => vec![l, n.div_ceil(tile.1), m],
             Some(Reduction { form: Form::Partial, .. }) => vec![l, m.div_ceil(tile.0), n],
@@ -61,22 +66,54 @@ impl<'a, W: Wide> Sink<'a, W> {
         if output.reduction().is_some_and(|r| r.batch) {
             shape.remove(0);
         }
-        Ok(Self { output: output.clone(), extent, tile, shape, groups, elements: HashMap::new() })
+        Ok(Self { name, kind, class, element, extent, tile, shape, groups, elements: HashMap::new() })
+    }
+
+    /// Collects a complete reduction whose result is a value.
+    pub(super) fn of_reduction(reduction: Reduction, element: ElementType, extent: Extent) -> Self {
+        let (kind, class) = (OutputKind::Reduce(reduction), reduction.axis.result_class());
+        Self {
+            name: "",
+            kind,
+            class,
+            element,
+            extent,
+            tile: (1, 1),
+            shape: Vec::new(),
+            groups: None,
+            elements: HashMap::new(),
+        }
+    }
+
+    /// The result that an element of the product reads, in the arithmetic's type.
+    pub(super) fn result(&self, index: [usize; 3], real: Real) -> Pair<W> {
+        let op = self.reduction().map_or(ReduceOp::Add, |reduction| reduction.op);
+        let nothing = Running::identity(op);
+        let running = self.elements.get(&self.place(index)).unwrap_or(&nothing);
+        let in_real = |x: f64| round(real.element(), x);
+        Pair { exact: running.exact, bounds: running.reduced(op, real).monotone(in_real) }
+    }
+
+    const fn reduction(&self) -> Option<Reduction> {
+        match self.kind {
+            OutputKind::Store => None,
+            OutputKind::Reduce(reduction) => Some(reduction),
+        }
     }
 
     /// The index in the output for an element of the product.
     fn place(&self, [l, m, n]: [usize; 3]) -> usize {
         let Extent { m: rows, n: columns, .. } = self.extent;
-        let reduced = self.output.reduction().is_some_and(|r| r.batch);
+        let reduced = self.reduction().is_some_and(|r| r.batch);
         let l = if reduced { 0 } else { l.min(self.extent.l.saturating_sub(1)) };
-        match self.output.reduction() {
+        match self.reduction() {
             Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => {
                 (l * columns.div_ceil(self.tile.1) + n / self.tile.1) * rows + m
             }
             Some(Reduction { form: Form::Partial, .. }) => {
                 (l * rows.div_ceil(self.tile.0) + m / self.tile.0) * columns + n
             }
-            _ => match self.output.class {
+            _ => match self.class {
                 ShapeClass::Tensor => (l * rows + m) * columns + n,
                 ShapeClass::ColumnVector => l * rows + m,
                 ShapeClass::RowVector => l * columns + n,
@@ -87,7 +124,7 @@ impl<'a, W: Wide> Sink<'a, W> {
 
     pub(super) fn take(&mut self, index: [usize; 3], value: Pair<W>) {
         let place = self.place(index);
-        match self.output.kind {
+        match self.kind {
             OutputKind::Store => {
                 let running = Running { exact: value.exact, bounds: value.bounds, ..Running::identity(ReduceOp::Add) };
                 self.elements.entry(place).or_insert(running);
@@ -101,24 +138,21 @@ impl<'a, W: Wide> Sink<'a, W> {
     /// Whether an element of the output is of a row that no group has.
     fn is_untouched(&self, place: usize) -> bool {
         let (Some(groups), Extent { m, n, .. }) = (self.groups, self.extent) else { return false };
-        let per_row = match self.output.class {
+        let per_row = match self.class {
             ShapeClass::Tensor => n,
             ShapeClass::ColumnVector => 1,
             ShapeClass::RowVector | ShapeClass::Scalar => return false,
         };
-        let matrices = if self.output.is_partial() { n.div_ceil(self.tile.1) } else { 1 };
+        let partial = self.reduction().is_some_and(|reduction| reduction.form == Form::Partial);
+        let matrices = if partial { n.div_ceil(self.tile.1) } else { 1 };
         let row = place / per_row;
         !groups.have(row / (m * matrices), row % m)
     }
 
     pub(super) fn finish(mut self, real: Real) -> Output {
-        let mut output = Output {
-            name: self.output.name,
-            shape: std::mem::take(&mut self.shape),
-            values: Vec::new(),
-            bounds: Vec::new(),
-        };
-        let element = self.output.element;
+        let shape = std::mem::take(&mut self.shape);
+        let mut output = Output { name: self.name, shape, values: Vec::new(), bounds: Vec::new() };
+        let element = self.element;
         // The result of a reduction is in the arithmetic type before it is stored.
         let store = |x: f64| round(element, x);
         for place in 0..output.shape.iter().product() {
@@ -127,9 +161,9 @@ impl<'a, W: Wide> Sink<'a, W> {
                 output.bounds.push(Bounds::ANYTHING);
                 continue;
             }
-            let op = self.output.reduction().map_or(ReduceOp::Add, |r| r.op);
+            let op = self.reduction().map_or(ReduceOp::Add, |r| r.op);
             let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
-            let bounds = match self.output.kind {
+            let bounds = match self.kind {
                 OutputKind::Store => running.bounds,
                 OutputKind::Reduce(reduction) => running.reduced(reduction.op, real),
             };

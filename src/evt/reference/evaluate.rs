@@ -1,5 +1,7 @@
-//! Evaluates a checked tree for the elements of a product.
+//! Evaluates a checked tree for the elements of a product: once for each phase, since a reduction is known when all that
+//! it reduces is.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -12,7 +14,7 @@ use super::integer::Integer;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Argument, Extent, Groups, Options, Output, Product, ReferenceError};
-use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, ValueKind, ValueType};
+use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, Value, ValueKind, ValueType};
 use crate::expr::{Op, Real};
 
 /// The correct outputs of an epilogue, with bounds.
@@ -84,7 +86,8 @@ struct Evaluator<'a, W> {
     extent: Extent,
     given: Given<'a>,
     options: Options,
-    numbers: std::marker::PhantomData<W>,
+    /// The reductions that are known, by their values' places.
+    reductions: HashMap<usize, Sink<'a, W>>,
 }
 
 impl<W: Wide> Evaluator<'_, W> {
@@ -94,12 +97,15 @@ impl<W: Wide> Evaluator<'_, W> {
         given: Given<'_>,
         options: Options,
     ) -> Result<Vec<Output>, ReferenceError> {
-        let this = Evaluator::<W> { tree, extent, given, options, numbers: std::marker::PhantomData };
+        let mut this = Evaluator::<W> { tree, extent, given, options, reductions: HashMap::new() };
         let mut sinks = Vec::new();
         for output in tree.outputs() {
             sinks.push(Sink::<W>::new(output, extent, given.groups, options)?);
         }
         let mut cells: Vec<Cell<W>> = Vec::new();
+        for phase in 1..tree.phases() {
+            this.reduce(phase, &mut cells)?;
+        }
         for l in 0..extent.l {
             for m in this.rows(l) {
                 for n in 0..extent.n {
@@ -119,6 +125,30 @@ impl<W: Wide> Evaluator<'_, W> {
         Ok(sinks.into_iter().map(|sink| sink.finish(tree.real())).collect())
     }
 
+    /// Completes the reductions whose results are values of a phase.
+    fn reduce(&mut self, phase: usize, cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
+        let (tree, extent, element) = (self.tree, self.extent, self.tree.real().element());
+        let reduced = tree.enumerate().filter(|(_, value)| value.phase == phase);
+        let mut sinks: Vec<(usize, usize, Sink<'_, W>)> = reduced
+            .filter_map(|(id, value)| match value.kind {
+                ValueKind::Reduce(reduction, x) => {
+                    Some((id.index(), x.index(), Sink::of_reduction(reduction, element, extent)))
+                }
+                _ => None,
+            })
+            .collect();
+        for l in 0..extent.l {
+            for m in self.rows(l) {
+                for n in 0..extent.n {
+                    self.values([l, m, n], cells, |value| value.phase < phase)?;
+                    sinks.iter_mut().for_each(|(_, x, sink)| sink.take([l, m, n], stored(&cells[*x])));
+                }
+            }
+        }
+        self.reductions.extend(sinks.into_iter().map(|(id, _, sink)| (id, sink)));
+        Ok(())
+    }
+
     /// Computes stored vectors and scalars for a product without rows or columns.
     fn without_elements(&self, sinks: &mut [Sink<'_, W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         let extent = self.extent;
@@ -133,7 +163,7 @@ impl<W: Wide> Evaluator<'_, W> {
                 };
                 for m in rows {
                     for n in 0..columns {
-                        self.values([l, m, n], cells, |class| output.class.join(class) == output.class)?;
+                        self.values([l, m, n], cells, |value| output.class.join(value.class) == output.class)?;
                         sink.take([l, m, n], stored(&cells[output.value.index()]));
                     }
                 }
@@ -156,14 +186,18 @@ impl<W: Wide> Evaluator<'_, W> {
         &self,
         index: [usize; 3],
         cells: &mut Vec<Cell<W>>,
-        wanted: impl Fn(ShapeClass) -> bool,
+        wanted: impl Fn(&Value) -> bool,
     ) -> Result<(), ReferenceError> {
         cells.clear();
-        for value in self.tree.values() {
+        for (place, value) in self.tree.values().iter().enumerate() {
             let significand = if self.options.fast_math { value.significand.min(8) } else { value.significand };
             let slack = Slack { real: self.tree.real(), significand };
             let cell = match &value.kind {
-                _ if !wanted(value.class) => known(f64::NAN),
+                _ if !wanted(value) => known(f64::NAN),
+                ValueKind::Reduce(..) => match self.reductions.get(&place) {
+                    Some(sink) => Cell::Number(sink.result(index, self.tree.real())),
+                    None => known(f64::NAN),
+                },
                 ValueKind::Accum(i) => self.accum(*i, index),
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,
                 ValueKind::Literal(x) => known(*x),
@@ -321,6 +355,30 @@ mod tests {
             evaluate(&tree, std::slice::from_ref(&product), &[], Options::default()),
             Err(ReferenceError::Tile { name: "row_partials" })
         ));
+    }
+
+    /// A softmax of rows: each phase reads what the one before has reduced, before any rounding.
+    #[test]
+    fn reductions_are_values_of_the_next_phase() {
+        let mut b = TreeBuilder::new("softmax", "a.rs");
+        let accum = b.accum("accum");
+        let largest = b.reduce(reduction(Axis::Row, ReduceOp::Max, Form::Complete), accum);
+        let shifted = b.apply(Op::Sub, &[accum, largest]);
+        let e = b.apply(Op::Exp, &[shifted]);
+        let sum = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Complete), e);
+        let d = b.apply(Op::Div, &[e, sum]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("sum", sum, ShapeClass::ColumnVector, Some(ElementType::BF16));
+        let tree = b.finish().validate(F32).unwrap();
+        let product = Product::exact(EXTENT, vec![0.0, 2f64.ln(), 0.0, 5.0, f64::NEG_INFINITY, 5.0]);
+        let outputs = evaluate(&tree, std::slice::from_ref(&product), &[], Options::default()).unwrap();
+        for (given, expected) in outputs[0].values.iter().zip([0.25, 0.5, 0.25, 0.5, 0.0, 0.5]) {
+            assert!((given - expected).abs() < 1e-15, "{:?}", outputs[0].values);
+        }
+        assert_eq!(outputs[1].values, [2.0, 2.0]);
+        assert!(outputs.iter().all(|o| o.first_wrong(&o.values).is_none()));
+        let wrong: Vec<f64> = outputs[0].values.iter().map(|x| x * (1.0 + 1e-5)).collect();
+        assert!(outputs[0].first_wrong(&wrong).is_some());
     }
 
     #[test]

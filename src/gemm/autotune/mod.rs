@@ -118,7 +118,7 @@ impl<E> Gemm<E> {
         };
         let mut shortlist = plan.choice.shortlist();
         if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.tree, &candidate.key));
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases.product(), &candidate.key));
             if shortlist.is_empty() {
                 shortlist.push(gpu.chosen.clone());
             }
@@ -126,7 +126,7 @@ impl<E> Gemm<E> {
         let before = updated_in_place(plan, arguments)?;
         let (winner, microseconds) =
             contest(plan, gpu, &shortlist, watch, |plan: &Self, runs| time(plan, &stream, (a, &b), arguments, runs))?;
-        let subject = subject(&plan.device, &plan.tree, &plan.problem, plan.settings);
+        let subject = subject(&plan.device, plan.phases.first(), &plan.problem, plan.settings);
         if let (Some(store), Some(subject)) = (Store::of_user(), subject) {
             // The store only saves time: without an entry, the model chooses.
             let _ = store.note(&subject, &shortlist[winner], microseconds);
@@ -154,7 +154,7 @@ fn contest<E>(
     watch: &mut dyn FnMut(Progress<'_>),
     mut measure: impl FnMut(&Gemm<E>, u32) -> Result<f64, Error>,
 ) -> Result<(usize, f64), Error> {
-    let _span = trace::span!(INFO, "autotune", epilogue = plan.tree.name(), candidates = shortlist.len());
+    let _span = trace::span!(INFO, "autotune", epilogue = plan.tree().name(), candidates = shortlist.len());
     let pace = Pace::default();
     let total = shortlist.len() + pace.measurements(shortlist.len());
     let names: Vec<String> = shortlist.iter().map(name).collect();
@@ -189,7 +189,7 @@ fn name(candidate: &Candidate) -> String {
 
 /// The contents of the tensors that are updated in place.
 fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
-    let parameters = plan.tree.parameters().iter().zip(arguments).enumerate();
+    let parameters = plan.tree().parameters().iter().zip(arguments).enumerate();
     parameters
         .filter_map(|(i, (parameter, argument))| match argument {
             Argument::Output(tensor) if parameter.class == ParameterClass::TensorMut => Some((i, tensor)),

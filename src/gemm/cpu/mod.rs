@@ -12,11 +12,13 @@ mod element;
 mod integer;
 mod kernel;
 mod lower;
+mod panel;
 mod product;
 mod program;
 mod programs;
 mod reduce;
 mod rounded;
+mod slots;
 mod step;
 mod strip;
 #[cfg(test)]
@@ -32,16 +34,17 @@ use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
 use self::product::{Accumulation, Product};
-use self::program::TileReduction;
+use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
 pub(crate) use self::rounded::rounded;
+use self::slots::SlotMemory;
 use self::strip::Bound;
 use self::tile::{Extents, Tile, Tiles};
 pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
-use crate::evt::{Axis, Form, OutputKind, ShapeClass, ValidTree};
+use crate::evt::{Axis, Binding, Form, OutputKind, Part, Phases, ShapeClass, ValidTree};
 use crate::gemm::problem::{Error, Grouping};
 use crate::parallel;
 use crate::sync::lock;
@@ -67,9 +70,10 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for this many products of one A; partial reductions have its extents.
-pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulators: usize) -> TileShape {
-    TileShape::choose(Extents { batch, m, n, k }, accumulators)
+/// The tile that the CPU device chooses for so many products of one A, of whose elements phases keep so many bytes; partial
+/// reductions have its extents.
+pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulators: usize, kept: usize) -> TileShape {
+    TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)
 }
 
 /// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
@@ -83,12 +87,34 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 /// [`Error::OperandTypes`], or a tensor that is not on the CPU. Then nothing has been written.
 pub(crate) fn execute(
     programs: &Programs,
-    tree: &ValidTree,
+    phases: &Phases,
     (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
+    execute_in(programs, phases, (a, all_b), groups, arguments, tile, None)
+}
+
+/// How the parts of an epilogue are gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// All parts of a row of tiles, where rows have nothing to do with each other.
+    Panels,
+    /// One part after another.
+    Parts,
+}
+
+fn execute_in(
+    programs: &Programs,
+    phases: &Phases,
+    (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    groups: Option<Groups<'_>>,
+    arguments: &[Argument<'_>],
+    tile: TileShape,
+    order: Option<Order>,
+) -> Result<(), Error> {
+    let tree = &phases.tree;
     let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a];
     reads.extend_from_slice(all_b);
     let mut writes: SmallVec<[&DeviceTensor; FEW]> = SmallVec::new();
@@ -119,25 +145,19 @@ pub(crate) fn execute(
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
     };
-    let parameters: SmallVec<[View; FEW]> = tree
-        .parameters()
-        .iter()
-        .enumerate()
-        .map(|(i, parameter)| of_argument(i, rank(parameter.class.shape_class())))
-        .collect();
-    let outputs: SmallVec<[View; FEW]> = tree
-        .outputs()
-        .iter()
-        .enumerate()
-        .map(|(i, output)| {
-            of_argument(tree.output_argument(i), if output.is_partial() { 2 } else { rank(output.class) })
-        })
-        .collect();
-    let compiled = programs.get(tree, &scalars);
-    let run = Run { tree, extents, groups, products, parameters, outputs, tile };
+    // Of every argument, in their order.
+    let parameters = tree.parameters().iter().map(|parameter| rank(parameter.class.shape_class()));
+    let mut views: SmallVec<[View; FEW]> = parameters.enumerate().map(|(i, rank)| of_argument(i, rank)).collect();
+    views.resize(arguments.len(), absent);
+    for (i, output) in tree.outputs().iter().enumerate() {
+        let argument = tree.output_argument(i);
+        views[argument] = of_argument(argument, if output.is_partial() { 2 } else { rank(output.class) });
+    }
+    let compiled = programs.get(phases, &scalars);
+    let whole = Whole { phases, extents, groups, products, views, tile };
     match &compiled.program {
-        Typed::F32(prepared) => run.all_tiles(prepared),
-        Typed::F64(prepared) => run.all_tiles(prepared),
+        Typed::F32(prepared) => whole.run(prepared, &compiled.memory, order),
+        Typed::F64(prepared) => whole.run(prepared, &compiled.memory, order),
     }
     drop(access);
     Ok(())
@@ -166,12 +186,54 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 }
 
 /// One run with everything it needs, its memory locked.
+struct Whole<'a> {
+    phases: &'a Phases,
+    extents: Extents,
+    groups: Option<Groups<'a>>,
+    /// By accumulator.
+    products: SmallVec<[Product<'a>; 2]>,
+    /// By argument.
+    views: SmallVec<[View; FEW]>,
+    tile: TileShape,
+}
+
+impl Whole<'_> {
+    /// Runs the parts: row by row of tiles where that keeps every thread busy, else one after another over the whole
+    /// product. Either gives the same bits.
+    fn run<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory, order: Option<Order>) {
+        let best = || if self.panels_are_enough() { Order::Panels } else { Order::Parts };
+        if order.unwrap_or_else(best) == Order::Panels && self.has_panels() {
+            return self.by_panels(prepared, memory);
+        }
+        let mut slots = memory.take(&self.phases.slots, self.extents);
+        let held = slots.views(&self.phases.slots, self.extents);
+        for (part, prepared) in self.phases.parts.iter().zip(prepared) {
+            self.part(part, &held).all_tiles(prepared);
+        }
+        memory.keep(slots);
+    }
+
+    /// A part, with the memory of its arguments.
+    fn part<'a>(&'a self, part: &'a Part, slots: &[View]) -> Run<'a> {
+        let view = |argument: usize| match part.bindings[argument] {
+            Binding::Argument(i) => self.views[i],
+            Binding::Slot(i) => slots[i],
+        };
+        let (tree, extents) = (&part.tree, self.extents);
+        let parameters = (0..tree.parameters().len()).map(view).collect();
+        let outputs = (0..tree.outputs().len()).map(|i| view(tree.output_argument(i))).collect();
+        let groups = self.groups;
+        Run { tree, extents, groups, products: &self.products, parameters, outputs, tile: self.tile }
+    }
+}
+
+/// One part of a run.
 struct Run<'a> {
     tree: &'a ValidTree,
     extents: Extents,
     groups: Option<Groups<'a>>,
     /// One for each accumulator.
-    products: SmallVec<[Product<'a>; 2]>,
+    products: &'a [Product<'a>],
     parameters: SmallVec<[View; FEW]>,
     outputs: SmallVec<[View; FEW]>,
     /// The tile of partial reductions.
@@ -179,44 +241,49 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
-        let program = &prepared.program;
+    fn bound<'r, T: Arithmetic>(&'r self, program: &'r Program<T>) -> Bound<'r, T> {
         let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.extents);
-        let bound = Bound { tree: self.tree, program, parameters, outputs, extents };
+        Bound { tree: self.tree, program, parameters, outputs, extents }
+    }
+
+    /// Computes a tile; gives its part of every reduction.
+    fn tile<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile, worker: &mut Worker<T>) -> Vec<Vec<f64>> {
+        let Worker { frame, panels, .. } = worker;
+        // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach every
+        // element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
+        unsafe {
+            for &i in &bound.program.accumulators {
+                self.products[i].tile(i, tile, panels, &mut frame.accums[i]);
+            }
+            bound.run(tile, frame, |i| panels.sums(i))
+        }
+    }
+
+    fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
+        let bound = self.bound(&prepared.program);
         let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
-        let work = || {
+        let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
+        in_parallel(amount, tiles.count(), || {
             let mut worker = prepared.worker(tiles.largest());
-            let Worker { frame, panels, .. } = &mut worker;
             let mut partials = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= tiles.count() {
                     break;
                 }
-                let tile = tiles.tile(index);
-                // SAFETY: the caller of `execute` has checked that the shapes are those of the product, so the views
-                // reach every element of every tile. The locks keep others out, and neither tiles nor outputs overlap.
-                let partial = unsafe {
-                    for &i in &program.accumulators {
-                        self.products[i].tile(i, &tile, panels, &mut frame.accums[i]);
-                    }
-                    bound.run(&tile, frame, |i| panels.sums(i))
-                };
+                let partial = self.tile(&bound, &tiles.tile(index), &mut worker);
                 if !partial.is_empty() {
                     partials.push((index, partial));
                 }
             }
             prepared.keep(worker);
             lock(&finished).append(&mut partials);
-        };
-        let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
-        let workers = if amount.is_little() { 1 } else { parallel::threads().min(tiles.count()) };
-        parallel::together(workers, work);
+        });
         let mut finished = std::mem::take(&mut *lock(&finished));
         finished.sort_unstable_by_key(|&(index, _)| index);
-        for (i, reduction) in program.reductions.iter().enumerate() {
+        for (i, reduction) in prepared.program.reductions.iter().enumerate() {
             let parts = finished.iter().map(|(index, partials)| (tiles.tile(*index), partials[i].as_slice()));
             self.finish::<T>(reduction, parts);
         }
@@ -283,4 +350,10 @@ impl Run<'_> {
             Some(rows) => smallvec![rows[batch].clone()],
         }
     }
+}
+
+/// Does the same on as many threads as there is work for.
+fn in_parallel(extents: Extents, most: usize, work: impl Fn() + Sync) {
+    let workers = if extents.is_little() { 1 } else { parallel::threads().min(most) };
+    parallel::together(workers, work);
 }

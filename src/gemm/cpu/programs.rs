@@ -6,9 +6,10 @@ use super::element::Arithmetic;
 use super::lower;
 use super::product::Panels;
 use super::program::Program;
+use super::slots::SlotMemory;
 use super::strip::Frame;
 use super::tile::TileShape;
-use crate::evt::ValidTree;
+use crate::evt::{Part, Phases};
 use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
@@ -20,18 +21,20 @@ pub(crate) struct Programs {
     last: Mutex<Option<Arc<Compiled>>>,
 }
 
-/// A program, with the host scalars that it was compiled for.
+/// The programs of an epilogue's parts, with the host scalars that they were compiled for.
 #[derive(Debug)]
 pub(super) struct Compiled {
     scalars: Vec<f64>,
     pub(super) program: Typed,
+    /// What parts leave for those after them.
+    pub(super) memory: SlotMemory,
 }
 
-/// A program in the tree's arithmetic type.
+/// The parts' programs, in the tree's arithmetic type.
 #[derive(Debug)]
 pub(super) enum Typed {
-    F32(Prepared<f32>),
-    F64(Prepared<f64>),
+    F32(Vec<Prepared<f32>>),
+    F64(Vec<Prepared<f64>>),
 }
 
 /// A program, with the memory of threads that have run it.
@@ -76,7 +79,7 @@ impl<T: Arithmetic> Prepared<T> {
 
 impl Programs {
     /// The program for a run. `scalars` holds the host scalars by parameter index.
-    pub(super) fn get(&self, tree: &ValidTree, scalars: &[f64]) -> Arc<Compiled> {
+    pub(super) fn get(&self, phases: &Phases, scalars: &[f64]) -> Arc<Compiled> {
         let same = |last: &&Arc<Compiled>| {
             let bits = |x: &f64| x.to_bits();
             last.scalars.iter().map(bits).eq(scalars.iter().map(bits))
@@ -84,12 +87,18 @@ impl Programs {
         if let Some(last) = lock(&self.last).as_ref().filter(same) {
             return Arc::clone(last);
         }
-        let program = match tree.real() {
-            Real::F32 => Typed::F32(Prepared::new(Program::compile(tree, &lower::lower(tree, scalars)))),
-            Real::F64 => Typed::F64(Prepared::new(Program::compile(tree, &lower::lower(tree, scalars)))),
+        let program = match phases.first().real() {
+            Real::F32 => Typed::F32(prepared(phases, scalars)),
+            Real::F64 => Typed::F64(prepared(phases, scalars)),
         };
-        let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program });
+        let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program, memory: SlotMemory::default() });
         *lock(&self.last) = Some(Arc::clone(&compiled));
         compiled
     }
+}
+
+/// The parts' programs. Only the whole tree's parameters may be host scalars, and they come first in every part.
+fn prepared<T: Arithmetic>(phases: &Phases, scalars: &[f64]) -> Vec<Prepared<T>> {
+    let program = |part: &Part| Program::compile(&part.tree, &lower::lower(&part.tree, scalars));
+    phases.parts.iter().map(|part| Prepared::new(program(part))).collect()
 }

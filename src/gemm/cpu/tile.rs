@@ -77,13 +77,16 @@ const SHAPES: [TileShape; 5] = [
     TileShape { m: 64, n: 64 },
 ];
 
+/// A share of a core's second-level cache.
+const PANEL_BYTES: usize = 1 << 20;
+
 /// Enough tiles to keep many threads busy.
 const PLENTY: usize = 16;
 
 impl TileShape {
-    /// The tile for this many products of one A. It depends only on the extents, never on the number of threads, and so
-    /// do the results.
-    pub(crate) fn choose(extents: Extents, accumulators: usize) -> Self {
+    /// The tile for this many products of one A, of whose elements phases keep so many bytes for each other. It depends
+    /// only on the extents, never on the number of threads, and so do the results.
+    pub(crate) fn choose(extents: Extents, accumulators: usize, kept: usize) -> Self {
         // A single row is limited by reading B, and long pieces of its rows are read faster.
         if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
@@ -91,7 +94,10 @@ impl TileShape {
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
         // The values of all accumulators of a tile should fit in a core's second-level cache.
         let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
-        SHAPES.iter().filter(fits).find(plenty).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
+        // What phases keep of a row of tiles is to stay there too, as far as it can.
+        let stays = |shape: &&Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
+        let mut suitable = SHAPES.iter().filter(fits).filter(stays);
+        suitable.clone().find(plenty).or(suitable.next_back()).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
     }
 
     /// The tile to compute with if per-tile partials of `self` are wanted: its extents divide those of `self`.
@@ -175,6 +181,11 @@ impl<'a> Tiles<'a> {
         down.saturating_mul(self.across)
     }
 
+    /// How many tiles a row of them has: those of a row are numbered one after another.
+    pub(super) const fn across(&self) -> usize {
+        self.across
+    }
+
     pub(super) fn tile(&self, index: usize) -> Tile {
         let (rest, across) = (index / self.across, index % self.across);
         let range = |i: usize, step: usize, end: usize| (i * step).min(end)..((i + 1) * step).min(end);
@@ -205,7 +216,7 @@ mod tests {
     fn tiles_cover_the_output_once() {
         for (batch, m, n) in [(1, 1, 1), (2, 300, 70), (3, 64, 513), (1, 1023, 1031)] {
             let extents = Extents { batch, m, n, k: 1 };
-            let tiles = Tiles::new(extents, TileShape::choose(extents, 1));
+            let tiles = Tiles::new(extents, TileShape::choose(extents, 1, 0));
             let mut seen = vec![0u8; batch * m * n];
             for tile in (0..tiles.count()).map(|i| tiles.tile(i)) {
                 for i in tile.rows {
@@ -257,10 +268,12 @@ mod tests {
 
     #[test]
     fn sizes_that_matter() {
-        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, 1);
+        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, 1, 0);
         assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
         assert_eq!(choose(1024, 1024, 1024), TileShape { m: 256, n: 256 });
-        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, 2);
+        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, 2, 0);
         assert_eq!(of_two, TileShape { m: 128, n: 256 }, "both accumulators stay where one would");
+        let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, 1, 8);
+        assert_eq!([512, 1024, 4096].map(kept).map(|shape| shape.m), [256, 128, 64], "a panel stays");
     }
 }

@@ -22,6 +22,11 @@ pub(crate) fn symbol(tree: &ValidTree, key: &KernelKey) -> String {
     sanitize(&format!("{}_{operands}_{rows}x{columns}", tree.name()))
 }
 
+/// The symbol of a later phase's kernel: the epilogue's name, which phase, the type of A, as in `softmax_phase_1_bf16`.
+pub(crate) fn later_symbol(tree: &ValidTree, phase: usize) -> String {
+    sanitize(&format!("{}_phase_{phase}_{}", tree.name(), tree.types().a))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

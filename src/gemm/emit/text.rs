@@ -11,6 +11,15 @@ use super::arguments::EpilogueArguments;
 pub(crate) struct Emitted {
     pub(crate) source: Source,
     pub(crate) arguments: EpilogueArguments,
+    /// Those of its tail, which follow them.
+    pub(crate) tail: Option<EpilogueArguments>,
+}
+
+impl Emitted {
+    /// Bytes of all arguments.
+    pub(crate) fn argument_bytes(&self) -> usize {
+        self.arguments.layout.size() + self.tail.as_ref().map_or(0, |tail| tail.layout.size())
+    }
 }
 
 /// A text that counts its lines, so that `#line` can return to them after the user's.

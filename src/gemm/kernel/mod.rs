@@ -4,6 +4,7 @@
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
 pub(crate) mod key;
+pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod parameters;
 pub(crate) mod settings;

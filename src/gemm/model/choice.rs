@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::candidate::Candidate;
+use super::later::Later;
 use crate::gemm::kernel::KernelKey;
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(crate) kind: Chosen,
+    /// The launches after the product's, if there are any.
+    pub(crate) later: Option<Later>,
 }
 
 /// What was chosen.
@@ -116,30 +119,38 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}"),
-            Chosen::Gpu(gpu) => {
-                let ChosenKernel { chosen, candidates, asked, tuning } = &**gpu;
-                write!(f, "{chosen}")?;
-                if *asked {
-                    return write!(f, " (as asked)");
-                }
-                match tuning {
-                    Tuning::None => {}
-                    Tuning::Measured { microseconds } => {
-                        return write!(f, "; measured: {microseconds:.1} us, the fastest");
-                    }
-                    Tuning::Bundled { better } => {
-                        return write!(f, "; the best that the bundle holds: the model ranks {better} before it");
-                    }
-                    Tuning::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
-                }
-                match candidates.iter().find(|c| c.key != chosen.key) {
-                    Some(next) => {
-                        write!(f, "; next best {}, {}: about {:.1} us", next.key, next.split_k, next.microseconds)
-                    }
-                    None => write!(f, "; no other tile fits"),
-                }
+            Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}")?,
+            Chosen::Gpu(gpu) => gpu.fmt(f)?,
+        }
+        match &self.later {
+            Some(later) => write!(f, "; {later}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ChosenKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { chosen, candidates, asked, tuning } = self;
+        write!(f, "{chosen}")?;
+        if *asked {
+            return write!(f, " (as asked)");
+        }
+        match tuning {
+            Tuning::None => {}
+            Tuning::Measured { microseconds } => {
+                return write!(f, "; measured: {microseconds:.1} us, the fastest");
             }
+            Tuning::Bundled { better } => {
+                return write!(f, "; the best that the bundle holds: the model ranks {better} before it");
+            }
+            Tuning::Ignored { reason } => write!(f, "; a measurement was ignored: {reason}")?,
+        }
+        match candidates.iter().find(|c| c.key != chosen.key) {
+            Some(next) => {
+                write!(f, "; next best {}, {}: about {:.1} us", next.key, next.split_k, next.microseconds)
+            }
+            None => write!(f, "; no other tile fits"),
         }
     }
 }

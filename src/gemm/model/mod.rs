@@ -4,6 +4,7 @@
 
 pub(crate) mod candidate;
 pub(crate) mod choice;
+pub(crate) mod later;
 pub(crate) mod machine;
 pub(crate) mod repacking;
 pub(crate) mod select;
@@ -12,6 +13,7 @@ pub(crate) mod sm90;
 
 pub use candidate::{Bound, Candidate};
 pub use choice::Choice;
+pub(crate) use later::Later;
 pub use machine::Machine;
 pub use repacking::{Repacking, Unreachable};
 pub use sm80::{Misfit, Workload, estimate, is_crowded, rank};

@@ -33,9 +33,9 @@ pub struct Repacking {
 }
 
 /// The cost of a launch beside its work: its start, and the end of the work before it. An estimate.
-const LAUNCH_MICROSECONDS: f64 = 3.0;
+pub(super) const LAUNCH_MICROSECONDS: f64 = 3.0;
 /// The share of the memory bandwidth that copies of single words reach. An estimate.
-const BANDWIDTH_SHARE: f64 = 0.8;
+pub(super) const BANDWIDTH_SHARE: f64 = 0.8;
 
 fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
     if layout.copy_bytes != 16 {

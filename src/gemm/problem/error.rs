@@ -234,6 +234,17 @@ pub enum Error {
         /// What to use instead.
         advice: &'static str,
     },
+    /// An epilogue that is computed from its own reductions, for a product with groups.
+    #[error(
+        "`{epilogue}` is computed from its own reductions, and the product has {divided}: return the reductions, and go on in \
+         another epilogue"
+    )]
+    GroupedPhases {
+        /// The epilogue's name.
+        epilogue: &'static str,
+        /// What is divided.
+        divided: Divided,
+    },
     /// A run of a plan for other groups.
     #[error("A has {given}, and this GEMM was planned for {planned}: plan it for such an A")]
     OtherGrouping {

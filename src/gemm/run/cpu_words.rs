@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::evt::ValidTree;
+use crate::evt::Phases;
 
 /// Comment lines as at the head of a kernel: what runs, over tiles of which extents, and the tree.
-pub(crate) fn cpu_words(tree: &ValidTree, (rows, columns): (usize, usize)) -> String {
+pub(crate) fn cpu_words(phases: &Phases, (rows, columns): (usize, usize)) -> String {
+    let tree = &phases.tree;
     let mut words = format!(
         "// The epilogue `{}` ({}) on the CPU: no CUDA C++ runs here, and there is no kernel.\n// The library's threads \
          take the tiles of {rows}x{columns} in turn. Of each they compute the product into a cache, if it is needed; then\n\
@@ -13,6 +14,14 @@ pub(crate) fn cpu_words(tree: &ValidTree, (rows, columns): (usize, usize)) -> St
         tree.name(),
         tree.file(),
     );
+    if phases.parts.len() > 1 {
+        let _ = writeln!(
+            words,
+            "//     {} phases, one after another: row by row of tiles where rows have nothing to do with each other and are\n\
+             //     enough for all threads, else over the whole product\n//",
+            phases.parts.len()
+        );
+    }
     for line in tree.to_string().lines() {
         let _ = writeln!(words, "//     {line}");
     }

@@ -1,10 +1,11 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
+use super::fill::Fill;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
-use crate::gemm::kernel::parameters::{FieldType, PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 
 use epilogue_runtime::{DeviceTensor, KernelArgument, Launch, Stream};
 
+use crate::Argument;
 use crate::evt::ValidTree;
 use crate::pool::Pool;
-use crate::{Argument, ElementType};
 
 /// One run of a kernel, with checked arguments.
 pub(crate) struct Run<'a> {
@@ -30,6 +31,8 @@ pub(crate) struct Run<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
     /// What divides the rows into groups.
     pub(crate) bounds: Option<Bounds<'a>>,
+    /// Of the launch's tail.
+    pub(crate) of_tail: &'a [Argument<'a>],
 }
 
 impl Run<'_> {
@@ -40,7 +43,7 @@ impl Run<'_> {
         if self.problem.batch == 0 {
             return Ok(());
         }
-        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
+        let places = Places::of_product(self.tree, self.variant, &self.problem, &grid);
         let ready = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
             Some(ready) => ready,
             None => Arc::new(Workspace::new(stream, &places)?),
@@ -54,11 +57,7 @@ impl Run<'_> {
                 arguments.push(KernelArgument::Writes(tensor));
             }
         }
-        arguments.extend(self.arguments.iter().filter_map(|argument| match argument {
-            Argument::Scalar(_) => None,
-            Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
-            Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
-        }));
+        arguments.extend(self.arguments.iter().chain(self.of_tail).filter_map(accessed));
         self.variant.kernel.launch(&self.shape(&grid), &arguments, stream)?;
         workspaces.put(stream, ready);
         Ok(())
@@ -71,7 +70,7 @@ impl Run<'_> {
     /// The launch as data, and nothing is launched.
     pub(crate) fn describe(&self) -> Result<LaunchDescription, Error> {
         let grid = Grid::of(&self.problem, self.variant)?;
-        let places = Places::of(self.tree, self.variant, &self.problem, &grid);
+        let places = Places::of_product(self.tree, self.variant, &self.problem, &grid);
         let nowhere = WorkspaceAddresses { counters: 0, scratch: 0 };
         let (alignment, maps) = match &self.variant.key {
             KernelKey::Sm80(_) => (SM80_ALIGNMENT, Vec::new()),
@@ -109,7 +108,13 @@ impl Run<'_> {
             KernelKey::Sm80(key) => self.sm80_common(key, grid, places, workspace, room)?,
             KernelKey::Sm90(key) => self.sm90_common(key, grid, places, workspace, room)?,
         };
-        self.put_arguments(&mut bytes, at, places, workspace);
+        let neighbours = match &self.variant.key {
+            KernelKey::Sm80(key) => key.vector,
+            // A fragment has pairs of neighbouring columns.
+            KernelKey::Sm90(_) => 2,
+        };
+        let (tree, batch, arguments) = (self.tree, self.problem.batch, (self.arguments, self.of_tail));
+        Fill { tree, arguments, batch, neighbours }.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
         Ok(bytes)
     }
 
@@ -120,7 +125,7 @@ impl Run<'_> {
         alignment: usize,
         room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<ParameterBytes, Error> {
-        let size = (common + self.variant.emitted.arguments.layout.size()).next_multiple_of(alignment);
+        let size = (common + self.variant.emitted.argument_bytes()).next_multiple_of(alignment);
         if size > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes: size, limit: PARAMETER_LIMIT });
         }
@@ -207,84 +212,14 @@ impl Run<'_> {
     fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }
+}
 
-    fn put_arguments(&self, bytes: &mut ParameterBytes, at: usize, places: &Places, workspace: WorkspaceAddresses) {
-        let arguments = &self.variant.emitted.arguments;
-        for (i, (field, argument)) in arguments.fields.iter().zip(self.arguments).enumerate() {
-            for (name, suffix) in [(&field.input, ""), (&field.output, if field.input.is_some() { ".out" } else { "" })]
-            {
-                if let Some(name) = name {
-                    self.put(bytes, at, name, (i, argument), suffix);
-                }
-            }
-        }
-        let scratch = (Memory::Scratch, workspace.scratch);
-        let partials = arguments.partials.iter().zip(&places.partials).map(|((_, name), p)| (name, scratch, *p));
-        let counters = (Memory::Counters, workspace.counters);
-        let counted = arguments.counters.iter().zip(&places.counters).map(|((_, name), c)| (name, counters, *c));
-        for (name, memory, place) in partials.chain(counted) {
-            if let Some(field) = arguments.layout.field(name) {
-                bytes.put_address(at + field.offset, memory, place as u64, || format!("workspace.{name}"));
-            }
-        }
-    }
-
-    /// One argument, by its index; `suffix` tells what is written of it from what is read.
-    fn put(
-        &self,
-        bytes: &mut ParameterBytes,
-        at: usize,
-        name: &str,
-        (i, argument): (usize, &Argument<'_>),
-        suffix: &str,
-    ) {
-        let Some(field) = self.variant.emitted.arguments.layout.field(name) else { return };
-        let offset = at + field.offset;
-        let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
-        let tensor = match argument {
-            Argument::Scalar(value) => {
-                match field.ty {
-                    FieldType::Host(ElementType::F64) => bytes.put_scalar(offset, &value.to_le_bytes(), i, name),
-                    #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
-                    _ => bytes.put_scalar(offset, &(*value as f32).to_le_bytes(), i, name),
-                }
-                return;
-            }
-            Argument::Input(tensor) => *tensor,
-            Argument::Output(tensor) => &**tensor,
-        };
-        let ([batch, row, column], parts): (_, &[&str]) = match field.ty {
-            FieldType::Tensor(_) => {
-                (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
-            }
-            FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
-            FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => return,
-        };
-        let words = match field.ty {
-            FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
-            _ => [batch, column, 0, 0],
-        };
-        bytes.put_address(offset, (Memory::Argument(i), tensor.device_address()), 0, || name() + ".pointer");
-        bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
-    }
-
-    /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
-    /// multiple of the access width.
-    fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
-        let size = tensor.element_type().size();
-        let width = match &self.variant.key {
-            KernelKey::Sm80(key) => (key.vector * size).min(16),
-            // A fragment has pairs of neighbouring columns.
-            KernelKey::Sm90(_) => 2 * size,
-        };
-        let [batch, row, column] = strides(tensor, 2);
-        let extents = &tensor.shape()[tensor.rank() - 2..];
-        let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
-        column == 1
-            && tensor.device_address().is_multiple_of(width as u64)
-            && aligned(row, extents[0])
-            && aligned(batch, self.problem.batch)
+/// What a kernel does with the memory of an argument.
+pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<'a>> {
+    match argument {
+        Argument::Scalar(_) => None,
+        Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
+        Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
     }
 }
 
@@ -329,19 +264,4 @@ fn put_sums(bytes: &mut ParameterBytes, offset: usize, places: &Places, workspac
     let name = |what: &str| format!("workspace.split_k_{what}");
     bytes.put_address(offset, (Memory::Scratch, scratch), places.split_k_sums as u64, || name("sums"));
     bytes.put_address(offset + 8, (Memory::Counters, counters), 0, || name("counters"));
-}
-
-/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
-/// it if it has no batch axis, or one of one element.
-fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
-    let given = tensor.strides();
-    let front = given.len().saturating_sub(rank);
-    let mut strides = [0; 3];
-    if front > 0 && tensor.shape()[0] > 1 {
-        strides[0] = given[0] as u64;
-    }
-    for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
-        *to = *from as u64;
-    }
-    strides
 }

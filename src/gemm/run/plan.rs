@@ -7,13 +7,14 @@ use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
 use super::groups::read_groups;
+use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
 use crate::Argument;
-use crate::evt::{MAX_ACCUMULATORS, ValidOutput, ValidTree};
+use crate::evt::{MAX_ACCUMULATORS, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::sm80::Sm80Key;
@@ -33,7 +34,8 @@ use crate::variants::Variants;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) device: Device,
-    pub(crate) tree: ValidTree,
+    /// The epilogue, whole and in the parts that run.
+    pub(crate) phases: Arc<Phases>,
     /// The product that it was planned for; a run may have other extents.
     pub(crate) problem: Problem,
     /// Explicit settings from the builder.
@@ -42,6 +44,12 @@ pub(crate) struct Plan {
     pub(crate) variants: Variants<KernelKey, Variant>,
     /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
+    /// The kernels of the launches after the product's; none on the CPU.
+    pub(crate) later: Arc<[LaterKernel]>,
+    /// What parts leave for those after them.
+    slots: Pool<Vec<DeviceTensor>>,
+    /// Of those kernels, for each its own.
+    later_workspaces: Vec<Pool<Workspace>>,
     /// The programs that run on the CPU.
     cpu_programs: cpu::Programs,
     /// A description of them, once it was asked for.
@@ -58,42 +66,45 @@ pub(crate) struct Plan {
 impl Plan {
     /// The same plan with another kernel chosen.
     pub(crate) fn with(&self, chosen: ChosenKernel) -> Result<Self, Error> {
-        let Self { device, tree, problem, settings, multiprocessors, .. } = self;
-        let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)) };
-        Self::new(device.clone(), tree.clone(), *problem, *settings, choice, *multiprocessors)
+        let Self { device, phases, problem, settings, multiprocessors, .. } = self;
+        let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)), later: self.choice.later.clone() };
+        Self::new(device.clone(), Arc::clone(phases), *problem, *settings, choice, *multiprocessors)
     }
 
-    /// Makes a plan and compiles its kernel.
+    /// Makes a plan and compiles its kernels.
     pub(crate) fn new(
         device: Device,
-        tree: ValidTree,
+        phases: Arc<Phases>,
         problem: Problem,
         settings: Settings,
         choice: Choice,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let variant = match &choice.kind {
+        let kernels = match &choice.kind {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                Some(Variant::compile(&device, &tree, &key, split_k, multiprocessors)?)
+                let variant = Variant::compile(&device, &phases.product(), &key, split_k, multiprocessors)?;
+                Some((variant, LaterKernel::compile_all(&device, &phases, key.fast_math())?))
             }
         };
-        let plan = Self::of_variant(device, tree, problem, settings, choice, multiprocessors, variant);
+        let plan = Self::of_kernels(device, phases, problem, settings, choice, multiprocessors, kernels);
         plan.prepare_copies()?;
         Ok(plan)
     }
 
-    /// A plan whose kernel has been compiled.
-    pub(crate) fn of_variant(
+    /// A plan whose kernels are compiled: the product's, and those of the launches after it.
+    pub(crate) fn of_kernels(
         device: Device,
-        tree: ValidTree,
+        phases: Arc<Phases>,
         problem: Problem,
         settings: Settings,
         choice: Choice,
         multiprocessors: Option<usize>,
-        variant: Option<Variant>,
+        kernels: Option<(Variant, Vec<LaterKernel>)>,
     ) -> Self {
+        let (variant, later) = kernels.unzip();
+        let later: Arc<[LaterKernel]> = later.unwrap_or_default().into();
         let (planned, variants) = (variant.map(Arc::new), Variants::default());
         if let Some(variant) = &planned {
             variants.put(variant.key, Arc::clone(variant));
@@ -102,7 +113,10 @@ impl Plan {
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
         Self {
             device,
-            tree,
+            phases,
+            later_workspaces: later.iter().map(|_| Pool::default()).collect(),
+            later,
+            slots: Pool::default(),
             problem,
             settings,
             choice,
@@ -125,7 +139,7 @@ impl Plan {
             return Ok(());
         }
         let Problem { m, n, k, .. } = self.problem;
-        let (types, (a, b)) = (self.tree.types(), self.settings.layouts);
+        let (types, (a, b)) = (self.tree().types(), self.settings.layouts);
         // All B have one layout, so one kernel copies them.
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
@@ -145,11 +159,16 @@ impl Plan {
         Ok(())
     }
 
+    /// The epilogue.
+    pub(crate) fn tree(&self) -> &ValidTree {
+        &self.phases.tree
+    }
+
     /// The text of the planned kernel; on the CPU, a description of what runs.
     pub(crate) fn source(&self) -> &str {
         match (&self.planned, &self.choice.kind) {
             (Some(variant), _) => &variant.emitted.source.code,
-            (None, Chosen::Cpu { tile }) => self.cpu_words.get_or_init(|| cpu_words(&self.tree, *tile)),
+            (None, Chosen::Cpu { tile }) => self.cpu_words.get_or_init(|| cpu_words(&self.phases, *tile)),
             (None, Chosen::Gpu(_)) => "",
         }
     }
@@ -165,13 +184,13 @@ impl Plan {
             let (given, needed) = (stream.device().to_string(), self.device.to_string());
             return Err(Error::ForeignStream { given, needed });
         }
-        check::operands(&self.device, &self.tree, a, b)?;
+        check::operands(&self.device, self.tree(), a, b)?;
         let problem = Problem::of(a, b.clone())?;
         self.check_grouping(&problem)?;
         let tile = self.choice.tile();
-        check::arguments(&self.device, &self.tree, &problem, tile, (a, b), arguments)?;
+        check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
-        trace::event!(TRACE, "run", epilogue = self.tree.name(), m = m, n = n, k = k, batch = batch);
+        trace::event!(TRACE, "run", epilogue = self.tree().name(), m = m, n = n, k = k, batch = batch);
         match &self.choice.kind {
             // On the CPU there is nothing to compile.
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
@@ -180,7 +199,7 @@ impl Plan {
                 let groups = read_groups(a, &problem)?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
-                    cpu::execute(&self.cpu_programs, &self.tree, (a, b), groups, arguments, tile)
+                    cpu::execute(&self.cpu_programs, &self.phases, (a, b), groups, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
@@ -191,7 +210,10 @@ impl Plan {
                     Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a.tensor(), b.tensors()),
                 }
             }
-            Chosen::Gpu(gpu) => self.run_kernel(stream, problem, gpu, a, b, arguments),
+            Chosen::Gpu(gpu) if self.phases.parts.len() == 1 => {
+                self.run_kernel(stream, problem, gpu, a, b, (arguments, &[]))
+            }
+            Chosen::Gpu(gpu) => self.run_passes(stream, problem, gpu, a, b, arguments),
         }
     }
 
@@ -199,6 +221,36 @@ impl Plan {
     fn check_grouping(&self, problem: &Problem) -> Result<(), Error> {
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned == given { Ok(()) } else { Err(Error::OtherGrouping { planned, given }) }
+    }
+
+    /// Launches the product with the first part, then what else there is.
+    fn run_passes(
+        &self,
+        stream: &Stream,
+        problem: Problem,
+        gpu: &ChosenKernel,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        let passes = self.phases.passes();
+        let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
+        let later = passes.iter().skip(1).zip(&*self.later).zip(&self.later_workspaces);
+        let prepared = later.map(|((pass, kernel), memory)| kernel.prepare(&pass.part.tree, &problem, memory, stream));
+        let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
+        for (i, pass) in passes.iter().enumerate() {
+            let mut own = later::arguments(pass.part, arguments, &slots);
+            let mut of_tail = pass.tail.map(|tail| later::arguments(tail, arguments, &slots)).unwrap_or_default();
+            let (own, of_tail) = (later::borrowed(&mut own), later::borrowed(&mut of_tail));
+            let arguments = (own.as_slice(), of_tail.as_slice());
+            match i.checked_sub(1) {
+                None => self.run_kernel(stream, problem, gpu, a, b, arguments)?,
+                Some(i) => self.later[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
+            }
+        }
+        prepared.into_iter().zip(&self.later_workspaces).for_each(|(launch, memory)| launch.keep(memory, stream));
+        slots.keep(&self.slots, stream);
+        Ok(())
     }
 
     /// The launch that [`run`](Self::run) does, as data.
@@ -214,10 +266,17 @@ impl Plan {
                 reason: "it runs no kernels; plan for a GPU, an emulated one, or a target of `bundle::Builder`",
             });
         };
-        check::operands(&self.device, &self.tree, a, b)?;
+        if self.phases.parts.len() > 1 {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "the epilogue is computed from its own reductions, for which the plan keeps memory of its own and \
+                         may launch several kernels; return the reductions, and go on in another epilogue",
+            });
+        }
+        check::operands(&self.device, self.tree(), a, b)?;
         let problem = Problem::of(a, b.clone())?;
         self.check_grouping(&problem)?;
-        check::arguments(&self.device, &self.tree, &problem, self.choice.tile(), (a, b), arguments)?;
+        check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
@@ -238,13 +297,14 @@ impl Plan {
                 }
             }
         }
-        Run { tree: &self.tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, bounds }.describe()
+        let tree = self.phases.first();
+        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[], bounds }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
     fn live(&self, b: &Right<'_>) -> Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, Error> {
         let first = b.first()?;
-        let live = self.tree.live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
+        let live = self.phases.first().live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
         let mut live: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
         if live.is_empty() {
             live.push(first.clone());
@@ -259,10 +319,10 @@ impl Plan {
         gpu: &ChosenKernel,
         a: Left<'_>,
         b: &Right<'_>,
-        arguments: &[Argument<'_>],
+        (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<(), Error> {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (device, tree) = (&self.device, &self.tree);
+        let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
         let bounds = a.bounds();
         let mut a = a.tensor().clone();
@@ -278,7 +338,7 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, bounds };
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -298,7 +358,7 @@ impl Plan {
         let layouts = if problem.is_empty() {
             gpu.chosen.key.layouts()
         } else {
-            (a.layout(), a.layout_of_b(common_layout(b), self.tree.types().b))
+            (a.layout(), a.layout_of_b(common_layout(b), self.tree().types().b))
         };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
@@ -316,11 +376,11 @@ impl Plan {
         {
             return Ok(variant);
         }
-        let (device, tree) = (&self.device, &self.tree);
+        let (device, product) = (&self.device, self.phases.product());
         self.variants.get_or_make(&wanted.key, || {
-            let (epilogue, kernel) = (tree.name(), trace::text(&wanted.key));
+            let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, tree, &wanted.key, wanted.split_k, self.multiprocessors)
+            Variant::compile(device, &product, &wanted.key, wanted.split_k, self.multiprocessors)
         })
     }
 
@@ -360,7 +420,8 @@ impl Plan {
         let machine = Machine::of(self.device.properties())?;
         let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
-        let key = tensor_maps::variant(&self.tree, key, layouts, tensor_maps::direct(&self.tree, arguments))?;
+        let tree = self.phases.first();
+        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments))?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))
@@ -368,10 +429,11 @@ impl Plan {
 
     /// The best kernel for sm_80 and later, and its predicted time.
     fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
-        let same_tile = self.tree.outputs().iter().any(ValidOutput::is_partial);
+        let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
         let key = Sm80Key { a, b, ..*key };
-        let (problem, instruction, epilogue) = (self.problem.shared_alike(), key.instruction, self.tree.cost());
+        let (problem, instruction, epilogue) =
+            (self.problem.shared_alike(), key.instruction, self.phases.first().cost());
         let machine = Machine::of(self.device.properties())?;
         let workload = Workload { problem, instruction, a, b, epilogue };
         let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 
-use crate::evt::ValidTree;
+use crate::evt::Pass;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::sm90::shared::sum_bytes;
@@ -29,12 +29,12 @@ impl Variant {
     /// Emits and compiles a kernel. A persistent one fills the device, or the given number of its multiprocessors.
     pub(crate) fn compile(
         device: &Device,
-        tree: &ValidTree,
+        product: &Pass<'_>,
         key: &KernelKey,
         split_k: SplitK,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let emitted = emit::emit(tree, key)?;
+        let (emitted, tree) = (emit::emit(product, key)?, &product.part.tree);
         let kernel = device.compile(&emitted.source)?;
         let allowed = multiprocessors.map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let (shape, persistent_blocks) = match key {

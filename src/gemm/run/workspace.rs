@@ -5,7 +5,7 @@ use epilogue_runtime::DeviceTensor;
 use super::variant::Variant;
 use crate::ElementType;
 use crate::evt::{Axis, ValidTree};
-use crate::gemm::emit::arguments::ReductionGroup;
+use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
 use crate::gemm::kernel::sm90::Units;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
@@ -34,6 +34,8 @@ pub(crate) struct WorkspaceAddresses {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) tiles_m: usize,
+    /// Places for the rows of a column of tiles: groups have whole tiles of them.
+    pub(crate) rows: usize,
     pub(crate) tiles_n: usize,
     pub(crate) splits: usize,
     pub(crate) k_per_split: usize,
@@ -73,7 +75,8 @@ impl Grid {
         // The blocks of a persistent kernel take one unit after another.
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
-        let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
+        let rows = if problem.grouping.divided() == Divided::Rows { tiles_m * tile_m } else { problem.m };
+        let whole = Self { tiles_m, rows, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
         if variant.split_k != SplitK::Stream {
             return Ok(whole);
         }
@@ -81,6 +84,20 @@ impl Grid {
         let (units, at_once) = ((blocks / cluster) as usize, (at_once / cluster) as usize);
         let stream = Stream::of(units, at_once, problem.k.div_ceil(tile_k));
         Ok(Self { streamed: stream.streamed, blocks: stream.clusters as u32 * cluster, ..whole })
+    }
+
+    /// Of a kernel that computes one tile a block, without a product.
+    ///
+    /// # Errors
+    /// [`Error::TooManyBlocks`].
+    pub(crate) fn of_tiles(problem: &Problem, (tiles_m, tiles_n): (usize, usize)) -> Result<Self, Error> {
+        let blocks = tiles_m as u128 * tiles_n as u128 * problem.batch as u128;
+        match u32::try_from(blocks) {
+            Ok(fits) if blocks <= MAX_BLOCKS => {
+                Ok(Self { tiles_m, rows: problem.m, tiles_n, splits: 1, k_per_split: 0, streamed: 0, blocks: fits })
+            }
+            _ => Err(Error::TooManyBlocks { blocks, limit: MAX_BLOCKS }),
+        }
     }
 
     pub(crate) fn tiles(&self, problem: &Problem) -> usize {
@@ -98,7 +115,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn of(tree: &ValidTree, variant: &Variant, problem: &Problem, grid: &Grid) -> Self {
+    pub(crate) fn of_product(tree: &ValidTree, variant: &Variant, problem: &Problem, grid: &Grid) -> Self {
         let tiles = grid.tiles(problem);
         let sums = match variant.split_k {
             SplitK::None => 0,
@@ -107,25 +124,31 @@ impl Places {
             // A block stores at most one part of a tile.
             SplitK::Stream => grid.blocks as usize,
         };
-        let mut places = Self {
-            split_k_sums: 0,
-            partials: Vec::new(),
-            scratch_bytes: sums * variant.sum_bytes(),
-            counters: Vec::new(),
-            counter_count: match variant.split_k {
-                SplitK::None => 0,
-                SplitK::Serial(_) | SplitK::Parallel(_) => tiles,
-                SplitK::Stream => sums,
-            },
+        let counters = match variant.split_k {
+            SplitK::None => 0,
+            SplitK::Serial(_) | SplitK::Parallel(_) => tiles,
+            SplitK::Stream => sums,
         };
+        Self::of(tree, &variant.emitted.arguments, problem, grid, (sums * variant.sum_bytes(), counters))
+    }
+
+    /// With the bytes of split-K's sums, and its counters, in front.
+    pub(crate) fn of(
+        tree: &ValidTree,
+        arguments: &EpilogueArguments,
+        problem: &Problem,
+        grid: &Grid,
+        (sum_bytes, counter_count): (usize, usize),
+    ) -> Self {
+        let (partials, counters) = (Vec::new(), Vec::new());
+        let mut places = Self { split_k_sums: 0, partials, scratch_bytes: sum_bytes, counters, counter_count };
         let real = tree.real().element().size();
-        for (output, _) in &variant.emitted.arguments.partials {
+        for (output, _) in &arguments.partials {
             let axis = tree.outputs()[*output].reduction().map_or(Axis::All, |r| r.axis);
             let grouped = problem.grouping.divided() == Divided::Rows;
             let values = if grouped { 1 } else { problem.batch }
                 * match axis {
-                    Axis::Row if grouped => grid.tiles_n * grid.tiles_m * variant.key.tile().0,
-                    Axis::Row => grid.tiles_n * problem.m,
+                    Axis::Row => grid.tiles_n * grid.rows,
                     Axis::Column => grid.tiles_m * problem.n,
                     Axis::All => grid.tiles_m * grid.tiles_n,
                 };
@@ -133,7 +156,7 @@ impl Places {
             places.partials.push(offset);
             places.scratch_bytes = offset + values * real;
         }
-        for (group, _) in &variant.emitted.arguments.counters {
+        for (group, _) in &arguments.counters {
             places.counters.push(places.counter_count * 4);
             let ReductionGroup { axis, batch } = *group;
             let along = match axis {

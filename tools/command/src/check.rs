@@ -14,7 +14,8 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
     let mut printed = String::new();
     for epilogue in &epilogues {
         let tree = validated(&text, epilogue, options.product.operands.types)?;
-        let choice = Product::of(&device, epilogue, &options.product)?.choose()?;
+        let product = Product::of(&device, epilogue, &options.product)?;
+        let choice = product.choose()?;
         let Some(chosen) = choice.kernel() else { continue };
         let _ = write!(printed, "{}: {} {}", epilogue.name, options.arch, chosen.key);
         if options.no_compile {
@@ -39,6 +40,20 @@ pub(crate) fn check(options: &CheckOptions) -> Result<String, Failure> {
                 );
             }
             None => printed.push_str("; compiled\n"),
+        }
+        if tree.phases() == 1 {
+            continue;
+        }
+        for source in product.plan()?.later_sources() {
+            let compiled = compiler.compile(source, options.arch, Output::Cubin)?;
+            let _ = write!(printed, "  then {}", source.entry);
+            match compiled.log.kernel(&source.entry) {
+                Some(kernel) => {
+                    let spilled = kernel.spill_store_bytes + kernel.spill_load_bytes;
+                    let _ = writeln!(printed, "; {} registers, {spilled} bytes spilled", kernel.registers);
+                }
+                None => printed.push_str("; compiled\n"),
+            }
         }
     }
     Ok(printed)

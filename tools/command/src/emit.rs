@@ -22,7 +22,14 @@ struct Files {
 
 pub(crate) fn emit(options: &EmitOptions) -> Result<String, Failure> {
     let (text, epilogue) = plan::one(&options.source)?;
-    validated(&text, &epilogue, options.product.operands.types)?;
+    let tree = validated(&text, &epilogue, options.product.operands.types)?;
+    if tree.phases() > 1 {
+        return Err(Failure::refused(format_args!(
+            "`{}` is computed from its own reductions, for which a plan keeps memory of its own and may launch several \
+             kernels, and one launch is exported: return the reductions, and go on in another epilogue",
+            epilogue.name
+        )));
+    }
     if options.product.shape.contains(&0) || options.product.batch == Some(0) {
         return Err(Failure::refused("a kernel is exported for a product that has elements: extents of 1 and more"));
     }

@@ -150,6 +150,39 @@ fn a_check() {
     }
 }
 
+const SOFTMAX: &str = "|accum, bias: RowVector| {
+    let x = accum + bias;
+    let e = exp(x - reduction_op(x, Row, Max));
+    let d = e / reduction_op(e, Row, Add);
+    d
+}";
+
+/// It has a kernel for the product and one for each phase after it; what exports one launch says so.
+#[test]
+fn an_epilogue_of_its_own_reductions() {
+    let output = run(&["run", "-e", SOFTMAX, "--shape", "5,70,9", "--types", "f32"]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("d: all 350 elements within the reference's bounds"), "{said}");
+    refuses(
+        &["emit", "-e", SOFTMAX, "--arch", "sm_90a", "--shape", "64,64,64", "--cuda", "-"],
+        &expect![[r#"
+            error: `epilogue` is computed from its own reductions, for which a plan keeps memory of its own and may launch several kernels, and one launch is exported: return the reductions, and go on in another epilogue
+        "#]],
+    );
+    if epilogue::runtime::testing::compiler("an_epilogue_of_its_own_reductions").is_none() {
+        return;
+    }
+    let output = run(&["run", "-e", SOFTMAX, "--on", "sm_80", "--shape", "20,140,32"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("d: all 2800 elements within the reference's bounds"), "{output:?}");
+    let output = run(&["check", "-e", SOFTMAX]);
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}{}", text(&output.stderr));
+    assert!(lines[1..].iter().all(|line| line.starts_with("  then ") && line.ends_with(" 0 bytes spilled")), "{said}");
+}
+
 #[test]
 fn a_measurement() {
     let output = run(&["bench", "-e", BIAS_RELU, "--types", "f32", "--shape", "16,16,16", "--seconds", "0"]);

@@ -37,6 +37,7 @@ fn everything_of_the_language() {
             functions::Calls::tree(),
             functions::Places::tree(),
             functions::Reductions::tree(),
+            functions::Phases::tree(),
             functions::Gated::tree(),
             functions::Match::tree(),
         ],

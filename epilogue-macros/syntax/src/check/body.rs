@@ -10,7 +10,7 @@ use syn::{ExprPath, Lit, LitFloat, Type};
 
 use super::scope::{Holds, Kind, Origin, Reach, Scopes, Shape, Variable};
 use super::words::{NO_NUMBER, as_real, described};
-use crate::ast::{Assign, AssignOperator, Block, Class, ClassKind, Connective, Expr, Let, Reduction, Statement};
+use crate::ast::{Assign, AssignOperator, Axis, Block, Class, ClassKind, Connective, Expr, Let, Reduction, Statement};
 use crate::operations;
 use crate::parse;
 use crate::report::{Errors, similar};
@@ -89,6 +89,7 @@ impl<'a> Body<'a> {
 
     fn binding(&mut self, statement: &mut Let) {
         let kind = match &mut statement.value {
+            // Partials are bound, and returned.
             Expr::Reduction(reduction) => self.reduction(reduction),
             value => self.expression(value),
         };
@@ -129,15 +130,15 @@ impl<'a> Body<'a> {
         }
         let mut value = self.expression(&mut statement.value);
         if let (AssignOperator::Compound(operator, token), Some(before)) = (&statement.operator, before)
-            && !matches!(before, Kind::Reduced(..))
+            && !matches!(before, Kind::Partials(_))
         {
             let (name, token) = (Expr::Local(statement.name.clone()), *token);
             value = self.arithmetic((&name, before), *operator, &token, (&statement.value, value));
         }
         let message = match self.scopes.assign(&name) {
             Reach::Variable(variable) if variable.mutable => {
-                if matches!(variable.kind, Kind::Reduced(..)) {
-                    format!("`{name}` is a reduction's result, which cannot be used in the body yet: return it")
+                if let Kind::Partials(axis) = variable.kind {
+                    partials_used(&format!("the partials `{name}`"), axis)
                 } else if let Some(message) = another_type(&name, variable.kind, value) {
                     message
                 } else {
@@ -294,14 +295,12 @@ impl<'a> Body<'a> {
                 self.arguments(Some(&method), arguments, Some(kind))
             }
             Expr::Reduction(reduction) => {
-                self.reduction(reduction);
-                if !matches!(self.mode, Mode::Elementwise(_)) {
-                    self.errors.at(
-                        reduction.word.span(),
-                        "a reduction's result cannot be used in the body yet: bind it, `let r = reduction_op(…);`, and return `r`",
-                    );
+                let kind = self.reduction(reduction);
+                if let Kind::Partials(axis) = kind {
+                    self.errors.at(reduction.word.span(), partials_used("these partials", axis));
+                    return Kind::Unknown;
                 }
-                Kind::Unknown
+                kind
             }
             Expr::If(branch) => {
                 if self.is_integer_block(&branch.then) {
@@ -391,13 +390,8 @@ impl<'a> Body<'a> {
         if let Some(name) = path.path.get_ident() {
             if let Some(variable) = self.scopes.get(&name.to_string()) {
                 let kind = variable.kind;
-                if let Kind::Reduced(..) = kind {
-                    self.errors.at(
-                        name.span(),
-                        format_args!(
-                            "`{name}` is a reduction's result, which cannot be used in the body yet: return it"
-                        ),
-                    );
+                if let Kind::Partials(axis) = kind {
+                    self.errors.at(name.span(), partials_used(&format!("the partials `{name}`"), axis));
                     return (Expr::Local(name.clone()), Kind::Unknown);
                 }
                 return (Expr::Local(name.clone()), kind);
@@ -434,10 +428,20 @@ impl<'a> Body<'a> {
         }
         self.no_integer(&reduction.word, &reduction.input, input);
         match (&reduction.axis, &reduction.op) {
-            (Some((axis, ..)), Some(_)) => Kind::Reduced(*axis, reduction.partial),
+            (Some((axis, ..)), Some(_)) if reduction.partial => Kind::Partials(*axis),
+            (Some((axis, ..)), Some(_)) => Kind::Number(Shape::left_by(*axis)),
             _ => Kind::Unknown,
         }
     }
+}
+
+/// What is said of partials that something is computed from.
+fn partials_used(partials: &str, axis: Axis) -> String {
+    let side = if axis == Axis::Column { "m" } else { "n" };
+    format!(
+        "{partials} are one per tile and cannot be used in the body: leave out `threadblock_shape.{side}` for the complete \
+         reduction"
+    )
 }
 
 /// The message for a variable that is assigned a value of another type; Rust would refuse it, too.

@@ -144,7 +144,7 @@ impl Body<'_> {
                 format_args!("`real` makes a number of an integer, and {} is a number: leave `real` out", described(x)),
             ),
             Kind::Truth(_) => self.errors.at(word.span(), NO_NUMBER),
-            Kind::Number(_) | Kind::Reduced(..) | Kind::Unknown => {}
+            Kind::Number(_) | Kind::Partials(_) | Kind::Unknown => {}
         }
         Kind::Unknown
     }

@@ -1,6 +1,7 @@
 //! Names, shape classes and results: what can be checked without knowing types or functions.
 
 mod body;
+mod chain;
 mod integers;
 mod result;
 mod scope;
@@ -110,6 +111,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
         );
     }
     body.statements(&mut epilogue.body.statements);
+    chain::check(epilogue, body.errors);
     let outputs = result::results(epilogue, form, &mut body);
     let assigned = (0..epilogue.parameters.len()).map(|i| body.assigned.contains(&i)).collect();
     let elements = epilogue

@@ -147,7 +147,7 @@ fn output(
     let ty = match variable.kind {
         Kind::Integer(_) => Primitive::I64,
         Kind::Truth(_) => Primitive::Bool,
-        Kind::Number(_) | Kind::Reduced(..) | Kind::Unknown => Primitive::F32,
+        Kind::Number(_) | Kind::Partials(_) | Kind::Unknown => Primitive::F32,
     };
     Some(Output { name: name.clone(), class, element, parameter, ty })
 }
@@ -171,7 +171,7 @@ fn stored_as(name: &Ident, kind: Kind, element: Option<&Type>, body: &mut Body<'
             "`{name}` is an integer and is returned as {written}: declare it `i64`, `i32`, `i8` or `u8`, or return \
              `real({name})`"
         ),
-        Kind::Number(_) | Kind::Reduced(..) if written == "bool" => {
+        Kind::Number(_) | Kind::Partials(_) if written == "bool" => {
             format!("`{name}` is a number and is returned as bool: return a comparison such as `{name} != 0.0`")
         }
         _ => return Some(()),
@@ -200,7 +200,7 @@ fn agree(
         return Some(declared);
     }
     let advice = match (actual, declared) {
-        (_, ClassKind::Tensor | ClassKind::TensorMut) if !matches!(kind, Kind::Reduced(..)) => {
+        (_, ClassKind::Tensor | ClassKind::TensorMut) if !matches!(kind, Kind::Partials(_)) => {
             ", or combine it with an M×N value such as `accum`"
         }
         _ => "",

@@ -25,7 +25,16 @@ impl Shape {
         }
     }
 
-    fn join(self, other: Self) -> Self {
+    /// The extent of what a reduction along an axis leaves.
+    pub(crate) const fn left_by(axis: Axis) -> Self {
+        match axis {
+            Axis::Row => Self::Column,
+            Axis::Column => Self::Row,
+            Axis::All => Self::Scalar,
+        }
+    }
+
+    pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (a, b) if a == b => a,
             (Self::Scalar, x) | (x, Self::Scalar) => x,
@@ -41,8 +50,8 @@ pub(crate) enum Kind {
     Integer(Shape),
     /// The result of a comparison, or an element of type bool.
     Truth(Shape),
-    /// The result of a reduction: its axis, and whether it is one partial per tile.
-    Reduced(Axis, bool),
+    /// The result of a reduction along an axis, one partial per tile.
+    Partials(Axis),
     /// After a mistake: nothing more is reported about it.
     Unknown,
 }
@@ -62,14 +71,14 @@ impl Kind {
             Self::Number(_) => Some("a number"),
             Self::Integer(_) => Some("an integer"),
             Self::Truth(_) => Some("a truth value"),
-            Self::Reduced(..) | Self::Unknown => None,
+            Self::Partials(_) | Self::Unknown => None,
         }
     }
 
     pub(crate) fn shape(self) -> Option<Shape> {
         match self {
             Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(shape),
-            Self::Reduced(..) | Self::Unknown => None,
+            Self::Partials(_) | Self::Unknown => None,
         }
     }
 
@@ -82,11 +91,9 @@ impl Kind {
                 Shape::Column => ClassKind::ColumnVector,
                 Shape::Scalar => ClassKind::DeviceScalar,
             }),
-            Self::Reduced(Axis::Column, false) => Some(ClassKind::RowVector),
-            Self::Reduced(Axis::Row, false) => Some(ClassKind::ColumnVector),
-            Self::Reduced(Axis::All, _) => Some(ClassKind::DeviceScalar),
-            Self::Reduced(Axis::Row, true) => Some(ClassKind::RowPartials),
-            Self::Reduced(Axis::Column, true) => Some(ClassKind::ColumnPartials),
+            Self::Partials(Axis::All) => Some(ClassKind::DeviceScalar),
+            Self::Partials(Axis::Row) => Some(ClassKind::RowPartials),
+            Self::Partials(Axis::Column) => Some(ClassKind::ColumnPartials),
             Self::Unknown => None,
         }
     }

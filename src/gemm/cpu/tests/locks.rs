@@ -6,7 +6,7 @@ use std::time::Duration;
 use epilogue_runtime::Device;
 
 use super::super::{Programs, choose_tile, execute};
-use crate::evt::{ShapeClass, Tree, TreeBuilder, Types};
+use crate::evt::{Phases, Prices, ShapeClass, Tree, TreeBuilder, Types};
 use crate::{Argument, ElementType};
 
 fn plain() -> Tree {
@@ -27,10 +27,17 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
         let ones = vec![1.0_f32; EXTENT * EXTENT];
         let shared = Device::cpu().tensor(&ones, [EXTENT, EXTENT]).expect("memory");
         let multiply = || {
-            let tile = choose_tile(EXTENT, EXTENT, EXTENT, 1, 1);
+            let tile = choose_tile(EXTENT, EXTENT, EXTENT, 1, 1, 0);
             let mut d = Device::cpu().zeros::<f32>([EXTENT, EXTENT]).expect("memory");
-            execute(&Programs::default(), &tree, (&shared, &[&shared]), None, &[Argument::Output(&mut d)], tile)
-                .expect("a product");
+            execute(
+                &Programs::default(),
+                &Phases::of(tree.clone(), Prices::CPU),
+                (&shared, &[&shared]),
+                None,
+                &[Argument::Output(&mut d)],
+                tile,
+            )
+            .expect("a product");
             let d = d.to_vec::<f32>().expect("values");
             assert!(d.iter().all(|x| *x == EXTENT as f32), "whatever is written is the same");
         };

@@ -1,13 +1,16 @@
 //! The CPU device, compared with direct evaluation in f64.
 
 mod locks;
+mod orders;
 mod property;
 
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};
 
 use super::{Error, Programs, TileShape, choose_tile, execute};
-use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types};
+use crate::evt::{
+    Axis, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types,
+};
 use crate::expr::Op;
 use crate::{Argument, Element, ElementType};
 
@@ -77,11 +80,11 @@ fn run_linear<T: Element>(
     ];
     execute(
         &Programs::default(),
-        &tree,
+        &Phases::of(tree.clone(), Prices::CPU),
         (&at, &[&bt]),
         None,
         &arguments,
-        tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1)),
+        tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1, 0)),
     )?;
     let mut want = product(&a, &b, [m, n, k]);
     for (e, x) in want.iter_mut().enumerate() {
@@ -150,7 +153,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let reduction = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Complete };
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let tile = Some(choose_tile(m, n, k, 1, 1));
+        let tile = Some(choose_tile(m, n, k, 1, 1, 0));
         pool.install(|| run_linear(shape, reduction, &[], tile, 1.0, roughen)).unwrap().0
     };
     let (one, three) = (run(1), run(3));
@@ -171,8 +174,15 @@ fn sums_of_integer_products_are_exact() {
     let device = Device::cpu();
     let mut d = device.zeros::<f32>([m, n]).unwrap();
     let (at, bt) = (device.tensor(&a, [m, k]).unwrap(), device.tensor(&b, [k, n]).unwrap());
-    execute(&Programs::default(), &tree, (&at, &[&bt]), None, &[Argument::Output(&mut d)], choose_tile(m, n, k, 1, 1))
-        .unwrap();
+    execute(
+        &Programs::default(),
+        &Phases::of(tree.clone(), Prices::CPU),
+        (&at, &[&bt]),
+        None,
+        &[Argument::Output(&mut d)],
+        choose_tile(m, n, k, 1, 1, 0),
+    )
+    .unwrap();
     let sum = |i: usize, j: usize| (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j])).sum::<i32>();
     let want: Vec<f32> = (0..m * n).map(|e| sum(e / n, e % n) as f32).collect();
     assert_eq!(d.to_vec::<f32>().unwrap(), want);
@@ -189,11 +199,11 @@ fn operands_without_a_product_are_refused() {
     let mut d = device.full::<f32>([2, 2], 7.0).unwrap();
     let refused = execute(
         &Programs::default(),
-        &tree,
+        &Phases::of(tree.clone(), Prices::CPU),
         (&a, &[&b]),
         None,
         &[Argument::Output(&mut d)],
-        choose_tile(2, 2, 2, 1, 1),
+        choose_tile(2, 2, 2, 1, 1, 0),
     );
     assert!(matches!(refused, Err(Error::OperandTypes { a: ElementType::I32, b: ElementType::I32, .. })));
     assert_eq!(d.to_vec::<f32>().unwrap(), [7.0; 4]);

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::super::{Programs, TileShape, choose_tile, execute};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
 use crate::evt::{
-    Axis, Form, NodeId, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types,
-    ValidTree,
+    Axis, Form, NodeId, OutputKind, ParameterClass, Phases, Prices, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder,
+    Types, ValidTree,
 };
 use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
@@ -310,7 +310,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let batched = case.batch.is_some();
     let extent = Extent { m, n, l: case.batch.unwrap_or(1) };
     let tile =
-        if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l, case.accumulators) };
+        if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l, case.accumulators, 0) };
     let shape = Shape { extent, batched, tile };
     let mut random = Random(case.seed);
 
@@ -385,7 +385,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         });
     }
     arguments.extend(results.iter_mut().flatten().map(Argument::Output));
-    execute(&Programs::default(), &tree, (&a.tensor, &all_b), None, &arguments, tile)
+    execute(&Programs::default(), &Phases::of(tree.clone(), Prices::CPU), (&a.tensor, &all_b), None, &arguments, tile)
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
     drop(arguments);
 

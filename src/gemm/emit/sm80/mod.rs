@@ -1,5 +1,6 @@
 //! Writes the kernels for sm_80 and later.
 
+pub(crate) mod later;
 mod visitor;
 
 use crate::device;
@@ -8,6 +9,7 @@ use epilogue_runtime::{Site, Source};
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
+use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
@@ -15,12 +17,18 @@ use crate::gemm::kernel::sm80::{Sm80Key, Tile};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    (tree, tail): (&ValidTree, Option<&ValidTree>),
+    key: &Sm80Key,
+    split_k: &str,
+    symbol: &str,
+) -> Emitted {
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
-    let visitor = VisitorText::write(tree, &arguments, &element, &guards, key.divided == Divided::Rows);
+    let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref(), key.divided == Divided::Rows);
     let name = format!("{}.cu", tree.name());
 
     let mut text = Numbered::new(&name);
@@ -60,9 +68,13 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
         true => ", true",
         false => ", false",
     };
+    if let Some(tail) = &tail {
+        tail.write(&mut text);
+    }
     text.push(&format!(
-        "\nstruct Parameters {{\n    sm80::{common}<Config> common;\n    Arguments arguments;\n}};\n\
+        "\nstruct Parameters {{\n    sm80::{common}<Config> common;\n    Arguments arguments;\n{}}};\n\
          static_assert(sizeof(sm80::{common}<Config>) == {}, \"as the host fills it\");\n\n",
+        tail::field(tail.as_ref()),
         key.common_bytes()
     ));
     text.push(&visitor);
@@ -77,7 +89,7 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm80Key, split_k: &str, symbol: &str)
     if key.divided != Divided::Nothing {
         source.sites.push(Site::Bound);
     }
-    Emitted { source, arguments }
+    Emitted { source, arguments, tail: tail.map(|tail| tail.arguments) }
 }
 
 fn configuration(key: &Sm80Key, split_k: &str) -> String {

@@ -5,6 +5,7 @@
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
+use super::super::tail::Tail;
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
 };
@@ -29,6 +30,7 @@ pub(crate) struct VisitorText<'a> {
     guards: &'a [Guard],
     /// Whether rows are of groups.
     grouped: bool,
+    tail: Option<&'a Tail<'a>>,
     text: String,
 }
 
@@ -38,9 +40,10 @@ impl<'a> VisitorText<'a> {
         arguments: &'a EpilogueArguments,
         element: &'a ElementFunction,
         guards: &'a [Guard],
+        tail: Option<&'a Tail<'a>>,
         grouped: bool,
     ) -> String {
-        let mut this = Self { tree, arguments, element, guards, grouped, text: String::new() };
+        let mut this = Self { tree, arguments, element, guards, grouped, tail, text: String::new() };
         this.members();
         this.constructor();
         this.fetch();
@@ -104,6 +107,9 @@ impl<'a> VisitorText<'a> {
         }
         self.line("    };");
         self.line("");
+        if self.tail.is_some() {
+            self.line("    const Parameters& parameters;");
+        }
         self.line("    const Arguments& arguments;");
         self.line("    const sm80::Problem& problem;");
         self.line(&format!("    const sm80::{}& work;", self.work()));
@@ -137,7 +143,13 @@ impl<'a> VisitorText<'a> {
             "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::{}& work, int column)",
             self.work()
         ));
-        self.line("        : arguments(parameters.arguments),");
+        match self.tail {
+            Some(_) => {
+                self.line("        : parameters(parameters),");
+                self.line("          arguments(parameters.arguments),");
+            }
+            None => self.line("        : arguments(parameters.arguments),"),
+        }
         self.line("          problem(parameters.common.problem),");
         self.line("          work(work),");
         self.line("          n(work.n + column) {");
@@ -310,6 +322,9 @@ impl<'a> VisitorText<'a> {
                     "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
                     group.batch
                 ));
+            }
+            if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
+                tail.lines("sm80::Walk<Config>").iter().for_each(|line| self.line(line));
             }
             self.line("        }");
         }

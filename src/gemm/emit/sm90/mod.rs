@@ -11,6 +11,7 @@ mod wgmma;
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
+use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::device;
 use crate::evt::ValidTree;
@@ -19,13 +20,14 @@ use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm
 use epilogue_runtime::Source;
 
 /// Writes a kernel.
-pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, symbol: &str) -> Emitted {
+pub(crate) fn emit((tree, tail): (&ValidTree, Option<&ValidTree>), key: &Sm90Key, symbol: &str) -> Emitted {
     let traffic = Traffic::of(tree, key.direct);
     let arguments = EpilogueArguments::of(tree);
     let mut functions = Functions::new(tree.real(), key.fast_math);
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
-    let visitor = VisitorText::write(tree, key, &traffic, &arguments, &element, &guards);
+    let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let visitor = VisitorText::write(tree, key, &traffic, &arguments, &element, &guards, tail.as_ref());
     let name = format!("{}.cu", tree.name());
     let maps = traffic.maps().len();
 
@@ -55,10 +57,15 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, symbol: &str) -> Emitted {
     }
     text.push("\n");
     text.push(&arguments.layout.cuda());
-    let bytes = (128 * maps + COMMON_BYTES + arguments.layout.size()).next_multiple_of(PARAMETER_ALIGNMENT);
+    if let Some(tail) = &tail {
+        tail.write(&mut text);
+    }
+    let of_tail = tail.as_ref().map_or(0, |tail| tail.arguments.layout.size());
+    let bytes = (128 * maps + COMMON_BYTES + arguments.layout.size() + of_tail).next_multiple_of(PARAMETER_ALIGNMENT);
+    let field = tail::field(tail.as_ref());
     text.push(&format!(
         "\nstruct Parameters {{\n    sm90::TensorMap maps[{maps}];\n    sm90::Common common;\n    Arguments \
-         arguments;\n}};\nstatic_assert(sizeof(sm90::Common) == {COMMON_BYTES} && sizeof(Parameters) == {bytes}, \"as \
+         arguments;\n{field}}};\nstatic_assert(sizeof(sm90::Common) == {COMMON_BYTES} && sizeof(Parameters) == {bytes}, \"as \
          the host fills it\");\n\n"
     ));
     text.push(&visitor);
@@ -70,5 +77,5 @@ pub(crate) fn emit(tree: &ValidTree, key: &Sm90Key, symbol: &str) -> Emitted {
          epilogue::Parameters>::run(parameters);\n}}\n",
         key.threads()
     ));
-    Emitted { source: Source::new(name, symbol, text.text), arguments }
+    Emitted { source: Source::new(name, symbol, text.text), arguments, tail: tail.map(|tail| tail.arguments) }
 }

@@ -5,6 +5,7 @@
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
+use super::super::tail::Tail;
 use super::inputs::{Accesses, Read, Way, position_of};
 use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::element_name;
@@ -17,6 +18,7 @@ pub(super) struct VisitorText<'a> {
     arguments: &'a EpilogueArguments,
     element: &'a ElementFunction,
     guards: &'a [Guard],
+    tail: Option<&'a Tail<'a>>,
     accesses: Accesses,
     text: String,
 }
@@ -29,9 +31,11 @@ impl<'a> VisitorText<'a> {
         arguments: &'a EpilogueArguments,
         element: &'a ElementFunction,
         guards: &'a [Guard],
+        tail: Option<&'a Tail<'a>>,
     ) -> String {
         let accesses = Accesses::of(tree, key, traffic, arguments);
-        let mut this = Self { tree, swapped: key.swapped, arguments, element, guards, accesses, text: String::new() };
+        let (swapped, text) = (key.swapped, String::new());
+        let mut this = Self { tree, swapped, arguments, element, guards, tail, accesses, text };
         this.line("// Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.");
         this.line("struct Visitor {");
         this.places();
@@ -491,6 +495,9 @@ impl<'a> VisitorText<'a> {
                     "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
                     group.batch
                 ));
+            }
+            if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
+                tail.lines("Walk").iter().for_each(|line| self.line(line));
             }
             self.line("        }");
         }

@@ -98,6 +98,26 @@ pub fn reductions(
     (d, a, b, c, e, f, g)
 }
 
+/// Reductions as values: bound, shadowed, in the middle of an expression, in an `if`, of one another.
+#[epilogue]
+pub fn phases(
+    accum: Accum,
+    labels: ColumnVector<i64>,
+    mask: Tensor,
+) -> (Tensor, ColumnVector, ColumnVector<f16>, DeviceScalar) {
+    let x = accum + mask;
+    let largest = reduction_op(x, Row, Max);
+    let e = exp(x - largest);
+    let sum = reduction_op(e, Row, Add).max(1e-6);
+    let mut d = e / sum;
+    d *= 1.0 / (1.0 + reduction_op(d, All, AbsMax));
+    let picked = reduction_op(if column() == integer(labels) { x } else { 0.0 }, Row, Add);
+    let sum = if picked > 0.0 { log(sum) } else { -reduction_op(x, (Row, Batch), SumSquares).sqrt() };
+    let loss = largest + sum - picked;
+    let whole = reduction_op(x, All, Add) / real(rows() * columns());
+    (d, loss, largest, whole)
+}
+
 /// Several accumulators, a tensor that is changed in place, a name of the struct's own.
 #[epilogue(name = Gated)]
 pub fn gated_in_place(

@@ -1,0 +1,184 @@
+//! Reductions in a tree as it was written: what each is computed from, and which can't be.
+//!
+//! The result of a complete reduction is a value of the next phase: it is known when all that it reduces is. Values of that
+//! phase may be reduced in turn, so reductions form chains.
+
+use super::check::{Checker, Fact, Kind};
+use super::{Axis, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, ShapeClass, TreeError};
+
+impl Reduction {
+    /// The side of the tile that partials of it are said to be of.
+    const fn side(&self) -> &'static str {
+        match self.axis {
+            Axis::Row | Axis::All => "n",
+            Axis::Column => "m",
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// The greatest phase of what a node reads.
+    pub(super) fn phase_of_operands(&self, node: &Node, facts: &[Fact]) -> usize {
+        node.operands().iter().map(|operand| facts[operand.index()].phase).max().unwrap_or(0)
+    }
+
+    /// Refuses partials where a value is needed.
+    pub(super) fn no_partials(&self, reader: NodeId, operand: NodeId) -> Result<(), TreeError> {
+        match &self.tree.nodes[operand.index()].node {
+            Node::Reduce(reduction, _) if reduction.form == Form::Partial => {
+                let (what, side) = (self.describe(operand), reduction.side());
+                self.fail(self.tree.nodes[reader.index()].site, Mistake::PartialsUsed { what, side })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a reduction of `x`; what its result is.
+    pub(super) fn reduction(
+        &self,
+        id: NodeId,
+        reduction: &Reduction,
+        x: NodeId,
+        facts: &[Fact],
+    ) -> Result<Fact, TreeError> {
+        let site = self.tree.nodes[id.index()].site;
+        let of = facts[x.index()];
+        if of.phase > 0 && of.class != ShapeClass::Tensor {
+            return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: of.class });
+        }
+        let result = Fact::new(reduction.axis.result_class(), Kind::Number);
+        if reduction.form == Form::Complete {
+            if of.phase >= MAX_CHAIN {
+                let (what, before) = (self.describe(id), self.describe(self.last_reduction(x, facts)));
+                return self.fail(site, Mistake::ReductionChain { what, before });
+            }
+            return Ok(Fact { phase: of.phase + 1, ..result });
+        }
+        let reason = match (reduction.axis.result_class(), reduction.batch) {
+            (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
+            (_, true) => "runs along the batch too; partials have one entry per batch",
+            (_, false) => "",
+        };
+        if !reason.is_empty() {
+            return self.fail(site, Mistake::Partial { what: self.describe(id), reason });
+        }
+        if of.phase > 0 {
+            let (what, side) = (self.describe(id), reduction.side());
+            let of = self.describe(self.last_reduction(x, facts));
+            return self.fail(site, Mistake::LatePartials { what, of, side });
+        }
+        Ok(result)
+    }
+
+    /// The reduction that a value's phase is of.
+    fn last_reduction(&self, mut x: NodeId, facts: &[Fact]) -> NodeId {
+        loop {
+            let node = &self.tree.nodes[x.index()].node;
+            let phase = facts[x.index()].phase;
+            let before = node.operands().iter().find(|operand| facts[operand.index()].phase == phase);
+            match (node, before) {
+                (Node::Reduce(..), _) | (_, None) => return x,
+                (_, Some(before)) => x = *before,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ElementType;
+    use crate::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types};
+    use crate::expr::Op;
+
+    fn reduce(b: &mut TreeBuilder, x: NodeId, axis: Axis, form: Form) -> NodeId {
+        b.reduce(Reduction { axis, batch: false, op: ReduceOp::Add, form }, x)
+    }
+
+    #[track_caller]
+    fn refused(build: impl Fn(&mut TreeBuilder, NodeId) -> (NodeId, ShapeClass), expected: &str) {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let (d, class) = build(&mut b, accum);
+        b.output("d", d, class, None);
+        let error = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect_err("it is refused");
+        assert_eq!(error.mistake.to_string(), expected);
+    }
+
+    #[test]
+    fn wrong_reductions_are_refused() {
+        use Form::{Complete, Partial};
+        refused(
+            |b, accum| {
+                let sums = reduce(b, accum, Axis::Row, Partial);
+                b.name(sums, "sums");
+                (b.apply(Op::Div, &[accum, sums]), ShapeClass::Tensor)
+            },
+            "the partials `sums` are one per tile and cannot be used in the body; leave out `threadblock_shape.n` for the \
+             complete reduction",
+        );
+        refused(
+            |b, accum| {
+                let sum = reduce(b, accum, Axis::Row, Complete);
+                let loss = b.apply(Op::Log, &[sum]);
+                b.name(loss, "loss");
+                (reduce(b, loss, Axis::All, Complete), ShapeClass::Scalar)
+            },
+            "`loss` has one value a row: a reduction of it would count each N times; return it and reduce it with `te`",
+        );
+        refused(
+            |b, accum| {
+                let sums = reduce(b, accum, Axis::Column, Complete);
+                b.name(sums, "sums");
+                (reduce(b, sums, Axis::Row, Partial), ShapeClass::ColumnVector)
+            },
+            "`sums` has one value a column: a reduction of it would count each M times; return it and reduce it with `te`",
+        );
+        refused(
+            |b, accum| {
+                let sum = reduce(b, accum, Axis::All, Complete);
+                b.name(sum, "sum");
+                (reduce(b, sum, Axis::All, Complete), ShapeClass::Scalar)
+            },
+            "`sum` is one value: a reduction of it would count it M·N times; return it and reduce it with `te`",
+        );
+        refused(
+            |b, accum| {
+                let sum = reduce(b, accum, Axis::Column, Complete);
+                b.name(sum, "sum");
+                let d = b.apply(Op::Mul, &[accum, sum]);
+                let partials = reduce(b, d, Axis::Column, Partial);
+                b.name(partials, "partials");
+                (partials, ShapeClass::RowVector)
+            },
+            "the partials `partials` are of a value that is computed from the complete reduction `sum`, after the product's \
+             tiles are done; leave out `threadblock_shape.m` for the complete reduction",
+        );
+    }
+
+    /// Four reductions, each of values that are computed from the one before, and what reads the last; or a fifth.
+    fn chain(length: usize) -> Tree {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let c = b.parameter("c", ParameterClass::Tensor, None);
+        let mut x = accum;
+        for name in &["first", "second", "third", "fourth", "fifth"][..length] {
+            let sum = reduce(&mut b, x, Axis::Row, Form::Complete);
+            b.name(sum, name);
+            x = b.apply(Op::Mul, &[c, sum]);
+        }
+        b.output("d", x, ShapeClass::Tensor, None);
+        b.finish()
+    }
+
+    #[test]
+    fn a_chain_has_four_reductions() {
+        let types = Types::new(ElementType::F16, ElementType::F16);
+        assert_eq!(chain(4).validate(types).expect("a valid tree").phases(), 5);
+        let error = chain(5).validate(types).expect_err("it is refused");
+        assert_eq!(
+            error.mistake.to_string(),
+            "the reduction `fifth` is the fifth in a chain, after `fourth`, and a chain has at most 4; return `fourth`, and \
+             go on in another epilogue"
+        );
+    }
+}

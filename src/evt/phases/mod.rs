@@ -1,0 +1,136 @@
+//! A tree with phases as trees without, which run one after another: the general way to compute it, on every device.
+//!
+//! A reduction's result is known when all that it reduces is, so what is computed from it comes a *phase* later. A device
+//! that computes one element after another can't do both phases in one pass over the product; so a tree of P phases is
+//! made P parts. A part is an ordinary tree whose reductions are outputs only, as emitters, the cost model and the CPU
+//! device have always had them:
+//!
+//! ```text
+//! softmax        part 0                      part 1                         part 2
+//! m = max x      x = scale * accum           e = exp(x - m)                 e = exp(x - m)
+//! e = exp(x - m) keeps x; m = reduce x       s = reduce e                   d = e / s
+//! s = sum e
+//! d = e / s      of the accumulator          of x and m, read from memory   of x, m and s
+//! ```
+//!
+//! What a part reads of parts before it lies in *slots*, memory of the plan's: the results of reductions, which are small,
+//! and the *cut*, M×N values. Every part after the first computes what it needs from the cut, from parameters, which it
+//! reads again, and from vectors. Which values are kept is a cheapest cut of the tree's graph, by what a device's
+//! memory and functions cost ([`cut`]). The accumulator itself exists in the first part alone.
+//!
+//! A part's outputs are those of its phase, so that each is stored as soon as it is known. A `TensorMut` that a part has
+//! overwritten is not read again: a later part that needs what it held has that kept.
+
+mod cut;
+mod delivery;
+mod flow;
+mod part;
+mod pass;
+
+pub(crate) use cut::Prices;
+pub(crate) use pass::Pass;
+
+use super::{Reduction, ShapeClass, ValidTree, ValueId, ValueKind, ValueType};
+use crate::ElementType;
+
+/// The parts of a tree, in the order in which they run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Phases {
+    /// The whole.
+    pub(crate) tree: ValidTree,
+    /// At least one.
+    pub(crate) parts: Vec<Part>,
+    /// What parts leave for those after them.
+    pub(crate) slots: Vec<Slot>,
+}
+
+/// What runs in one pass over the product.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Without phases. Only the first part's has accumulators.
+    pub(crate) tree: ValidTree,
+    /// What each argument of a run of it is, in the order of [`ValidTree::argument_names`].
+    pub(crate) bindings: Vec<Binding>,
+}
+
+/// What an argument of a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// An argument of the whole tree.
+    Argument(usize),
+    /// A slot, by its place in [`Phases::slots`].
+    Slot(usize),
+}
+
+/// Memory that a part writes and later ones read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slot {
+    /// The value of the whole tree that it holds.
+    pub(crate) value: ValueId,
+    /// What users call it.
+    pub(crate) name: String,
+    pub(crate) class: ShapeClass,
+    pub(crate) element: ElementType,
+    /// Whether every batch has its own.
+    pub(crate) batched: bool,
+}
+
+impl Slot {
+    /// Extents for a product of `batch` times M×N.
+    pub(crate) fn extents(&self, batch: usize, m: usize, n: usize) -> (usize, usize, usize) {
+        let (rows, columns) = match self.class {
+            ShapeClass::Scalar => (1, 1),
+            ShapeClass::RowVector => (1, n),
+            ShapeClass::ColumnVector => (m, 1),
+            ShapeClass::Tensor => (m, n),
+        };
+        (if self.batched { batch } else { 1 }, rows, columns)
+    }
+
+    fn of(tree: &ValidTree, id: ValueId) -> Self {
+        let value = tree.value(id);
+        let element = match value.ty {
+            ValueType::Real(real) => real.element(),
+            ValueType::Integer(width) => width.element(),
+            ValueType::Bool => ElementType::Bool,
+        };
+        let batched = !matches!(value.kind, ValueKind::Reduce(reduction, _) if reduction.batch);
+        let name = match (value.user_name, &value.kind) {
+            (Some(name), _) => name.to_owned(),
+            (None, ValueKind::Reduce(Reduction { axis, op, .. }, x)) => {
+                format!("reduction_op({}, {axis:?}, {op:?})", tree.value(*x).user_name.unwrap_or("…"))
+            }
+            (None, _) => value.name.clone(),
+        };
+        Self { value: id, name, class: value.class, element, batched }
+    }
+}
+
+impl Phases {
+    /// The parts of a tree; a tree without phases is one part.
+    pub(crate) fn of(tree: ValidTree, prices: Prices) -> Self {
+        if tree.phases() == 1 {
+            let bindings = (0..tree.argument_names().count()).map(Binding::Argument).collect();
+            return Self { parts: vec![Part { tree: tree.clone(), bindings }], slots: Vec::new(), tree };
+        }
+        let kept = cut::kept(&tree, prices);
+        let reduced = tree.enumerate().filter(|(_, value)| matches!(value.kind, ValueKind::Reduce(..)));
+        let ids = reduced.map(|(id, _)| id).chain(tree.enumerate().map(|(id, _)| id).filter(|id| kept[id.index()]));
+        let slots: Vec<Slot> = ids.map(|id| Slot::of(&tree, id)).collect();
+        let parts = (0..tree.phases()).map(|phase| part::part(&tree, phase, &slots)).collect();
+        Self { parts, slots, tree }
+    }
+
+    /// Bytes that parts leave of every element of the product.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.class == ShapeClass::Tensor).map(|slot| slot.element.size()).sum()
+    }
+
+    /// The tree of the part with the product.
+    pub(crate) fn first(&self) -> &ValidTree {
+        &self.parts[0].tree
+    }
+}
+
+#[cfg(test)]
+mod tests;

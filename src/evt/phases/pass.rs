@@ -1,0 +1,72 @@
+//! Which parts run in one launch.
+
+use super::super::{Axis, Reduction, ShapeClass, ValidOutput, ValueKind};
+use super::{Binding, Part, Phases};
+
+/// What one launch computes: a part, and after it perhaps one that has vectors only.
+///
+/// The block that completes a row's reduction (a column's, the matrix's) can compute at once what follows from it and has
+/// one value a row: no other block needs to be waited for, and no M×N value is read. So a part of vectors along the axis of
+/// the reductions before it needs no launch of its own: it is the *tail* of theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass<'a> {
+    pub(crate) part: &'a Part,
+    pub(crate) tail: Option<&'a Part>,
+}
+
+impl Phases {
+    /// The launches, in their order; at least one.
+    pub(crate) fn passes(&self) -> Vec<Pass<'_>> {
+        let mut passes: Vec<Pass<'_>> = Vec::new();
+        for part in &self.parts {
+            match passes.last_mut() {
+                Some(last) if last.tail.is_none() && self.is_tail(last.part, part) => last.tail = Some(part),
+                _ => passes.push(Pass { part, tail: None }),
+            }
+        }
+        passes
+    }
+
+    /// The launch with the product.
+    pub(crate) fn product(&self) -> Pass<'_> {
+        let part = &self.parts[0];
+        Pass { part, tail: self.parts.get(1).filter(|tail| self.is_tail(part, tail)) }
+    }
+
+    fn is_tail(&self, part: &Part, tail: &Part) -> bool {
+        let Some(axis) = tail.along() else { return false };
+        let written = &part.bindings[part.tree.parameters().len()..];
+        let reads = &tail.bindings[tail.tree.parameters().len()..];
+        let own = tail.bindings[..tail.tree.parameters().len()].iter().filter(|binding| written.contains(binding));
+        reads.iter().all(|binding| matches!(binding, Binding::Argument(_)))
+            && own.filter_map(|binding| self.reduction(binding)).all(|reduction| {
+                let Reduction { axis: of, batch, .. } = reduction;
+                of == axis && !batch
+            })
+    }
+
+    /// The reduction whose result an argument is.
+    fn reduction(&self, binding: &Binding) -> Option<Reduction> {
+        let Binding::Slot(slot) = binding else { return None };
+        match self.tree.value(self.slots[*slot].value).kind {
+            ValueKind::Reduce(reduction, _) => Some(reduction),
+            _ => None,
+        }
+    }
+}
+
+impl Part {
+    /// The axis of the reductions that the part's vectors extend like, where it has vectors of one class only.
+    fn along(&self) -> Option<Axis> {
+        let outputs = self.tree.outputs();
+        let class = outputs.first()?.class;
+        let alike = |output: &ValidOutput| output.class == class && output.reduction().is_none();
+        let axis = match class {
+            ShapeClass::ColumnVector => Axis::Row,
+            ShapeClass::RowVector => Axis::Column,
+            ShapeClass::Scalar => Axis::All,
+            ShapeClass::Tensor => return None,
+        };
+        outputs.iter().all(alike).then_some(axis)
+    }
+}

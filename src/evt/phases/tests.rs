@@ -1,0 +1,155 @@
+use super::*;
+use crate::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, TreeBuilder, Types};
+use crate::expr::Op;
+
+const BF16: Types = Types::new(ElementType::BF16, ElementType::BF16);
+
+fn reduce(b: &mut TreeBuilder, x: NodeId, op: ReduceOp, name: &'static str) -> NodeId {
+    let node = b.reduce(Reduction { axis: Axis::Row, batch: false, op, form: Form::Complete }, x);
+    b.name(node, name);
+    node
+}
+
+fn apply(b: &mut TreeBuilder, op: Op, operands: &[NodeId], name: &'static str) -> NodeId {
+    let node = b.apply(op, operands);
+    b.name(node, name);
+    node
+}
+
+/// `d = exp(x - max x) / sum exp(x - max x)` of `x = scale * accum`; gives also the maxima, and the sums if asked for.
+fn softmax(sums: bool) -> ValidTree {
+    let mut b = TreeBuilder::new("softmax", "a.rs");
+    let accum = b.accum("accum");
+    let scale = b.parameter("scale", ParameterClass::Scalar, None);
+    let x = apply(&mut b, Op::Mul, &[scale, accum], "x");
+    let m = reduce(&mut b, x, ReduceOp::Max, "m");
+    let shifted = b.apply(Op::Sub, &[x, m]);
+    let e = apply(&mut b, Op::Exp, &[shifted], "e");
+    let s = reduce(&mut b, e, ReduceOp::Add, "s");
+    let d = apply(&mut b, Op::Div, &[e, s], "d");
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("m", m, ShapeClass::ColumnVector, Some(ElementType::F16));
+    if sums {
+        b.output("s", s, ShapeClass::ColumnVector, None);
+    }
+    b.finish().validate(BF16).expect("a valid tree")
+}
+
+/// What each part reads from slots and writes to them, and which outputs it gives.
+fn described(tree: &ValidTree) -> Vec<String> {
+    described_for(tree, Prices::GPU)
+}
+
+fn described_for(tree: &ValidTree, prices: Prices) -> Vec<String> {
+    let phases = Phases::of(tree.clone(), prices);
+    let name = |binding: &Binding| match binding {
+        Binding::Slot(slot) => Some(phases.slots[*slot].name.clone()),
+        Binding::Argument(_) => None,
+    };
+    phases
+        .parts
+        .iter()
+        .map(|part| {
+            let (reads, writes) = part.bindings.split_at(part.tree.parameters().len());
+            let given: Vec<&str> =
+                part.tree.outputs().iter().map(|o| o.name).filter(|name| !name.contains(' ')).collect();
+            let list = |bindings: &[Binding]| bindings.iter().filter_map(name).collect::<Vec<_>>().join(" ");
+            format!("reads {}; keeps {}; gives {}", list(reads), list(writes), given.join(" "))
+        })
+        .collect()
+}
+
+#[test]
+fn a_softmax_is_three_parts_and_keeps_one_value() {
+    let tree = softmax(false);
+    assert_eq!(tree.phases(), 3);
+    assert_eq!(
+        described(&tree),
+        ["reads ; keeps m x; gives ", "reads x m; keeps s; gives m", "reads x m s; keeps ; gives d"]
+    );
+    // In a core's caches, an exponential costs more than to keep it.
+    assert_eq!(
+        described_for(&tree, Prices::CPU),
+        ["reads ; keeps m x; gives ", "reads x m; keeps s e; gives m", "reads e s; keeps ; gives d"]
+    );
+    let phases = Phases::of(tree.clone(), Prices::GPU);
+    assert!(phases.first().multiplies() && phases.parts[1..].iter().all(|part| !part.tree.multiplies()));
+    assert!(phases.parts.iter().all(|part| part.tree.phases() == 1));
+    let lengths: Vec<_> =
+        phases.parts.iter().map(|part| (part.bindings.len(), part.tree.argument_names().count())).collect();
+    assert!(lengths.iter().all(|(bindings, names)| bindings == names), "{lengths:?}");
+    assert_eq!(described(&softmax(true))[2], "reads x m s; keeps ; gives d s");
+}
+
+#[test]
+fn a_reduction_that_is_only_returned_is_no_phase() {
+    let mut b = TreeBuilder::new("e", "a.rs");
+    let accum = b.accum("accum");
+    let sum = reduce(&mut b, accum, ReduceOp::Add, "sum");
+    b.output("sum", sum, ShapeClass::ColumnVector, None);
+    let tree = b.finish().validate(BF16).expect("a valid tree");
+    assert_eq!((tree.phases(), tree.values().len()), (1, 1));
+    assert_eq!(Phases::of(tree.clone(), Prices::GPU).first(), &tree);
+}
+
+/// Equal reductions are one, and what follows from a parameter alone is computed again.
+#[test]
+fn what_is_cheap_is_computed_again() {
+    let mut b = TreeBuilder::new("e", "a.rs");
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::Tensor, None);
+    let exp = apply(&mut b, Op::Exp, &[c], "exp");
+    let x = apply(&mut b, Op::Add, &[accum, exp], "x");
+    let one = reduce(&mut b, x, ReduceOp::SumSquares, "one");
+    let two = reduce(&mut b, x, ReduceOp::SumSquares, "two");
+    let sum = apply(&mut b, Op::Add, &[one, two], "sum");
+    let d = apply(&mut b, Op::Mul, &[exp, sum], "d");
+    b.output("d", d, ShapeClass::Tensor, None);
+    let tree = b.finish().validate(BF16).expect("a valid tree");
+    assert_eq!(described(&tree), ["reads ; keeps one; gives ", "reads one; keeps ; gives d"]);
+}
+
+/// What an output overwrites is kept for a later part that reads it.
+#[test]
+fn what_is_overwritten_is_kept() {
+    let mut b = TreeBuilder::new("e", "a.rs");
+    let accum = b.accum("accum");
+    let c = b.parameter("c", ParameterClass::TensorMut, None);
+    let sum = reduce(&mut b, accum, ReduceOp::Add, "sum");
+    let new = apply(&mut b, Op::Add, &[accum, c], "new");
+    let d = apply(&mut b, Op::Mul, &[c, sum], "d");
+    b.output("c", new, ShapeClass::Tensor, None);
+    b.output("d", d, ShapeClass::Tensor, None);
+    let tree = b.finish().validate(BF16).expect("a valid tree");
+    assert_eq!(described(&tree), ["reads ; keeps sum c; gives c", "reads c sum; keeps ; gives d"]);
+}
+
+/// What has one value a row follows in the launch that completes the reductions of rows, and what has not does not.
+#[test]
+fn vectors_are_the_tail_of_their_reductions() {
+    let launches = |tree: &ValidTree| -> Vec<(usize, bool)> {
+        let phases = Phases::of(tree.clone(), Prices::GPU);
+        let place = |part: &Part| phases.parts.iter().position(|other| other == part).expect("a part");
+        phases.passes().iter().map(|pass| (place(pass.part), pass.tail.is_some())).collect()
+    };
+    // In its second phase only the maxima are given, but there are sums of M×N values too.
+    assert_eq!(launches(&softmax(false)), [(0, false), (1, false), (2, false)]);
+    let factor = |axis: Axis, batch: bool, column: bool| {
+        let mut b = TreeBuilder::new("factor", "a.rs");
+        let accum = b.accum("accum");
+        let bias = b.parameter("bias", ParameterClass::ColumnVector, None);
+        let sum = b.reduce(Reduction { axis, batch, op: ReduceOp::SumSquares, form: Form::Complete }, accum);
+        let root = b.apply(Op::Sqrt, &[sum]);
+        let d = if column { b.apply(Op::Mul, &[root, bias]) } else { root };
+        let class = if column { ShapeClass::ColumnVector } else { axis.result_class() };
+        b.output("d", d, class, None);
+        b.output("e", accum, ShapeClass::Tensor, None);
+        b.finish().validate(BF16).expect("a valid tree")
+    };
+    assert_eq!(launches(&factor(Axis::Row, false, true)), [(0, true)]);
+    assert_eq!(launches(&factor(Axis::Column, false, false)), [(0, true)]);
+    assert_eq!(launches(&factor(Axis::All, false, false)), [(0, true)]);
+    // All batches' sums, one vector each; and of the whole matrix, for every row.
+    assert_eq!(launches(&factor(Axis::Row, true, true)), [(0, false), (1, false)]);
+    assert_eq!(launches(&factor(Axis::All, false, true)), [(0, false), (1, false)]);
+}

@@ -1,0 +1,133 @@
+//! Epilogues with phases whose rows have nothing to do with each other, computed by panels: a thread takes a row of tiles
+//! through all parts of the epilogue, one after another, while what they leave for each other is in its caches.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::element::{Arithmetic, View};
+use super::program::TileReduction;
+use super::programs::{Prepared, Worker};
+use super::slots::SlotMemory;
+use super::tile::{Extents, Tile, Tiles};
+use super::{Run, Whole, in_parallel, reduce};
+use crate::evt::{Axis, Form, Reduction, ShapeClass, Slot};
+use crate::parallel;
+use crate::sync::lock;
+
+/// What a tile of a part left of its reductions. Those that end with the row of tiles have left nothing.
+struct Left {
+    part: usize,
+    tile: usize,
+    partials: Vec<Vec<f64>>,
+}
+
+impl Whole<'_> {
+    /// Whether panels have nothing to do with each other: what parts leave is the rows' own.
+    pub(super) fn has_panels(&self) -> bool {
+        let of_rows = |class| matches!(class, ShapeClass::Tensor | ShapeClass::ColumnVector);
+        self.phases.parts.len() > 1 && self.phases.slots.iter().all(|slot| of_rows(slot.class) && slot.batched)
+    }
+
+    /// Whether there is a panel for every thread.
+    pub(super) fn panels_are_enough(&self) -> bool {
+        let tiles = Tiles::within(self.extents, self.tile);
+        self.extents.is_little() || tiles.count() / tiles.across() >= parallel::threads()
+    }
+
+    /// Runs all parts panel by panel.
+    pub(super) fn by_panels<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
+        let tiles = Tiles::within(self.extents, self.tile);
+        let panels = tiles.count() / tiles.across();
+        let next = AtomicUsize::new(0);
+        let left = Mutex::new(Vec::new());
+        in_parallel(self.extents, panels, || {
+            let mut workers: Vec<Worker<T>> = prepared.iter().map(|part| part.worker(tiles.largest())).collect();
+            let extents = Extents { batch: 1, m: tiles.largest().m, ..self.extents };
+            let mut kept = memory.take(&self.phases.slots, extents);
+            let mut own = Vec::new();
+            loop {
+                let panel = next.fetch_add(1, Ordering::Relaxed);
+                if panel >= panels {
+                    break;
+                }
+                let numbers = panel * tiles.across()..(panel + 1) * tiles.across();
+                let Tile { batch, rows, .. } = tiles.tile(numbers.start);
+                let views = kept.views(&self.phases.slots, extents);
+                let slots: Vec<View> = views.iter().map(|slot| of_panel(slot, batch, rows.start)).collect();
+                for (part, (prepared, worker)) in prepared.iter().zip(&mut workers).enumerate() {
+                    let run = self.part(&self.phases.parts[part], &slots);
+                    let bound = run.bound(&prepared.program);
+                    let tile = |i: usize| {
+                        let tile = tiles.tile(i);
+                        let partials = run.tile(&bound, &tile, worker);
+                        (i, tile, partials)
+                    };
+                    let mut done: Vec<(usize, Tile, Vec<Vec<f64>>)> = numbers.clone().map(tile).collect();
+                    for (i, reduction) in prepared.program.reductions.iter().enumerate() {
+                        if run.ends_with_row(reduction) {
+                            let parts = done.iter_mut().map(|(_, tile, partials)| {
+                                let partial = std::mem::take(&mut partials[i]);
+                                (tile.clone(), partial)
+                            });
+                            run.finish_rows::<T>(reduction, parts);
+                        }
+                    }
+                    let rest = done.into_iter().filter(|(_, _, partials)| partials.iter().any(|p| !p.is_empty()));
+                    own.extend(rest.map(|(tile, _, partials)| Left { part, tile, partials }));
+                }
+            }
+            memory.keep(kept);
+            workers.into_iter().zip(prepared).for_each(|(worker, prepared)| prepared.keep(worker));
+            lock(&left).append(&mut own);
+        });
+        let mut left = std::mem::take(&mut *lock(&left));
+        left.sort_unstable_by_key(|left| (left.part, left.tile));
+        for (part, prepared) in prepared.iter().enumerate() {
+            // None of these is a slot's.
+            let run = self.part(&self.phases.parts[part], &self.no_slots());
+            for (i, reduction) in prepared.program.reductions.iter().enumerate() {
+                if !run.ends_with_row(reduction) {
+                    let of_part = left.iter().filter(|left| left.part == part);
+                    run.finish::<T>(reduction, of_part.map(|left| (tiles.tile(left.tile), &*left.partials[i])));
+                }
+            }
+        }
+    }
+
+    fn no_slots(&self) -> Vec<View> {
+        let none = |slot: &Slot| View { pointer: std::ptr::null_mut(), element: slot.element, strides: [0; 3] };
+        self.phases.slots.iter().map(none).collect()
+    }
+}
+
+impl Run<'_> {
+    /// Whether a reduction is complete when a row of tiles is.
+    fn ends_with_row(&self, part: &TileReduction) -> bool {
+        let complete = Reduction { axis: Axis::Row, batch: false, op: part.op, form: Form::Complete };
+        self.tree.outputs()[part.output].reduction() == Some(complete)
+    }
+
+    /// Combines the parts of a row of tiles, in order, and stores the result.
+    fn finish_rows<T: Arithmetic>(&self, part: &TileReduction, parts: impl Iterator<Item = (Tile, Vec<f64>)>) {
+        let mut parts = parts.peekable();
+        let Some((first, _)) = parts.peek() else { return };
+        let (batch, rows) = (first.batch, first.rows.clone());
+        let mut results = vec![reduce::identity(part.op); rows.len()];
+        for (_, partial) in parts {
+            for (result, &value) in results.iter_mut().zip(&partial) {
+                *result = reduce::combine(part.op, *result, value);
+            }
+        }
+        let view = &self.outputs[part.output];
+        let results: Vec<T> = results.into_iter().map(T::from_f64).collect();
+        // SAFETY: as for the tiles; this thread alone has the panel.
+        unsafe { T::store(view.element, &results, view.at(batch, rows.start, 0), view.strides[1]) };
+    }
+}
+
+/// A slot of one panel as if it were the whole product's, of which the panel has one batch's rows from `row` on.
+fn of_panel(slot: &View, batch: usize, row: usize) -> View {
+    let [of_batch, of_row, _] = slot.strides;
+    let elements = of_batch * batch as isize + of_row * row as isize;
+    View { pointer: slot.pointer.wrapping_offset(-elements * slot.element.size() as isize), ..*slot }
+}

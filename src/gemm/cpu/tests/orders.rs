@@ -1,0 +1,54 @@
+//! Panel by panel and part after part, an epilogue with phases gives the same bits.
+
+use epilogue_runtime::Device;
+
+use super::super::{Order, Programs, TileShape, execute_in};
+use super::{tensor, values};
+use crate::evt::{Axis, Form, NodeId, Phases, Prices, ReduceOp, Reduction, ShapeClass, TreeBuilder, Types};
+use crate::expr::Op;
+use crate::{Argument, ElementType};
+
+/// A softmax of rows, whose last phase also gives sums of columns, of everything, and of tiles of the accumulator.
+fn softmax() -> Phases {
+    let mut b = TreeBuilder::new("softmax", file!());
+    let accum = b.accum("accum");
+    let reduce =
+        |b: &mut TreeBuilder, x: NodeId, axis, op, form| b.reduce(Reduction { axis, batch: false, op, form }, x);
+    let largest = reduce(&mut b, accum, Axis::Row, ReduceOp::Max, Form::Complete);
+    let shifted = b.apply(Op::Sub, &[accum, largest]);
+    let e = b.apply(Op::Exp, &[shifted]);
+    let sum = reduce(&mut b, e, Axis::Row, ReduceOp::Add, Form::Complete);
+    let d = b.apply(Op::Div, &[e, sum]);
+    let columns = reduce(&mut b, d, Axis::Column, ReduceOp::Add, Form::Complete);
+    let all = reduce(&mut b, d, Axis::All, ReduceOp::SumSquares, Form::Complete);
+    let partials = reduce(&mut b, accum, Axis::Row, ReduceOp::Add, Form::Partial);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("sum", sum, ShapeClass::ColumnVector, None);
+    b.output("columns", columns, ShapeClass::RowVector, None);
+    b.output("all", all, ShapeClass::Scalar, None);
+    b.output("partials", partials, ShapeClass::ColumnVector, None);
+    Phases::of(b.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree"), Prices::CPU)
+}
+
+#[test]
+fn both_orders_give_the_same_bits() {
+    let (device, phases) = (Device::cpu(), softmax());
+    for [batch, m, n, k] in [[1, 300, 700, 20], [3, 70, 130, 5], [2, 1, 9, 4], [1, 0, 5, 3], [2, 4, 0, 3]] {
+        let a = tensor(&values(batch * m * k, 1), &[batch, m, k], |x| x);
+        let b = tensor(&values(k * n, 2), &[k, n], |x| x * 0.3);
+        let tile = TileShape { m: 64, n: 128 };
+        let run = |order: Order| {
+            let shapes: [Vec<usize>; 5] =
+                [vec![batch, m, n], vec![batch, m], vec![batch, n], vec![batch], vec![batch, n.div_ceil(tile.n), m]];
+            let mut outputs = shapes.map(|shape| device.full::<f32>(shape, f32::NAN).expect("memory"));
+            let arguments: Vec<Argument<'_>> = outputs.iter_mut().map(Argument::Output).collect();
+            let programs = Programs::default();
+            execute_in(&programs, &phases, (&a, &[&b]), None, &arguments, tile, Some(order)).expect("a run");
+            // Once more, in memory that was used.
+            execute_in(&programs, &phases, (&a, &[&b]), None, &arguments, tile, Some(order)).expect("a run");
+            drop(arguments);
+            outputs.map(|output| output.to_bytes().expect("bytes"))
+        };
+        assert_eq!(run(Order::Panels), run(Order::Parts), "{batch} of {m}x{n}x{k}");
+    }
+}

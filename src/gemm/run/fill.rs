@@ -1,0 +1,127 @@
+//! The bytes of an epilogue's arguments, as its kernel takes them.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::workspace::{Places, WorkspaceAddresses};
+use crate::evt::ValidTree;
+use crate::gemm::emit::arguments::EpilogueArguments;
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::launch::Memory;
+use crate::gemm::kernel::parameters::{FieldType, ParameterBytes};
+use crate::{Argument, ElementType};
+
+/// Fills a kernel's arguments.
+pub(crate) struct Fill<'a> {
+    /// Whose arguments' names fields have where they are described. (Launches with a tail are not.)
+    pub(crate) tree: &'a ValidTree,
+    /// The epilogue's, and those of the launch's tail.
+    pub(crate) arguments: (&'a [Argument<'a>], &'a [Argument<'a>]),
+    pub(crate) batch: usize,
+    /// The neighbours that a lane accesses at once.
+    pub(crate) neighbours: usize,
+}
+
+impl Fill<'_> {
+    /// Writes the arguments from `at` on.
+    pub(crate) fn put_all(
+        &self,
+        bytes: &mut ParameterBytes,
+        at: usize,
+        emitted: &Emitted,
+        places: &Places,
+        workspace: WorkspaceAddresses,
+    ) {
+        let arguments = &emitted.arguments;
+        self.put_given(bytes, at, arguments, self.arguments.0);
+        if let Some(tail) = &emitted.tail {
+            self.put_given(bytes, at + arguments.layout.size(), tail, self.arguments.1);
+        }
+        let scratch = (Memory::Scratch, workspace.scratch);
+        let partials = arguments.partials.iter().zip(&places.partials).map(|((_, name), p)| (name, scratch, *p));
+        let counters = (Memory::Counters, workspace.counters);
+        let counted = arguments.counters.iter().zip(&places.counters).map(|((_, name), c)| (name, counters, *c));
+        for (name, memory, place) in partials.chain(counted) {
+            if let Some(field) = arguments.layout.field(name) {
+                bytes.put_address(at + field.offset, memory, place as u64, || format!("workspace.{name}"));
+            }
+        }
+    }
+
+    /// Writes what a run was given.
+    fn put_given(&self, bytes: &mut ParameterBytes, at: usize, emitted: &EpilogueArguments, given: &[Argument<'_>]) {
+        for (i, (place, argument)) in emitted.fields.iter().zip(given).enumerate() {
+            for (name, suffix) in [(&place.input, ""), (&place.output, if place.input.is_some() { ".out" } else { "" })]
+            {
+                if let Some(field) = name.as_ref().and_then(|name| emitted.layout.field(name)) {
+                    self.put(bytes, (at + field.offset, field.ty), (i, argument), suffix);
+                }
+            }
+        }
+    }
+
+    /// One argument, by its index; `suffix` tells what is written of it from what is read.
+    fn put(
+        &self,
+        bytes: &mut ParameterBytes,
+        (offset, ty): (usize, FieldType),
+        (i, argument): (usize, &Argument<'_>),
+        suffix: &str,
+    ) {
+        let name = || format!("arguments.{}{suffix}", self.tree.argument_names().nth(i).unwrap_or_default());
+        let tensor = match argument {
+            Argument::Scalar(value) => {
+                match ty {
+                    FieldType::Host(ElementType::F64) => bytes.put_scalar(offset, &value.to_le_bytes(), i, name),
+                    #[expect(clippy::cast_possible_truncation, reason = "rounds to nearest: the arithmetic type")]
+                    _ => bytes.put_scalar(offset, &(*value as f32).to_le_bytes(), i, name),
+                }
+                return;
+            }
+            Argument::Input(tensor) => *tensor,
+            Argument::Output(tensor) => &**tensor,
+        };
+        let ([batch, row, column], parts): (_, &[&str]) = match ty {
+            FieldType::Tensor(_) => {
+                (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
+            }
+            FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
+            FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
+            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => return,
+        };
+        let words = match ty {
+            FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
+            _ => [batch, column, 0, 0],
+        };
+        bytes.put_address(offset, (Memory::Argument(i), tensor.device_address()), 0, || name() + ".pointer");
+        bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
+    }
+
+    /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
+    /// multiple of the access width.
+    fn is_vectorised(&self, tensor: &DeviceTensor) -> bool {
+        let size = tensor.element_type().size();
+        let width = (self.neighbours * size).min(16);
+        let [batch, row, column] = strides(tensor, 2);
+        let extents = &tensor.shape()[tensor.rank() - 2..];
+        let aligned = |stride: u64, extent: usize| extent <= 1 || (stride as usize * size).is_multiple_of(width);
+        column == 1
+            && tensor.device_address().is_multiple_of(width as u64)
+            && aligned(row, extents[0])
+            && aligned(batch, self.batch)
+    }
+}
+
+/// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
+/// it if it has no batch axis, or one of one element.
+fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
+    let given = tensor.strides();
+    let front = given.len().saturating_sub(rank);
+    let mut strides = [0; 3];
+    if front > 0 && tensor.shape()[0] > 1 {
+        strides[0] = given[0] as u64;
+    }
+    for (to, from) in strides[3 - rank..].iter_mut().zip(&given[front..]) {
+        *to = *from as u64;
+    }
+    strides
+}

@@ -1,0 +1,222 @@
+//! The launches of an epilogue after the product's, over what those before have left in memory.
+
+use std::sync::Arc;
+
+use epilogue_runtime::{Device, DeviceTensor, KeptKernel, Kernel, KernelArgument, Launch, Stream};
+
+use super::fill::Fill;
+use super::launch::accessed;
+use super::workspace::{Grid, Places, Workspace};
+use crate::Argument;
+use crate::evt::{Binding, Part, Pass, Phases, ShapeClass, Slot, ValidTree};
+use crate::gemm::emit;
+use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::problem::{Error, Problem};
+use crate::pool::Pool;
+
+/// The kernel of a launch.
+#[derive(Clone, Debug)]
+pub(crate) struct LaterKernel {
+    key: LaterKey,
+    pub(crate) emitted: Arc<Emitted>,
+    kernel: Kernel,
+}
+
+impl LaterKernel {
+    /// The kernels of all launches after the product's.
+    pub(crate) fn compile_all(device: &Device, phases: &Phases, fast_math: bool) -> Result<Vec<Self>, Error> {
+        let key = LaterKey { real: phases.tree.real(), fast_math };
+        let compile = |(i, pass): (usize, &Pass<'_>)| {
+            let emitted = emit::emit_later(pass, key, i);
+            let bytes = LATER_COMMON_BYTES + emitted.argument_bytes();
+            if bytes > PARAMETER_LIMIT {
+                return Err(Error::TooManyArguments { bytes, limit: PARAMETER_LIMIT });
+            }
+            Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
+        };
+        phases.passes().iter().enumerate().skip(1).map(compile).collect()
+    }
+
+    /// The same without a handle of the device.
+    pub(crate) fn kept(&self) -> Option<KeptLater> {
+        let Self { key, emitted, kernel } = self;
+        Some(KeptLater { key: *key, emitted: Arc::clone(emitted), kernel: kernel.kept()? })
+    }
+
+    /// What a launch needs. A run prepares all of its launches before the first one writes anything.
+    pub(crate) fn prepare(
+        &self,
+        tree: &ValidTree,
+        problem: &Problem,
+        workspaces: &Pool<Workspace>,
+        stream: &Stream,
+    ) -> Result<Prepared, Error> {
+        let grid = Grid::of_tiles(problem, tiles(tree, problem))?;
+        let places = Places::of(tree, &self.emitted.arguments, problem, &grid, (0, 0));
+        let workspace = match workspaces.take(stream, |workspace| workspace.suffices(&places)) {
+            Some(workspace) => workspace,
+            None => Arc::new(Workspace::new(stream, &places)?),
+        };
+        Ok(Prepared { grid, places, workspace })
+    }
+
+    /// Runs a part, and the tail of its launch.
+    pub(crate) fn launch(
+        &self,
+        tree: &ValidTree,
+        problem: &Problem,
+        arguments: (&[Argument<'_>], &[Argument<'_>]),
+        Prepared { grid, places, workspace }: &Prepared,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        if problem.batch == 0 {
+            return Ok(());
+        }
+        let mut bytes = ParameterBytes::new(LATER_COMMON_BYTES + self.emitted.argument_bytes());
+        // Nothing is multiplied.
+        let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
+        bytes.put_ints(0, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
+        let fill = Fill { tree, arguments, batch: problem.batch, neighbours: self.key.vector() };
+        fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, places, workspace.addresses());
+        let bytes = bytes.into_bytes();
+        let mut list = vec![KernelArgument::Value(&bytes)];
+        for tensor in [&workspace.counters, &workspace.scratch] {
+            if !tensor.is_empty() {
+                list.push(KernelArgument::Writes(tensor));
+            }
+        }
+        list.extend(arguments.0.iter().chain(arguments.1).filter_map(accessed));
+        let block = [LaterKey::THREADS as u32, 1, 1];
+        Ok(self.kernel.launch(&Launch { grid: [grid.blocks, 1, 1], block, ..Launch::default() }, &list, stream)?)
+    }
+}
+
+/// A launch's grid, and the memory that it needs beside its arguments.
+pub(crate) struct Prepared {
+    grid: Grid,
+    places: Places,
+    workspace: Arc<Workspace>,
+}
+
+impl Prepared {
+    /// Keeps the memory for the next run on the stream, to which the launch has been given.
+    pub(crate) fn keep(self, workspaces: &Pool<Workspace>, stream: &Stream) {
+        workspaces.put(stream, self.workspace);
+    }
+}
+
+/// Tiles down and across. Vectors are stored by the tiles of the first column, or row, of them.
+fn tiles(tree: &ValidTree, problem: &Problem) -> (usize, usize) {
+    let (tile_m, tile_n) = LaterKey::TILE;
+    let stores = |class: ShapeClass| tree.stores().any(|(_, output)| output.class == class);
+    let all = stores(ShapeClass::Tensor) || tree.reductions().next().is_some();
+    let down = if all || stores(ShapeClass::ColumnVector) { problem.m.div_ceil(tile_m) } else { 1 };
+    let across = if all || stores(ShapeClass::RowVector) { problem.n.div_ceil(tile_n) } else { 1 };
+    (down.max(1), across.max(1))
+}
+
+/// A [`LaterKernel`] that a device keeps: it holds no handle of the device.
+#[derive(Debug)]
+pub(crate) struct KeptLater {
+    key: LaterKey,
+    emitted: Arc<Emitted>,
+    kernel: KeptKernel,
+}
+
+impl KeptLater {
+    /// The kernel; `None` where the device is gone.
+    pub(crate) fn attached(&self) -> Option<LaterKernel> {
+        let Self { key, emitted, kernel } = self;
+        Some(LaterKernel { key: *key, emitted: Arc::clone(emitted), kernel: kernel.attached()? })
+    }
+}
+
+/// The memory of a run's slots.
+pub(crate) struct SlotTensors {
+    memory: Arc<Vec<DeviceTensor>>,
+    /// In it, with the slots' extents.
+    tensors: Vec<DeviceTensor>,
+}
+
+impl SlotTensors {
+    /// Memory that the last run on a stream has left, or new.
+    pub(crate) fn take(
+        pool: &Pool<Vec<DeviceTensor>>,
+        stream: &Stream,
+        slots: &[Slot],
+        problem: &Problem,
+    ) -> Result<Self, Error> {
+        let shapes: Vec<[usize; 3]> = slots.iter().map(|slot| shape(slot, problem)).collect();
+        let suffices = |memory: &Vec<DeviceTensor>| {
+            memory.iter().zip(&shapes).all(|(tensor, shape)| tensor.len() >= shape.iter().product())
+        };
+        let memory = match pool.take(stream, suffices) {
+            Some(memory) => memory,
+            None => {
+                let new =
+                    |(slot, shape): (&Slot, &[usize; 3])| Ok(stream.zeros_of(slot.element, [shape.iter().product()])?);
+                Arc::new(slots.iter().zip(&shapes).map(new).collect::<Result<Vec<_>, Error>>()?)
+            }
+        };
+        let tensor = |((memory, slot), shape): ((&DeviceTensor, &Slot), &[usize; 3])| {
+            let (batch, rows, columns) = slot.extents(problem.batch, problem.m, problem.n);
+            let whole = memory.slice(0, 0..shape.iter().product())?.reshape(shape)?.slice(2, 0..columns)?;
+            Ok(match slot.class {
+                ShapeClass::Tensor => whole,
+                ShapeClass::RowVector | ShapeClass::ColumnVector => whole.reshape([batch, rows * columns])?,
+                ShapeClass::Scalar => whole.reshape([batch])?,
+            })
+        };
+        let tensors = memory.iter().zip(slots).zip(&shapes).map(tensor).collect::<Result<Vec<_>, Error>>()?;
+        Ok(Self { memory, tensors })
+    }
+
+    /// Keeps the memory for the next run on the stream. All launches that use it have been given to the stream.
+    pub(crate) fn keep(self, pool: &Pool<Vec<DeviceTensor>>, stream: &Stream) {
+        pool.put(stream, self.memory);
+    }
+}
+
+/// Batches, rows and columns in memory: rows of M×N values begin at multiples of 16 bytes, as tensor copies need.
+fn shape(slot: &Slot, problem: &Problem) -> [usize; 3] {
+    let (batch, rows, columns) = slot.extents(problem.batch, problem.m, problem.n);
+    let pitch = match slot.class {
+        ShapeClass::Tensor => columns.next_multiple_of((16 / slot.element.size()).max(1)),
+        _ => columns,
+    };
+    [batch, rows, pitch]
+}
+
+/// An argument of a part, owned: the tensors' handles are.
+pub(crate) enum OwnArgument {
+    Scalar(f64),
+    Input(DeviceTensor),
+    Output(DeviceTensor),
+}
+
+/// The arguments of a part.
+pub(crate) fn arguments(part: &Part, given: &[Argument<'_>], slots: &SlotTensors) -> Vec<OwnArgument> {
+    let parameters = part.tree.parameters().len();
+    let own = |(i, binding): (usize, &Binding)| match *binding {
+        Binding::Argument(argument) => match &given[argument] {
+            Argument::Scalar(value) => OwnArgument::Scalar(*value),
+            Argument::Input(tensor) => OwnArgument::Input((*tensor).clone()),
+            Argument::Output(tensor) => OwnArgument::Output((**tensor).clone()),
+        },
+        Binding::Slot(slot) if i < parameters => OwnArgument::Input(slots.tensors[slot].clone()),
+        Binding::Slot(slot) => OwnArgument::Output(slots.tensors[slot].clone()),
+    };
+    part.bindings.iter().enumerate().map(own).collect()
+}
+
+/// The same as a run takes them.
+pub(crate) fn borrowed(own: &mut [OwnArgument]) -> Vec<Argument<'_>> {
+    let argument = |own| match own {
+        &mut OwnArgument::Scalar(value) => Argument::Scalar(value),
+        OwnArgument::Input(tensor) => Argument::Input(tensor),
+        OwnArgument::Output(tensor) => Argument::Output(tensor),
+    };
+    own.iter_mut().map(argument).collect()
+}
