@@ -40,6 +40,8 @@ template <class Walk>
 struct RowLines {
     static constexpr int LINES = Walk::TILE_M, PARTS = Walk::WARPS_N;
     template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.m; }
+    // Of a matrix without groups.
+    template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.m; }
     template <class Work, class Problem>
     static __device__ __forceinline__ int end(const Work& work, const Problem& problem) {
         return rows_end(work, problem);
@@ -79,6 +81,7 @@ template <class Walk>
 struct ColumnLines {
     static constexpr int LINES = Walk::TILE_N, PARTS = Walk::WARPS_M;
     template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.n; }
+    template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.n; }
     template <class Work, class Problem>
     static __device__ __forceinline__ int end(const Work&, const Problem& problem) { return problem.n; }
     template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_m; }
