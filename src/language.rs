@@ -286,7 +286,8 @@ pub const fn column() -> i64 {
     0
 }
 
-/// The element's index in the batch, from 0: an integer, the same for the whole matrix.
+/// The element's index in the batch, from 0: an integer, the same for the whole matrix. Where the product has groups
+/// ([`gemm::rows`](crate::gemm::rows)), it is the group's.
 #[must_use]
 pub const fn batch() -> i64 {
     0

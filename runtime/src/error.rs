@@ -149,6 +149,16 @@ pub enum DataError {
         /// The number of elements.
         count: i64,
     },
+    /// A bound of a group that is outside of what is divided, or below the bounds before it.
+    #[error(
+        "a bound of groups is {bound}: bounds go from 0 to {extent}, the extent of what they divide, and never down"
+    )]
+    Bound {
+        /// The bound.
+        bound: i64,
+        /// The extent of what is divided.
+        extent: i64,
+    },
     /// A division of an integer by zero.
     #[error("an integer is divided by zero{}", divisor.as_ref().map(|x| format!(": {x} is zero")).unwrap_or_default())]
     DivisionByZero {

@@ -23,6 +23,8 @@ pub enum Site {
         /// The access, such as `A[i]`.
         access: String,
     },
+    /// A bound of a group. The bound, and the extent of what is divided, are reported.
+    Bound,
     /// A division of integers.
     Division {
         /// The divisor's text, if it is known.
@@ -39,6 +41,7 @@ impl Site {
                 DataError::Index { tensor: tensor.clone(), dimension: *dimension, index: value, extent: limit }
             }
             Self::Element { access } => DataError::Element { access: access.clone(), element: value, count: limit },
+            Self::Bound => DataError::Bound { bound: value, extent: limit },
             Self::Division { divisor } => DataError::DivisionByZero { divisor: divisor.clone() },
         }
     }

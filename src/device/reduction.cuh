@@ -13,6 +13,7 @@
 #pragma once
 #include "collective.cuh"
 #include "convert.cuh"
+#include "group_rows.cuh"
 #include "views.cuh"
 
 namespace epilogue {
@@ -33,20 +34,45 @@ __device__ __forceinline__ bool last_to_arrive(u32* counter, u32 expected) {
     return arrived == expected - 1;
 }
 
-// The rows of a tile: how many, how many warps share one, and where they are in the matrix.
+// The rows of a tile: how many, how many warps share one, and where their values are among those of all tiles. Of groups,
+// a row tile's values lie together, since its first row may be any.
 template <class Walk>
 struct RowLines {
     static constexpr int LINES = Walk::TILE_M, PARTS = Walk::WARPS_N;
     template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.m; }
+    // Of a matrix without groups.
     template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.m; }
-    template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_n; }
-    template <class Problem> static __device__ __forceinline__ int tiles(const Problem& problem) {
-        return problem.tiles_n;
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int end(const Work& work, const Problem& problem) {
+        return rows_end(work, problem);
     }
+    template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_n; }
     // Whether lines have elements in this tile: the one tile of an empty matrix has none.
     template <class Work, class Problem>
     static __device__ __forceinline__ bool any(const Work& work, const Problem& problem) {
         return work.n < problem.n;
+    }
+    // The first of the tiles that share the work's lines, among those of all batches.
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int first_tile(const Work& work, const Problem& problem) {
+        return group_rows(&work) != nullptr ? 0 : work.batch * problem.tiles_n;
+    }
+    // The work's own tile, likewise.
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int own_tile(const Work& work, const Problem& problem) {
+        return first_tile(work, problem) + work.tile_n;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int tiles(const Work&, const Problem& problem) { return problem.tiles_n; }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int all_tiles(const Work&, const Problem& problem) {
+        return problem.batch * problem.tiles_n;
+    }
+    // Where a tile's values of the work's lines begin.
+    template <class Work, class Problem>
+    static __device__ __forceinline__ index_t place(int tile, const Work& work, const Problem& problem) {
+        if (group_rows(&work) != nullptr) return (index_t(tile) * problem.tiles_m + work.tile_m) * LINES;
+        return index_t(tile) * problem.m + work.m;
     }
 };
 
@@ -56,13 +82,34 @@ struct ColumnLines {
     static constexpr int LINES = Walk::TILE_N, PARTS = Walk::WARPS_M;
     template <class Work> static __device__ __forceinline__ int first(const Work& work) { return work.n; }
     template <class Problem> static __device__ __forceinline__ int extent(const Problem& problem) { return problem.n; }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int end(const Work&, const Problem& problem) { return problem.n; }
     template <class Work> static __device__ __forceinline__ int tile(const Work& work) { return work.tile_m; }
-    template <class Problem> static __device__ __forceinline__ int tiles(const Problem& problem) {
-        return problem.tiles_m;
-    }
     template <class Work, class Problem>
     static __device__ __forceinline__ bool any(const Work& work, const Problem& problem) {
-        return work.m < problem.m;
+        return work.m < rows_end(work, problem);
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int first_tile(const Work& work, const Problem& problem) {
+        const GroupRows* const rows = group_rows(&work);
+        return rows != nullptr ? rows->first_tile : work.batch * problem.tiles_m;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int own_tile(const Work& work, const Problem& problem) {
+        return group_rows(&work) != nullptr ? work.tile_m : work.batch * problem.tiles_m + work.tile_m;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int tiles(const Work& work, const Problem& problem) {
+        const GroupRows* const rows = group_rows(&work);
+        return rows != nullptr ? rows->tiles : problem.tiles_m;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ int all_tiles(const Work& work, const Problem& problem) {
+        return (group_rows(&work) != nullptr ? 1 : problem.batch) * problem.tiles_m;
+    }
+    template <class Work, class Problem>
+    static __device__ __forceinline__ index_t place(int tile, const Work& work, const Problem& problem) {
+        return index_t(tile) * problem.n + work.n;
     }
 };
 
@@ -79,14 +126,13 @@ struct LineReduction {
         return gather<Op, Lines::PARTS, Lines::LINES>(shared() + line);
     }
 
-    // Writes the tile's values to partials[batch][tile along the line][line of the matrix].
+    // Writes the tile's values to its place among the partials.
     template <class Work, class Problem>
     static __device__ __forceinline__ void store_partials(T* partials, const Work& work, const Problem& problem) {
-        const index_t tile = index_t(work.batch) * Lines::tiles(problem) + Lines::tile(work);
-        T* const to = partials + tile * Lines::extent(problem);
+        T* const to = partials + Lines::place(Lines::own_tile(work, problem), work, problem);
+        const int left = Lines::end(work, problem) - Lines::first(work);
         for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
-            const int line = Lines::first(work) + i;
-            if (line < Lines::extent(problem)) to[line] = of_tile(i);
+            if (i < left) to[i] = of_tile(i);
         }
     }
 
@@ -97,7 +143,7 @@ struct LineReduction {
         if (!Lines::any(work, problem)) return;
         for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
             const int line = Lines::first(work) + i;
-            if (line < Lines::extent(problem))
+            if (line < Lines::end(work, problem))
                 to.pointer[work.batch * to.batch + Lines::tile(work) * to.row + line * to.column] =
                     narrow<Out>(of_tile(i));
         }
@@ -107,15 +153,15 @@ struct LineReduction {
     template <typename Out, class Work, class Problem>
     static __device__ __forceinline__ void combine(const T* partials, const VectorView<Out>& to, const Work& work,
                                                    const Problem& problem, bool over_batch) {
-        const int tiles = Lines::tiles(problem), extent = Lines::extent(problem);
-        const int first = over_batch ? 0 : work.batch * tiles;
-        const int count = over_batch ? problem.batch * tiles : tiles;
+        const int first = over_batch ? 0 : Lines::first_tile(work, problem);
+        const int count = over_batch ? Lines::all_tiles(work, problem) : Lines::tiles(work, problem);
+        const int end = Lines::end(work, problem);
         for (int i = Walk::thread(); i < Lines::LINES; i += Walk::THREADS) {
             const int line = Lines::first(work) + i;
-            if (line >= extent) break;
+            if (line >= end) break;
             T x = Op::template identity<T>();
-            for (int t = 0; t < count; ++t) x = Op::combine(x, partials[index_t(first + t) * extent + line]);
-            store(to, narrow<Out>(x), over_batch ? 0 : work.batch, line, extent);
+            for (int t = 0; t < count; ++t) x = Op::combine(x, partials[Lines::place(first + t, work, problem) + i]);
+            store(to, narrow<Out>(x), over_batch ? 0 : work.batch, line, end);
         }
     }
 };
@@ -143,9 +189,12 @@ struct MatrixReduction {
     template <typename Out, class Work, class Problem>
     static __device__ __forceinline__ void combine(const T* partials, const ScalarView<Out>& to, const Work& work,
                                                    const Problem& problem, bool over_batch) {
-        const int tiles = problem.tiles_m * problem.tiles_n;
-        const index_t first = over_batch ? 0 : index_t(work.batch) * tiles;
-        const index_t count = over_batch ? index_t(problem.batch) * tiles : tiles;
+        const GroupRows* const rows = group_rows(&work);
+        const int tiles = (rows != nullptr ? rows->tiles : problem.tiles_m) * problem.tiles_n;
+        const index_t before = rows != nullptr ? index_t(rows->first_tile) * problem.tiles_n : index_t(work.batch) * tiles;
+        const index_t first = over_batch ? 0 : before;
+        const index_t all = index_t(rows != nullptr ? 1 : problem.batch) * problem.tiles_m * problem.tiles_n;
+        const index_t count = over_batch ? all : tiles;
         T x = Op::template identity<T>();
         for (index_t t = Walk::thread(); t < count; t += Walk::THREADS) x = Op::combine(x, partials[first + t]);
         Walk::sync();  // the tile's own value has been read; its place is used again

@@ -15,7 +15,7 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
-use super::problem::{Arithmetic, Error, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
+use super::problem::{Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
@@ -161,15 +161,14 @@ impl<E> Builder<E> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.problem = Some(Problem::of(a, b.clone())?);
         self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
-        self.layouts = (a.view().layout(), common_layout(&b.views()));
+        self.layouts = (a.layout(), a.layout_of_b(common_layout(&b.views()), b.first()?.element_type()));
         Ok(self)
     }
 
     /// The extents for which a kernel is chosen; the plan also runs others.
     #[must_use]
     pub fn problem(mut self, m: usize, n: usize, k: usize) -> Self {
-        let (batch, batched) = self.problem.map_or((1, false), |p| (p.batch, p.batched));
-        self.problem = Some(Problem { m, n, k, batch, batched });
+        self.problem = Some(Problem { m, n, k, ..self.problem.unwrap_or(Problem::new(0, 0, 0)) });
         self
     }
 
@@ -177,6 +176,27 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn batch(mut self, batch: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).batched(batch));
+        self
+    }
+
+    /// The number of groups among which the M rows are divided; see [`rows`](super::rows).
+    #[must_use]
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_groups(groups));
+        self
+    }
+
+    /// The number of groups with a matrix of M rows each, of which they have the first; see [`rows`](super::rows).
+    #[must_use]
+    pub fn padded_groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_padded_groups(groups));
+        self
+    }
+
+    /// The number of groups among which K is divided; see [`depth`](super::depth).
+    #[must_use]
+    pub fn depth_groups(mut self, groups: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_depth_groups(groups));
         self
     }
 
@@ -316,6 +336,10 @@ impl<E> Builder<E> {
                 Err(error) => return Err(error),
             }
         }
+        if let (Some(problem), Some((a, b))) = (self.problem, self.elements) {
+            self.layouts.0 = self.layouts.0.of_a_in_groups(problem.grouping, a);
+            self.layouts.1 = self.layouts.1.of_b_in_groups(problem.grouping, b);
+        }
         Ok(self)
     }
 
@@ -340,6 +364,9 @@ impl<E> Builder<E> {
         let tree = phases.first();
         let problem = self.problem.ok_or(Error::Incomplete { what: "the extents", method: "problem" })?;
         problem.check_extents()?;
+        if phases.parts.len() > 1 && problem.grouping != Grouping::None {
+            return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        }
         self.check_request(tree.types())?;
         let (kind, later) = match machine {
             Some(machine) => {
@@ -366,9 +393,9 @@ impl<E> Builder<E> {
 
     fn choose_cpu(&self, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
+            let Problem { m, n, k, batch, .. } = problem.shared_alike();
             let accumulators = phases.first().cost().products();
-            let cpu::TileShape { m, n } =
-                cpu::choose_tile(problem.m, problem.n, problem.k, problem.batch, accumulators, phases.kept_bytes());
+            let cpu::TileShape { m, n } = cpu::choose_tile(m, n, k, batch, accumulators, phases.kept_bytes());
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | plan a product for tensors, and run it | [`Gemm`] |
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
+//! | multiply groups of rows by a B each, as experts do | [`Rows`] |
+//! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
@@ -39,8 +41,8 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Comparison, Error, Fp8, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake, OperandLayout, OperandView,
-    Pair, Problem, Right,
+    Arithmetic, Comparison, Depth, Divided, Error, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake,
+    OperandLayout, OperandView, Pair, Problem, Right, Rows, depth, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -6,9 +6,10 @@ use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
 use super::planned::Gemm;
-use super::problem::{Arithmetic, Comparison, Error, Left, Problem, Right};
+use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
-use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
+use super::run::groups::read_groups;
+use crate::evt::reference::{self, Array, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{ParameterClass, ShapeClass};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -57,6 +58,11 @@ impl<E> Gemm<E> {
         let tile = plan.choice.tile();
         check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
+        let divided = read_groups(a, &problem)?;
+        let of_one_matrix = problem.grouping == Grouping::Shared;
+        let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
+        let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
+        let groups = rows.map(|rows| Groups { rows, of_one_matrix });
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
@@ -68,7 +74,12 @@ impl<E> Gemm<E> {
         let mut products = Vec::with_capacity(b.len());
         for b in &b {
             let b = b.matrix(problem.k, problem.n);
-            products.push(Product::new(tree.types(), multiplication, extent, problem.k, &a, &b)?);
+            let (types, k) = (tree.types(), problem.k);
+            products.push(match (groups, depths) {
+                (Some(groups), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
+                (None, Some(depths)) => Product::of_depths(types, multiplication, extent, (&a, &b), depths)?,
+                (None, None) => Product::new(types, multiplication, extent, k, &a, &b)?,
+            });
         }
         let mut values = Vec::with_capacity(tree.parameters().len());
         for argument in arguments.iter().take(tree.parameters().len()) {
@@ -87,7 +98,7 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(Reference { outputs: reference::evaluate(tree, &products, &given, options)? })
+        Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)? })
     }
 }
 

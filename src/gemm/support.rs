@@ -23,6 +23,8 @@ pub enum Feature {
     },
     /// A knob of a plan.
     Knob(Knob),
+    /// Groups of rows ([`rows`](super::rows)) or of K ([`depth`](super::depth)).
+    Groups,
 }
 
 impl From<(ElementType, ElementType)> for Feature {
@@ -73,6 +75,8 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
+        // By kernels for sm_80.
+        Feature::Groups => Ok(()),
     }
 }
 

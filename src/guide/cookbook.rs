@@ -420,6 +420,49 @@
 //!
 //! A reduction over `(Column, Batch)` sums over the batch too. Its output has no batch axis.
 //!
+//! # Products of a few rows each (mixture of experts)
+//!
+//! [`rows`](crate::gemm::rows) divides the rows of A into groups, each with a B of its own: one run for all experts, however
+//! many rows each has. The bounds are a tensor of i32, so they stay on the device where the router has computed them. What is
+//! one per batch (B, row vectors, scalars, reductions along columns or of everything) is one per group; column vectors and
+//! tensors have one entry for each row of A. Here the expert of a row scales by the router's weight, and the largest value
+//! of each expert is kept:
+//!
+//! ```
+//! use epilogue::gemm::rows;
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn expert(accum: Accum, bias: RowVector, weight: ColumnVector) -> (Tensor, DeviceScalar) {
+//!     let d = relu(accum + bias) * weight;
+//!     let largest = reduction_op(d, All, Max);
+//!     (d, largest)
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [4, 2])?; // rows, sorted by expert
+//! let experts = device.tensor(&[1f32, 1.0, 9.0, 9.0, 1.0, -2.0], [3, 2, 1])?;
+//! let bias = device.tensor(&[0f32, 9.0, 10.0], [3, 1])?;
+//! let weight = device.tensor(&[0.5f32, 1.0, 0.25, 1.0], [4])?;
+//! let offsets = device.tensor(&[0i32, 3, 3, 4], [4])?; // expert 0 has rows 0 to 2, expert 1 none, expert 2 row 3
+//! let (mut d, mut largest) = (device.zeros::<f32>([4, 1])?, device.zeros::<f32>([3])?);
+//!
+//! let grouped = rows(&x).in_groups(&offsets);
+//! let gemm = Gemm::plan::<Expert>(&device, grouped, &experts)?;
+//! gemm.run(grouped, &experts, Expert { bias: &bias, weight: &weight, d: &mut d, largest: &mut largest })?;
+//! assert_eq!(d.to_vec::<f32>()?, [1.5, 7.0, 2.75, 1.0]);
+//! assert_eq!(largest.to_vec::<f32>()?, [7.0, f32::NEG_INFINITY, 1.0]); // of no rows, the reduction's identity
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Rows`](crate::gemm::Rows) has the other forms of bounds: where each group ends, and how many rows of a matrix of its own
+//! each has. Rows that no group has are left as they were. A run gives the same bits as one run for each group with the same
+//! tile. [`supports`](crate::gemm::supports) says which devices have groups. On a GPU bounds that decrease or lie outside are
+//! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
+//! refuses the run.
+//!
+//! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
+//! transposed as A and the gradient of the results as B, gives `[G, K, N]`.
+//!
 //! # Views, and outputs in another order
 //!
 //! [`slice`](crate::DeviceTensor::slice), [`permute`](crate::DeviceTensor::permute),

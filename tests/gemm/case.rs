@@ -2,10 +2,11 @@
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
-use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, ValidTree};
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
+use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Types, ValidTree};
+use epilogue::gemm::{Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
+use crate::divided::Groups;
 use crate::placement::{Placed, Placement};
 
 /// A plan with everything that its cases need to know.
@@ -21,6 +22,8 @@ pub(crate) struct Kernel {
     /// For the kernels for sm_90a, which tensors tensor copies can reach: bit `i % 8` is for argument `i`. It belongs
     /// to the kernel, since another set needs another kernel.
     reached: Option<u8>,
+    /// What of its products is divided into groups.
+    divided: Divided,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -66,9 +69,23 @@ impl Kernel {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         // Every fourth is computed from its own reductions.
         let tree = random::tree(choices, Profile { phases: number % 4 == 3, ..Profile::default() });
+        let in_groups = tree
+            .validate(Types::new(elements.0, elements.1))
+            .is_ok_and(|tree| tree.phases() == 1 && Groups::take(&tree));
         let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
+        // Every fifth, so that those have every layout.
+        let divided = match number % 15 {
+            9 if !hopper => Divided::Depth,
+            4 | 14 if !hopper && in_groups => Divided::Rows,
+            _ => Divided::Nothing,
+        };
+        builder = match divided {
+            Divided::Nothing => builder,
+            Divided::Rows => builder.groups(3),
+            Divided::Depth => builder.depth_groups(3),
+        };
         let size = elements.0.size();
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
@@ -84,6 +101,7 @@ impl Kernel {
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
+        let split_k = if divided == Divided::Nothing { split_k } else { SplitK::None };
         // Few blocks at once, so that each computes several tiles.
         builder = builder.multiprocessors(4);
         if hopper {
@@ -108,7 +126,17 @@ impl Kernel {
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
         let long = hopper || split_k == SplitK::Stream;
-        Ok(Self { gemm, device: device.clone(), elements, arithmetic, layouts: (a, b), largest, long, reached })
+        Ok(Self {
+            gemm,
+            device: device.clone(),
+            elements,
+            arithmetic,
+            layouts: (a, b),
+            largest,
+            long,
+            reached,
+            divided,
+        })
     }
 
     /// A plan for sm_90a all of whose tensors can be reached by tensor copies.
@@ -118,7 +146,17 @@ impl Kernel {
         let builder = builder.elements(elements.0, elements.1).arithmetic(arithmetic).layouts(layouts.0, layouts.1);
         let gemm = builder.plan().map_err(text)?;
         let device = gemm.device().clone();
-        Ok(Self { gemm, device, elements, arithmetic, layouts, largest: 0, long: true, reached: Some(0xff) })
+        Ok(Self {
+            gemm,
+            device,
+            elements,
+            arithmetic,
+            layouts,
+            largest: 0,
+            long: true,
+            reached: Some(0xff),
+            divided: Divided::Nothing,
+        })
     }
 
     /// The plan.
@@ -150,6 +188,7 @@ fn tree_text(tree: &ValidTree) -> String {
 struct Case<'k> {
     kernel: &'k Kernel,
     problem: Problem,
+    groups: Option<Groups>,
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
@@ -175,11 +214,26 @@ impl<'k> Case<'k> {
         let problem = Problem::new(m, n, k);
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         let shared = if batch == 0 { 3 } else { choices.below(3) };
+        if kernel.divided != Divided::Nothing {
+            let groups = Groups::random(&kernel.device, problem, kernel.divided, choices).map_err(text)?;
+            let shared = groups.share(shared);
+            return Self::of_groups(kernel, groups.of(problem), Some(groups), shared, choices);
+        }
         Self::of(kernel, problem, shared, choices)
     }
 
     /// Bit 0 of `shared` is set where all batches share A, bit 1 where they share B.
     fn of(kernel: &'k Kernel, problem: Problem, shared: usize, choices: &mut Choices<'_>) -> Result<Self, String> {
+        Self::of_groups(kernel, problem, None, shared, choices)
+    }
+
+    fn of_groups(
+        kernel: &'k Kernel,
+        problem: Problem,
+        groups: Option<Groups>,
+        shared: usize,
+        choices: &mut Choices<'_>,
+    ) -> Result<Self, String> {
         let Problem { m, n, k, batch, .. } = problem;
         let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let mut b = Vec::new();
@@ -188,7 +242,7 @@ impl<'k> Case<'k> {
             let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
             b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
         }
-        let mut case = Self { kernel, problem, a, b, parameters: Vec::new(), outputs: Vec::new() };
+        let mut case = Self { kernel, problem, groups, a, b, parameters: Vec::new(), outputs: Vec::new() };
         case.arguments(choices)?;
         Ok(case)
     }
@@ -201,7 +255,7 @@ impl<'k> Case<'k> {
             ShapeClass::ColumnVector => vec![m],
             ShapeClass::Tensor => vec![m, n],
         };
-        if per_batch {
+        if per_batch && self.problem.grouping.is_per_batch(class) {
             shape.insert(0, batch);
         }
         shape
@@ -225,7 +279,9 @@ impl<'k> Case<'k> {
                 continue;
             }
             let written = parameter.class == ParameterClass::TensorMut;
-            let per_batch = self.problem.batched && (written || choices.once_in(2));
+            let per_batch = self.problem.batched
+                && self.problem.grouping.is_per_batch(parameter.class.shape_class())
+                && (written || choices.once_in(2));
             let shape = self.shape(parameter.class.shape_class(), per_batch);
             let values = random::values(choices, parameter.element, shape.iter().product());
             let tensor = parameter.class.shape_class() == ShapeClass::Tensor;
@@ -245,9 +301,7 @@ impl<'k> Case<'k> {
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
-            // A value that no kernel gives, so that an element that is not written is noticed.
-            let poison = if output.element.is_float() { f64::NAN } else { 77.0 };
-            let before = vec![poison; shape.iter().product()];
+            let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
@@ -274,7 +328,13 @@ impl<'k> Case<'k> {
         let mut products = Vec::new();
         for (placed, values) in &self.b {
             let b = Array { values, offset: 0, strides: strides(placed, k, n) };
-            products.push(Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?);
+            let (types, rows) = (tree.types(), self.groups.as_ref().and_then(Groups::of_rows));
+            let product = match (rows, &self.groups) {
+                (Some(rows), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), rows),
+                (None, Some(groups)) => Product::of_depths(types, multiplication, extent, (&a, &b), groups.of_k()),
+                (None, None) => Product::new(types, multiplication, extent, k, &a, &b),
+            };
+            products.push(product.map_err(text)?);
         }
         let given: Vec<Given<'_>> = tree
             .parameters()
@@ -286,7 +346,20 @@ impl<'k> Case<'k> {
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };
-        reference::evaluate(tree, &products, &given, options).map_err(text)
+        let groups = self.groups.as_ref().and_then(Groups::of_rows);
+        reference::evaluate_grouped(tree, &products, &given, options, groups).map_err(text)
+    }
+
+    /// The elements of an output that are of no group, as they were.
+    fn untouched(&self, output: usize) -> Vec<(usize, f64)> {
+        let of = &self.kernel.gemm.tree().outputs()[output];
+        let (placed, before) = match of.parameter.map(|parameter| &self.parameters[parameter.index()]) {
+            Some((placed, values, _)) => (placed, Some(values)),
+            None => (&self.outputs[output], None),
+        };
+        let (Some(groups), Some(placed)) = (&self.groups, placed) else { return Vec::new() };
+        let places = groups.untouched(of.class, placed.view.shape(), of.is_partial()).into_iter();
+        places.map(|place| (place, before.map_or(poison(of.element), |before| before[place]))).collect()
     }
 
     fn run(mut self) -> Result<(), String> {
@@ -310,9 +383,11 @@ impl<'k> Case<'k> {
         arguments.extend(self.outputs.iter_mut().flatten().map(|placed| Argument::Output(&mut placed.view)));
         let stream = self.kernel.device.default_stream();
         let b: Vec<_> = self.b.iter().map(|(placed, _)| &placed.view).collect();
-        gemm.run_arguments(&stream, &self.a.0.view, &b[..], &arguments)
-            .map_err(|error| format!("{:?}: {error}", self.problem))?;
+        let a = &self.a.0.view;
+        let a = self.groups.as_ref().map_or_else(|| a.into(), |groups| groups.left(a));
+        gemm.run_arguments(&stream, a, &b[..], &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
         for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
+            let untouched = self.untouched(i);
             let placed = match output.parameter {
                 Some(parameter) => self.parameters[parameter.index()].0.as_mut(),
                 None => self.outputs[i].as_mut(),
@@ -322,12 +397,26 @@ impl<'k> Case<'k> {
             if let Some(wrong) = expected.first_wrong(&values) {
                 return Err(format!("{}: {:?} {wrong:?} of shape {:?}", output.name, self.problem, expected.shape));
             }
+            if let Some((place, _)) = untouched.iter().find(|(place, before)| !is_same(values[*place], *before)) {
+                let (problem, groups) = (self.problem, &self.groups);
+                return Err(format!("{}: {problem:?} {groups:?} wrote element {place}, of no group", output.name));
+            }
             if !placed.is_guarded().map_err(text)? {
                 return Err(format!("{}: {:?} wrote outside of its view", output.name, self.problem));
             }
         }
         Ok(())
     }
+}
+
+fn is_same(x: f64, y: f64) -> bool {
+    x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan())
+}
+
+/// A value that no kernel gives, so that an element that is not written is noticed.
+fn poison(element: ElementType) -> f64 {
+    let wanted = if element.is_float() { f64::NAN } else { 77.0 };
+    reference::decode(element, &reference::encode(element, &[wanted]))[0]
 }
 
 impl Kernel {

@@ -37,6 +37,22 @@ pub enum Error {
     RightShapes { place: usize, given: Vec<usize>, needed: Vec<usize> },
     RightBatches { place: usize, given: usize, needed: usize },
     RightMajors { place: usize, given: &'static str, of: usize, needed: &'static str },
+    GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
+    GroupBoundsElement { name: &'static str, given: ElementType },
+    GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupedDepth { operand: &'static str, given: Vec<usize> },
+    GroupCount { place: usize, given: usize, groups: usize },
+    GroupBound {
+        name: &'static str,
+        place: usize,
+        given: i32,
+        least: usize,
+        rows: usize,
+        along: &'static str,
+    },
+    GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    GroupedPhases { epilogue: &'static str, divided: Divided },
+    OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -594,6 +610,11 @@ impl Extent {
     #[must_use]
     pub const fn is_empty(self) -> bool {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups<'a> {
+    pub rows: &'a [Range<usize>],
+    pub of_one_matrix: bool,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Multiplication {
     Exact,
@@ -626,6 +647,21 @@ pub struct Product {
 impl Product {
     #[must_use]
     pub fn exact(extent: Extent, values: Vec<f64>) -> Self {}
+    pub fn of_groups(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        k: usize,
+        _: (&Array<'_>, &Array<'_>),
+        groups: Groups<'_>,
+    ) -> Result<Self, ReferenceError> {}
+    pub fn of_depths(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        _: (&Array<'_>, &Array<'_>),
+        depths: &[Range<usize>],
+    ) -> Result<Self, ReferenceError> {}
     pub fn new(
         types: Types,
         multiplication: Multiplication,
@@ -660,6 +696,13 @@ pub fn evaluate(
     products: &[Product],
     arguments: &[Argument<'_>],
     options: Options,
+) -> Result<Vec<Output>, ReferenceError> {}
+pub fn evaluate_grouped(
+    tree: &ValidTree,
+    products: &[Product],
+    arguments: &[Argument<'_>],
+    options: Options,
+    groups: Option<Groups<'_>>,
 ) -> Result<Vec<Output>, ReferenceError> {}
 #[must_use]
 pub fn round(element: ElementType, x: f64) -> f64 {}
@@ -925,6 +968,12 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn batch(self, batch: usize) -> Self {}
     #[must_use]
+    pub fn groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub fn padded_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub fn depth_groups(self, groups: usize) -> Self {}
+    #[must_use]
     pub fn elements(self, a: ElementType, b: ElementType) -> Self {}
     #[must_use]
     pub fn layouts(self, a: OperandLayout, b: OperandLayout) -> Self {}
@@ -992,6 +1041,21 @@ impl Comparison {
     pub fn check(self) -> Result<Self, Error> {}
 }
 impl fmt::Display for Comparison {}
+#[derive(Clone, Copy, Debug)]
+pub struct Depth<'a> {}
+impl<'a> Depth<'a> {
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Divided {
+    Nothing,
+    Rows,
+    Depth,
+}
+impl fmt::Display for Divided {}
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -1009,6 +1073,22 @@ pub enum Error {
     RightShapes { place: usize, given: Vec<usize>, needed: Vec<usize> },
     RightBatches { place: usize, given: usize, needed: usize },
     RightMajors { place: usize, given: &'static str, of: usize, needed: &'static str },
+    GroupBounds { name: &'static str, given: Vec<usize>, needed: &'static str },
+    GroupBoundsElement { name: &'static str, given: ElementType },
+    GroupedMatrix { name: &'static str, given: Vec<usize>, groups: usize },
+    GroupedDepth { operand: &'static str, given: Vec<usize> },
+    GroupCount { place: usize, given: usize, groups: usize },
+    GroupBound {
+        name: &'static str,
+        place: usize,
+        given: i32,
+        least: usize,
+        rows: usize,
+        along: &'static str,
+    },
+    GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
+    GroupedPhases { epilogue: &'static str, divided: Divided },
+    OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
     OperandTypes {
@@ -1064,6 +1144,7 @@ pub enum Error {
 pub enum Feature {
     Product { a: ElementType, b: ElementType, arithmetic: Arithmetic },
     Knob(Knob),
+    Groups,
 }
 impl From<(ElementType, ElementType, Arithmetic)> for Feature {}
 impl From<(ElementType, ElementType)> for Feature {}
@@ -1213,6 +1294,20 @@ impl Gemm<()> {
     ) -> Result<Gemm<E>, Error> {}
     #[must_use]
     pub fn builder<E: Epilogue>(device: &Device) -> Builder<E> {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Grouping {
+    None,
+    Shared,
+    Padded,
+    Depth,
+}
+impl Grouping {
+    #[must_use]
+    pub const fn is_per_batch(self, class: ShapeClass) -> bool {}
+    #[must_use]
+    pub const fn divided(self) -> Divided {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Instruction {
@@ -1372,12 +1467,19 @@ pub struct Problem {
     pub k: usize,
     pub batch: usize,
     pub batched: bool,
+    pub grouping: Grouping,
 }
 impl Problem {
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {}
     #[must_use]
     pub const fn batched(self, batch: usize) -> Self {}
+    #[must_use]
+    pub const fn in_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn in_padded_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn in_depth_groups(self, groups: usize) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1419,6 +1521,16 @@ impl<'a> Right<'a> {
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {}
 }
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {}
+impl<'a> Rows<'a> {
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
+    #[must_use]
+    pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {}
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
     pub instruction: Instruction,
@@ -1429,6 +1541,7 @@ pub struct Sm80Key {
     pub vector: usize,
     pub epilogue_passes: usize,
     pub accumulators: usize,
+    pub divided: Divided,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -1511,6 +1624,8 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     pub epilogue: &'a evt::Cost,
 }
+#[must_use]
+pub const fn depth(a: &DeviceTensor) -> Depth<'_> {}
 pub fn estimate(
     machine: &Machine,
     workload: &Workload<'_>,
@@ -1523,6 +1638,8 @@ pub fn rank(
     machine: &Machine,
     workload: &Workload<'_>,
 ) -> Result<Vec<Candidate>, Misfit> {}
+#[must_use]
+pub const fn rows(a: &DeviceTensor) -> Rows<'_> {}
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {}
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {}
 
@@ -1567,6 +1684,7 @@ pub struct MapDescription {
 pub enum Memory {
     A,
     B(usize),
+    Bounds,
     Argument(usize),
     Counters,
     Scratch,
@@ -3677,6 +3795,7 @@ impl fmt::Debug for Compiler {}
 pub enum DataError {
     Index { tensor: String, dimension: usize, index: i64, extent: i64 },
     Element { access: String, element: i64, count: i64 },
+    Bound { bound: i64, extent: i64 },
     DivisionByZero { divisor: Option<String> },
     Unknown,
 }
@@ -4266,6 +4385,7 @@ pub enum Severity {
 pub enum Site {
     Index { tensor: String, dimension: usize },
     Element { access: String },
+    Bound,
     Division { divisor: Option<String> },
 }
 impl Site {

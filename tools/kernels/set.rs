@@ -3,7 +3,8 @@
 use epilogue::evt::{Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile, is_crowded,
+    Divided, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
+    is_crowded,
 };
 use epilogue_runtime::Arch;
 
@@ -38,6 +39,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         vector: 16 / accumulator.size(),
         epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size())),
         accumulators: 1,
+        divided: Divided::Nothing,
         fast_math: false,
     }
 }
@@ -59,6 +61,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     let mut set = covering_sm80();
     set.extend(covering_sm90());
     set.extend(covering_swiglu());
+    set.extend(covering_groups());
     set
 }
 
@@ -140,6 +143,20 @@ fn covering_sm90() -> Vec<Subject> {
         set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
     }
     set
+}
+
+/// Groups of rows and of K.
+fn covering_groups() -> Vec<Subject> {
+    let of = |(i, (tree, divided)): (usize, (Tree, Divided))| {
+        let tiles = Tile::all(Instruction::MmaBf16).iter();
+        let tile = tiles.filter(|tile| tile.m == 128 && tile.n <= 128).nth(i)?;
+        let (a, b) = if divided == Divided::Depth { (Major::Mn, Major::Mn) } else { (Major::K, Major::Mn) };
+        let (a, b) = (OperandLayout::packed(a), OperandLayout::packed(b));
+        let key = KernelKey::Sm80(Sm80Key { a, b, divided, ..sm80(Instruction::MmaBf16, *tile) });
+        Some(Subject { tree, key, arch: Arch::SM_80 })
+    };
+    let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
+    rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of).collect()
 }
 
 /// Two accumulators, in every way in which they can share a tile.

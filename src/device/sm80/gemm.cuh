@@ -41,11 +41,11 @@ __device__ __forceinline__ void multiply(const Parameters& parameters, unsigned 
 #pragma unroll
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = 0;
 
-    const Work part = find_work();
-    Loop::run(acc, common.a, common.b, part.m, part.n, problem.m, problem.n, part.k_begin, part.k_end, part.batch,
+    const auto part = find_work();
+    Loop::run(acc, common.a, common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin, part.k_end, part.batch,
               thread_in_tile<Config>(), shared_address(shared));
     if (!complete(acc)) return;
-    const Work work = find_work();
+    const auto work = find_work();
     Visitor visitor(parameters, work, Walk<Config>::column());
     Staging<Config>::run(visitor, acc, work, shared);
 }

@@ -1,7 +1,7 @@
 // Which tile, batch and part of K a block computes.
 //
 // One block per (split, batch, tile), the split slowest: blocks are started in the order of their index, so a block of
-// serial split-K only waits for blocks that were started before it. Tiles go in groups of GROUP tile rows, so that
+// serial split-K only waits for blocks that were started before it. Tiles go in groups of RASTER_GROUP tile rows, so that
 // blocks that run together share rows of A and columns of B in the L2. With stream-K blocks take one tile, or part of one,
 // after another (stream.cuh).
 #pragma once
@@ -60,10 +60,19 @@ struct Work {
     int tile;  // among all tiles of all batches
 };
 
+// Tile rows that are gone through together.
+inline constexpr u32 RASTER_GROUP = 8;
+
+// The number of a tile among those of its matrix.
+__device__ __forceinline__ int place_of_tile(int tiles_m, int tiles_n, int tile_m, int tile_n) {
+    constexpr int ROWS = RASTER_GROUP;
+    const int first = tile_m / ROWS * ROWS, left = tiles_m - first;
+    return first * tiles_n + tile_n * (left < ROWS ? left : ROWS) + tile_m % ROWS;
+}
+
 // A tile with all of K.
 template <class Config>
 __device__ __forceinline__ Work work_of_tile(const Problem& problem, u32 tile) {
-    constexpr u32 GROUP = 8;
     const u32 tiles_m = problem.tiles_m, tiles_n = problem.tiles_n;
     const u32 tiles = tiles_m * tiles_n;
     Work work;
@@ -71,11 +80,11 @@ __device__ __forceinline__ Work work_of_tile(const Problem& problem, u32 tile) {
     work.batch = static_cast<int>(tile / tiles);
     work.tile = static_cast<int>(tile);
     const u32 index = tile % tiles;
-    const u32 group = index / (GROUP * tiles_n);
-    const u32 in_group = index % (GROUP * tiles_n);
-    const u32 left = tiles_m - group * GROUP;
-    const u32 rows = left < GROUP ? left : GROUP;
-    work.tile_m = static_cast<int>(group * GROUP + in_group % rows);
+    const u32 group = index / (RASTER_GROUP * tiles_n);
+    const u32 in_group = index % (RASTER_GROUP * tiles_n);
+    const u32 left = tiles_m - group * RASTER_GROUP;
+    const u32 rows = left < RASTER_GROUP ? left : RASTER_GROUP;
+    work.tile_m = static_cast<int>(group * RASTER_GROUP + in_group % rows);
     work.tile_n = static_cast<int>(in_group / rows);
     work.m = work.tile_m * Config::TILE_M;
     work.n = work.tile_n * Parts<Config>::COLUMNS;

@@ -6,13 +6,13 @@ use super::bounds::Bounds;
 use super::element::round;
 use super::pair::Pair;
 use super::wide::Wide;
-use super::{Extent, Options, Output, ReferenceError};
+use super::{Extent, Groups, Options, Output, ReferenceError};
 use crate::ElementType;
 use crate::evt::{Axis, Form, OutputKind, ReduceOp, Reduction, ShapeClass, ValidOutput};
 use crate::expr::{Op, Real};
 
 /// Collects one output, or a reduction that others are computed from.
-pub(super) struct Sink<W> {
+pub(super) struct Sink<'a, W> {
     name: &'static str,
     kind: OutputKind,
     class: ShapeClass,
@@ -20,6 +20,7 @@ pub(super) struct Sink<W> {
     extent: Extent,
     tile: (usize, usize),
     shape: Vec<usize>,
+    groups: Option<Groups<'a>>,
     /// The result so far of every stored element.
     elements: HashMap<usize, Running<W>>,
 }
@@ -36,8 +37,15 @@ struct Running<W> {
     below: f64,
 }
 
-impl<W: Wide> Sink<W> {
-    pub(super) fn new(output: &ValidOutput, extent: Extent, options: Options) -> Result<Self, ReferenceError> {
+impl<'a, W: Wide> Sink<'a, W> {
+    pub(super) fn new(
+        output: &ValidOutput,
+        extent: Extent,
+        groups: Option<Groups<'a>>,
+        options: Options,
+    ) -> Result<Self, ReferenceError> {
+        let shares = groups.is_some_and(|groups| groups.share(output.class));
+        let extent = Extent { l: if shares { 1 } else { extent.l }, ..extent };
         let Extent { m, n, l } = extent;
         let tile = match options.tile {
             Some((tile_m, tile_n)) if tile_m > 0 && tile_n > 0 => (tile_m, tile_n),
@@ -58,13 +66,23 @@ impl<W: Wide> Sink<W> {
         if output.reduction().is_some_and(|r| r.batch) {
             shape.remove(0);
         }
-        Ok(Self { name, kind, class, element, extent, tile, shape, elements: HashMap::new() })
+        Ok(Self { name, kind, class, element, extent, tile, shape, groups, elements: HashMap::new() })
     }
 
     /// Collects a complete reduction whose result is a value.
     pub(super) fn of_reduction(reduction: Reduction, element: ElementType, extent: Extent) -> Self {
         let (kind, class) = (OutputKind::Reduce(reduction), reduction.axis.result_class());
-        Self { name: "", kind, class, element, extent, tile: (1, 1), shape: Vec::new(), elements: HashMap::new() }
+        Self {
+            name: "",
+            kind,
+            class,
+            element,
+            extent,
+            tile: (1, 1),
+            shape: Vec::new(),
+            groups: None,
+            elements: HashMap::new(),
+        }
     }
 
     /// The result that an element of the product reads, in the arithmetic's type.
@@ -86,7 +104,8 @@ impl<W: Wide> Sink<W> {
     /// The index in the output for an element of the product.
     fn place(&self, [l, m, n]: [usize; 3]) -> usize {
         let Extent { m: rows, n: columns, .. } = self.extent;
-        let l = if self.reduction().is_some_and(|r| r.batch) { 0 } else { l };
+        let reduced = self.reduction().is_some_and(|r| r.batch);
+        let l = if reduced { 0 } else { l.min(self.extent.l.saturating_sub(1)) };
         match self.reduction() {
             Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => {
                 (l * columns.div_ceil(self.tile.1) + n / self.tile.1) * rows + m
@@ -116,6 +135,20 @@ impl<W: Wide> Sink<W> {
         }
     }
 
+    /// Whether an element of the output is of a row that no group has.
+    fn is_untouched(&self, place: usize) -> bool {
+        let (Some(groups), Extent { m, n, .. }) = (self.groups, self.extent) else { return false };
+        let per_row = match self.class {
+            ShapeClass::Tensor => n,
+            ShapeClass::ColumnVector => 1,
+            ShapeClass::RowVector | ShapeClass::Scalar => return false,
+        };
+        let partial = self.reduction().is_some_and(|reduction| reduction.form == Form::Partial);
+        let matrices = if partial { n.div_ceil(self.tile.1) } else { 1 };
+        let row = place / per_row;
+        !groups.have(row / (m * matrices), row % m)
+    }
+
     pub(super) fn finish(mut self, real: Real) -> Output {
         let shape = std::mem::take(&mut self.shape);
         let mut output = Output { name: self.name, shape, values: Vec::new(), bounds: Vec::new() };
@@ -123,6 +156,11 @@ impl<W: Wide> Sink<W> {
         // The result of a reduction is in the arithmetic type before it is stored.
         let store = |x: f64| round(element, x);
         for place in 0..output.shape.iter().product() {
+            if self.is_untouched(place) {
+                output.values.push(f64::NAN);
+                output.bounds.push(Bounds::ANYTHING);
+                continue;
+            }
             let op = self.reduction().map_or(ReduceOp::Add, |r| r.op);
             let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
             let bounds = match self.kind {

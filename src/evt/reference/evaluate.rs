@@ -2,6 +2,7 @@
 //! it reduces is.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -12,7 +13,7 @@ use super::element::round;
 use super::integer::Integer;
 use super::pair::Pair;
 use super::wide::Wide;
-use super::{Argument, Extent, Options, Output, Product, ReferenceError};
+use super::{Argument, Extent, Groups, Options, Output, Product, ReferenceError};
 use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, Value, ValueKind, ValueType};
 use crate::expr::{Op, Real};
 
@@ -26,14 +27,31 @@ pub fn evaluate(
     arguments: &[Argument<'_>],
     options: Options,
 ) -> Result<Vec<Output>, ReferenceError> {
+    evaluate_grouped(tree, products, arguments, options, None)
+}
+
+/// [`evaluate`] for products of groups, where a batch is a group ([`Product::of_groups`]). Elements of rows that no group
+/// has may be anything.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_grouped(
+    tree: &ValidTree,
+    products: &[Product],
+    arguments: &[Argument<'_>],
+    options: Options,
+    groups: Option<Groups<'_>>,
+) -> Result<Vec<Output>, ReferenceError> {
     let (given, needed) = (arguments.len(), tree.parameters().len());
     if given != needed {
         return Err(ReferenceError::Arguments { given, needed });
     }
     let extent = extent(tree, products)?;
+    let extent = Extent { l: groups.map_or(extent.l, |groups| groups.rows.len()), ..extent };
+    let given = Given { products, arguments, groups };
     match tree.real() {
-        Real::F32 => Evaluator::<f64>::run(tree, extent, products, arguments, options),
-        Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, extent, products, arguments, options),
+        Real::F32 => Evaluator::<f64>::run(tree, extent, given, options),
+        Real::F64 => Evaluator::<super::double_double::DoubleDouble>::run(tree, extent, given, options),
     }
 }
 
@@ -54,36 +72,42 @@ fn extent(tree: &ValidTree, products: &[Product]) -> Result<Extent, ReferenceErr
     Ok(extent)
 }
 
-struct Evaluator<'a, W> {
-    tree: &'a ValidTree,
-    extent: Extent,
+/// What an epilogue is evaluated for.
+#[derive(Clone, Copy)]
+struct Given<'a> {
     /// One for each accumulator.
     products: &'a [Product],
     arguments: &'a [Argument<'a>],
+    groups: Option<Groups<'a>>,
+}
+
+struct Evaluator<'a, W> {
+    tree: &'a ValidTree,
+    extent: Extent,
+    given: Given<'a>,
     options: Options,
     /// The reductions that are known, by their values' places.
-    reductions: HashMap<usize, Sink<W>>,
+    reductions: HashMap<usize, Sink<'a, W>>,
 }
 
 impl<W: Wide> Evaluator<'_, W> {
     fn run(
         tree: &ValidTree,
         extent: Extent,
-        products: &[Product],
-        arguments: &[Argument<'_>],
+        given: Given<'_>,
         options: Options,
     ) -> Result<Vec<Output>, ReferenceError> {
-        let mut this = Evaluator::<W> { tree, extent, products, arguments, options, reductions: HashMap::new() };
+        let mut this = Evaluator::<W> { tree, extent, given, options, reductions: HashMap::new() };
         let mut sinks = Vec::new();
         for output in tree.outputs() {
-            sinks.push(Sink::<W>::new(output, extent, options)?);
+            sinks.push(Sink::<W>::new(output, extent, given.groups, options)?);
         }
         let mut cells: Vec<Cell<W>> = Vec::new();
         for phase in 1..tree.phases() {
             this.reduce(phase, &mut cells)?;
         }
         for l in 0..extent.l {
-            for m in 0..extent.m {
+            for m in this.rows(l) {
                 for n in 0..extent.n {
                     this.element([l, m, n], &mut cells)?;
                     for (output, sink) in tree.outputs().iter().zip(&mut sinks) {
@@ -105,7 +129,7 @@ impl<W: Wide> Evaluator<'_, W> {
     fn reduce(&mut self, phase: usize, cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         let (tree, extent, element) = (self.tree, self.extent, self.tree.real().element());
         let reduced = tree.enumerate().filter(|(_, value)| value.phase == phase);
-        let mut sinks: Vec<(usize, usize, Sink<W>)> = reduced
+        let mut sinks: Vec<(usize, usize, Sink<'_, W>)> = reduced
             .filter_map(|(id, value)| match value.kind {
                 ValueKind::Reduce(reduction, x) => {
                     Some((id.index(), x.index(), Sink::of_reduction(reduction, element, extent)))
@@ -114,7 +138,7 @@ impl<W: Wide> Evaluator<'_, W> {
             })
             .collect();
         for l in 0..extent.l {
-            for m in 0..extent.m {
+            for m in self.rows(l) {
                 for n in 0..extent.n {
                     self.values([l, m, n], cells, |value| value.phase < phase)?;
                     sinks.iter_mut().for_each(|(_, x, sink)| sink.take([l, m, n], stored(&cells[*x])));
@@ -126,17 +150,18 @@ impl<W: Wide> Evaluator<'_, W> {
     }
 
     /// Computes stored vectors and scalars for a product without rows or columns.
-    fn without_elements(&self, sinks: &mut [Sink<W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
+    fn without_elements(&self, sinks: &mut [Sink<'_, W>], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         let extent = self.extent;
         for (output, sink) in self.tree.outputs().iter().zip(sinks) {
-            let (rows, columns) = match (output.kind, output.class) {
-                (OutputKind::Store, ShapeClass::RowVector) if extent.m == 0 => (1, extent.n),
-                (OutputKind::Store, ShapeClass::ColumnVector) if extent.n == 0 => (extent.m, 1),
-                (OutputKind::Store, ShapeClass::Scalar) if extent.m * extent.n == 0 => (1, 1),
-                _ => continue,
-            };
             for l in 0..extent.l {
-                for m in 0..rows {
+                let own = self.rows(l);
+                let (rows, columns) = match (output.kind, output.class) {
+                    (OutputKind::Store, ShapeClass::RowVector) if own.is_empty() => (0..1, extent.n),
+                    (OutputKind::Store, ShapeClass::ColumnVector) if extent.n == 0 => (own, 1),
+                    (OutputKind::Store, ShapeClass::Scalar) if own.is_empty() || extent.n == 0 => (0..1, 1),
+                    _ => continue,
+                };
+                for m in rows {
                     for n in 0..columns {
                         self.values([l, m, n], cells, |value| output.class.join(value.class) == output.class)?;
                         sink.take([l, m, n], stored(&cells[output.value.index()]));
@@ -145,6 +170,11 @@ impl<W: Wide> Evaluator<'_, W> {
             }
         }
         Ok(())
+    }
+
+    /// The rows of a batch.
+    fn rows(&self, batch: usize) -> Range<usize> {
+        self.given.groups.map_or(0..self.extent.m, |groups| groups.rows[batch].clone())
     }
 
     fn element(&self, index: [usize; 3], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
@@ -197,7 +227,8 @@ impl<W: Wide> Evaluator<'_, W> {
     /// An accumulator, and the largest error of a device's.
     fn sum(&self, accumulator: usize, [l, m, n]: [usize; 3]) -> (f64, f64) {
         let Extent { m: rows, n: columns, .. } = self.extent;
-        let (place, product) = ((l * rows + m) * columns + n, &self.products[accumulator]);
+        let product = &self.given.products[accumulator];
+        let place = (l.min(product.extent.l.saturating_sub(1)) * rows + m) * columns + n;
         (product.values[place], product.errors[place])
     }
 
@@ -220,7 +251,7 @@ impl<W: Wide> Evaluator<'_, W> {
 
     fn argument(&self, parameter: usize, ty: ValueType, index: [usize; 3]) -> Result<Cell<W>, ReferenceError> {
         let declared = &self.tree.parameters()[parameter];
-        let value = match (declared.class, &self.arguments[parameter]) {
+        let value = match (declared.class, &self.given.arguments[parameter]) {
             (ParameterClass::Scalar, Argument::Scalar(x)) => *x,
             (ParameterClass::Scalar, _) | (_, Argument::Scalar(_)) => {
                 return Err(ReferenceError::Kind { name: declared.name });

@@ -18,8 +18,10 @@ mod wide;
 
 pub use bounds::Bounds;
 pub use element::{decode, encode, round};
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};
+
+use std::ops::Range;
 
 use crate::evt::ShapeClass;
 
@@ -48,6 +50,28 @@ impl Extent {
     }
 }
 
+/// The rows of every batch that exist, where a batch is a group of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups<'a> {
+    /// Of each batch; they don't overlap.
+    pub rows: &'a [Range<usize>],
+    /// Whether they are rows of one matrix, so that M×N values and column vectors have no batches.
+    pub of_one_matrix: bool,
+}
+
+impl Groups<'_> {
+    /// Whether values of this class have no batches.
+    const fn share(&self, class: ShapeClass) -> bool {
+        self.of_one_matrix && matches!(class, ShapeClass::Tensor | ShapeClass::ColumnVector)
+    }
+
+    /// Whether a group has a row of the batch, or of the one matrix.
+    fn have(&self, batch: usize, row: usize) -> bool {
+        let mut groups = self.rows.iter().enumerate().filter(|(of, _)| self.of_one_matrix || *of == batch);
+        groups.any(|(_, rows)| rows.contains(&row))
+    }
+}
+
 /// Values with strides, in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'a> {
@@ -71,6 +95,13 @@ impl<'a> Array<'a> {
             ShapeClass::Tensor => (extent.m * extent.n, signed(extent.n), 1),
         };
         Self { values, offset: 0, strides: [if batched { signed(size) } else { 0 }, row, column] }
+    }
+
+    /// The same from a batch, row and column on.
+    fn from(&self, index: [usize; 3]) -> Self {
+        let places = index.into_iter().zip(self.strides);
+        let steps = places.map(|(i, stride)| i.saturating_mul(usize::try_from(stride).unwrap_or(0)));
+        Self { offset: self.offset + steps.sum::<usize>(), ..*self }
     }
 
     fn get(&self, name: &'static str, index: [usize; 3]) -> Result<f64, ReferenceError> {
@@ -106,7 +137,8 @@ pub struct Options {
 pub struct Output {
     /// Its name.
     pub name: &'static str,
-    /// Its shape. L comes first, even if it is 1, unless the batch was reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`;
+    /// Its shape. L comes first, even if it is 1 (as for the rows of one matrix that groups share), unless the batch was
+    /// reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`;
     /// for partials `[L, ceil(N / tile_n), M]` and `[L, ceil(M / tile_m), N]`.
     pub shape: Vec<usize>,
     /// The values that should be stored, row-major.

@@ -1,8 +1,10 @@
 //! The product A·B on the host, with a bound of the difference to a device's accumulator.
 
+use std::ops::Range;
+
 use super::element::round;
 use super::fp8::Fp8Sum;
-use super::{Array, Extent, ReferenceError};
+use super::{Array, Extent, Groups, ReferenceError};
 use crate::ElementType;
 use crate::evt::Types;
 
@@ -48,6 +50,54 @@ impl Product {
     pub fn exact(extent: Extent, values: Vec<f64>) -> Self {
         let errors = vec![0.0; values.len()];
         Self { extent, values, errors }
+    }
+
+    /// The products of groups: of each one's rows of A and its B. Other rows have zeros.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn of_groups(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        k: usize,
+        (a, b): (&Array<'_>, &Array<'_>),
+        groups: Groups<'_>,
+    ) -> Result<Self, ReferenceError> {
+        let l = if groups.of_one_matrix { 1 } else { groups.rows.len() };
+        let extent = Extent { l, ..extent };
+        let mut this = Self::exact(extent, vec![0.0; extent.len()]);
+        for (group, rows) in groups.rows.iter().enumerate() {
+            let batch = if groups.of_one_matrix { 0 } else { group };
+            let (own_a, own_b) = (a.from([batch, rows.start, 0]), b.from([group, 0, 0]));
+            let own = Self::new(types, multiplication, Extent { m: rows.len(), l: 1, ..extent }, k, &own_a, &own_b)?;
+            let start = (batch * extent.m + rows.start) * extent.n;
+            this.values[start..start + own.values.len()].copy_from_slice(&own.values);
+            this.errors[start..start + own.errors.len()].copy_from_slice(&own.errors);
+        }
+        Ok(this)
+    }
+
+    /// The products of parts of K, of one A (`[M, K]`) and one B (`[K, N]`).
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn of_depths(
+        types: Types,
+        multiplication: Multiplication,
+        extent: Extent,
+        (a, b): (&Array<'_>, &Array<'_>),
+        depths: &[Range<usize>],
+    ) -> Result<Self, ReferenceError> {
+        let one = Extent { l: 1, ..extent };
+        let mut this = Self { extent: Extent { l: depths.len(), ..extent }, values: Vec::new(), errors: Vec::new() };
+        for depth in depths {
+            let (own_a, own_b) = (a.from([0, 0, depth.start]), b.from([0, depth.start, 0]));
+            let own = Self::new(types, multiplication, one, depth.len(), &own_a, &own_b)?;
+            this.values.extend(own.values);
+            this.errors.extend(own.errors);
+        }
+        Ok(this)
     }
 
     /// The product of A (`[L, M, K]`) and B (`[L, K, N]`, rows along K), summed in any order.

@@ -25,6 +25,7 @@ mod strip;
 mod tests;
 mod tile;
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,12 +40,12 @@ use self::programs::{Prepared, Typed, Worker};
 pub(crate) use self::rounded::rounded;
 use self::slots::SlotMemory;
 use self::strip::Bound;
-pub(crate) use self::tile::TileShape;
 use self::tile::{Extents, Tile, Tiles};
+pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Binding, Form, OutputKind, Part, Phases, ShapeClass, ValidTree};
-use crate::gemm::problem::Error;
+use crate::gemm::problem::{Error, Grouping};
 use crate::parallel;
 use crate::sync::lock;
 
@@ -76,7 +77,7 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 }
 
 /// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
-/// epilogue, with partial reductions over tiles of `tile`.
+/// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows and all of K, or these.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
 /// element types, shapes (that of the class, perhaps with a leading batch axis), and that no output overlaps another or
@@ -87,12 +88,12 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
-    a: &DeviceTensor,
-    all_b: &[&DeviceTensor],
+    (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
-    execute_in(programs, phases, (a, all_b), arguments, tile, None)
+    execute_in(programs, phases, (a, all_b), groups, arguments, tile, None)
 }
 
 /// How the parts of an epilogue are gone through.
@@ -108,6 +109,7 @@ fn execute_in(
     programs: &Programs,
     phases: &Phases,
     (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
     order: Option<Order>,
@@ -126,14 +128,16 @@ fn execute_in(
     }
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
-    let batch = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3).map_or(1, |x| x.shape()[0]);
+    let batched = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3);
+    let batch = groups.map(|groups| groups.of.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
     let a_shape = a.shape();
     let [m, k] = [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
     let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
     let extents = Extents { batch, m, n, k };
     let accumulation = accumulation(tree.types().a, tree.types().b)?;
-    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation });
-    let products: SmallVec<[Product; 2]> = products.collect();
+    let depths = groups.and_then(Groups::depths);
+    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation, depths });
+    let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
     let of_argument = |index: usize, rank: usize| match &arguments[index] {
@@ -150,7 +154,7 @@ fn execute_in(
         views[argument] = of_argument(argument, if output.is_partial() { 2 } else { rank(output.class) });
     }
     let compiled = programs.get(phases, &scalars);
-    let whole = Whole { phases, extents, products, views, tile };
+    let whole = Whole { phases, extents, groups, products, views, tile };
     match &compiled.program {
         Typed::F32(prepared) => whole.run(prepared, &compiled.memory, order),
         Typed::F64(prepared) => whole.run(prepared, &compiled.memory, order),
@@ -185,8 +189,9 @@ fn view(tensor: &DeviceTensor, rank: usize) -> View {
 struct Whole<'a> {
     phases: &'a Phases,
     extents: Extents,
+    groups: Option<Groups<'a>>,
     /// By accumulator.
-    products: SmallVec<[Product; 2]>,
+    products: SmallVec<[Product<'a>; 2]>,
     /// By argument.
     views: SmallVec<[View; FEW]>,
     tile: TileShape,
@@ -217,7 +222,8 @@ impl Whole<'_> {
         let (tree, extents) = (&part.tree, self.extents);
         let parameters = (0..tree.parameters().len()).map(view).collect();
         let outputs = (0..tree.outputs().len()).map(|i| view(tree.output_argument(i))).collect();
-        Run { tree, extents, products: &self.products, parameters, outputs, tile: self.tile }
+        let groups = self.groups;
+        Run { tree, extents, groups, products: &self.products, parameters, outputs, tile: self.tile }
     }
 }
 
@@ -225,8 +231,9 @@ impl Whole<'_> {
 struct Run<'a> {
     tree: &'a ValidTree,
     extents: Extents,
+    groups: Option<Groups<'a>>,
     /// One for each accumulator.
-    products: &'a [Product],
+    products: &'a [Product<'a>],
     parameters: SmallVec<[View; FEW]>,
     outputs: SmallVec<[View; FEW]>,
     /// The tile of partial reductions.
@@ -254,10 +261,11 @@ impl Run<'_> {
 
     fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
         let bound = self.bound(&prepared.program);
-        let tiles = Tiles::within(self.extents, self.tile);
+        let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
-        in_parallel(self.extents, tiles.count(), || {
+        let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
+        in_parallel(amount, tiles.count(), || {
             let mut worker = prepared.worker(tiles.largest());
             let mut partials = Vec::new();
             loop {
@@ -292,12 +300,14 @@ impl Run<'_> {
             Axis::Column => (extents.n, extents.m, self.tile.m),
             Axis::All => (1, 1, 1),
         };
-        let batches = if reduction.batch { 1 } else { extents.batch };
+        // A result for each row of one matrix has no batches.
+        let of_rows = reduction.axis == Axis::Row;
+        let batches = if reduction.batch || (of_rows && self.shares_rows()) { 1 } else { extents.batch };
         // An extent of 0 has no partials, but the one tile without elements needs a place to write to.
         let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
         let mut results = vec![reduce::identity(reduction.op); batches * groups.max(1) * entries];
         for (tile, values) in parts {
-            let batch = if reduction.batch { 0 } else { tile.batch };
+            let batch = tile.batch.min(batches.saturating_sub(1));
             let (first, along) = match reduction.axis {
                 Axis::Row => (tile.rows.start, tile.columns.start),
                 Axis::Column => (tile.columns.start, tile.rows.start),
@@ -314,14 +324,30 @@ impl Run<'_> {
             for group in 0..groups {
                 let start = (batch * groups.max(1) + group) * entries;
                 let row: Vec<T> = results[start..start + entries].iter().map(|&x| T::from_f64(x)).collect();
-                let (address, stride) = if partial {
-                    (view.at(batch, group, 0), view.strides[2])
-                } else {
-                    (view.at(batch, 0, 0), view.strides[1])
-                };
-                // SAFETY: as for the tiles, all of which are done.
-                unsafe { T::store(view.element, &row, address, stride) };
+                for stored in self.stored(of_rows, batch, entries) {
+                    let (address, stride) = if partial {
+                        (view.at(batch, group, stored.start), view.strides[2])
+                    } else {
+                        (view.at(batch, stored.start, 0), view.strides[1])
+                    };
+                    // SAFETY: as for the tiles, all of which are done.
+                    unsafe { T::store(view.element, &row[stored], address, stride) };
+                }
             }
+        }
+    }
+
+    /// Whether the groups share the rows of one matrix.
+    fn shares_rows(&self) -> bool {
+        self.groups.is_some_and(|groups| groups.grouping == Grouping::Shared)
+    }
+
+    /// Which of a batch's results are stored: not those of rows that no group has.
+    fn stored(&self, of_rows: bool, batch: usize, entries: usize) -> SmallVec<[Range<usize>; 1]> {
+        match self.groups.and_then(Groups::rows).filter(|_| of_rows) {
+            None => smallvec![0..entries],
+            Some(rows) if self.shares_rows() => rows.iter().cloned().collect(),
+            Some(rows) => smallvec![rows[batch].clone()],
         }
     }
 }

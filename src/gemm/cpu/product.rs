@@ -94,13 +94,15 @@ impl Multiplied for f64 {
 
 /// The operands, and how they are multiplied.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Product {
+pub(super) struct Product<'a> {
     pub(super) extents: Extents,
     /// Strides: batch, M, K.
     pub(super) a: View,
     /// Strides: batch, K, N.
     pub(super) b: View,
     pub(super) accumulation: Accumulation,
+    /// The part of K of every batch; without it all of K.
+    pub(super) depths: Option<&'a [Range<usize>]>,
 }
 
 /// A thread's panels.
@@ -129,7 +131,12 @@ struct PanelPair<C> {
     columns: Vec<C>,
 }
 
-impl Product {
+impl Product<'_> {
+    /// The part of K of a tile's batch.
+    fn depth(&self, tile: &Tile) -> Range<usize> {
+        self.depths.map_or(0..self.extents.k, |depths| depths[tile.batch].clone())
+    }
+
     /// Writes the tile's values of accumulator `accumulator` to `to`, row by row.
     ///
     /// # Safety
@@ -160,8 +167,9 @@ impl Product {
                 wide_tile.clear();
                 wide_tile.resize(length, 0.0);
                 narrow_tile.resize(length, 0.0);
-                for first in (0..self.extents.k).step_by(exact) {
-                    let depth = first..self.extents.k.min(first + exact);
+                let all = self.depth(tile);
+                for first in all.clone().step_by(exact) {
+                    let depth = first..all.end.min(first + exact);
                     // SAFETY: the caller's promise.
                     unsafe { self.multiply(tile, depth, narrow, narrow_tile, exact) };
                     wide_tile.iter_mut().zip(&*narrow_tile).for_each(|(sum, &part)| *sum += f64::from(part));
@@ -179,7 +187,7 @@ impl Product {
         sums: &mut Vec<C>,
         to: &mut [T],
     ) {
-        let depth = 0..self.extents.k;
+        let depth = self.depth(tile);
         if size_of::<T>() == size_of::<C>()
             && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
         {

@@ -198,11 +198,12 @@ impl<T: Arithmetic> Bound<'_, T> {
 
     /// Whether this tile stores an output of a class. The first batch stores an output that all batches share.
     pub(super) fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
-        let first_batch = tile.batch == 0 || view.strides[0] != 0;
+        let of_rows = matches!(class, ShapeClass::ColumnVector | ShapeClass::Tensor);
+        let first_batch = tile.batch == 0 || view.strides[0] != 0 || (of_rows && tile.has_own_rows);
         first_batch
             && match class {
-                ShapeClass::Scalar => tile.rows.start == 0 && tile.columns.start == 0,
-                ShapeClass::RowVector => tile.rows.start == 0,
+                ShapeClass::Scalar => tile.is_top && tile.columns.start == 0,
+                ShapeClass::RowVector => tile.is_top,
                 ShapeClass::ColumnVector => tile.columns.start == 0,
                 ShapeClass::Tensor => true,
             }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::gemm::problem::{Divided, Grouping};
+
 /// Elements of a register of the strip program; a tile has at most this many columns.
 pub(super) const STRIP: usize = 512;
 
@@ -24,6 +26,36 @@ impl Extents {
         const LITTLE: usize = 1 << 19;
         let outputs = self.batch.saturating_mul(self.m).saturating_mul(self.n);
         outputs.saturating_mul(self.k.saturating_add(16)) < LITTLE
+    }
+}
+
+/// The rows of every batch that are computed, or its part of K.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups<'a> {
+    /// Of each batch.
+    pub(crate) of: &'a [Range<usize>],
+    /// What they are, and of how many matrices.
+    pub(crate) grouping: Grouping,
+}
+
+impl<'a> Groups<'a> {
+    /// Extents of as much work.
+    pub(crate) fn work(self, extents: Extents) -> Extents {
+        let all: usize = self.of.iter().map(|of| of.len().max(1)).sum();
+        match self.grouping {
+            Grouping::Depth => Extents { k: all / extents.batch.max(1), ..extents },
+            _ => Extents { batch: 1, m: all, ..extents },
+        }
+    }
+
+    /// The rows of every batch, if these are divided.
+    pub(super) fn rows(self) -> Option<&'a [Range<usize>]> {
+        (self.grouping.divided() == Divided::Rows).then_some(self.of)
+    }
+
+    /// The part of K of every batch, if K is divided.
+    pub(super) fn depths(self) -> Option<&'a [Range<usize>]> {
+        (self.grouping.divided() == Divided::Depth).then_some(self.of)
     }
 }
 
@@ -83,22 +115,52 @@ pub(super) struct Tile {
     pub(super) batch: usize,
     pub(super) rows: Range<usize>,
     pub(super) columns: Range<usize>,
+    /// Whether its first row is the first of its batch.
+    pub(super) is_top: bool,
+    /// Whether no other batch has its rows, which are then of one matrix.
+    pub(super) has_own_rows: bool,
 }
 
 /// All tiles, numbered batch by batch, and row by row within a batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tiles {
+#[derive(Clone, Debug)]
+pub(super) struct Tiles<'a> {
     extents: Extents,
     shape: TileShape,
     down: usize,
     across: usize,
+    groups: Option<GroupTiles<'a>>,
 }
 
-impl Tiles {
+/// Tiles of batches that have different numbers of rows.
+#[derive(Clone, Debug)]
+struct GroupTiles<'a> {
+    rows: &'a [Range<usize>],
+    are_of_one_matrix: bool,
+    /// How many rows of tiles every batch has, with those before it.
+    ends: Vec<usize>,
+}
+
+impl<'a> Tiles<'a> {
     /// An output without rows or columns still has one empty tile, so that vectors are stored.
     pub(super) fn new(extents: Extents, shape: TileShape) -> Self {
         let (down, across) = (extents.m.div_ceil(shape.m).max(1), extents.n.div_ceil(shape.n).max(1));
-        Self { extents, shape, down, across }
+        Self { extents, shape, down, across, groups: None }
+    }
+
+    /// The tiles of these rows only. A group without rows has an empty tile, too.
+    pub(super) fn in_groups(self, groups: Option<Groups<'a>>) -> Self {
+        let step = self.shape.m;
+        let tiles = |groups: Groups<'a>| {
+            let rows = groups.rows()?;
+            let down = rows.iter().map(|rows| rows.len().div_ceil(step).max(1));
+            let ends = down.scan(0, |end, down| {
+                *end += down;
+                Some(*end)
+            });
+            let are_of_one_matrix = groups.grouping == Grouping::Shared;
+            Some(GroupTiles { rows, are_of_one_matrix, ends: ends.collect() })
+        };
+        Self { groups: groups.and_then(tiles), ..self }
     }
 
     /// Tiles whose extents divide those of `shape`.
@@ -112,7 +174,11 @@ impl Tiles {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.extents.batch.saturating_mul(self.down).saturating_mul(self.across)
+        let down = match &self.groups {
+            Some(groups) => groups.ends.last().copied().unwrap_or(0),
+            None => self.extents.batch.saturating_mul(self.down),
+        };
+        down.saturating_mul(self.across)
     }
 
     /// How many tiles a row of them has: those of a row are numbered one after another.
@@ -122,12 +188,22 @@ impl Tiles {
 
     pub(super) fn tile(&self, index: usize) -> Tile {
         let (rest, across) = (index / self.across, index % self.across);
-        let (batch, down) = (rest / self.down, rest % self.down);
         let range = |i: usize, step: usize, end: usize| (i * step).min(end)..((i + 1) * step).min(end);
+        let (batch, down, own) = match &self.groups {
+            Some(GroupTiles { rows, ends, .. }) => {
+                let batch = ends.partition_point(|end| *end <= rest);
+                let before = batch.checked_sub(1).map_or(0, |batch| ends[batch]);
+                (batch, rest - before, rows[batch].clone())
+            }
+            None => (rest / self.down, rest % self.down, 0..self.extents.m),
+        };
+        let rows = range(down, self.shape.m, own.len());
         Tile {
             batch,
-            rows: range(down, self.shape.m, self.extents.m),
+            rows: own.start + rows.start..own.start + rows.end,
             columns: range(across, self.shape.n, self.extents.n),
+            is_top: down == 0,
+            has_own_rows: self.groups.as_ref().is_some_and(|groups| groups.are_of_one_matrix),
         }
     }
 }
@@ -157,8 +233,30 @@ mod tests {
     fn an_empty_output_has_a_tile_and_no_batch_has_none() {
         let shape = TileShape { m: 64, n: 64 };
         let tiles = Tiles::new(Extents { batch: 1, m: 0, n: 7, k: 3 }, shape);
-        assert_eq!((tiles.count(), tiles.tile(0)), (1, Tile { batch: 0, rows: 0..0, columns: 0..7 }));
+        assert_eq!(
+            (tiles.count(), tiles.tile(0)),
+            (1, Tile { batch: 0, rows: 0..0, columns: 0..7, is_top: true, has_own_rows: false })
+        );
         assert_eq!(Tiles::new(Extents { batch: 0, m: 5, n: 7, k: 3 }, shape).count(), 0);
+    }
+
+    #[test]
+    fn groups_have_their_own_rows_of_tiles() {
+        let extents = Extents { batch: 4, m: 100, n: 20, k: 3 };
+        let groups = Groups { of: &[3..20, 20..20, 20..90, 91..92], grouping: Grouping::Shared };
+        let tiles = Tiles::new(extents, TileShape { m: 16, n: 16 }).in_groups(Some(groups));
+        let of = |index: usize| {
+            let Tile { batch, rows, columns, is_top, .. } = tiles.tile(2 * index);
+            assert_eq!(columns, 0..16);
+            (batch, rows, is_top)
+        };
+        assert_eq!(tiles.count(), 2 * (2 + 1 + 5 + 1));
+        assert_eq!([0, 1, 2, 3].map(of), [(0, 3..19, true), (0, 19..20, false), (1, 20..20, true), (2, 20..36, true)]);
+        assert_eq!([7, 8].map(of), [(2, 84..90, false), (3, 91..92, true)]);
+        assert_eq!(
+            Tiles::new(extents, TileShape { m: 16, n: 16 }).in_groups(Some(Groups { of: &[], ..groups })).count(),
+            0
+        );
     }
 
     #[test]

@@ -48,8 +48,14 @@ impl ReductionGroup {
     }
 
     /// The counter that a tile increments, and how many tiles do.
-    pub(crate) const fn counter(self) -> (&'static str, &'static str) {
+    pub(crate) const fn counter(self, grouped: bool) -> (&'static str, &'static str) {
         match (self.axis, self.batch) {
+            // A row tile of all is of one group; a group has its own number of them.
+            (Axis::Row, false) if grouped => ("work.tile_m", "problem.tiles_n"),
+            (Axis::Column, false) if grouped => ("work.batch * problem.tiles_n + work.tile_n", "work.tiles"),
+            (Axis::All, false) if grouped => ("work.batch", "work.tiles * problem.tiles_n"),
+            (Axis::Column, true) if grouped => ("work.tile_n", "problem.tiles_m"),
+            (Axis::All, true) if grouped => ("0", "problem.tiles_m * problem.tiles_n"),
             (Axis::Row, false) => ("work.batch * problem.tiles_m + work.tile_m", "problem.tiles_n"),
             (Axis::Row, true) => ("work.tile_m", "problem.tiles_n * problem.batch"),
             (Axis::Column, false) => ("work.batch * problem.tiles_n + work.tile_n", "problem.tiles_m"),

@@ -34,7 +34,7 @@ mod tests {
     use crate::evt::{ShapeClass, TreeBuilder, Types};
     use crate::gemm::kernel::SplitKind;
     use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
-    use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
+    use crate::gemm::problem::{Arithmetic, Divided, Major, OperandLayout};
 
     fn called(name: &'static str, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> String {
         let mut builder = TreeBuilder::new(name, "names.rs");
@@ -53,6 +53,7 @@ mod tests {
             vector: 1,
             epilogue_passes: 1,
             accumulators: 1,
+            divided: Divided::Nothing,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

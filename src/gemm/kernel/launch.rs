@@ -63,6 +63,8 @@ pub enum Memory {
     A,
     /// The B of an accumulator.
     B(usize),
+    /// What divides A's rows into groups.
+    Bounds,
     /// The argument of an index, a tensor.
     Argument(usize),
     /// The counters.

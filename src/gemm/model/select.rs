@@ -11,7 +11,7 @@ use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::supported::{UNSHARED, supports};
 use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
-use crate::gemm::problem::{Arithmetic, Error, OperandLayout, Problem};
+use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share the K of a tile.
@@ -54,7 +54,7 @@ impl Selection<'_> {
 
     fn sm80_workload(&self, instruction: Instruction) -> Workload<'_> {
         let (a, b) = self.layouts;
-        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost() }
+        Workload { problem: self.problem.shared_alike(), instruction, a, b, epilogue: self.tree.cost() }
     }
 
     /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands.
@@ -67,6 +67,9 @@ impl Selection<'_> {
     }
 
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
+        if self.problem.grouping != Grouping::None {
+            return Vec::new();
+        }
         let Some(instruction) = self.wgmma() else { return Vec::new() };
         let (workload, repacking) = self.sm90_workload(instruction);
         // Partials are per tile, and a run with operands in another layout must have the same ones. So only those tiles
@@ -132,6 +135,10 @@ impl Selection<'_> {
         };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
+        if self.problem.grouping != Grouping::None {
+            let reason = "those for sm_90a have no groups: leave `.sm90(…)` out for a kernel for sm_80";
+            return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
+        }
         let accumulators = self.tree.cost().products();
         if let Some(tile) = wanted.tile.filter(|tile| sm90::Tile::of(accumulators).all(|known| known != *tile)) {
             let allowed: Vec<String> = sm90::Tile::of(accumulators).map(|tile| tile.to_string()).collect();
@@ -198,6 +205,10 @@ impl Selection<'_> {
         }
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
+        if self.problem.grouping != Grouping::None && split_k != SplitK::None {
+            let reason = "products with groups don't split K: leave `.split_k(…)` out";
+            return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
+        }
         sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })
     }

@@ -11,7 +11,7 @@ use crate::evt;
 use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
-use crate::gemm::problem::{Major, OperandLayout, Problem};
+use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
 
 /// What a kernel is chosen for.
 #[derive(Clone, Debug)]
@@ -203,6 +203,9 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
     let tiles = workload.tiles(tile);
     let blocks_of_k = workload.problem.k.div_ceil(tile.k);
     let mut all = vec![SplitK::None];
+    if workload.problem.grouping != Grouping::None {
+        return all;
+    }
     for n in [2, 3, 4, 6, 8, 12, 16, 24, 32, 64] {
         let busy = tiles * (n as u128 - 1) < machine.multiprocessors as u128 * 2;
         if busy && blocks_of_k >= 4 * n {
@@ -369,6 +372,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         vector: r.vector,
         epilogue_passes: r.epilogue_passes,
         accumulators: w.epilogue.products(),
+        divided: w.problem.grouping.divided(),
         fast_math: false,
     };
     Candidate {

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
+use super::groups::Grouping;
 use super::operand::{Left, Right};
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
@@ -18,6 +19,8 @@ pub struct Problem {
     pub batch: usize,
     /// Whether A or B has a batch axis, so that arguments may have one.
     pub batched: bool,
+    /// How the rows are divided among the batch.
+    pub grouping: Grouping,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -27,7 +30,7 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false }
+        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None }
     }
 
     /// The same product `batch` times.
@@ -36,24 +39,59 @@ impl Problem {
         Self { batch, batched: true, ..self }
     }
 
+    /// The same with its M rows divided among `groups` products; [`rows`](super::grouped::rows) says how.
+    #[must_use]
+    pub const fn in_groups(self, groups: usize) -> Self {
+        Self { batch: groups, batched: true, grouping: Grouping::Shared, ..self }
+    }
+
+    /// That many products of at most M rows each; [`rows`](super::grouped::rows) says how.
+    #[must_use]
+    pub const fn in_padded_groups(self, groups: usize) -> Self {
+        Self { batch: groups, batched: true, grouping: Grouping::Padded, ..self }
+    }
+
+    /// The same with its K divided among `groups` products; [`depth`](super::grouped::depth) says how.
+    #[must_use]
+    pub const fn in_depth_groups(self, groups: usize) -> Self {
+        Self { batch: groups, batched: true, grouping: Grouping::Depth, ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
-    /// All batches share an operand without a batch axis.
+    /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
+    /// group.
     ///
     /// # Errors
     /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
-    /// of several B that differ.
+    /// of several B that differ, and of groups.
     pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
-        let (a, right) = (a.into().tensor(), b.into());
-        let first = right.first()?;
-        let (mut batch, [m, k]) = split_shape("A", a)?;
+        let (left, right) = (a.into(), b.into());
+        let (a, first) = (left.tensor(), right.first()?);
+        let (of_a, [m, k]) = split_shape("A", a)?;
         let (_, [b_k, n]) = split_shape("B", first)?;
         if k != b_k {
             return Err(Error::InnerExtents { a: a.shape().to_vec(), b: first.shape().to_vec() });
         }
         right.check_alike()?;
+        let (mut batch, mut grouping) = (of_a, Grouping::None);
+        if let Some(bounds) = left.bounds() {
+            let groups = bounds.groups()?;
+            grouping = bounds.grouping();
+            let needed = if grouping == Grouping::Padded { Some(groups) } else { None };
+            if grouping == Grouping::Depth {
+                one_matrix(a, right.tensors())?;
+            }
+            if of_a != needed {
+                return Err(Error::GroupedMatrix { name: bounds.form.name(), given: a.shape().to_vec(), groups });
+            }
+            batch = Some(groups);
+        }
         for (i, b) in right.tensors().iter().enumerate() {
             match (batch, split_shape("B", b)?.0) {
-                (Some(x), Some(y)) if x != y && split_shape("A", a)?.0.is_some() => {
+                (Some(groups), Some(given)) if groups != given && grouping != Grouping::None => {
+                    return Err(Error::GroupCount { place: i + 1, given, groups });
+                }
+                (Some(x), Some(y)) if x != y && of_a.is_some() => {
                     return Err(Error::BatchExtents { a: x, b: y });
                 }
                 (Some(x), Some(y)) if x != y => {
@@ -62,9 +100,20 @@ impl Problem {
                 (x, y) => batch = x.or(y),
             }
         }
-        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some() };
+        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some(), grouping };
         problem.check_extents()?;
         Ok(problem)
+    }
+
+    /// The product with each group's rows, or part of K, as its extent, as if they shared alike: for models.
+    pub(crate) fn shared_alike(&self) -> Self {
+        let share = |extent: usize| extent.div_ceil(self.batch.max(1));
+        match self.grouping {
+            Grouping::None | Grouping::Padded => *self,
+            // More than one: some groups have.
+            Grouping::Shared => Self { m: share(self.m).max(2), ..*self },
+            Grouping::Depth => Self { k: share(self.k), ..*self },
+        }
     }
 
     /// Whether the product has no elements or no terms.
@@ -83,6 +132,17 @@ impl Problem {
         }
         Ok(())
     }
+}
+
+/// Whether the operands of a product whose K is divided are one matrix each.
+fn one_matrix(a: &DeviceTensor, all_b: &[&DeviceTensor]) -> Result<(), Error> {
+    let operands = std::iter::once(("A", &a)).chain(all_b.iter().map(|b| ("B", b)));
+    for (operand, tensor) in operands {
+        if tensor.rank() != 2 {
+            return Err(Error::GroupedDepth { operand, given: tensor.shape().to_vec() });
+        }
+    }
+    Ok(())
 }
 
 /// The batch extent, if there is one, and the matrix's extents.

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
+use super::groups::Grouping;
 use crate::ElementType;
 
 /// Which index of an operand is contiguous in memory.
@@ -28,6 +29,23 @@ impl OperandLayout {
     #[must_use]
     pub const fn packed(major: Major) -> Self {
         Self { major, copy_bytes: 16 }
+    }
+
+    /// That of an A in such groups: along what is divided, where a group may begin anywhere, elements are copied one by
+    /// one.
+    pub(crate) fn of_a_in_groups(self, grouping: Grouping, element: ElementType) -> Self {
+        match (grouping, self.major) {
+            (Grouping::Shared, Major::Mn) | (Grouping::Depth, Major::K) => Self { copy_bytes: element.size(), ..self },
+            _ => self,
+        }
+    }
+
+    /// That of a B, likewise.
+    pub(crate) fn of_b_in_groups(self, grouping: Grouping, element: ElementType) -> Self {
+        match (grouping, self.major) {
+            (Grouping::Depth, Major::K) => Self { copy_bytes: element.size(), ..self },
+            _ => self,
+        }
     }
 
     /// # Errors

@@ -3,10 +3,13 @@
 //! Extents, layouts and types only: nothing here knows a kernel or a device's speed.
 
 pub(crate) mod arithmetic;
+pub(crate) mod bounds;
 pub(crate) mod comparison;
 pub(crate) mod eight_bit;
 pub(crate) mod error;
 pub(crate) mod extents;
+mod grouped;
+pub(crate) mod groups;
 pub(crate) mod knob;
 pub(crate) mod layout;
 pub(crate) mod operand;
@@ -16,6 +19,8 @@ pub use comparison::Comparison;
 pub use eight_bit::{Fp8, Int8, Pair};
 pub use error::{Error, NameMistake};
 pub use extents::{MAX_EXTENT, Problem};
+pub use grouped::{Depth, Rows, depth, rows};
+pub use groups::{Divided, Grouping};
 pub use knob::Knob;
 pub use layout::{Major, OperandLayout, OperandView};
 pub use operand::{Left, Right};

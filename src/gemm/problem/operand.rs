@@ -3,16 +3,21 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::{SmallVec, smallvec};
 
+use super::bounds::Bounds;
 use super::error::Error;
+use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
+use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
-/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`.
+/// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
+/// divides its rows into groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
+    bounds: Option<Bounds<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -56,19 +61,19 @@ pub struct Right<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor }
+        Self { tensor, bounds: None }
     }
 }
 
@@ -109,6 +114,16 @@ impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {
 }
 
 impl<'a> Left<'a> {
+    /// A tensor whose rows are divided.
+    pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
+        Self { tensor, bounds: Some(bounds) }
+    }
+
+    /// What divides the rows into groups.
+    pub(crate) const fn bounds(&self) -> Option<Bounds<'a>> {
+        self.bounds
+    }
+
     /// The tensor.
     #[must_use]
     pub const fn tensor(&self) -> &'a DeviceTensor {
@@ -118,6 +133,20 @@ impl<'a> Left<'a> {
     /// The matrix as kernels see it.
     pub(crate) fn view(&self) -> OperandView {
         OperandView::of_a(self.tensor)
+    }
+
+    /// How kernels copy it.
+    pub(crate) fn layout(&self) -> OperandLayout {
+        self.view().layout().of_a_in_groups(self.grouping(), self.tensor.element_type())
+    }
+
+    /// How kernels copy a B of this layout.
+    pub(crate) fn layout_of_b(&self, layout: OperandLayout, element: ElementType) -> OperandLayout {
+        layout.of_b_in_groups(self.grouping(), element)
+    }
+
+    fn grouping(&self) -> Grouping {
+        self.bounds.map_or(Grouping::None, |bounds| bounds.grouping())
     }
 }
 

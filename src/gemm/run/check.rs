@@ -3,14 +3,17 @@
 use epilogue_runtime::{Device, DeviceTensor};
 use smallvec::SmallVec;
 
-use crate::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidTree};
-use crate::gemm::problem::{Error, Left, Problem, Right};
+use crate::evt::{Axis, Form, OutputKind, ParameterClass, Reduction, ShapeClass, ValidTree};
+use crate::gemm::problem::{Error, Grouping, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
 /// Checks A and B: their number, devices and element types. ([`Problem::of`] checks their shapes.)
 pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right<'_>) -> Result<(), Error> {
     let types = tree.types();
     b.check_count(tree.name(), tree.accumulators())?;
+    if let Some(bounds) = a.bounds() {
+        on_device(device, bounds.form.name(), bounds.tensor)?;
+    }
     let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
     for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
         on_device(device, name, tensor)?;
@@ -54,7 +57,8 @@ pub(crate) fn arguments(
         Argument::Input(tensor) => Some((name, *tensor)),
         Argument::Scalar(_) | Argument::Output(_) => None,
     });
-    let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b)));
+    let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
+    let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(bounds);
     let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)
 }
@@ -123,7 +127,9 @@ impl Check<'_> {
             format!("write `{}<{}>` to have it", class.name(), tensor.element_type())
         })?;
         let extents = self.extents(class.shape_class());
-        self.shape(name, tensor.shape(), &extents, Batch::Optional, class.shape_class())
+        let class = class.shape_class();
+        let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
+        self.shape(name, tensor.shape(), &extents, batch, class)
     }
 
     fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {
@@ -134,9 +140,10 @@ impl Check<'_> {
             None => format!("write `{}<{}>` to have it", output.class.name(), tensor.element_type()),
         };
         self.tensor(output.name, tensor, output.element, advice)?;
-        let mut batch = Batch::Needed;
+        let mut batch = if self.problem.grouping.is_per_batch(output.class) { Batch::Needed } else { Batch::Forbidden };
         let mut extents = self.extents(output.class);
         if let OutputKind::Reduce(reduction) = output.kind {
+            self.in_groups(output.name, reduction)?;
             if reduction.form == Form::Partial {
                 if reduction.batch {
                     return Err(Error::BatchPartials { name: output.name });
@@ -150,6 +157,23 @@ impl Check<'_> {
             }
         }
         self.shape(output.name, tensor.shape(), &extents, batch, output.class)
+    }
+
+    /// Whether a product with groups has a reduction.
+    fn in_groups(&self, name: &'static str, reduction: Reduction) -> Result<(), Error> {
+        let refuse = |what, advice| Err(Error::GroupedReduction { name, what, advice });
+        match (self.problem.grouping, reduction) {
+            (Grouping::None | Grouping::Depth, _) => Ok(()),
+            (_, Reduction { axis: Axis::Row, batch: true, .. }) => refuse(
+                "reduces rows of all batches together",
+                "a row is of one group; leave `Batch` out, or reduce along `Column` or `All`",
+            ),
+            (_, Reduction { axis: Axis::Column, form: Form::Partial, .. }) => refuse(
+                "is one partial for each tile of rows",
+                "how many tiles groups have is known on the device only; take the complete reduction",
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn tensor(

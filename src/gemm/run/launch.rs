@@ -6,10 +6,11 @@ use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
-use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key, common_bytes};
+use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
+use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) struct Run<'a> {
     /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
+    /// What divides the rows into groups.
+    pub(crate) bounds: Option<Bounds<'a>>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -48,6 +51,7 @@ impl Run<'_> {
         let bytes = self.parameter(&grid, &places, ready.addresses(), ParameterBytes::new)?.into_bytes();
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
+        arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -147,7 +151,7 @@ impl Run<'_> {
         workspace: WorkspaceAddresses,
         room: impl Fn(usize) -> ParameterBytes,
     ) -> Result<(ParameterBytes, usize), Error> {
-        let mut bytes = self.room(common_bytes(self.b.len()), SM80_ALIGNMENT, room)?;
+        let mut bytes = self.room(key.common_bytes(), SM80_ALIGNMENT, room)?;
         for (i, (of, view)) in self.operands().enumerate() {
             let (at, name) = (OPERAND_BYTES * i, || operand_name(of));
             bytes.put_address(at, (of, view.address), 0, || name() + ".pointer");
@@ -161,7 +165,10 @@ impl Run<'_> {
         let line = line.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
         bytes.put_named_ints(at + 32, &line, |i| format!("line.{}", LINE[i]));
         put_sums(&mut bytes, at + 48, places, workspace);
-        Ok((bytes, common_bytes(self.b.len())))
+        if let Some(bounds) = self.bounds {
+            put_groups(&mut bytes, at + 64, bounds, self.problem.batch);
+        }
+        Ok((bytes, key.common_bytes()))
     }
 
     /// The tensor maps and `sm90::Common`; `sm90/gemm.cuh` describes its fields.
@@ -235,6 +242,20 @@ fn operand_name(of: Memory) -> String {
         Memory::B(i) => format!("b{i}"),
         _ => "a".to_owned(),
     }
+}
+
+/// `Groups`.
+fn put_groups(bytes: &mut ParameterBytes, offset: usize, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
+    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
+    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
+    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
+    let form = match form {
+        Form::Offsets => 0,
+        Form::Ends => 1,
+        Form::Counts => 2,
+    };
+    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
+    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
 }
 
 /// Where the sums of split-K and their counters are.

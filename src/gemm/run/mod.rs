@@ -4,6 +4,7 @@ pub(crate) mod by_name;
 pub(crate) mod check;
 pub(crate) mod cpu_words;
 pub(crate) mod fill;
+pub(crate) mod groups;
 pub(crate) mod later;
 pub(crate) mod launch;
 pub(crate) mod plan;

@@ -6,6 +6,7 @@ use epilogue_runtime::{Device, DeviceTensor, Stream, trace};
 use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
+use super::groups::read_groups;
 use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker};
@@ -25,7 +26,7 @@ use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Arithmetic, Error, Left, Major, OperandLayout, OperandView, Problem, Right};
+use crate::gemm::problem::{Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -185,6 +186,7 @@ impl Plan {
         }
         check::operands(&self.device, self.tree(), a, b)?;
         let problem = Problem::of(a, b.clone())?;
+        self.check_grouping(&problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -194,8 +196,10 @@ impl Plan {
             Chosen::Cpu { .. } if stream.is_dry() => Ok(()),
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
+                let groups = read_groups(a, &problem)?;
+                let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
-                    cpu::execute(&self.cpu_programs, &self.phases, a, b, arguments, tile)
+                    cpu::execute(&self.cpu_programs, &self.phases, (a, b), groups, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
@@ -211,6 +215,12 @@ impl Plan {
             }
             Chosen::Gpu(gpu) => self.run_passes(stream, problem, gpu, a, b, arguments),
         }
+    }
+
+    /// Whether a run's product has groups if the plan's has.
+    fn check_grouping(&self, problem: &Problem) -> Result<(), Error> {
+        let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
+        if planned == given { Ok(()) } else { Err(Error::OtherGrouping { planned, given }) }
     }
 
     /// Launches the product with the first part, then what else there is.
@@ -265,6 +275,7 @@ impl Plan {
         }
         check::operands(&self.device, self.tree(), a, b)?;
         let problem = Problem::of(a, b.clone())?;
+        self.check_grouping(&problem)?;
         check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
@@ -272,8 +283,8 @@ impl Plan {
                 reason: "a product of no batches launches none",
             });
         }
-        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
-        let b = self.live(b)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
+        let (b, bounds) = (self.live(b)?, a.bounds());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -287,7 +298,7 @@ impl Plan {
             }
         }
         let tree = self.phases.first();
-        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[] }.describe()
+        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[], bounds }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -310,9 +321,10 @@ impl Plan {
         b: &Right<'_>,
         (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<(), Error> {
-        let variant = self.variant(gpu, &problem, a.view(), &b.views(), arguments)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
+        let bounds = a.bounds();
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -326,7 +338,7 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail };
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -338,22 +350,28 @@ impl Plan {
         &self,
         gpu: &ChosenKernel,
         problem: &Problem,
-        a: OperandView,
+        a: Left<'_>,
         b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
         // Without products nothing is read, so any kernel works.
-        let layouts = if problem.is_empty() { gpu.chosen.key.layouts() } else { (a.layout(), common_layout(b)) };
+        let layouts = if problem.is_empty() {
+            gpu.chosen.key.layouts()
+        } else {
+            (a.layout(), a.layout_of_b(common_layout(b), self.tree().types().b))
+        };
         let wanted = self.wanted(gpu, layouts, arguments)?;
         if let Some(variant) = self.variants.get(&wanted.key) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
-            KernelKey::Sm80(key) => a.fits(key.a) && b.iter().all(|b| b.fits(key.b)),
+            KernelKey::Sm80(key) => a.view().fits(key.a) && b.iter().all(|b| b.fits(key.b)),
             KernelKey::Sm90(_) => false,
         };
-        if small < WORTH_COMPILING
+        // A group may begin at any row.
+        let anywhere = problem.grouping == Grouping::None;
+        if (small < WORTH_COMPILING && anywhere)
             && let Some(variant) = self.variants.find(fits)
         {
             return Ok(variant);
@@ -414,7 +432,8 @@ impl Plan {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
         let key = Sm80Key { a, b, ..*key };
-        let (problem, instruction, epilogue) = (self.problem, key.instruction, self.phases.first().cost());
+        let (problem, instruction, epilogue) =
+            (self.problem.shared_alike(), key.instruction, self.phases.first().cost());
         let machine = Machine::of(self.device.properties())?;
         let workload = Workload { problem, instruction, a, b, epilogue };
         let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;

@@ -9,7 +9,7 @@ use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
 use crate::gemm::kernel::sm90::Units;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::problem::{Error, Problem};
+use crate::gemm::problem::{Divided, Error, Grouping, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
 const MAX_BLOCKS: u128 = i32::MAX as u128;
@@ -34,6 +34,8 @@ pub(crate) struct WorkspaceAddresses {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) tiles_m: usize,
+    /// Places for the rows of a column of tiles: groups have whole tiles of them.
+    pub(crate) rows: usize,
     pub(crate) tiles_n: usize,
     pub(crate) splits: usize,
     pub(crate) k_per_split: usize,
@@ -49,12 +51,18 @@ impl Grid {
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
         // At least one tile, which writes the reductions' identities if the matrix is empty.
         let (tile_m, tile_n) = variant.key.tile();
-        let tiles_m = problem.m.div_ceil(tile_m).max(1);
+        let tiles_m = match problem.grouping {
+            Grouping::None | Grouping::Depth => problem.m.div_ceil(tile_m).max(1),
+            // The most that there can be: each has at most one that is not full.
+            Grouping::Shared => problem.m / tile_m + problem.batch,
+            Grouping::Padded => problem.m.div_ceil(tile_m).max(1) * problem.batch,
+        };
+        let batch = if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch };
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();
         let tile_k = variant.key.tile_k();
         let (units, cluster) = match &variant.key {
-            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * problem.batch as u128 * splits as u128, 1),
+            KernelKey::Sm80(_) => (tiles_m as u128 * tiles_n as u128 * batch as u128 * splits as u128, 1),
             KernelKey::Sm90(key) => (Units::of(key, problem, splits).count(), key.cluster.blocks()),
         };
         let blocks = units * cluster as u128;
@@ -67,7 +75,8 @@ impl Grid {
         // The blocks of a persistent kernel take one unit after another.
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let at_once = variant.persistent_blocks.unwrap_or(u32::MAX);
-        let whole = Self { tiles_m, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
+        let rows = if problem.grouping.divided() == Divided::Rows { tiles_m * tile_m } else { problem.m };
+        let whole = Self { tiles_m, rows, tiles_n, splits, k_per_split, streamed: 0, blocks: blocks.min(at_once) };
         if variant.split_k != SplitK::Stream {
             return Ok(whole);
         }
@@ -85,14 +94,14 @@ impl Grid {
         let blocks = tiles_m as u128 * tiles_n as u128 * problem.batch as u128;
         match u32::try_from(blocks) {
             Ok(fits) if blocks <= MAX_BLOCKS => {
-                Ok(Self { tiles_m, tiles_n, splits: 1, k_per_split: 0, streamed: 0, blocks: fits })
+                Ok(Self { tiles_m, rows: problem.m, tiles_n, splits: 1, k_per_split: 0, streamed: 0, blocks: fits })
             }
             _ => Err(Error::TooManyBlocks { blocks, limit: MAX_BLOCKS }),
         }
     }
 
     pub(crate) fn tiles(&self, problem: &Problem) -> usize {
-        self.tiles_m * self.tiles_n * problem.batch
+        self.tiles_m * self.tiles_n * if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch }
     }
 }
 
@@ -136,9 +145,10 @@ impl Places {
         let real = tree.real().element().size();
         for (output, _) in &arguments.partials {
             let axis = tree.outputs()[*output].reduction().map_or(Axis::All, |r| r.axis);
-            let values = problem.batch
+            let grouped = problem.grouping.divided() == Divided::Rows;
+            let values = if grouped { 1 } else { problem.batch }
                 * match axis {
-                    Axis::Row => grid.tiles_n * problem.m,
+                    Axis::Row => grid.tiles_n * grid.rows,
                     Axis::Column => grid.tiles_m * problem.n,
                     Axis::All => grid.tiles_m * grid.tiles_n,
                 };
@@ -154,7 +164,9 @@ impl Places {
                 Axis::Column => grid.tiles_n,
                 Axis::All => 1,
             };
-            places.counter_count += if batch { along } else { along * problem.batch };
+            // The row tiles of groups are counted together.
+            let of_all = batch || (axis == Axis::Row && problem.grouping.divided() == Divided::Rows);
+            places.counter_count += if of_all { along } else { along * problem.batch };
         }
         places
     }

@@ -196,13 +196,38 @@ fn knobs() -> String {
     text
 }
 
+/// The table of products by how rows are divided; checks that [`supports`] and a plan agree.
+fn divided() -> String {
+    let taken = devices().map(|device| {
+        let planned = [
+            builder(&device, F16, F16).groups(4).choose(),
+            builder(&device, F32, F32).padded_groups(4).choose(),
+            builder(&device, I8, U8).groups(400).choose(),
+            builder(&device, BF16, BF16).depth_groups(4).choose(),
+        ];
+        let said = supports(&device, Feature::Groups);
+        let mut family = None;
+        for planned in planned {
+            assert_eq!(said.is_ok(), planned.is_ok(), "{device}: {planned:?}");
+            family = planned.ok().and_then(|choice| choice.kernel().map(|kernel| kernel.key.family())).or(family);
+        }
+        match family {
+            Some(family) if device.arch() != Some(family) => "yes, by kernels for sm_80",
+            _ => yes(said.is_ok()),
+        }
+    });
+    let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
+    head + &row(std::iter::once("with groups of rows or of K (`gemm::rows`, `gemm::depth`)").chain(taken))
+}
+
 #[test]
 fn the_documentation_says_what_plans_do() {
     let text = format!(
-        "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}",
+        "{}\nOther pairs no device multiplies.\n\n{}\n{}\n{}\n{}",
         products(),
         arithmetics(),
         everywhere(),
+        divided(),
         knobs()
     );
     expect_file!["../support.md"].assert_eq(&text);

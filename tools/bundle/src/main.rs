@@ -17,6 +17,8 @@ mod case;
 mod conformance;
 mod copy;
 mod correctness;
+#[path = "../../../tests/gemm/divided.rs"]
+mod divided;
 mod estimate;
 mod gemm;
 mod machine;

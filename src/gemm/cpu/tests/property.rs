@@ -385,7 +385,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         });
     }
     arguments.extend(results.iter_mut().flatten().map(Argument::Output));
-    execute(&Programs::default(), &Phases::of(tree.clone(), Prices::CPU), &a.tensor, &all_b, &arguments, tile)
+    execute(&Programs::default(), &Phases::of(tree.clone(), Prices::CPU), (&a.tensor, &all_b), None, &arguments, tile)
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
     drop(arguments);
 

@@ -24,7 +24,7 @@ pub(crate) fn emit(
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
     let tail = tail.map(|tail| Tail::of(tail, &mut functions));
-    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref());
+    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref(), false);
     let name = format!("{}_phase_{phase}.cu", tree.name());
     let mut text = Numbered::new(&name);
     text.push(&format!(

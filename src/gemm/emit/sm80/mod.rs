@@ -4,7 +4,7 @@ pub(crate) mod later;
 mod visitor;
 
 use crate::device;
-use epilogue_runtime::Source;
+use epilogue_runtime::{Site, Source};
 
 use self::visitor::VisitorText;
 use super::arguments::EpilogueArguments;
@@ -13,8 +13,8 @@ use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
 use crate::expr::cuda::{Functions, real_name};
-use crate::gemm::kernel::sm80::{Sm80Key, Tile, common_bytes};
-use crate::gemm::problem::{Major, OperandLayout};
+use crate::gemm::kernel::sm80::{Sm80Key, Tile};
+use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
 pub(crate) fn emit(
@@ -28,7 +28,7 @@ pub(crate) fn emit(
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
     let tail = tail.map(|tail| Tail::of(tail, &mut functions));
-    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref());
+    let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref(), key.divided == Divided::Rows);
     let name = format!("{}.cu", tree.name());
 
     let mut text = Numbered::new(&name);
@@ -40,7 +40,13 @@ pub(crate) fn emit(
         key.tile,
         env!("CARGO_PKG_VERSION")
     ));
-    text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm80/gemm.cuh"]));
+    let (family, common, gemm) = match key.divided {
+        Divided::Nothing => ("sm80/gemm.cuh", "Common", "gemm"),
+        Divided::Rows => ("sm80/groups.cuh", "GroupCommon", "group_gemm"),
+        Divided::Depth => ("sm80/groups.cuh", "GroupCommon", "depth_gemm"),
+    };
+    let of_rows = key.divided == Divided::Rows;
+    text.push(&device::inlined(&["convert.cuh", "math.cuh", family]));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     text.push(&configuration(key, split_k));
@@ -57,24 +63,33 @@ pub(crate) fn emit(
     }
     text.push("\n");
     text.push(&arguments.layout.cuda());
+    let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {
+        _ if !of_rows => "",
+        true => ", true",
+        false => ", false",
+    };
     if let Some(tail) = &tail {
         tail.write(&mut text);
     }
     text.push(&format!(
-        "\nstruct Parameters {{\n    sm80::Common<Config> common;\n    Arguments arguments;\n{}}};\n\
-         static_assert(sizeof(sm80::Common<Config>) == {}, \"as the host fills it\");\n\n",
+        "\nstruct Parameters {{\n    sm80::{common}<Config> common;\n    Arguments arguments;\n{}}};\n\
+         static_assert(sizeof(sm80::{common}<Config>) == {}, \"as the host fills it\");\n\n",
         tail::field(tail.as_ref()),
-        common_bytes(key.accumulators)
+        key.common_bytes()
     ));
     text.push(&visitor);
     text.push("\n}  // namespace epilogue\n\n");
     text.push(&format!(
         "extern \"C\" __global__ void __launch_bounds__({}, 1) {symbol}(\n    \
              const __grid_constant__ epilogue::Parameters parameters) {{\n    \
-             epilogue::sm80::gemm<epilogue::Config, epilogue::Visitor>(parameters);\n}}\n",
+             epilogue::sm80::{gemm}<epilogue::Config, epilogue::Visitor{over_groups}>(parameters);\n}}\n",
         key.tile.threads()
     ));
-    Emitted { source: Source::new(name, symbol, text.text), arguments, tail: tail.map(|tail| tail.arguments) }
+    let mut source = Source::new(name, symbol, text.text);
+    if key.divided != Divided::Nothing {
+        source.sites.push(Site::Bound);
+    }
+    Emitted { source, arguments, tail: tail.map(|tail| tail.arguments) }
 }
 
 fn configuration(key: &Sm80Key, split_k: &str) -> String {

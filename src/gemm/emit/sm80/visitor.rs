@@ -28,6 +28,8 @@ pub(crate) struct VisitorText<'a> {
     arguments: &'a EpilogueArguments,
     element: &'a ElementFunction,
     guards: &'a [Guard],
+    /// Whether rows are of groups.
+    grouped: bool,
     tail: Option<&'a Tail<'a>>,
     text: String,
 }
@@ -39,8 +41,9 @@ impl<'a> VisitorText<'a> {
         element: &'a ElementFunction,
         guards: &'a [Guard],
         tail: Option<&'a Tail<'a>>,
+        grouped: bool,
     ) -> String {
-        let mut this = Self { tree, arguments, element, guards, tail, text: String::new() };
+        let mut this = Self { tree, arguments, element, guards, grouped, tail, text: String::new() };
         this.members();
         this.constructor();
         this.fetch();
@@ -53,6 +56,21 @@ impl<'a> VisitorText<'a> {
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
+    }
+
+    /// The type of the work.
+    const fn work(&self) -> &'static str {
+        if self.grouped { "GroupWork" } else { "Work" }
+    }
+
+    /// The end of the rows.
+    const fn rows(&self) -> &'static str {
+        if self.grouped { "work.end" } else { "problem.m" }
+    }
+
+    /// The first row.
+    const fn first(&self) -> &'static str {
+        if self.grouped { "work.begin" } else { "0" }
     }
 
     fn name(&self, id: ValueId) -> &'a str {
@@ -94,7 +112,7 @@ impl<'a> VisitorText<'a> {
         }
         self.line("    const Arguments& arguments;");
         self.line("    const sm80::Problem& problem;");
-        self.line("    const sm80::Work& work;");
+        self.line(&format!("    const sm80::{}& work;", self.work()));
         self.line("    const int n;  // this lane's first column");
         for Read { name, ty, .. } in self.read(&[ParameterClass::RowVector]) {
             self.line(&format!("    {ty} {name}[V];"));
@@ -121,9 +139,10 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        self.line(
-            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::Work& work, int column)",
-        );
+        self.line(&format!(
+            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::{}& work, int column)",
+            self.work()
+        ));
         match self.tail {
             Some(_) => {
                 self.line("        : parameters(parameters),");
@@ -159,12 +178,12 @@ impl<'a> VisitorText<'a> {
         self.line("    __device__ __forceinline__ Fetched fetch(int m) const {");
         self.line("        Fetched fetched;");
         for Read { parameter, name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
-            let load = format!("load<V>(arguments.{name}, work.batch, m, n, problem.m, problem.n)");
+            let load = format!("load<V>(arguments.{name}, work.batch, m, n, {}, problem.n)", self.rows());
             let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
             self.line(&format!("        fetched.{name} = {load};"));
         }
         for Read { parameter, name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
-            let load = format!("load(arguments.{name}, work.batch, m, problem.m)");
+            let load = format!("load(arguments.{name}, work.batch, m, {})", self.rows());
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
             self.line(&format!("        fetched.{name} = {load};"));
         }
@@ -224,7 +243,7 @@ impl<'a> VisitorText<'a> {
                 "            for (int v = 0; v < V; ++v) x[v] = values[v]._{};",
                 self.name(output.value)
             ));
-            self.line(&format!("            reduction{i}.add(row, x, m < problem.m, problem.n - n);"));
+            self.line(&format!("            reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows()));
             self.line("        }");
         }
         self.line("    }");
@@ -243,13 +262,14 @@ impl<'a> VisitorText<'a> {
                 self.line(&format!("            Pack<{element}, V> x;"));
                 self.line("#pragma unroll");
                 self.line(&format!("            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>({x});"));
-                self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, problem.m, problem.n);"));
+                let rows = self.rows();
+                self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);"));
                 self.line("        }");
             }
             // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
             // no rows (columns).
             ShapeClass::RowVector => {
-                self.line("        if (m == 0) {");
+                self.line(&format!("        if (m == {}) {{", self.first()));
                 self.line("#pragma unroll");
                 self.line("            for (int v = 0; v < V; ++v)");
                 self.line(&format!(
@@ -260,11 +280,13 @@ impl<'a> VisitorText<'a> {
             }
             ShapeClass::ColumnVector => self.line(&format!(
                 "        if (n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch, m, \
-                 problem.m);"
+                 {});",
+                self.rows()
             )),
             ShapeClass::Scalar => self.line(&format!(
-                "        if (m == 0 && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), \
-                 work.batch);"
+                "        if (m == {} && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), \
+                 work.batch);",
+                self.first()
             )),
         }
     }
@@ -286,9 +308,11 @@ impl<'a> VisitorText<'a> {
             self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
         }
         for (group, counters) in &self.arguments.counters {
-            let (index, expected) = group.counter();
+            let (index, expected) = group.counter(self.grouped);
+            // A tile that no group has is not one of those which its results are of.
+            let exists = if self.grouped && !group.batch { "work.exists && " } else { "" };
             self.line(&format!(
-                "        if (last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"
+                "        if ({exists}last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"
             ));
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)

@@ -486,7 +486,7 @@ impl<'a> VisitorText<'a> {
             self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
         }
         for (group, counters) in &self.arguments.counters {
-            let (index, expected) = group.counter();
+            let (index, expected) = group.counter(false);
             self.line(&format!("        if (last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{"));
             let complete = reductions.iter().filter(|(_, r)| r.form == Form::Complete);
             for (i, _) in complete.filter(|(_, r)| ReductionGroup::of(*r) == *group) {

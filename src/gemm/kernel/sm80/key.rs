@@ -3,7 +3,8 @@
 use super::super::split_k::SplitKind;
 use super::instruction::Instruction;
 use super::tile::Tile;
-use crate::gemm::problem::OperandLayout;
+use super::{GROUPS_BYTES, common_bytes};
+use crate::gemm::problem::{Divided, OperandLayout};
 
 /// What a kernel of the family for sm_80 and later is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,11 +25,18 @@ pub struct Sm80Key {
     pub epilogue_passes: usize,
     /// The number of products, each of A and one B, whose columns share the tile's.
     pub accumulators: usize,
+    /// What is divided into groups.
+    pub divided: Divided,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
 
 impl Sm80Key {
+    /// Size of what is the same for every epilogue in the kernel's parameter.
+    pub(crate) const fn common_bytes(&self) -> usize {
+        common_bytes(self.accumulators) + if matches!(self.divided, Divided::Nothing) { 0 } else { GROUPS_BYTES }
+    }
+
     /// Rows and columns of the product in a tile.
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {

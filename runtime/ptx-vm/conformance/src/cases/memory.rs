@@ -357,11 +357,11 @@ fn atomics(cases: &mut Vec<Case>) {
     float_atomics(cases);
 }
 
-/// Exchange and compare-and-swap on each thread's own cell, whose old value is known.
+/// Exchange and compare-and-swap on each thread's own cell, whose old value is known; by generic addresses, too.
 fn exchanges(cases: &mut Vec<Case>) {
-    for (bits, register) in [(32, "%r"), (64, "%rd")] {
+    for (bits, register, space) in [(32, "%r", "global."), (64, "%rd", "global."), (32, "%r", ""), (64, "%rd", "")] {
         let mask = u64::MAX >> (64 - bits);
-        let opcode = format!("atom.global.exch.b{bits}");
+        let opcode = format!("atom.{space}exch.b{bits}");
         let body = format!(
             "    ld.global.b{bits} {register}1, [%rd60];\n    ld.global.b{bits} {register}2, [%rd60+8];\n\
              \x20   st.global.b{bits} [%rd61], {register}1;\n    {opcode} {register}3, [%rd61], {register}2;\n\
@@ -370,7 +370,7 @@ fn exchanges(cases: &mut Vec<Case>) {
         cases.push(block(&opcode, &[&opcode], "", 16, 16, &body, move |rows| {
             rows.iter().flat_map(|r| [r[1] & mask, r[0] & mask]).collect()
         }));
-        let opcode = format!("atom.global.cas.b{bits}");
+        let opcode = format!("atom.{space}cas.b{bits}");
         let body = format!(
             "    ld.global.b{bits} {register}1, [%rd60];\n    ld.global.b{bits} {register}2, [%rd60+8];\n\
              \x20   st.global.b{bits} [%rd61], {register}1;\n    and.b32 %r20, %r391, 1;\n    setp.eq.u32 %p1, %r20, 0;\n\

@@ -1,0 +1,68 @@
+//! The tensors that bound groups.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::error::Error;
+use super::groups::Grouping;
+use crate::ElementType;
+
+/// The meaning of a tensor that bounds groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    Offsets,
+    Ends,
+    Counts,
+}
+
+impl Form {
+    /// What the tensor is called in messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Offsets => "offsets",
+            Self::Ends => "ends",
+            Self::Counts => "counts",
+        }
+    }
+}
+
+/// The tensor that bounds the groups of a product.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds<'a> {
+    pub(crate) tensor: &'a DeviceTensor,
+    pub(crate) form: Form,
+    /// Whether they are bounds of K, not of rows.
+    pub(crate) of_depth: bool,
+}
+
+impl Bounds<'_> {
+    /// How A is divided.
+    pub(crate) const fn grouping(&self) -> Grouping {
+        match self.form {
+            Form::Offsets | Form::Ends if self.of_depth => Grouping::Depth,
+            Form::Offsets | Form::Ends => Grouping::Shared,
+            Form::Counts => Grouping::Padded,
+        }
+    }
+
+    /// How many groups there are.
+    ///
+    /// # Errors
+    /// [`Error::GroupBounds`], [`Error::GroupBoundsElement`].
+    pub(crate) fn groups(&self) -> Result<usize, Error> {
+        let (name, shape) = (self.form.name(), self.tensor.shape());
+        let given = self.tensor.element_type();
+        if given != ElementType::I32 {
+            return Err(Error::GroupBoundsElement { name, given });
+        }
+        match (self.form, shape) {
+            (Form::Offsets, [length]) if *length > 0 => Ok(length - 1),
+            (Form::Ends | Form::Counts, [length]) => Ok(*length),
+            (Form::Offsets, _) => {
+                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G + 1], for G groups" })
+            }
+            (Form::Ends | Form::Counts, _) => {
+                Err(Error::GroupBounds { name, given: shape.to_vec(), needed: "[G], for G groups" })
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A with its rows divided into groups, as a user says it.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::bounds::{Bounds, Form};
+use super::operand::Left;
+
+/// The rows of A, to be divided into groups: a product of every group's rows and its own B.
+///
+/// ```
+/// use epilogue::gemm::rows;
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn layer(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = relu(accum + bias);
+///     d
+/// }
+///
+/// let device = Device::cpu();
+/// let x = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])?; // 3 rows, sorted by expert
+/// let experts = device.tensor(&[1f32, 1.0, 9.0, 9.0, -1.0, 1.0], [3, 2, 1])?; // one 2×1 matrix for each of 3
+/// let bias = device.tensor(&[0f32, 9.0, 0.5], [3, 1])?; // likewise
+/// let offsets = device.tensor(&[0i32, 2, 2, 3], [4])?; // rows 0 and 1; none; row 2
+///
+/// let gemm = Gemm::plan::<Layer>(&device, rows(&x).in_groups(&offsets), &experts)?;
+/// let mut d = device.zeros::<f32>([3, 1])?;
+/// gemm.run(rows(&x).in_groups(&offsets), &experts, Layer { bias: &bias, d: &mut d })?;
+/// assert_eq!(d.to_vec::<f32>()?, [3.0, 7.0, 1.5]);
+///
+/// let wrong = device.tensor(&[0i32, 2, 1, 3], [4])?;
+/// let error = gemm.run(rows(&x).in_groups(&wrong), &experts, Layer { bias: &bias, d: &mut d }).unwrap_err();
+/// assert_eq!(error.to_string(), "offsets[2] is 1, and the groups before it take 2 of the 3 rows: give one from 2 to 3");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    tensor: &'a DeviceTensor,
+}
+
+/// The rows of A, to be divided into groups; see [`Rows`].
+#[must_use]
+pub const fn rows(a: &DeviceTensor) -> Rows<'_> {
+    Rows { tensor: a }
+}
+
+impl<'a> Rows<'a> {
+    /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32, A is `[T, K]`.
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
+        Left::grouped(self.tensor, Bounds { tensor: offsets, form: Form::Offsets, of_depth: false })
+    }
+
+    /// Groups that follow each other from row 0 on, by where each ends: `ends` is `[G]` of i32, A is `[T, K]`.
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
+        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: false })
+    }
+
+    /// A matrix for every group, of which it has the first rows: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
+    #[must_use]
+    pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {
+        Left::grouped(self.tensor, Bounds { tensor: counts, form: Form::Counts, of_depth: false })
+    }
+}
+
+/// K, to be divided into groups: a product of each part of K, as the weight gradients of experts are, whose rows lie one
+/// expert after another.
+///
+/// A is `[M, T]` and B is `[T, N]`; the result is `[G, M, N]`. Kernels copy operands that are contiguous along K element by
+/// element, since a group may begin anywhere; those that are contiguous along M and N, as a transposed `x` and `dy` are, in
+/// whole rows.
+///
+/// ```
+/// use epilogue::gemm::depth;
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn gradient(accum: Accum, scale: Scalar) -> Tensor<f32> {
+///     let dw = scale * accum;
+///     dw
+/// }
+///
+/// let device = Device::cpu();
+/// let x = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])?; // 3 rows, sorted by expert
+/// let dy = device.tensor(&[1f32, 10.0, 100.0], [3, 1])?; // their gradients
+/// let ends = device.tensor(&[2i32, 2, 3], [3])?; // rows 0 and 1; none; row 2
+///
+/// let x = x.transpose()?;
+/// let grouped = depth(&x).in_groups_to(&ends);
+/// let gemm = Gemm::plan::<Gradient>(&device, grouped, &dy)?;
+/// let mut dw = device.zeros::<f32>([3, 2, 1])?;
+/// gemm.run(grouped, &dy, Gradient { scale: 1.0, dw: &mut dw })?;
+/// assert_eq!(dw.to_vec::<f32>()?, [31.0, 42.0, 0.0, 0.0, 500.0, 600.0]);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Depth<'a> {
+    tensor: &'a DeviceTensor,
+}
+
+/// K, to be divided into groups; see [`Depth`].
+#[must_use]
+pub const fn depth(a: &DeviceTensor) -> Depth<'_> {
+    Depth { tensor: a }
+}
+
+impl<'a> Depth<'a> {
+    /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32.
+    #[must_use]
+    pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
+        Left::grouped(self.tensor, Bounds { tensor: offsets, form: Form::Offsets, of_depth: true })
+    }
+
+    /// Groups that follow each other from index 0 on, by where each ends: `ends` is `[G]` of i32.
+    #[must_use]
+    pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
+        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: true })
+    }
+}
