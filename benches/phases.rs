@@ -67,7 +67,8 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     let (mut d, mut t, mut u) = (device.zeros::<T>([m, n])?, device.zeros::<T>([m, n])?, device.zeros::<T>([m, n])?);
     let (mut v, mut w) = (device.zeros::<T>([m])?, device.zeros::<T>([m])?);
     let product = Gemm::plan::<Plain>(&device, &a, &b)?;
-    let x = te::placeholder_of(T::TYPE, [te::var("m"), te::var("n")], "x");
+    let columns = te::var("n");
+    let x = te::placeholder_of(T::TYPE, [te::var("m"), columns], "x");
     let line = |name: &str, [fused, apart]: [f64; 2]| {
         println!(
             "{m}x{n}x{k} {element} {name}: fused {fused:.2} ms, apart {apart:.2} ms, apart / fused {:.2}",
@@ -88,7 +89,7 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     line("softmax", times);
 
     let fused = Gemm::plan::<RmsNorm>(&device, &a, &b)?;
-    let scale = te::placeholder_of(T::TYPE, [te::var("n")], "scale");
+    let scale = te::placeholder_of(T::TYPE, [columns], "scale");
     let after = te::ops::rms_norm(&x, 1, Some(&scale), 1e-5)?;
     let kernel = te::auto::build(&[&after])?.build(&device)?;
     let times = race(
