@@ -139,7 +139,6 @@ pub mod expr;
 pub mod gemm;
 #[cfg(all(any(doc, doctest), feature = "te"))]
 pub mod guide;
-#[cfg(feature = "te")]
 mod jit;
 pub mod language;
 pub mod ops;

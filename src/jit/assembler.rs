@@ -1,15 +1,48 @@
-//! Encodes the instructions that vector loops are made of: AVX2, FMA and F16C on all 256 bits, and the few of general
-//! registers that count and address.
+//! Encodes the instructions that vector loops are made of: AVX2, FMA and F16C on all 256 bits, or AVX-512 on 512, and the few
+//! of general registers that count and address.
 //!
 //! Encodings are those of the Intel 64 Architectures Software Developer's Manual, volume 2; the tests hold them against
 //! what GNU's assembler makes of the same instructions.
 
-/// A vector register, by its number below [`REGISTERS`].
+/// The width of vectors, and so how instructions are encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Width {
+    /// AVX2, with the prefix VEX.
+    #[default]
+    Bits256,
+    /// AVX-512, with the prefix EVEX.
+    Bits512,
+}
+
+impl Width {
+    /// Lanes of 32 bits.
+    pub(super) const fn lanes(self) -> usize {
+        self.bytes() / 4
+    }
+
+    /// Bytes of a vector.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Bits256 => 32,
+            Self::Bits512 => 64,
+        }
+    }
+
+    /// The number of vector registers.
+    pub(super) const fn registers(self) -> usize {
+        match self {
+            Self::Bits256 => 16,
+            Self::Bits512 => 32,
+        }
+    }
+}
+
+/// A vector register, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vector(pub(super) u8);
 
-/// The number of vector registers.
-pub(super) const REGISTERS: usize = 16;
+/// The most vector registers.
+pub(super) const REGISTERS: usize = Width::Bits512.registers();
 
 /// A general register, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +80,7 @@ pub(super) enum Memory {
     Offset { base: General, offset: i32 },
     /// Bytes from the stack's end on.
     Stack(i32),
-    /// A constant, by its number: 32 bytes after the code.
+    /// A constant, by its number: a vector after the code.
     Constant(usize),
 }
 
@@ -58,25 +91,46 @@ pub(super) enum Operand {
     Memory(Memory),
 }
 
-/// How an instruction with a VEX prefix is encoded: the prefix that it stands for (0: none, 1: 66, 2: F3), the map of
-/// opcodes (1: 0F, 2: 0F 38, 3: 0F 3A), the opcode, and the bits L (256 instead of 128 bits) and W.
+/// The part of a vector that an instruction works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Half,
+    /// 128 bits.
+    Least,
+}
+
+/// How an instruction is encoded: the prefix that VEX and EVEX stand for (0: none, 1: 66, 2: F3), the map of opcodes (1: 0F,
+/// 2: 0F 38, 3: 0F 3A), the opcode, the length, and the bit W.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opcode {
     prefix: u8,
     map: u8,
     code: u8,
-    long: bool,
+    part: Part,
     wide: bool,
+    /// Whether it is of f64s: EVEX says so by the bit W, too.
+    double: bool,
 }
 
 impl Opcode {
     pub(super) const fn new(prefix: u8, map: u8, code: u8) -> Self {
-        Self { prefix, map, code, long: true, wide: false }
+        Self { prefix, map, code, part: Part::Whole, wide: false, double: false }
+    }
+
+    /// The same on half a vector.
+    pub(super) const fn half(self) -> Self {
+        Self { part: Part::Half, ..self }
     }
 
     /// The same on 128 bits.
-    pub(super) const fn short(self) -> Self {
-        Self { long: false, ..self }
+    pub(super) const fn least(self) -> Self {
+        Self { part: Part::Least, ..self }
+    }
+
+    /// The same on f64s.
+    pub(super) const fn double(self) -> Self {
+        Self { double: true, ..self }
     }
 
     /// The same with the bit W.
@@ -92,10 +146,10 @@ pub(super) mod opcode {
     pub(in crate::jit) const MOVE: Opcode = Opcode::new(0, 1, 0x28);
     pub(in crate::jit) const LOAD: Opcode = Opcode::new(0, 1, 0x10);
     pub(in crate::jit) const STORE: Opcode = Opcode::new(0, 1, 0x11);
-    pub(in crate::jit) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).short();
+    pub(in crate::jit) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).least();
     pub(in crate::jit) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
     pub(in crate::jit) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);
-    pub(in crate::jit) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).short();
+    pub(in crate::jit) const FROM_GENERAL: Opcode = Opcode::new(1, 1, 0x6e).least();
     pub(in crate::jit) const ADD_I32: Opcode = Opcode::new(1, 1, 0xfe);
     pub(in crate::jit) const WIDEN_F16: Opcode = Opcode::new(1, 2, 0x13);
     pub(in crate::jit) const WIDEN_U16: Opcode = Opcode::new(1, 2, 0x33);
@@ -108,13 +162,19 @@ pub(super) mod opcode {
     pub(in crate::jit) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
     pub(in crate::jit) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
     pub(in crate::jit) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
+    // Those that only AVX-512 has.
+    pub(in crate::jit) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
+    pub(in crate::jit) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
+    /// All bits of lanes whose bit in a mask register is set.
+    pub(in crate::jit) const FROM_MASK: Opcode = Opcode::new(2, 2, 0x38);
+    /// Each bit by the bits of three operands and a table.
+    pub(in crate::jit) const TERNARY: Opcode = Opcode::new(1, 3, 0x25);
+    pub(in crate::jit) const NARROW_16: Opcode = Opcode::new(2, 2, 0x33);
+    pub(in crate::jit) const NARROW_8: Opcode = Opcode::new(2, 2, 0x31);
 }
 
 /// A constant's bits, in each 64-bit part of a vector.
 pub(super) type Constant = u64;
-
-/// Bytes of a vector.
-pub(super) const BYTES: usize = 32;
 
 /// A loop that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -127,12 +187,17 @@ pub(super) struct Loop {
 /// Code that grows.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
+    width: Width,
     code: Vec<u8>,
     /// Places of 32-bit distances to constants: the place, the end of the instruction, the constant.
     fixups: Vec<(usize, usize, usize)>,
 }
 
 impl Assembler {
+    pub(super) fn new(width: Width) -> Self {
+        Self { width, ..Self::default() }
+    }
+
     /// An instruction with up to three operands: `to`, `first` (which some lack), `last`, and a byte.
     pub(super) fn vector(
         &mut self,
@@ -142,20 +207,33 @@ impl Assembler {
         last: Operand,
         byte: Option<u8>,
     ) {
-        let Opcode { prefix, map, code, long, wide } = opcode;
+        let Opcode { prefix, map, code, part, wide, double } = opcode;
         let (x, b) = match last {
-            Operand::Vector(last) => (0, last.0 >> 3),
+            Operand::Vector(last) => (last.0 >> 4, last.0 >> 3 & 1),
             Operand::Memory(Memory::Indexed { base, index, .. }) => (index.0 >> 3, base.0 >> 3),
             Operand::Memory(Memory::Offset { base, .. }) => (0, base.0 >> 3),
             Operand::Memory(Memory::Stack(_) | Memory::Constant(_)) => (0, 0),
         };
         let first = first.map_or(0, |first| first.0);
-        self.bytes(&[
-            0xc4,
-            ((to.0 >> 3 ^ 1) << 7) | ((x ^ 1) << 6) | ((b ^ 1) << 5) | map,
-            (u8::from(wide) << 7) | ((first ^ 0xf) << 3) | (u8::from(long) << 2) | prefix,
-            code,
-        ]);
+        // What extends registers' numbers is inverted.
+        let high = ((to.0 >> 3 & 1 ^ 1) << 7) | ((x ^ 1) << 6) | ((b ^ 1) << 5) | map;
+        let low = ((first & 0xf ^ 0xf) << 3) | prefix;
+        match self.width {
+            Width::Bits256 => {
+                let long = u8::from(part == Part::Whole) << 2;
+                self.bytes(&[0xc4, high, u8::from(wide) << 7 | low | long, code]);
+            }
+            Width::Bits512 => {
+                let long = match part {
+                    Part::Whole => 2 << 5,
+                    Part::Half => 1 << 5,
+                    Part::Least => 0,
+                };
+                let high = high | (to.0 >> 4 ^ 1) << 4;
+                let low = u8::from(wide || double) << 7 | low | 1 << 2;
+                self.bytes(&[0x62, high, low, long | (first >> 4 ^ 1) << 3, code]);
+            }
+        }
         let constant = self.operand(to.0, last);
         if let Some(byte) = byte {
             self.code.push(byte);
@@ -204,13 +282,13 @@ impl Assembler {
         self.code.extend_from_slice(bytes);
     }
 
-    /// Begins a function: `frame` bytes of stack, a multiple of 32 at an address that is one, too, and the saved
+    /// Begins a function: `frame` bytes of stack, a multiple of a vector's at an address that is one, too, and the saved
     /// registers that it may then change.
     pub(super) fn enter(&mut self, frame: i32, saved: &[General]) {
-        // push rbp; mov rbp, rsp; sub rsp, bytes; and rsp, -32
+        // push rbp; mov rbp, rsp; sub rsp, bytes; and rsp, -(a vector's bytes)
         self.bytes(&[0x55, 0x48, 0x89, 0xe5, 0x48, 0x81, 0xec]);
         self.bytes(&(frame + 8 * SAVED.len() as i32).to_le_bytes());
-        self.bytes(&[0x48, 0x83, 0xe4, 0xe0]);
+        self.bytes(&[0x48, 0x83, 0xe4, (self.width.bytes() as u8).wrapping_neg()]);
         for (number, register) in saved.iter().enumerate() {
             self.save(*register, 0x89, number);
         }
@@ -277,15 +355,16 @@ impl Assembler {
 
     /// The code, followed by its constants.
     pub(super) fn finish(mut self, constants: &[Constant]) -> Vec<u8> {
-        let table = self.code.len().next_multiple_of(BYTES);
+        let bytes = self.width.bytes();
+        let table = self.code.len().next_multiple_of(bytes);
         for (at, end, constant) in &self.fixups {
-            let distance = (table + constant * BYTES) as i32 - *end as i32;
+            let distance = (table + constant * bytes) as i32 - *end as i32;
             self.code[*at..*at + 4].copy_from_slice(&distance.to_le_bytes());
         }
         // What never runs is `int3`.
         self.code.resize(table, 0xcc);
         for constant in constants {
-            for _ in 0..BYTES / size_of::<Constant>() {
+            for _ in 0..bytes / size_of::<Constant>() {
                 self.code.extend_from_slice(&constant.to_le_bytes());
             }
         }

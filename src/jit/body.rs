@@ -1,8 +1,10 @@
 //! The body of a loop over lanes: what one lane computes, as values in the order in which they are computed.
 //!
-//! A vector has 8 lanes of 32 bits: an f32, an i32, or a mask (all bits or none). In between, half as many f64s.
+//! A vector has 8 or 16 lanes of 32 bits: an f32, an i32, or a mask (all bits or none). In between, half as many f64s.
 
 use std::collections::HashMap;
+
+use crate::ElementType;
 
 /// A value of every lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +37,24 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
+    /// The lanes of an element type; `None` if vector code doesn't load them.
+    pub(crate) const fn of(element: ElementType) -> Option<Self> {
+        Some(match element {
+            ElementType::F32 => Self::F32,
+            ElementType::F16 => Self::F16,
+            ElementType::BF16 => Self::BF16,
+            ElementType::I32 => Self::I32,
+            ElementType::I8 => Self::I8,
+            ElementType::U8 | ElementType::Bool => Self::U8,
+            _ => return None,
+        })
+    }
+
+    /// Whether they are held as f32s; else as i32s.
+    pub(crate) const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::BF16)
+    }
+
     /// Bytes of a lane.
     pub(crate) const fn bytes(self) -> usize {
         match self {
@@ -73,18 +93,18 @@ pub(crate) enum Unary {
     ShiftRight(u8),
     /// With the sign.
     ShiftSigned(u8),
-    /// 8 f16s in half a vector, of f32s.
+    /// f16s in half a vector, of f32s.
     ToF16,
     FromF16,
     /// The low 16 bits of lanes below 2^16, in half a vector.
     Pack16,
     /// The low 8 bits of lanes below 2^8, in a quarter of a vector.
     Pack8,
-    /// f64s of the first four f32s.
+    /// f64s of the first half of f32s.
     WidenLow,
-    /// f64s of the last four f32s.
+    /// f64s of the last half of f32s.
     WidenHigh,
-    /// Four f32s in half a vector, of f64s.
+    /// f32s in half a vector, of f64s.
     Narrow,
     SqrtF64,
 }
@@ -126,6 +146,20 @@ pub(crate) enum Binary {
 }
 
 impl Binary {
+    /// Whether the result is a mask of the operands' order.
+    pub(super) const fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Less
+                | Self::LessEqual
+                | Self::Equal
+                | Self::NotEqual
+                | Self::Unordered
+                | Self::EqualI32
+                | Self::GreaterI32
+        )
+    }
+
     /// Whether the operands may change places. (Which of two NaNs is the result doesn't count.)
     pub(super) const fn commutes(self) -> bool {
         matches!(
@@ -198,9 +232,17 @@ pub(crate) struct Body {
     pub(super) stores: Vec<(usize, Value)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,
+    /// Whether approximations use fused multiply-add.
+    pub(super) fuses: bool,
 }
 
 impl Body {
+    /// A body whose approximations are those of [`unary`](crate::simd::unary) on this CPU, not those that are the same on
+    /// every CPU.
+    pub(crate) fn of_this_cpu() -> Self {
+        Self { fuses: crate::simd::fuses(), ..Self::default() }
+    }
+
     fn node(&mut self, node: Node) -> Value {
         if let Some(value) = self.known.get(&node) {
             return *value;

@@ -5,20 +5,23 @@
 //! an instruction.
 
 use super::assembler::{
-    ARGUMENTS, Assembler, BYTES, CYCLE, Constant, General, LANE, Memory, Operand, REGISTERS, SAVED, STREAMS, Vector,
+    ARGUMENTS, Assembler, CYCLE, Constant, General, LANE, Memory, Operand, REGISTERS, SAVED, STREAMS, Vector, Width,
     opcode,
 };
 use super::body::{Argument, Binary, Body, Lane, Node, Unary, Value};
 use super::instruction::{self, Form};
 
-/// Lanes of a vector.
-pub(super) const WIDTH: usize = 8;
-
 /// Bytes of stack for values: less than a page, so that the stack's guard page can't be left out.
 const FRAME: usize = 3584;
 
+/// The table of a bit that chooses between two others.
+const FIRST_CHOOSES: u8 = 0xca;
+
+/// The mask register that comparisons use.
+const MASK: Vector = Vector(1);
+
 /// The first lanes' numbers.
-const FIRST: [u32; WIDTH] = [0, 1, 2, 3, 4, 5, 6, 7];
+const FIRST: [u32; Width::Bits512.lanes()] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// The most vectors that are computed side by side: so the CPU finds instructions that don't wait for each other.
 /// Measured on Zen 3: an exponential takes 0.70 ns a lane in one vector, 0.62 in two, 0.45 in four and 0.48 in six.
@@ -28,23 +31,28 @@ const SIDE_BY_SIDE: usize = 4;
 const HELD: usize = 8;
 
 /// Code for x86-64 of a function `(arguments: *const *mut u8, lanes: usize)` in the calling convention of System V, which
-/// computes a multiple of [`WIDTH`] lanes. `None` if the body has too many streams or values.
-pub(super) fn emit(body: &Body) -> Option<Vec<u8>> {
+/// computes a multiple of a vector's lanes. `None` if the body has too many streams or values, or a period that is shorter
+/// than a vector.
+pub(super) fn emit(body: &Body, width: Width) -> Option<Vec<u8>> {
+    if body.period.is_some_and(|period| (period as usize) < width.lanes()) {
+        return None;
+    }
     let mut copies = SIDE_BY_SIDE;
     while copies > 1 {
-        if let Some((code, evicted)) = Emitter::new(body)?.emit(&[copies, 1])
+        if let Some((code, evicted)) = Emitter::new(body, width)?.emit(&[copies, 1])
             && evicted * HELD <= body.nodes.len() * copies
         {
             return Some(code);
         }
         copies /= 2;
     }
-    Some(Emitter::new(body)?.emit(&[1])?.0)
+    Some(Emitter::new(body, width)?.emit(&[1])?.0)
 }
 
 /// The code of a body.
 struct Emitter<'a> {
     body: &'a Body,
+    width: Width,
     assembler: Assembler,
     constants: Vec<Constant>,
     /// The register with each stream's address.
@@ -75,12 +83,12 @@ struct Round {
 }
 
 impl Round {
-    fn new(body: &Body, homes: &[Option<Memory>], count: usize) -> Self {
+    fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize) -> Self {
         let mut round = Self::default();
         // The values of every copy.
         let mut values = vec![vec![Value::of(0); body.nodes.len()]; count];
         // Copies further apart than a period are combined with the same lanes, one after the other.
-        let apart = body.period.map_or(count, |period| count.min(period as usize / WIDTH));
+        let apart = body.period.map_or(count, |period| count.min(period as usize / width.lanes()));
         let combined = if apart < count { combined(body) } else { vec![false; body.nodes.len()] };
         let mut add = |round: &mut Self, place: usize, copy: usize| {
             let node = body.nodes[place];
@@ -152,7 +160,7 @@ fn combined(body: &Body) -> Vec<bool> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(body: &'a Body) -> Option<Self> {
+    fn new(body: &'a Body, width: Width) -> Option<Self> {
         let mut registers = STREAMS.iter();
         let mut streams = Vec::with_capacity(body.arguments.len());
         for argument in &body.arguments {
@@ -163,7 +171,8 @@ impl<'a> Emitter<'a> {
         }
         Some(Self {
             body,
-            assembler: Assembler::default(),
+            width,
+            assembler: Assembler::new(width),
             constants: Vec::new(),
             streams,
             homes: vec![None; body.nodes.len()],
@@ -180,15 +189,15 @@ impl<'a> Emitter<'a> {
         self.prepare(&saved);
         let mut evicted = 0;
         for (number, copies) in loops.iter().enumerate() {
-            let start = self.assembler.begin_loop((copies * WIDTH) as u8);
-            self.round = Round::new(self.body, &self.homes, *copies);
+            let start = self.assembler.begin_loop((copies * self.width.lanes()) as u8);
+            self.round = Round::new(self.body, self.width, &self.homes, *copies);
             self.compute();
             self.assembler.end_loop(start);
             if number == 0 {
                 evicted = self.evicted;
             }
         }
-        if self.slots * BYTES > FRAME {
+        if self.slots * self.width.bytes() > FRAME {
             return None;
         }
         self.assembler.leave(&saved);
@@ -228,7 +237,7 @@ impl<'a> Emitter<'a> {
         let home = self.slot();
         if kind == Argument::Counter {
             // Lane by lane on the stack, as there is no constant with different lanes.
-            for (lane, number) in FIRST.into_iter().enumerate() {
+            for (lane, number) in FIRST.into_iter().enumerate().take(self.width.lanes()) {
                 let Memory::Stack(offset) = home else { continue };
                 self.assembler.store_immediate(offset + 4 * lane as i32, number);
             }
@@ -240,7 +249,7 @@ impl<'a> Emitter<'a> {
 
     fn slot(&mut self) -> Memory {
         self.slots += 1;
-        Memory::Stack(((self.slots - 1) * BYTES) as i32)
+        Memory::Stack(((self.slots - 1) * self.width.bytes()) as i32)
     }
 
     fn constant(&mut self, bits: Constant) -> usize {
@@ -271,19 +280,22 @@ impl<'a> Emitter<'a> {
     }
 
     fn address(&self, argument: usize, copy: usize) -> Option<Memory> {
-        let base = self.streams[argument]?;
+        let (base, lanes) = (self.streams[argument]?, self.width.lanes());
         let (index, bytes, copy) = match self.body.arguments[argument] {
             Argument::Stream { lane, .. } => (LANE, lane.bytes(), copy),
-            _ => (CYCLE, 4, copy % self.body.period.map_or(1, |period| period as usize / WIDTH)),
+            _ => (CYCLE, 4, copy % self.body.period.map_or(1, |period| period as usize / lanes)),
         };
-        Some(Memory::Indexed { base, index, scale: bytes as u8, offset: (copy * WIDTH * bytes) as i32 })
+        Some(Memory::Indexed { base, index, scale: bytes as u8, offset: (copy * lanes * bytes) as i32 })
     }
 
     fn store(&mut self, argument: usize, copy: usize, from: Vector) {
         let Some(address) = self.address(argument, copy) else { return };
         let opcode = match self.body.arguments[argument] {
-            Argument::Stream { lane, .. } if lane.bytes() == 2 => opcode::STORE.short(),
-            Argument::Stream { lane, .. } if lane.bytes() == 1 => opcode::STORE_8,
+            Argument::Stream { lane, .. } if lane.bytes() == 2 => opcode::STORE.half(),
+            Argument::Stream { lane, .. } if lane.bytes() == 1 => match self.width {
+                Width::Bits256 => opcode::STORE_8,
+                Width::Bits512 => opcode::STORE.least(),
+            },
             _ => opcode::STORE,
         };
         self.assembler.vector(opcode, from, None, Operand::Memory(address), None);
@@ -304,13 +316,14 @@ impl<'a> Emitter<'a> {
 
     /// A register for a new value, which no operand of the current instruction has.
     fn allocate(&mut self) -> Vector {
-        let free = (0..REGISTERS).find(|number| self.round.held[*number].is_none() && !self.round.pinned[*number]);
+        let registers = 0..self.width.registers();
+        let free = registers.clone().find(|number| self.round.held[*number].is_none() && !self.round.pinned[*number]);
         let number = free.unwrap_or_else(|| {
             let next = |number: &usize| {
                 self.round.held[*number].and_then(|value| self.round.uses[value.index()].last().copied()).unwrap_or(0)
             };
             // An instruction has three operands and one result at most.
-            let number = (0..REGISTERS).filter(|number| !self.round.pinned[*number]).max_by_key(next).unwrap_or(0);
+            let number = registers.filter(|number| !self.round.pinned[*number]).max_by_key(next).unwrap_or(0);
             self.evict(number);
             number
         });
@@ -369,6 +382,19 @@ impl<'a> Emitter<'a> {
             },
             Node::Unary(op, a) => self.unary(op, a, value, place),
             Node::Binary(op, a, b) => self.binary(op, a, b, value, place),
+            Node::Select(mask, a, b) if self.width == Width::Bits512 => {
+                // The instruction overwrites the mask.
+                let is_spare = self.round.uses[mask.index()].first().is_none_or(|last| *last <= place);
+                let (mask, a) = (self.register(mask), self.register(a));
+                let b = self.operand(b);
+                let to = if is_spare { mask } else { self.allocate() };
+                if to != mask {
+                    self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(mask), None);
+                }
+                self.assembler.vector(opcode::TERNARY, to, Some(a), b, Some(FIRST_CHOOSES));
+                self.operands_used(place);
+                self.hold(value, to);
+            }
             Node::Select(mask, a, b) => {
                 let (mask, b) = (self.register(mask), self.register(b));
                 let a = self.operand(a);
@@ -378,10 +404,30 @@ impl<'a> Emitter<'a> {
                 self.hold(value, to);
             }
             Node::Fma(a, b, c) => {
+                // The instruction overwrites a factor: best one that nothing needs any more, or else one in memory.
+                let ends = |value: Value| self.round.uses[value.index()].first().is_none_or(|last| *last <= place);
+                let cost = |value: Value| match self.round.register_of[value.index()] {
+                    Some(_) => {
+                        if ends(value) {
+                            0
+                        } else {
+                            2
+                        }
+                    }
+                    None => 1,
+                };
+                let (a, b) = if cost(b) < cost(a) { (b, a) } else { (a, b) };
+                let is_spare = cost(a) == 0;
                 let (first, b, c) = (self.operand(a), self.register(b), self.operand(c));
-                let to = self.allocate();
-                let copy = if matches!(first, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
-                self.assembler.vector(copy, to, None, first, None);
+                let to = match first {
+                    Operand::Vector(own) if is_spare => own,
+                    _ => {
+                        let to = self.allocate();
+                        let copy = if matches!(first, Operand::Vector(_)) { opcode::MOVE } else { opcode::LOAD };
+                        self.assembler.vector(copy, to, None, first, None);
+                        to
+                    }
+                };
                 self.assembler.vector(opcode::FMA, to, Some(b), c, None);
                 self.operands_used(place);
                 self.hold(value, to);
@@ -427,7 +473,7 @@ impl<'a> Emitter<'a> {
         self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
         self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
         self.assembler.vector(opcode::ADD_I32, to, Some(to), Operand::Memory(first), None);
-        let before = (self.round.copies[place] * WIDTH) as u64;
+        let before = (self.round.copies[place] * self.width.lanes()) as u64;
         if before > 0 {
             let before = Operand::Memory(Memory::Constant(self.constant(before << 32 | before)));
             self.assembler.vector(opcode::ADD_I32, to, Some(to), before, None);
@@ -436,7 +482,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn unary(&mut self, op: Unary, a: Value, value: Value, place: usize) {
-        let (opcode, form) = instruction::unary(op);
+        let (opcode, form) = instruction::unary(op, self.width);
         let from = match form {
             Form::Plain(_) => self.operand(a),
             Form::Part(..) | Form::Reversed(_) | Form::HighHalf | Form::Packed { .. } => {
@@ -446,12 +492,16 @@ impl<'a> Emitter<'a> {
         self.operands_used(place);
         let to = self.allocate();
         let result = Operand::Vector(to);
-        let code = &mut self.assembler;
+        let (width, code) = (self.width, &mut self.assembler);
         match (form, from) {
             (Form::Part(part, byte), _) => code.vector(opcode, Vector(part), Some(to), from, Some(byte)),
-            (Form::Reversed(byte), Operand::Vector(from)) => code.vector(opcode, from, None, result, Some(byte)),
+            (Form::Reversed(byte), Operand::Vector(from)) => code.vector(opcode, from, None, result, byte),
             (Form::HighHalf, Operand::Vector(from)) => {
-                code.vector(opcode::EXTRACT_HALF, from, None, result, Some(1));
+                let extract = match width {
+                    Width::Bits256 => opcode::EXTRACT_HALF,
+                    Width::Bits512 => opcode::EXTRACT_256,
+                };
+                code.vector(extract, from, None, result, Some(1));
                 code.vector(opcode, to, None, result, None);
             }
             (Form::Packed { bytes }, Operand::Vector(from)) => {
@@ -472,12 +522,17 @@ impl<'a> Emitter<'a> {
     fn binary(&mut self, op: Binary, a: Value, b: Value, value: Value, place: usize) {
         let in_register = |value: Value| self.round.register_of[value.index()].is_some();
         let (a, b) = if op.commutes() && !in_register(a) && in_register(b) { (b, a) } else { (a, b) };
-        let (opcode, byte) = instruction::binary(op);
+        let (opcode, byte) = instruction::binary(op, self.width);
         let a = self.register(a);
         let b = self.operand(b);
         self.operands_used(place);
         let to = self.allocate();
-        self.assembler.vector(opcode, to, Some(a), b, byte);
+        if self.width == Width::Bits512 && op.is_comparison() {
+            self.assembler.vector(opcode, MASK, Some(a), b, byte);
+            self.assembler.vector(opcode::FROM_MASK, to, None, Operand::Vector(MASK), None);
+        } else {
+            self.assembler.vector(opcode, to, Some(a), b, byte);
+        }
         self.hold(value, to);
     }
 }

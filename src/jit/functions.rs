@@ -1,5 +1,6 @@
-//! Functions of lanes. The approximations are those of [`crate::simd`] without fused multiply-add, operation by
-//! operation, so that they give the same bits as [`portable_unary`](crate::simd::portable_unary).
+//! Functions of lanes. The approximations are those of [`crate::simd`], operation by operation, so that they give the same
+//! bits: without fused multiply-add those of [`portable_unary`](crate::simd::portable_unary), in a body
+//! [of this CPU](Body::of_this_cpu) those of [`unary`](crate::simd::unary).
 
 use super::body::{Binary, Body, Unary, Value};
 
@@ -69,12 +70,21 @@ impl Body {
         self.div(one, x)
     }
 
+    /// `a · b + c`, rounded once in a body whose approximations use that.
+    fn multiply_add(&mut self, a: Value, b: Value, c: Value) -> Value {
+        if self.fuses {
+            return self.fma(a, b, c);
+        }
+        let product = self.mul(a, b);
+        self.add(product, c)
+    }
+
     /// Down a list of coefficients, the highest power's first.
     fn polynomial(&mut self, x: Value, coefficients: &[f32]) -> Value {
         let mut sum = self.float(coefficients[0]);
         for c in &coefficients[1..] {
-            let (product, c) = (self.mul(x, sum), self.float(*c));
-            sum = self.add(product, c);
+            let c = self.float(*c);
+            sum = self.multiply_add(x, sum, c);
         }
         sum
     }
@@ -121,14 +131,11 @@ impl Body {
 
     fn reduce(&mut self, x: Value) -> (Value, Value) {
         let (log2_e, round) = (self.float(std::f32::consts::LOG2_E), self.float(ROUND));
-        let shifted = self.mul(x, log2_e);
-        let shifted = self.add(shifted, round);
+        let shifted = self.multiply_add(x, log2_e, round);
         let n = self.sub(shifted, round);
         let (high, low) = (self.float(-355.0 / 512.0), self.float(2.121_944_4e-4));
-        let high = self.mul(n, high);
-        let r = self.add(high, x);
-        let low = self.mul(n, low);
-        (self.add(low, r), self.rounded_bits(shifted))
+        let r = self.multiply_add(n, high, x);
+        (self.multiply_add(n, low, r), self.rounded_bits(shifted))
     }
 
     /// `e^r` for |r| ≤ 0.35.
@@ -136,8 +143,7 @@ impl Body {
         let q = [0.001_388_239_6, 0.008_367_181, 0.041_667_223, 0.166_665_39, 0.499_999_97];
         let q = self.polynomial(r, &q);
         let square = self.mul(r, r);
-        let product = self.mul(square, q);
-        let (sum, one) = (self.add(product, r), self.float(1.0));
+        let (sum, one) = (self.multiply_add(square, q, r), self.float(1.0));
         self.add(one, sum)
     }
 
@@ -178,8 +184,7 @@ impl Body {
         let s = self.mul(x, x);
         let p = [-0.005_895_158_3, 0.020_795_971, -0.053_783_83, 0.133_319_24, -0.333_333];
         let (p, cube) = (self.polynomial(s, &p), self.mul(x, s));
-        let small = self.mul(cube, p);
-        let small = self.add(small, x);
+        let small = self.multiply_add(cube, p, x);
 
         let (magnitude, two) = (self.abs(x), self.float(2.0));
         let twice = self.mul(two, magnitude);
@@ -208,8 +213,7 @@ impl Body {
             0.128_379_17,
         ];
         let p = self.polynomial(s, &p);
-        let small = self.mul(x, p);
-        let small = self.add(small, x);
+        let small = self.multiply_add(x, p, x);
 
         let magnitude = self.abs(x);
         let y = self.not_above(magnitude, 4.0);
@@ -272,16 +276,18 @@ impl Body {
         let sum = self.add(half_square, product);
         let rest = self.mul(s, sum);
         let (low, high) = (self.bits(0x3717_f7d1), self.bits(0x3f31_7180));
-        let low = self.mul(k, low);
-        let tail = self.add(low, rest);
+        let tail = self.multiply_add(k, low, rest);
         let difference = self.sub(half_square, tail);
         let difference = self.sub(f, difference);
-        let high = self.mul(k, high);
-        let y = self.add(high, difference);
+        let y = self.multiply_add(k, high, difference);
         self.with_limits(x, y)
     }
 
-    pub(crate) fn log2(&mut self, x: Value) -> Value {
+    /// `None` in a body that uses fused multiply-add, which vectors of f64s don't have here.
+    pub(crate) fn log2(&mut self, x: Value) -> Option<Value> {
+        if self.fuses {
+            return None;
+        }
         let (m, k) = self.split(x);
         let one = self.float(1.0);
         let f = self.sub(m, one);
@@ -307,7 +313,7 @@ impl Body {
             let product = body.binary(Binary::MulF64, s, p);
             body.binary(Binary::AddF64, product, k)
         });
-        self.with_limits(x, y)
+        Some(self.with_limits(x, y))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which instructions do the operations of a body.
 
-use super::assembler::{Opcode, opcode};
+use super::assembler::{Opcode, Width, opcode};
 use super::body::{Binary, Unary};
 
 /// How an instruction of one operand is encoded, and a byte that it has at its end.
@@ -11,15 +11,15 @@ pub(super) enum Form {
     /// The result in the middle: a part of the opcode is in its place.
     Part(u8, u8),
     /// The result last.
-    Reversed(u8),
+    Reversed(Option<u8>),
     /// Of the operand's upper half, which is taken out first.
     HighHalf,
-    /// Lanes narrowed to so many bytes.
+    /// Lanes narrowed to so many bytes, by several instructions.
     Packed { bytes: usize },
 }
 
 /// The instruction of one operand.
-pub(super) const fn unary(op: Unary) -> (Opcode, Form) {
+pub(super) const fn unary(op: Unary, width: Width) -> (Opcode, Form) {
     let plain = Form::Plain(None);
     match op {
         Unary::Sqrt => (Opcode::new(0, 1, 0x51), plain),
@@ -30,19 +30,25 @@ pub(super) const fn unary(op: Unary) -> (Opcode, Form) {
         Unary::ShiftRight(by) => (opcode::SHIFT, Form::Part(2, by)),
         Unary::ShiftSigned(by) => (opcode::SHIFT, Form::Part(4, by)),
         Unary::ShiftLeft(by) => (opcode::SHIFT, Form::Part(6, by)),
-        Unary::ToF16 => (Opcode::new(1, 3, 0x1d), Form::Reversed(0)),
+        Unary::ToF16 => (Opcode::new(1, 3, 0x1d), Form::Reversed(Some(0))),
         Unary::FromF16 => (opcode::WIDEN_F16, plain),
-        Unary::Pack16 => (opcode::PACK_U16, Form::Packed { bytes: 2 }),
-        Unary::Pack8 => (opcode::PACK_U16, Form::Packed { bytes: 1 }),
+        Unary::Pack16 => match width {
+            Width::Bits256 => (opcode::PACK_U16, Form::Packed { bytes: 2 }),
+            Width::Bits512 => (opcode::NARROW_16, Form::Reversed(None)),
+        },
+        Unary::Pack8 => match width {
+            Width::Bits256 => (opcode::PACK_U16, Form::Packed { bytes: 1 }),
+            Width::Bits512 => (opcode::NARROW_8, Form::Reversed(None)),
+        },
         Unary::WidenLow => (Opcode::new(0, 1, 0x5a), plain),
         Unary::WidenHigh => (Opcode::new(0, 1, 0x5a), Form::HighHalf),
-        Unary::Narrow => (Opcode::new(1, 1, 0x5a), plain),
-        Unary::SqrtF64 => (Opcode::new(1, 1, 0x51), plain),
+        Unary::Narrow => (Opcode::new(1, 1, 0x5a).double(), plain),
+        Unary::SqrtF64 => (Opcode::new(1, 1, 0x51).double(), plain),
     }
 }
 
-/// The instruction of two operands, and a byte that it has at its end.
-pub(super) const fn binary(op: Binary) -> (Opcode, Option<u8>) {
+/// The instruction of two operands, and a byte that it has at its end. AVX-512's comparisons give mask registers.
+pub(super) const fn binary(op: Binary, width: Width) -> (Opcode, Option<u8>) {
     let compare = Opcode::new(0, 1, 0xc2);
     match op {
         Binary::Add => (Opcode::new(0, 1, 0x58), None),
@@ -68,9 +74,12 @@ pub(super) const fn binary(op: Binary) -> (Opcode, Option<u8>) {
         Binary::GreatestI32 => (Opcode::new(1, 2, 0x3d), None),
         Binary::EqualI32 => (Opcode::new(1, 1, 0x76), None),
         Binary::GreaterI32 => (Opcode::new(1, 1, 0x66), None),
-        Binary::AddF64 => (Opcode::new(1, 1, 0x58), None),
-        Binary::MulF64 => (Opcode::new(1, 1, 0x59), None),
-        Binary::DivF64 => (Opcode::new(1, 1, 0x5e), None),
-        Binary::Join => (Opcode::new(1, 3, 0x18), Some(1)),
+        Binary::AddF64 => (Opcode::new(1, 1, 0x58).double(), None),
+        Binary::MulF64 => (Opcode::new(1, 1, 0x59).double(), None),
+        Binary::DivF64 => (Opcode::new(1, 1, 0x5e).double(), None),
+        Binary::Join => match width {
+            Width::Bits256 => (Opcode::new(1, 3, 0x18), Some(1)),
+            Width::Bits512 => (opcode::INSERT_256, Some(1)),
+        },
     }
 }

@@ -1,10 +1,12 @@
 //! Machine code of a loop over lanes, and how it is called.
 
 #[cfg(target_arch = "x86_64")]
+use super::assembler::Width;
+#[cfg(target_arch = "x86_64")]
 use super::body::Argument;
 use super::body::Body;
 #[cfg(target_arch = "x86_64")]
-use super::emit::{WIDTH, emit};
+use super::emit::emit;
 #[cfg(target_arch = "x86_64")]
 use super::memory::Executable;
 
@@ -13,8 +15,15 @@ use super::memory::Executable;
 #[derive(Debug)]
 pub(crate) struct Kernel {
     code: Executable,
+    width: Width,
     arguments: Vec<Argument>,
     period: usize,
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+thread_local! {
+    /// Whether this thread compiles for vectors of 256 bits, also on CPUs with longer ones.
+    pub(crate) static NARROW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// The most arguments of a kernel.
@@ -25,14 +34,28 @@ impl Kernel {
     /// `None` on a CPU without AVX2, FMA and F16C, on a system that allows no new code, and for bodies that have too many
     /// streams or values.
     pub(crate) fn compile(body: &Body) -> Option<Self> {
-        let has =
-            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        #[cfg(test)]
+        if NARROW.get() {
+            return Self::of_width(body, Width::Bits256);
+        }
+        Self::of_width(body, Width::Bits512).or_else(|| Self::of_width(body, Width::Bits256))
+    }
+
+    /// The same in vectors of this width only.
+    pub(super) fn of_width(body: &Body, width: Width) -> Option<Self> {
+        macro_rules! all {
+            ($($feature:tt)*) => { true $(&& is_x86_feature_detected!($feature))* };
+        }
+        let has = match width {
+            Width::Bits256 => all!("avx2" "fma" "f16c"),
+            Width::Bits512 => all!("avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl"),
+        };
         if !has || body.arguments.len() > ARGUMENTS {
             return None;
         }
-        let code = Executable::new(&emit(body)?)?;
-        let period = body.period.map_or(WIDTH, |period| period as usize);
-        Some(Self { code, arguments: body.arguments.clone(), period })
+        let code = Executable::new(&emit(body, width)?)?;
+        let period = body.period.map_or(width.lanes(), |period| period as usize);
+        Some(Self { code, width, arguments: body.arguments.clone(), period })
     }
 
     /// Computes `count` lanes. `addresses` are those of the body's arguments, in their order.
@@ -43,7 +66,8 @@ impl Kernel {
     /// A stream that is written may begin where one that is read does, and overlap others in no other way.
     pub(crate) unsafe fn run(&self, addresses: &[*mut u8], count: usize) {
         assert_eq!(addresses.len(), self.arguments.len(), "an address for each argument");
-        let (whole, rest) = (count - count % WIDTH, count % WIDTH);
+        let rest = count % self.width.lanes();
+        let whole = count - rest;
         if whole > 0 {
             // SAFETY: the caller's promise; the code reads and writes whole vectors up to this lane.
             unsafe { self.call(addresses.as_ptr(), whole) };
@@ -59,7 +83,7 @@ impl Kernel {
     /// # Safety
     /// The conditions of [`Kernel::run`].
     unsafe fn run_rest(&self, addresses: &[*mut u8], first: usize, count: usize) {
-        let mut copies = [[0u32; WIDTH]; ARGUMENTS];
+        let mut copies = [[0u32; Width::Bits512.lanes()]; ARGUMENTS];
         let mut moved = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let part = |argument: &Argument, address: *mut u8| match argument {
             Argument::Stream { lane, .. } => (address.wrapping_add(first * lane.bytes()), count * lane.bytes()),
@@ -81,7 +105,7 @@ impl Kernel {
             *moved = to;
         }
         // SAFETY: all arguments are vectors of this function's.
-        unsafe { self.call(moved.as_ptr(), WIDTH) };
+        unsafe { self.call(moved.as_ptr(), self.width.lanes()) };
         for ((argument, address), moved) in self.arguments.iter().zip(addresses).zip(moved) {
             if matches!(argument, Argument::Stream { written: true, .. } | Argument::Cyclic) {
                 let (to, bytes) = part(argument, *address);
@@ -92,7 +116,7 @@ impl Kernel {
     }
 
     /// # Safety
-    /// The conditions of [`Kernel::run`], for a positive multiple of [`WIDTH`] lanes.
+    /// The conditions of [`Kernel::run`], for a positive multiple of a vector's lanes.
     unsafe fn call(&self, addresses: *const *mut u8, count: usize) {
         // SAFETY: the code is a function of this type, and the CPU has its instructions, as `compile` has checked; the
         // caller's promise.

@@ -2,16 +2,17 @@
 //! CPU's full width. Whatever the number of operations, the lanes are read once and written once, and what is in between
 //! stays in registers. (Cranelift, which compiles scheduled programs, has vectors of 128 bits.)
 //!
-//! There is code for x86-64 with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and callers do the same
+//! There is code for x86-64 with AVX-512, and with AVX2, FMA and F16C. Elsewhere [`Kernel::compile`] gives `None`, and callers do the same
 //! operations one by one by [`crate::simd`], with the same bits. (Only which NaN a result is may differ.)
 //!
-//! This room knows lanes at addresses; never tensors, threads or expressions.
+//! This room knows lanes at addresses, and what scalar operations are; never tensors, threads or expressions.
 //!
-//! `body` (values, in order; `functions` of them) → `emit` (registers, the loop; by `instruction`s) → `assembler` (bytes) →
+//! `body` (values, in order; `functions` of them, and `apply`, operations by name) → `emit` (registers, the loop; by `instruction`s) → `assembler` (bytes) →
 //! `memory` (executable) → `kernel`.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "code is made for x86-64 only"))]
 
+mod apply;
 #[cfg(target_arch = "x86_64")]
 mod assembler;
 mod body;
@@ -27,4 +28,6 @@ mod memory;
 mod tests;
 
 pub(crate) use body::{Binary, Body, Lane, Unary, Value};
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) use kernel::NARROW;
 pub(crate) use kernel::{ARGUMENTS, Kernel};

@@ -104,6 +104,22 @@ mod x86 {
     }
 }
 
+/// Whether approximations use fused multiply-add on this CPU.
+pub(crate) fn fuses() -> bool {
+    struct Fuses;
+
+    impl Vectorised for Fuses {
+        type Output = bool;
+
+        #[inline(always)]
+        fn run<const FMA: bool>(self) -> bool {
+            FMA
+        }
+    }
+
+    dispatch(Fuses)
+}
+
 /// `a·b + c`, fused if the CPU can. It is used inside approximations, not for `Op::Fma`, which is always fused.
 #[inline(always)]
 fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {

@@ -3,7 +3,8 @@
 //! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, for
 //! few rows, with [`kernel`], into memory that stays in its second-level cache. Then it runs the epilogue on the tile
 //! as a strip program: operation by operation over strips of a few hundred elements, which stay in the first-level
-//! cache, with vector code chosen for this CPU. The accumulator never reaches main memory.
+//! cache, with vector code chosen for this CPU; or, where there is enough to do, by machine code that is made of the steps (see
+//! [`machine`]), with the same bits. The accumulator never reaches main memory.
 //!
 //! Results don't depend on the number of threads: tiles depend only on the extents, and reductions combine in tile
 //! order. CUDA must never be in here.
@@ -12,6 +13,7 @@ mod element;
 mod integer;
 mod kernel;
 mod lower;
+mod machine;
 mod panel;
 mod product;
 mod program;
@@ -26,13 +28,14 @@ mod tests;
 mod tile;
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor, HostAccess};
 use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
+use self::machine::Machine;
 use self::product::{Accumulation, Product};
 use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
@@ -208,7 +211,8 @@ impl Whole<'_> {
         let mut slots = memory.take(&self.phases.slots, self.extents);
         let held = slots.views(&self.phases.slots, self.extents);
         for (part, prepared) in self.phases.parts.iter().zip(prepared) {
-            self.part(part, &held).all_tiles(prepared);
+            let run = self.part(part, &held);
+            run.all_tiles(prepared, run.machine(prepared).as_deref());
         }
         memory.keep(slots);
     }
@@ -241,9 +245,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn bound<'r, T: Arithmetic>(&'r self, program: &'r Program<T>) -> Bound<'r, T> {
+    fn bound<'r, T: Arithmetic>(&'r self, program: &'r Program<T>, machine: Option<&'r Machine>) -> Bound<'r, T> {
         let (parameters, outputs, extents) = (&self.parameters, &self.outputs, self.extents);
-        Bound { tree: self.tree, program, parameters, outputs, extents }
+        Bound { tree: self.tree, program, machine, parameters, outputs, extents }
+    }
+
+    /// The machine code of the part, if it pays.
+    fn machine<T: Arithmetic>(&self, prepared: &Prepared<T>) -> Option<Arc<Machine>> {
+        let work = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
+        let elements = work.batch.saturating_mul(work.m).saturating_mul(work.n);
+        prepared.machine(self.tree, (&self.parameters, &self.outputs), elements)
     }
 
     /// Computes a tile; gives its part of every reduction.
@@ -259,8 +270,8 @@ impl Run<'_> {
         }
     }
 
-    fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>) {
-        let bound = self.bound(&prepared.program);
+    fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>, machine: Option<&Machine>) {
+        let bound = self.bound(&prepared.program, machine);
         let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
         let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());

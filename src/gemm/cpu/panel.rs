@@ -1,18 +1,31 @@
 //! Epilogues with phases whose rows have nothing to do with each other, computed by panels: a thread takes a row of tiles
-//! through all parts of the epilogue, one after another, while what they leave for each other is in its caches.
+//! through all parts of the epilogue, one after another, while what they leave for each other is in its caches. Parts
+//! without a product take the panel's rows a few at a time, so that it is in those that are nearest.
 
-use std::sync::Mutex;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::element::{Arithmetic, View};
+use super::machine::Machine;
 use super::program::TileReduction;
 use super::programs::{Prepared, Worker};
-use super::slots::SlotMemory;
+use super::slots::{self, SlotMemory};
 use super::tile::{Extents, Tile, Tiles};
 use super::{Run, Whole, in_parallel, reduce};
-use crate::evt::{Axis, Form, Reduction, ShapeClass, Slot};
+use crate::evt::{Axis, Form, Reduction, ShapeClass};
 use crate::parallel;
 use crate::sync::lock;
+
+/// The number of elements that parts without a product take at a time.
+const FEW_ROWS: usize = 1 << 14;
+
+/// Parts that a panel goes through one after the other.
+struct Stretch {
+    parts: Range<usize>,
+    /// How many rows at a time.
+    rows: usize,
+}
 
 /// What a tile of a part left of its reductions. Those that end with the row of tiles have left nothing.
 struct Left {
@@ -38,6 +51,11 @@ impl Whole<'_> {
     pub(super) fn by_panels<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
         let tiles = Tiles::within(self.extents, self.tile);
         let panels = tiles.count() / tiles.across();
+        let absent = slots::absent(&self.phases.slots, self.extents);
+        let machines: Vec<Option<Arc<Machine>>> = (self.phases.parts.iter().zip(prepared))
+            .map(|(part, prepared)| self.part(part, &absent).machine(prepared))
+            .collect();
+        let stretches = self.stretches(prepared, &absent);
         let next = AtomicUsize::new(0);
         let left = Mutex::new(Vec::new());
         in_parallel(self.extents, panels, || {
@@ -54,26 +72,31 @@ impl Whole<'_> {
                 let Tile { batch, rows, .. } = tiles.tile(numbers.start);
                 let views = kept.views(&self.phases.slots, extents);
                 let slots: Vec<View> = views.iter().map(|slot| of_panel(slot, batch, rows.start)).collect();
-                for (part, (prepared, worker)) in prepared.iter().zip(&mut workers).enumerate() {
-                    let run = self.part(&self.phases.parts[part], &slots);
-                    let bound = run.bound(&prepared.program);
-                    let tile = |i: usize| {
-                        let tile = tiles.tile(i);
-                        let partials = run.tile(&bound, &tile, worker);
-                        (i, tile, partials)
-                    };
-                    let mut done: Vec<(usize, Tile, Vec<Vec<f64>>)> = numbers.clone().map(tile).collect();
-                    for (i, reduction) in prepared.program.reductions.iter().enumerate() {
-                        if run.ends_with_row(reduction) {
-                            let parts = done.iter_mut().map(|(_, tile, partials)| {
-                                let partial = std::mem::take(&mut partials[i]);
-                                (tile.clone(), partial)
-                            });
-                            run.finish_rows::<T>(reduction, parts);
+                for Stretch { parts, rows: step } in &stretches {
+                    for rows in pieces(&rows, *step) {
+                        for part in parts.clone() {
+                            let run = self.part(&self.phases.parts[part], &slots);
+                            let bound = run.bound(&prepared[part].program, machines[part].as_deref());
+                            let tile = |i: usize| {
+                                let tile = tiles.tile(i).of_rows(rows.clone());
+                                let partials = run.tile(&bound, &tile, &mut workers[part]);
+                                (i, tile, partials)
+                            };
+                            let mut done: Vec<(usize, Tile, Vec<Vec<f64>>)> = numbers.clone().map(tile).collect();
+                            for (i, reduction) in prepared[part].program.reductions.iter().enumerate() {
+                                if run.ends_with_row(reduction) {
+                                    let parts = done.iter_mut().map(|(_, tile, partials)| {
+                                        let partial = std::mem::take(&mut partials[i]);
+                                        (tile.clone(), partial)
+                                    });
+                                    run.finish_rows::<T>(reduction, parts);
+                                }
+                            }
+                            let left = |partials: &[Vec<f64>]| partials.iter().any(|partial| !partial.is_empty());
+                            let rest = done.into_iter().filter(|(_, _, partials)| left(partials));
+                            own.extend(rest.map(|(tile, _, partials)| Left { part, tile, partials }));
                         }
                     }
-                    let rest = done.into_iter().filter(|(_, _, partials)| partials.iter().any(|p| !p.is_empty()));
-                    own.extend(rest.map(|(tile, _, partials)| Left { part, tile, partials }));
                 }
             }
             memory.keep(kept);
@@ -84,7 +107,7 @@ impl Whole<'_> {
         left.sort_unstable_by_key(|left| (left.part, left.tile));
         for (part, prepared) in prepared.iter().enumerate() {
             // None of these is a slot's.
-            let run = self.part(&self.phases.parts[part], &self.no_slots());
+            let run = self.part(&self.phases.parts[part], &absent);
             for (i, reduction) in prepared.program.reductions.iter().enumerate() {
                 if !run.ends_with_row(reduction) {
                     let of_part = left.iter().filter(|left| left.part == part);
@@ -94,9 +117,21 @@ impl Whole<'_> {
         }
     }
 
-    fn no_slots(&self) -> Vec<View> {
-        let none = |slot: &Slot| View { pointer: std::ptr::null_mut(), element: slot.element, strides: [0; 3] };
-        self.phases.slots.iter().map(none).collect()
+    /// All parts. Those that have no product and leave nothing but results of rows may go through a panel together.
+    fn stretches<T: Arithmetic>(&self, prepared: &[Prepared<T>], slots: &[View]) -> Vec<Stretch> {
+        let few = (FEW_ROWS / self.extents.n.max(1)).max(4);
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for (part, prepared) in prepared.iter().enumerate() {
+            let run = self.part(&self.phases.parts[part], slots);
+            let program = &prepared.program;
+            let is_of_rows = program.accumulators.is_empty() && program.reductions.iter().all(|r| run.ends_with_row(r));
+            let rows = if is_of_rows { few } else { usize::MAX };
+            match stretches.last_mut() {
+                Some(last) if is_of_rows && last.rows == few => last.parts.end = part + 1,
+                _ => stretches.push(Stretch { parts: part..part + 1, rows }),
+            }
+        }
+        stretches
     }
 }
 
@@ -123,6 +158,14 @@ impl Run<'_> {
         // SAFETY: as for the tiles; this thread alone has the panel.
         unsafe { T::store(view.element, &results, view.at(batch, rows.start, 0), view.strides[1]) };
     }
+}
+
+/// Rows, so many at a time; also no rows.
+fn pieces(rows: &Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows.len().div_ceil(step).max(1)).map(move |i| {
+        let first = rows.start + i * step;
+        first..rows.end.min(first.saturating_add(step))
+    })
 }
 
 /// A slot of one panel as if it were the whole product's, of which the panel has one batch's rows from `row` on.

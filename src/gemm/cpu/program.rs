@@ -41,6 +41,8 @@ pub(super) struct Program<T> {
     pub(super) spread: Section,
     /// Run once per block; its registers include those of `spread`.
     pub(super) block: Section,
+    /// The steps of the block before they share registers: each has its own.
+    pub(super) values: Vec<Step>,
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
     pub(super) accumulators: Vec<usize>,
@@ -62,6 +64,7 @@ impl<T: Arithmetic> Program<T> {
                 columns: Section::default(),
                 spread: Section::default(),
                 block: Section::default(),
+                values: Vec::new(),
                 reductions: Vec::new(),
                 accumulators: lowered.accumulators(),
                 has_integers: lowered.values.iter().any(|value| value.integer),
@@ -71,6 +74,7 @@ impl<T: Arithmetic> Program<T> {
         compiler.reductions(tree);
         compiler.stores(tree);
         let mut program = compiler.program;
+        program.values.clone_from(&program.block.steps);
         program.block.registers = allocate(&mut program.block.steps, program.spread.registers);
         program
     }
@@ -281,12 +285,30 @@ impl<T: Arithmetic> Compiler<'_, T> {
     }
 }
 
+/// What reads and writes registers.
+pub(super) trait Registers {
+    /// The places that are read.
+    fn places_mut(&mut self) -> Vec<&mut Place>;
+    /// The registers that are written.
+    fn results_mut(&mut self) -> Vec<&mut usize>;
+}
+
+impl Registers for Step {
+    fn places_mut(&mut self) -> Vec<&mut Place> {
+        self.operands_mut().into_iter().flatten().collect()
+    }
+
+    fn results_mut(&mut self) -> Vec<&mut usize> {
+        self.to_mut().into_iter().collect()
+    }
+}
+
 /// Renumbers the temporary registers of the block, from `first` on. Each is free again after its last use, and the
 /// result of a step never gets the register of one of its operands. Gives one past the largest number.
-fn allocate(steps: &mut [Step], first: usize) -> usize {
+pub(super) fn allocate(steps: &mut [impl Registers], first: usize) -> usize {
     let mut last_use: HashMap<usize, usize> = HashMap::new();
     for (i, step) in steps.iter_mut().enumerate() {
-        for place in step.operands_mut().into_iter().flatten() {
+        for place in step.places_mut() {
             if let Place::Block(register) = place {
                 last_use.insert(*register, i);
             }
@@ -296,7 +318,7 @@ fn allocate(steps: &mut [Step], first: usize) -> usize {
     let mut free: Vec<usize> = Vec::new();
     let mut end = first;
     for (i, step) in steps.iter_mut().enumerate() {
-        if let Some(to) = step.to_mut() {
+        for to in step.results_mut() {
             let given = free.pop().unwrap_or_else(|| {
                 end += 1;
                 end - 1
@@ -304,7 +326,7 @@ fn allocate(steps: &mut [Step], first: usize) -> usize {
             number.insert(*to, given);
             *to = given;
         }
-        for place in step.operands_mut().into_iter().flatten() {
+        for place in step.places_mut() {
             let Place::Block(register) = place else { continue };
             let Some(&given) = number.get(register) else { continue };
             if last_use.get(register) == Some(&i) && !free.contains(&given) {

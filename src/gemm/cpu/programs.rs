@@ -1,18 +1,22 @@
 //! The strip programs of a plan, and what threads need to run them.
 
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::element::Arithmetic;
+use super::element::{Arithmetic, View};
 use super::lower;
+use super::machine::{self, Machine, Neighbours};
 use super::product::Panels;
 use super::program::Program;
 use super::slots::SlotMemory;
 use super::strip::Frame;
 use super::tile::TileShape;
-use crate::evt::{Part, Phases};
+use crate::evt::{Part, Phases, ValidTree};
 use crate::expr::Real;
 use crate::parallel;
 use crate::sync::lock;
+use crate::variants::Variants;
 
 /// The program of the last run. The next run reuses it if its host scalars are the same, since they are constants in
 /// it.
@@ -37,10 +41,14 @@ pub(super) enum Typed {
     F64(Vec<Prepared<f64>>),
 }
 
-/// A program, with the memory of threads that have run it.
+/// A program, with its machine code, and the memory of threads that have run it.
 #[derive(Debug)]
 pub(super) struct Prepared<T> {
     pub(super) program: Program<T>,
+    /// By how matrices lie.
+    machines: Variants<Neighbours, Option<Arc<Machine>>>,
+    /// The number of elements that runs had to compute so far.
+    elements: AtomicUsize,
     idle: Mutex<Vec<Worker<T>>>,
 }
 
@@ -54,7 +62,24 @@ pub(super) struct Worker<T> {
 
 impl<T: Arithmetic> Prepared<T> {
     fn new(program: Program<T>) -> Self {
-        Self { program, idle: Mutex::default() }
+        Self { program, machines: Variants::default(), elements: AtomicUsize::new(0), idle: Mutex::default() }
+    }
+
+    /// Machine code for a run of so many elements, once compiling it pays. `tree` is what the program was compiled of.
+    pub(super) fn machine(
+        &self,
+        tree: &ValidTree,
+        (parameters, outputs): (&[View], &[View]),
+        elements: usize,
+    ) -> Option<Arc<Machine>> {
+        let before = self.elements.fetch_add(elements, Ordering::Relaxed);
+        if !machine::is_worth(before.saturating_add(elements)) {
+            return None;
+        }
+        let neighbours = Neighbours::of(tree, parameters, outputs);
+        let compile = || Ok::<_, Infallible>(Machine::compile(tree, &self.program, neighbours).map(Arc::new));
+        let Ok(made) = self.machines.get_or_make(&neighbours, compile);
+        made.as_ref().clone()
     }
 
     /// A worker for tiles of at most this shape.

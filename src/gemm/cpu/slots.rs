@@ -51,12 +51,19 @@ impl Slots {
 
     /// How the slots are accessed.
     pub(super) fn views(&mut self, slots: &[Slot], extents: Extents) -> Vec<View> {
-        let view = |(memory, slot): (&mut Vec<u64>, &Slot)| {
-            let (_, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
-            View { pointer: memory.as_mut_ptr().cast(), element: slot.element, strides: strides(slot, rows, columns) }
-        };
-        self.0.iter_mut().zip(slots).map(view).collect()
+        let absent = absent(slots, extents);
+        let view = |(memory, absent): (&mut Vec<u64>, View)| View { pointer: memory.as_mut_ptr().cast(), ..absent };
+        self.0.iter_mut().zip(absent).map(view).collect()
     }
+}
+
+/// How slots without memory are accessed.
+pub(super) fn absent(slots: &[Slot], extents: Extents) -> Vec<View> {
+    let view = |slot: &Slot| {
+        let (_, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
+        View { pointer: std::ptr::null_mut(), element: slot.element, strides: strides(slot, rows, columns) }
+    };
+    slots.iter().map(view).collect()
 }
 
 /// Distances in a packed slot, as [`View`] has them: between batches, then along the axes that the class has.

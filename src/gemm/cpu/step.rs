@@ -73,6 +73,16 @@ pub(super) enum Step {
 }
 
 impl Step {
+    pub(super) fn operands(&self) -> Vec<Place> {
+        let mut copy = *self;
+        copy.operands_mut().into_iter().flatten().map(|place| *place).collect()
+    }
+
+    pub(super) fn to(&self) -> Option<usize> {
+        let mut copy = *self;
+        copy.to_mut().copied()
+    }
+
     pub(super) fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
         match self {
             Self::Load { .. } | Self::StoreSums { .. } => [None, None, None],

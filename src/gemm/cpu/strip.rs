@@ -3,6 +3,7 @@
 use std::mem::take;
 
 use super::element::{Arithmetic, View};
+use super::machine::Machine;
 use super::program::{Program, Section};
 use super::reduce;
 use super::step::{IntegerStep, Place, Step};
@@ -14,6 +15,8 @@ use crate::simd;
 pub(super) struct Bound<'a, T> {
     pub(super) tree: &'a ValidTree,
     pub(super) program: &'a Program<T>,
+    /// The steps of its blocks, compiled.
+    pub(super) machine: Option<&'a Machine>,
     /// By parameter index; the entries of host scalars are not used.
     pub(super) parameters: &'a [View],
     /// By output index.
@@ -52,6 +55,13 @@ impl<U: Copy> Bank<U> {
         }
     }
 
+    fn have_blocks(&mut self, count: usize, length: usize, zero: U) {
+        self.blocks.resize_with(self.blocks.len().max(count), Vec::new);
+        for block in self.blocks.iter_mut().filter(|block| block.len() < length) {
+            block.resize(length, zero);
+        }
+    }
+
     const fn none() -> Self {
         Self { singles: Vec::new(), rows: Vec::new(), columns: Vec::new(), blocks: Vec::new() }
     }
@@ -80,6 +90,14 @@ impl<T: Arithmetic> Frame<T> {
         program.accumulators.iter().for_each(|i| accums[*i] = vec![T::ZERO; shape.m * shape.n + STRIP]);
         Self { accums, numbers, integers }
     }
+
+    /// Makes sure that there are so many block registers with so many elements each.
+    pub(super) fn have_blocks(&mut self, count: usize, length: usize) {
+        self.numbers.have_blocks(count, length, T::ZERO);
+        if !self.integers.blocks.is_empty() {
+            self.integers.have_blocks(count, length, 0);
+        }
+    }
 }
 
 /// The rows of a tile that make up a block.
@@ -98,7 +116,7 @@ impl Block {
     /// The length that arithmetic runs over: whole vectors, so that no loop has a scalar remainder. Elements after
     /// [`Block::len`] are never stored.
     pub(super) fn padded(&self) -> usize {
-        self.len().next_multiple_of(32).min(STRIP)
+        self.len().next_multiple_of(32)
     }
 }
 
@@ -161,29 +179,31 @@ impl<T: Arithmetic> Bound<'_, T> {
         if height == 0 || width == 0 {
             return partials;
         }
-        let rows = (STRIP / width).max(1);
-        let whole = Block { first: 0, rows: rows.min(height), width };
-        for step in &self.program.spread.steps {
-            match *step {
-                Step::Spread { to, x } => frame.numbers.spread(to, x, &whole),
-                Step::Integer(IntegerStep::Spread { to, x }) => frame.integers.spread(to, x, &whole),
-                _ => {}
-            }
+        // SAFETY: the caller's promise.
+        if unsafe { self.by_machine(tile, frame, &sums, &mut partials) } {
+            return partials;
         }
+        let rows = (STRIP / width).max(1);
+        self.spread(&self.program.spread.steps, &Block { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
             for step in &self.program.block.steps {
-                if let Step::StoreSums { output, accumulator } = *step {
-                    let sums = &sums(accumulator)[block.first * width..][..block.len()];
-                    // SAFETY: the caller's promise.
-                    unsafe { store_block(&self.outputs[output], tile, &block, sums) };
-                    continue;
-                }
                 // SAFETY: the caller's promise.
-                unsafe { self.block(*step, tile, &block, frame, &mut partials) };
+                unsafe { self.block(*step, tile, &block, frame, &sums, &mut partials) };
             }
         }
         partials
+    }
+
+    /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.
+    pub(super) fn spread(&self, steps: &[Step], whole: &Block, frame: &mut Frame<T>) {
+        for step in steps {
+            match *step {
+                Step::Spread { to, x } => frame.numbers.spread(to, x, whole),
+                Step::Integer(IntegerStep::Spread { to, x }) => frame.integers.spread(to, x, whole),
+                _ => {}
+            }
+        }
     }
 
     /// The address of a parameter's or output's element, from indices in the whole output.
@@ -323,7 +343,19 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    unsafe fn block(&self, step: Step, tile: &Tile, block: &Block, frame: &mut Frame<T>, partials: &mut [Vec<f64>]) {
+    /// Runs a step over a block.
+    ///
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    pub(super) unsafe fn block<'s>(
+        &self,
+        step: Step,
+        tile: &Tile,
+        block: &Block,
+        frame: &mut Frame<T>,
+        sums: impl Fn(usize) -> &'s [f64],
+        partials: &mut [Vec<f64>],
+    ) {
         let length = block.padded();
         match step {
             Step::Load { to, parameter } => {
@@ -365,8 +397,11 @@ impl<T: Arithmetic> Bound<'_, T> {
                 // SAFETY: the caller's promise.
                 unsafe { store_block(&self.outputs[output], tile, block, frame.slice(x, block, block.len())) };
             }
-            // `run` stores the sums.
-            Step::StoreSums { .. } => {}
+            Step::StoreSums { output, accumulator } => {
+                let sums = &sums(accumulator)[block.first * block.width..][..block.len()];
+                // SAFETY: the caller's promise.
+                unsafe { store_block(&self.outputs[output], tile, block, sums) };
+            }
         }
     }
 }

@@ -121,6 +121,13 @@ pub(super) struct Tile {
     pub(super) has_own_rows: bool,
 }
 
+impl Tile {
+    /// Some of its rows.
+    pub(super) fn of_rows(self, rows: Range<usize>) -> Self {
+        Self { is_top: self.is_top && rows.start == self.rows.start, rows, ..self }
+    }
+}
+
 /// All tiles, numbered batch by batch, and row by row within a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Tiles<'a> {

@@ -1,7 +1,7 @@
-//! Bytes that GNU's assembler makes of the instructions, with the prefix VEX of three bytes, and distances of four.
+//! Bytes that GNU's assembler makes of the instructions, with the prefix VEX of three bytes or EVEX, and distances of four.
 
 use super::super::assembler::{
-    Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Vector, opcode,
+    Assembler, CYCLE, Constant, General, LANE, Memory, Opcode, Operand, SAVED, Vector, Width, opcode,
 };
 use super::super::body::{Binary, Unary};
 use super::super::instruction::{self, Form};
@@ -55,7 +55,7 @@ fn operands_are_encoded_wherever_they_are() {
             "c4417c11b48720000000",
         ),
         (opcode::STORE, 3, None, stack(3552), None, "vmovups [rsp + 3552], ymm3", "c4e17c119c24e00d0000"),
-        (opcode::STORE.short(), 5, None, indexed(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
+        (opcode::STORE.half(), 5, None, indexed(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
         (opcode::STORE_8, 11, None, indexed(3, LANE, 1, 0), None, "vmovq [rbx + rax], xmm11", "c46179d61c03"),
         (opcode::BROADCAST, 0, None, base, None, "vbroadcastss ymm0, [rcx]", "c4e27d188100000000"),
         (opcode::BROADCAST_I32, 12, None, vector(12), None, "vpbroadcastd ymm12, xmm12", "c4427d58e4"),
@@ -118,11 +118,11 @@ fn operations_are_the_instructions_that_do_them() {
         (Unary::SqrtF64, "vsqrtpd ymm1, ymm11", "c4c17d51cb"),
     ];
     for (op, text, want) in unary {
-        let (opcode, form) = instruction::unary(op);
+        let (opcode, form) = instruction::unary(op, Width::Bits256);
         let (to, first, byte) = match form {
             Form::Plain(byte) => (Vector(1), None, byte),
             Form::Part(part, byte) => (Vector(part), Some(Vector(1)), Some(byte)),
-            Form::Reversed(byte) => (Vector(1), None, Some(byte)),
+            Form::Reversed(byte) => (Vector(1), None, byte),
             Form::HighHalf | Form::Packed { .. } => panic!("{op:?} is several instructions"),
         };
         assert_eq!(made(|code| code.vector(opcode, to, first, vector(11), byte)), want, "{text}");
@@ -156,8 +156,126 @@ fn operations_are_the_instructions_that_do_them() {
         (Binary::Join, "vinsertf128 ymm9, ymm2, xmm11, 1", "c4436d18cb01"),
     ];
     for (op, text, want) in binary {
-        let (opcode, byte) = instruction::binary(op);
+        let (opcode, byte) = instruction::binary(op, Width::Bits256);
         assert_eq!(made(|code| code.vector(opcode, Vector(9), Some(Vector(2)), vector(11), byte)), want, "{text}");
+    }
+}
+
+#[test]
+fn wide_vectors_have_the_prefix_evex() {
+    type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
+    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
+    let lanes = |base, scale, offset| indexed(base, LANE, scale, offset);
+    let cases: [Case; 21] = [
+        (opcode::MOVE, 1, None, vector(25), None, "vmovaps zmm1, zmm25", "62917c4828c9"),
+        (opcode::LOAD, 0, None, lanes(1, 4, 0), None, "vmovups zmm0, [rcx + rax*4]", "62f17c48100481"),
+        (opcode::LOAD, 31, None, lanes(13, 4, 0), None, "vmovups zmm31, [r13 + rax*4]", "62417c4810bc8500000000"),
+        (
+            opcode::LOAD,
+            8,
+            None,
+            indexed(12, CYCLE, 4, 192),
+            None,
+            "vmovups zmm8, [r12 + rdx*4 + 192]",
+            "62517c48108494c0000000",
+        ),
+        (
+            opcode::STORE,
+            30,
+            None,
+            lanes(15, 4, 64),
+            None,
+            "vmovups [r15 + rax*4 + 64], zmm30",
+            "62417c4811b48740000000",
+        ),
+        (opcode::STORE, 3, None, stack(3520), None, "vmovups [rsp + 3520], zmm3", "62f17c48119c24c00d0000"),
+        (opcode::STORE.half(), 21, None, lanes(7, 2, 0), None, "vmovups [rdi + rax*2], ymm21", "62e17c28112c47"),
+        (opcode::STORE.least(), 11, None, lanes(3, 1, 0), None, "vmovups [rbx + rax], xmm11", "62717c08111c03"),
+        (opcode::BROADCAST, 16, None, base, None, "vbroadcastss zmm16, [rcx]", "62e27d48188100000000"),
+        (opcode::BROADCAST_I32, 12, None, vector(28), None, "vpbroadcastd zmm12, xmm28", "62127d4858e4"),
+        (opcode::FROM_GENERAL, 12, None, vector(0), None, "vmovd xmm12, eax", "62717d086ee0"),
+        (opcode::WIDEN_F16, 25, None, lanes(8, 2, 0), None, "vcvtph2ps zmm25, [r8 + rax*2]", "62427d48130c40"),
+        (
+            opcode::WIDEN_U16,
+            9,
+            None,
+            lanes(9, 2, 32),
+            None,
+            "vpmovzxwd zmm9, [r9 + rax*2 + 32]",
+            "62527d48338c4120000000",
+        ),
+        (opcode::WIDEN_I8, 9, None, lanes(10, 1, 0), None, "vpmovsxbd zmm9, [r10 + rax]", "62527d48210c02"),
+        (
+            opcode::WIDEN_U8,
+            9,
+            None,
+            lanes(11, 1, 16),
+            None,
+            "vpmovzxbd zmm9, [r11 + rax + 16]",
+            "62527d48318c0310000000",
+        ),
+        (opcode::SHIFT, 6, Some(17), vector(10), Some(16), "vpslld zmm17, zmm10, 16", "62d1754072f210"),
+        (opcode::EXTRACT_256, 29, None, vector(2), Some(1), "vextractf64x4 ymm2, zmm29, 1", "6263fd481bea01"),
+        (opcode::TERNARY, 1, Some(18), vector(27), Some(202), "vpternlogd zmm1, zmm18, zmm27, 202", "62936d4025cbca"),
+        (
+            opcode::TERNARY,
+            1,
+            Some(2),
+            stack(64),
+            Some(202),
+            "vpternlogd zmm1, zmm2, [rsp + 64], 202",
+            "62f36d48258c2440000000ca",
+        ),
+        (opcode::FMA, 24, Some(9), stack(64), None, "vfmadd213ps zmm24, zmm9, [rsp + 64]", "62623548a8842440000000"),
+        (opcode::FROM_MASK, 20, None, vector(1), None, "vpmovm2d zmm20, k1", "62e27e4838e1"),
+    ];
+    let wide = |opcode, to: u8, first: Option<u8>, last, byte| {
+        let mut assembler = Assembler::new(Width::Bits512);
+        assembler.vector(opcode, Vector(to), first.map(Vector), last, byte);
+        hex(&assembler.finish(&[])).trim_end_matches("cc").to_owned()
+    };
+    for (opcode, to, first, last, byte, text, want) in cases {
+        assert_eq!(wide(opcode, to, first, last, byte), want, "{text}");
+    }
+    let unary = [
+        (Unary::Sqrt, "vsqrtps zmm17, zmm11", "62c17c4851cb"),
+        (Unary::Round(1), "vrndscaleps zmm17, zmm11, 9", "62c37d4808cb09"),
+        (Unary::Float, "vcvtdq2ps zmm17, zmm11", "62c17c485bcb"),
+        (Unary::Truncate, "vcvttps2dq zmm17, zmm11", "62c17e485bcb"),
+        (Unary::ShiftSigned(1), "vpsrad zmm17, zmm11, 1", "62d1754072e301"),
+        (Unary::ToF16, "vcvtps2ph ymm11, zmm17, 0", "62c37d481dcb00"),
+        (Unary::FromF16, "vcvtph2ps zmm17, ymm11", "62c27d4813cb"),
+        (Unary::Pack16, "vpmovdw ymm11, zmm17", "62c27e4833cb"),
+        (Unary::Pack8, "vpmovdb xmm11, zmm17", "62c27e4831cb"),
+        (Unary::WidenLow, "vcvtps2pd zmm17, ymm11", "62c17c485acb"),
+        (Unary::Narrow, "vcvtpd2ps ymm17, zmm11", "62c1fd485acb"),
+        (Unary::SqrtF64, "vsqrtpd zmm17, zmm11", "62c1fd4851cb"),
+    ];
+    for (op, text, want) in unary {
+        let (opcode, form) = instruction::unary(op, Width::Bits512);
+        let (to, first, byte) = match form {
+            Form::Plain(byte) => (17, None, byte),
+            Form::Part(part, byte) => (part, Some(17), Some(byte)),
+            Form::Reversed(byte) => (17, None, byte),
+            Form::HighHalf | Form::Packed { .. } => panic!("{op:?} is several instructions"),
+        };
+        assert_eq!(wide(opcode, to, first, vector(11), byte), want, "{text}");
+    }
+    let binary = [
+        (Binary::Add, 25, "vaddps zmm25, zmm2, zmm11", "62416c4858cb"),
+        (Binary::FirstLess, 25, "vminps zmm25, zmm2, zmm11", "62416c485dcb"),
+        (Binary::Without, 25, "vandnps zmm25, zmm2, zmm11", "62416c4855cb"),
+        (Binary::MulI32, 25, "vpmulld zmm25, zmm2, zmm11", "62426d4840cb"),
+        (Binary::GreatestI32, 25, "vpmaxsd zmm25, zmm2, zmm11", "62426d483dcb"),
+        (Binary::AddF64, 25, "vaddpd zmm25, zmm2, zmm11", "6241ed4858cb"),
+        (Binary::DivF64, 25, "vdivpd zmm25, zmm2, zmm11", "6241ed485ecb"),
+        (Binary::Join, 25, "vinsertf64x4 zmm25, zmm2, ymm11, 1", "6243ed481acb01"),
+        (Binary::Less, 1, "vcmpps k1, zmm2, zmm11, 17", "62d16c48c2cb11"),
+        (Binary::GreaterI32, 1, "vpcmpgtd k1, zmm2, zmm11", "62d16d4866cb"),
+    ];
+    for (op, to, text, want) in binary {
+        let (opcode, byte) = instruction::binary(op, Width::Bits512);
+        assert_eq!(wide(opcode, to, Some(2), vector(11), byte), want, "{text}");
     }
 }
 

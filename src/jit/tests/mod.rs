@@ -5,6 +5,7 @@ mod functions;
 mod random;
 mod safety;
 
+use super::assembler::Width;
 use super::{ARGUMENTS, Body, Kernel};
 
 /// The code of a body; `None` if this CPU has no vectors for it, and nothing can be tested.
@@ -13,6 +14,14 @@ fn compiled(body: &Body) -> Option<Kernel> {
     let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     assert_eq!(kernel.is_some(), has && body.arguments.len() <= ARGUMENTS, "all that is tested can be compiled");
     kernel
+}
+
+/// The code of a body in vectors of every width that this CPU has.
+fn of_widths(body: &Body) -> Vec<Kernel> {
+    let kernels =
+        [Width::Bits256, Width::Bits512].into_iter().filter_map(|width| Kernel::of_width(body, width)).collect();
+    let _ = compiled(body);
+    kernels
 }
 
 /// Whether two results are the same: which NaN it is doesn't count.

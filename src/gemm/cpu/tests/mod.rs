@@ -1,6 +1,7 @@
 //! The CPU device, compared with direct evaluation in f64.
 
 mod locks;
+mod machine;
 mod orders;
 mod property;
 

@@ -71,7 +71,7 @@ struct OutputRecipe {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+pub(super) struct Case {
     extents: [usize; 3],
     batch: Option<usize>,
     /// Whether the B of each accumulator has a batch axis.
@@ -95,7 +95,7 @@ fn extent() -> impl Strategy<Value = usize> {
     prop_oneof![1 => Just(0usize), 2 => Just(1usize), 8 => 2usize..20, 4 => 20usize..70, 1 => Just(263usize)]
 }
 
-fn case() -> impl Strategy<Value = Case> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let parameter = (0..CLASSES.len(), 0..NUMBERS, any::<bool>(), layout())
         .prop_map(|(class, element, batched, layout)| ParameterRecipe { class, element, batched, layout });
     let output = (0usize..64, 0usize..8, 0..REDUCTIONS.len(), any::<bool>(), 0..NUMBERS, layout())
@@ -139,6 +139,25 @@ fn case() -> impl Strategy<Value = Case> {
                 }
             },
         )
+}
+
+impl Case {
+    /// The same with elements that vector code reads and writes, mostly.
+    pub(super) fn of_floats(mut self) -> Self {
+        let floats = [ElementType::F32, ElementType::F16, ElementType::BF16];
+        let number = |which: usize| {
+            let element = floats[which % floats.len()];
+            ElementType::ALL.iter().position(|known| *known == element).unwrap_or(0)
+        };
+        self.operands %= 3;
+        let of_parameters = self.parameters.iter_mut().map(|recipe| &mut recipe.element);
+        for element in of_parameters.chain(self.outputs.iter_mut().map(|recipe| &mut recipe.element)) {
+            if *element < NUMBERS - 2 {
+                *element = number(*element);
+            }
+        }
+        self
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
@@ -267,6 +286,7 @@ fn tree(case: &Case) -> Tree {
     b.finish()
 }
 
+#[derive(Clone, Copy)]
 struct Shape {
     extent: Extent,
     batched: bool,
@@ -301,106 +321,140 @@ impl Shape {
     }
 }
 
-/// Runs a case on the CPU device and compares every output with the reference.
-fn check(case: &Case) -> Result<(), TestCaseError> {
-    let (a_type, b_type) = OPERANDS[case.operands];
-    let types = Types::new(a_type, b_type);
-    let tree: ValidTree = tree(case).validate(types).map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let [m, n, k] = case.extents;
-    let batched = case.batch.is_some();
-    let extent = Extent { m, n, l: case.batch.unwrap_or(1) };
-    let tile =
-        if case.own_tile { TileShape { m: 6, n: 10 } } else { choose_tile(m, n, k, extent.l, case.accumulators, 0) };
-    let shape = Shape { extent, batched, tile };
-    let mut random = Random(case.seed);
+/// What a case runs on.
+pub(super) struct Setup {
+    pub(super) tree: ValidTree,
+    shape: Shape,
+    k: usize,
+    a: Held,
+    /// With whether it has a batch axis.
+    all_b: Vec<(Held, bool)>,
+    /// Parameters in their order; those of host scalars are not used.
+    held: Vec<(Held, bool)>,
+    scalars: Vec<f64>,
+    layouts: Vec<Layout>,
+}
 
-    let operand = |matrix: [usize; 2], batched: bool| -> Vec<usize> {
-        if batched { vec![extent.l, matrix[0], matrix[1]] } else { matrix.to_vec() }
-    };
-    let a = hold(a_type, &operand([m, k], batched), case.layouts.0, case.special, &mut random);
-    let array = |held: &Held, batched: bool, [rows, columns]: [usize; 2]| Array {
-        values: Box::leak(held.values.clone().into_boxed_slice()),
-        offset: 0,
-        strides: [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1],
-    };
-    let (mut all_b, mut products) = (Vec::new(), Vec::new());
-    for i in 0..case.accumulators {
-        let b_batched = batched && case.b_batched[i % 2];
-        let b = hold(b_type, &operand([k, n], b_batched), case.layouts.1[i % 2], case.special, &mut random);
-        let (of_a, of_b) = (array(&a, batched, [m, k]), array(&b, b_batched, [k, n]));
-        let product = Product::new(types, Multiplication::Exact, extent, k, &of_a, &of_b);
-        products.push(product.map_err(|error| TestCaseError::fail(error.to_string()))?);
-        all_b.push(b.tensor);
-    }
-    let all_b: Vec<&DeviceTensor> = all_b.iter().collect();
-
-    let mut held: Vec<Held> = Vec::new();
-    for (parameter, recipe) in tree.parameters().iter().zip(&case.parameters) {
-        let in_place = parameter.class == ParameterClass::TensorMut;
-        let batched = batched && (recipe.batched || in_place);
-        let shape = shape.of_class(parameter.class.shape_class(), batched);
-        held.push(hold(parameter.element, &shape, recipe.layout, case.special, &mut random));
-    }
-    // A third of the host scalars are 0, so that what they multiply is not read.
-    let scalars: Vec<f64> = tree
-        .parameters()
-        .iter()
-        .map(|_| if random.next().is_multiple_of(3) { 0.0 } else { random.value(case.special) })
-        .collect();
-    let given: Vec<reference::Argument<'_>> = tree
-        .parameters()
-        .iter()
-        .zip(&case.parameters)
-        .zip(held.iter().zip(&scalars))
-        .map(|((parameter, recipe), (held, &scalar))| {
-            if parameter.class == ParameterClass::Scalar {
-                return reference::Argument::Scalar(scalar);
-            }
-            let batched = batched && (recipe.batched || parameter.class == ParameterClass::TensorMut);
-            let class = parameter.class.shape_class();
-            reference::Argument::Array(Array::packed(&held.values, class, extent, batched))
-        })
-        .collect();
-    let options = Options { tile: Some((tile.m, tile.n)), ..Options::default() };
-    let expected = reference::evaluate(&tree, &products, &given, options)
-        .map_err(|error| TestCaseError::fail(error.to_string()))?;
-
-    let mut results: Vec<Option<DeviceTensor>> = tree
-        .outputs()
-        .iter()
-        .enumerate()
-        .map(|(i, output)| {
-            let layout = case.outputs[i % case.outputs.len()].layout;
-            let shape = shape.of_output(output.kind, output.class);
-            output.parameter.is_none().then(|| place(output.element, &shape, layout))
-        })
-        .collect();
-    let mut in_place: Vec<DeviceTensor> = held.iter().map(|held| held.tensor.clone()).collect();
-    let mut arguments: Vec<Argument<'_>> = Vec::new();
-    for ((parameter, tensor), &scalar) in tree.parameters().iter().zip(&mut in_place).zip(&scalars) {
-        arguments.push(match parameter.class {
-            ParameterClass::Scalar => Argument::Scalar(scalar),
-            ParameterClass::TensorMut => Argument::Output(tensor),
-            _ => Argument::Input(tensor),
-        });
-    }
-    arguments.extend(results.iter_mut().flatten().map(Argument::Output));
-    execute(&Programs::default(), &Phases::of(tree.clone(), Prices::CPU), (&a.tensor, &all_b), None, &arguments, tile)
-        .map_err(|error| TestCaseError::fail(error.to_string()))?;
-    drop(arguments);
-
-    for ((output, expected), result) in tree.outputs().iter().zip(&expected).zip(&results) {
-        let tensor = match (output.parameter, result) {
-            (Some(parameter), _) => &in_place[parameter.index()],
-            (None, Some(result)) => result,
-            (None, None) => return Err(TestCaseError::fail("an output without memory")),
+impl Setup {
+    pub(super) fn of(case: &Case) -> Result<Self, TestCaseError> {
+        let (a_type, b_type) = OPERANDS[case.operands];
+        let types = Types::new(a_type, b_type);
+        let tree: ValidTree = tree(case).validate(types).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let [m, n, k] = case.extents;
+        let batched = case.batch.is_some();
+        let extent = Extent { m, n, l: case.batch.unwrap_or(1) };
+        let tile = if case.own_tile {
+            TileShape { m: 6, n: 10 }
+        } else {
+            choose_tile(m, n, k, extent.l, case.accumulators, 0)
         };
-        let got = reference::decode(output.element, &tensor.to_bytes().unwrap());
-        if let Some(wrong) = expected.first_wrong(&got) {
-            return Err(TestCaseError::fail(format!("{}: {wrong:?}\n{tree:?}", output.name)));
+        let shape = Shape { extent, batched, tile };
+        let mut random = Random(case.seed);
+
+        let operand = |matrix: [usize; 2], batched: bool| -> Vec<usize> {
+            if batched { vec![extent.l, matrix[0], matrix[1]] } else { matrix.to_vec() }
+        };
+        let a = hold(a_type, &operand([m, k], batched), case.layouts.0, case.special, &mut random);
+        let mut all_b = Vec::new();
+        for i in 0..case.accumulators {
+            let b_batched = batched && case.b_batched[i % 2];
+            let b = hold(b_type, &operand([k, n], b_batched), case.layouts.1[i % 2], case.special, &mut random);
+            all_b.push((b, b_batched));
         }
+        let mut held: Vec<(Held, bool)> = Vec::new();
+        for (parameter, recipe) in tree.parameters().iter().zip(&case.parameters) {
+            let in_place = parameter.class == ParameterClass::TensorMut;
+            let batched = batched && (recipe.batched || in_place);
+            let shape = shape.of_class(parameter.class.shape_class(), batched);
+            held.push((hold(parameter.element, &shape, recipe.layout, case.special, &mut random), batched));
+        }
+        // A third of the host scalars are 0, so that what they multiply is not read.
+        let scalars: Vec<f64> = tree
+            .parameters()
+            .iter()
+            .map(|_| if random.next().is_multiple_of(3) { 0.0 } else { random.value(case.special) })
+            .collect();
+        let layouts = (0..tree.outputs().len()).map(|i| case.outputs[i % case.outputs.len()].layout).collect();
+        Ok(Self { tree, shape, k, a, all_b, held, scalars, layouts })
     }
-    Ok(())
+
+    /// The values of every output of a run.
+    pub(super) fn run(&self) -> Result<Vec<Vec<f64>>, TestCaseError> {
+        let tree = &self.tree;
+        let mut results: Vec<Option<DeviceTensor>> = tree
+            .outputs()
+            .iter()
+            .zip(&self.layouts)
+            .map(|(output, layout)| {
+                let shape = self.shape.of_output(output.kind, output.class);
+                output.parameter.is_none().then(|| place(output.element, &shape, *layout))
+            })
+            .collect();
+        let mut in_place: Vec<DeviceTensor> = self.held.iter().map(|(held, _)| held.tensor.clone()).collect();
+        let before: Vec<Vec<u8>> = in_place.iter().map(|tensor| tensor.to_bytes().unwrap()).collect();
+        let mut arguments: Vec<Argument<'_>> = Vec::new();
+        for ((parameter, tensor), &scalar) in tree.parameters().iter().zip(&mut in_place).zip(&self.scalars) {
+            arguments.push(match parameter.class {
+                ParameterClass::Scalar => Argument::Scalar(scalar),
+                ParameterClass::TensorMut => Argument::Output(tensor),
+                _ => Argument::Input(tensor),
+            });
+        }
+        arguments.extend(results.iter_mut().flatten().map(Argument::Output));
+        let all_b: Vec<&DeviceTensor> = self.all_b.iter().map(|(b, _)| &b.tensor).collect();
+        let phases = Phases::of(tree.clone(), Prices::CPU);
+        execute(&Programs::default(), &phases, (&self.a.tensor, &all_b), None, &arguments, self.shape.tile)
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        drop(arguments);
+        let mut values = Vec::new();
+        for (output, result) in tree.outputs().iter().zip(&results) {
+            let tensor = match (output.parameter, result) {
+                (Some(parameter), _) => &in_place[parameter.index()],
+                (None, Some(result)) => result,
+                (None, None) => return Err(TestCaseError::fail("an output without memory")),
+            };
+            values.push(reference::decode(output.element, &tensor.to_bytes().unwrap()));
+        }
+        // The next run overwrites the same memory.
+        in_place.iter_mut().zip(&before).for_each(|(tensor, bytes)| tensor.copy_from_bytes(bytes).unwrap());
+        Ok(values)
+    }
+
+    /// Compares every output with the reference.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let Shape { extent, batched, tile } = self.shape;
+        let array = |held: &Held, batched: bool, [rows, columns]: [usize; 2]| Array {
+            values: Box::leak(held.values.clone().into_boxed_slice()),
+            offset: 0,
+            strides: [if batched { (rows * columns) as isize } else { 0 }, columns as isize, 1],
+        };
+        let fail = |error: &dyn std::fmt::Display| TestCaseError::fail(error.to_string());
+        let mut products = Vec::new();
+        for (b, b_batched) in &self.all_b {
+            let of_a = array(&self.a, batched, [extent.m, self.k]);
+            let of_b = array(b, *b_batched, [self.k, extent.n]);
+            let product = Product::new(self.tree.types(), Multiplication::Exact, extent, self.k, &of_a, &of_b);
+            products.push(product.map_err(|error| fail(&error))?);
+        }
+        let given: Vec<reference::Argument<'_>> = (self.tree.parameters().iter())
+            .zip(self.held.iter().zip(&self.scalars))
+            .map(|(parameter, ((held, batched), &scalar))| {
+                if parameter.class == ParameterClass::Scalar {
+                    return reference::Argument::Scalar(scalar);
+                }
+                let class = parameter.class.shape_class();
+                reference::Argument::Array(Array::packed(&held.values, class, extent, *batched))
+            })
+            .collect();
+        let options = Options { tile: Some((tile.m, tile.n)), ..Options::default() };
+        let expected = reference::evaluate(&self.tree, &products, &given, options).map_err(|error| fail(&error))?;
+        for ((output, expected), got) in self.tree.outputs().iter().zip(&expected).zip(self.run()?) {
+            if let Some(wrong) = expected.first_wrong(&got) {
+                return Err(TestCaseError::fail(format!("{}: {wrong:?}\n{:?}", output.name, self.tree)));
+            }
+        }
+        Ok(())
+    }
 }
 
 proptest! {
@@ -408,6 +462,6 @@ proptest! {
 
     #[test]
     fn results_lie_in_the_bounds_of_the_reference(case in case()) {
-        check(&case)?;
+        Setup::of(&case)?.check()?;
     }
 }

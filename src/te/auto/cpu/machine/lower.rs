@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::ElementType;
-use crate::expr::Op;
 use crate::jit::{Binary as Two, Body, Lane, Unary, Value};
 use crate::te::auto::cpu::program::{Class, Constant, Register, Step};
 use crate::te::auto::cpu::registers::Lane as _;
@@ -108,11 +107,9 @@ impl Lowering {
         let bits = self.bits(typed);
         let is_float = matches!(typed, Typed::F32(_));
         Some(match lane {
-            Lane::F32 if is_float => bits,
-            Lane::F16 if is_float => self.body.as_f16(bits),
-            Lane::BF16 if is_float => self.body.as_bf16(bits),
-            Lane::I32 if !is_float => bits,
-            Lane::I8 | Lane::U8 if !is_float => self.body.as_bytes(bits),
+            _ if is_float => self.body.narrowed(lane, bits)?,
+            Lane::I32 => bits,
+            Lane::I8 | Lane::U8 => self.body.as_bytes(bits),
             _ => return None,
         })
     }
@@ -133,7 +130,7 @@ impl Lowering {
             }
             (Step::Binary(op, ..), [a, b]) => self.binary(*op, *a, *b)?,
             (Step::Apply(op, ..), [Typed::F32(a), Typed::F32(b), Typed::F32(c)]) => {
-                Typed::F32(self.apply(*op, *a, *b, *c)?)
+                Typed::F32(self.body.apply(*op, [*a, *b, *c])?)
             }
             (Step::Nearest(..), [Typed::F32(a)]) => Typed::F32(self.body.unary(Unary::Round(0), *a)),
             (Step::Cast(dtype, ..), [a]) => self.cast(*dtype, *a)?,
@@ -217,52 +214,18 @@ impl Lowering {
         Some(Typed::Mask(mask))
     }
 
-    fn apply(&mut self, op: Op, a: Value, b: Value, c: Value) -> Option<Value> {
-        let body = &mut self.body;
-        Some(match op {
-            Op::Add => body.add(a, b),
-            Op::Sub => body.sub(a, b),
-            Op::Mul => body.mul(a, b),
-            Op::Div => body.div(a, b),
-            Op::Min => body.minimum(a, b),
-            Op::Max => body.maximum(a, b),
-            Op::Fma => body.fma(a, b, c),
-            Op::Neg => body.neg(a),
-            Op::Abs => body.abs(a),
-            Op::Exp => body.exp(a),
-            Op::Exp2 => body.exp2(a),
-            Op::Log => body.log(a),
-            Op::Log2 => body.log2(a),
-            Op::Sqrt => body.unary(Unary::Sqrt, a),
-            Op::Rsqrt => body.inverse_root(a),
-            Op::Recip => body.reciprocal(a),
-            Op::Tanh => body.tanh(a),
-            Op::Erf => body.erf(a),
-            Op::Floor => body.unary(Unary::Round(1), a),
-            Op::Ceil => body.unary(Unary::Round(2), a),
-            Op::Round => body.round(a),
-            // Sine and cosine of large arguments, and powers, are scalar code. The others are other steps.
-            Op::Sin | Op::Cos | Op::Pow | Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne | Op::Select => {
-                return None;
-            }
-        })
-    }
-
     fn cast(&mut self, dtype: DType, a: Typed) -> Option<Typed> {
         let DType::Number(element) = dtype else { return Some(Typed::Mask(self.mask(a))) };
         if let Typed::F32(a) = a {
             let body = &mut self.body;
             return Some(match element {
-                ElementType::F32 => Typed::F32(a),
-                ElementType::F16 => Typed::F32(body.round_to_f16(a)),
-                ElementType::BF16 => Typed::F32(body.round_to_bf16(a)),
                 ElementType::I32 => Typed::I32(body.truncated(a)),
                 ElementType::I8 | ElementType::U8 => {
                     let integer = body.truncated(a);
                     let (low, high) = if element == ElementType::I8 { (-128, 127) } else { (0, 255) };
                     Typed::I32(body.hold_i32(integer, low, high))
                 }
-                _ => return None,
+                _ => Typed::F32(body.rounded(element, a)?),
             });
         }
         let bits = self.bits(a);

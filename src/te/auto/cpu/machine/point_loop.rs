@@ -70,17 +70,10 @@ pub(in crate::te::auto::cpu) struct At<'a> {
     pub(in crate::te::auto::cpu) kept: usize,
 }
 
-/// The lanes of a type in memory that the class of a register holds; `None` if vector code doesn't load them.
-const fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
-    Some(match element {
-        ElementType::F32 => (Lane::F32, Class::F32),
-        ElementType::F16 => (Lane::F16, Class::F32),
-        ElementType::BF16 => (Lane::BF16, Class::F32),
-        ElementType::I32 => (Lane::I32, Class::I32),
-        ElementType::I8 => (Lane::I8, Class::I32),
-        ElementType::U8 | ElementType::Bool => (Lane::U8, Class::I32),
-        _ => return None,
-    })
+/// The lanes of a type in memory, and the class of a register that holds them; `None` if vector code doesn't load them.
+fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
+    let lane = Lane::of(element)?;
+    Some((lane, if lane.is_float() { Class::F32 } else { Class::I32 }))
 }
 
 /// Makes a loop. Whatever vector code doesn't do gives `None`.

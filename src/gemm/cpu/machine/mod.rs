@@ -1,0 +1,140 @@
+//! The steps of blocks as machine code: what is computed of the elements of a row becomes one loop over them, from memory to
+//! memory, whatever the number of steps. A column's or a single value is the same for all lanes of a loop, a row vector has
+//! lanes of its own, so nothing is spread. What vector code doesn't do stays a step, with the same bits: integers, other
+//! element types, elements that are no neighbours, and reductions, which read what a loop has left in a block register.
+//!
+//! `schedule` (steps → loops' steps, and others) → `lower` (what a lane computes) → `run`.
+
+mod lower;
+mod run;
+mod schedule;
+
+use self::lower::RowLoop;
+use self::schedule::Draft;
+use super::element::{Arithmetic, View};
+use super::program::{Program, Registers, allocate};
+use super::step::{Place, Step};
+use crate::evt::ValidTree;
+
+/// From this many elements on, code is compiled, which takes as long as some 10⁵ steps of elements.
+const WORTH: usize = 1 << 17;
+
+#[cfg(test)]
+thread_local! {
+    /// Whether runs of this thread use code, whatever the number and extents of elements; `None` where those decide.
+    pub(super) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+    /// The number of loops that this thread has compiled.
+    pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether it pays to compile code for this many elements.
+pub(super) fn is_worth(elements: usize) -> bool {
+    #[cfg(test)]
+    if let Some(always) = FORCED.get() {
+        return always;
+    }
+    elements >= WORTH
+}
+
+/// Which matrices have rows of neighbouring elements, of the types that the tree says: a bit for each of the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Neighbours {
+    parameters: u32,
+    outputs: u32,
+}
+
+impl Neighbours {
+    pub(super) fn of(tree: &ValidTree, parameters: &[View], outputs: &[View]) -> Self {
+        let bits = |views: &[View], element: &dyn Fn(usize) -> crate::ElementType| {
+            let fits = |(i, view): &(usize, &View)| view.strides[2] == 1 && view.element == element(*i);
+            views.iter().take(32).enumerate().filter(fits).fold(0, |bits, (i, _)| bits | 1u32 << i)
+        };
+        Self {
+            parameters: bits(parameters, &|i| tree.parameters()[i].element),
+            outputs: bits(outputs, &|i| tree.outputs()[i].element),
+        }
+    }
+
+    const fn has_parameter(self, number: usize) -> bool {
+        number < 32 && self.parameters >> number & 1 == 1
+    }
+
+    const fn has_output(self, number: usize) -> bool {
+        number < 32 && self.outputs >> number & 1 == 1
+    }
+}
+
+/// What is done for every block.
+#[derive(Debug)]
+enum Item {
+    Loop(RowLoop),
+    Step(Step),
+}
+
+/// The steps of blocks, as far as possible compiled, for matrices that lie in a certain way.
+#[derive(Debug)]
+pub(super) struct Machine {
+    items: Vec<Item>,
+    /// Fills the block registers that no block changes, once per tile.
+    spread: Vec<Step>,
+    /// The number of block registers.
+    registers: usize,
+    /// The outputs that loops write.
+    outputs: Vec<usize>,
+}
+
+impl Machine {
+    /// `None` if there is nothing to compile, or there are no vector instructions for it.
+    pub(super) fn compile<T: Arithmetic>(
+        tree: &ValidTree,
+        program: &Program<T>,
+        neighbours: Neighbours,
+    ) -> Option<Self> {
+        // Loops are of f32s.
+        if size_of::<T>() != size_of::<f32>() {
+            return None;
+        }
+        let drafts = schedule::drafts(tree, program, neighbours);
+        let is_read_by_step = |register: usize| {
+            let reads =
+                |draft: &Draft| matches!(draft, Draft::Step(step) if step.operands().contains(&Place::Block(register)));
+            drafts.iter().any(reads)
+        };
+        let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);
+        let spread = program.spread.steps.iter().filter(is_needed).copied().collect();
+        let mut items = Vec::with_capacity(drafts.len());
+        let mut outputs = Vec::new();
+        for (number, draft) in drafts.iter().enumerate() {
+            items.push(match draft {
+                Draft::Step(step) => Item::Step(*step),
+                Draft::Loop(steps) => {
+                    let left = schedule::left_by(&drafts, number);
+                    let compiled = lower::compile(tree, program, steps, &left)?;
+                    outputs.extend(compiled.outputs());
+                    Item::Loop(compiled)
+                }
+            });
+        }
+        if !items.iter().any(|item| matches!(item, Item::Loop(_))) {
+            return None;
+        }
+        let registers = allocate(&mut items, program.spread.registers);
+        Some(Self { items, spread, registers, outputs })
+    }
+}
+
+impl Registers for Item {
+    fn places_mut(&mut self) -> Vec<&mut Place> {
+        match self {
+            Self::Loop(of_rows) => of_rows.places_mut(),
+            Self::Step(step) => step.places_mut(),
+        }
+    }
+
+    fn results_mut(&mut self) -> Vec<&mut usize> {
+        match self {
+            Self::Loop(of_rows) => of_rows.results_mut(),
+            Self::Step(step) => step.results_mut(),
+        }
+    }
+}
