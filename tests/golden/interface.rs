@@ -2368,6 +2368,36 @@ impl PartialEq for Expr {}
 impl fmt::Debug for Expr {}
 impl ops::Neg for Expr {}
 impl ops::Not for Expr {}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpressionError {
+    MixedTypes { left: DType, right: DType },
+    MixedOperands { function: String, first: DType, other: DType },
+    OperandType { operation: String, given: DType },
+    Arity { function: String, needed: usize, given: usize },
+    Nested { most: u32 },
+    Chained { tensor: String, most: u32 },
+    Unfolded { most: usize },
+    Unrepresentable { value: String, dtype: DType },
+    AxisGivenUp { axis: String, kept: usize },
+    Rank { tensor: String, needed: usize, given: usize },
+    Shape { operation: &'static str, tensor: String, given: String, needed: String },
+    Stride { operation: &'static str, given: i32 },
+    IndexType { tensor: String, given: DType },
+    NoSuchAxis { tensor: String, kind: &'static str, dimension: usize, count: usize },
+    ForeignAxis { tensor: String, axis: String },
+    EmptyBody { tensor: String },
+    ReductionInside { tensor: String },
+    TupleReduction { tensor: String },
+    NotAReduceAxis { axis: String },
+    RepeatedAxis { axis: String },
+    ReducerArity { reducer: String, needed: usize, given: usize },
+    ReducerType { reducer: String, needed: DType, given: DType },
+    ReducerUses { reducer: String, part: &'static str, what: String },
+    InitCount { needed: usize, given: usize },
+    InitForm { given: DType },
+    Extent { of: String, given: String },
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) _);
 pub trait Indices {
@@ -2440,6 +2470,31 @@ pub enum LoopKind {
     Parallel,
     Vectorized,
     Unrolled,
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoweringError {
+    SplitRemainder { stage: String, axis: String, extent: String, condition: String },
+    NestedLoops { stage: String, what: &'static str, given: usize, most: usize },
+    Unroll { counter: String, extent: String, reason: &'static str },
+    ThreadReduction { stage: String, reason: &'static str },
+    AcrossBlocks { tensor: String },
+    AcrossThreads {
+        tensor: String,
+        scope: &'static str,
+        owner: &'static str,
+        axis: String,
+        thread: &'static str,
+        wider: &'static str,
+    },
+    DivergentBarrier { condition: String },
+    VirtualThread { axis: String, reason: &'static str },
+    ThreadExtent { thread: &'static str, stage: String, needed: String, given: String },
+    Bound { stage: String, axis: String, reason: &'static str },
+    MissingArgument { tensor: String, what: &'static str },
+    Unbound { variable: String },
+    NotLowered { what: String },
+    Target { what: String, target: &'static str },
 }
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
@@ -2570,6 +2625,14 @@ pub struct Requirement {
     pub condition: Expr,
     pub broken: TeError,
 }
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    IntegerRange,
+    ArgumentCount { given: usize, needed: Vec<String> },
+    Argument { tensor: String, reason: String },
+    Failed { reason: String },
+}
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     Int(i64),
@@ -2582,6 +2645,27 @@ pub struct Scan {
     pub update: Vec<Tensor>,
     pub state: Vec<Tensor>,
     pub inputs: Vec<Tensor>,
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScanError {
+    Count { init: usize, update: usize, state: usize },
+    State { tensor: String },
+    Body { what: &'static str, tensor: String },
+    Type { what: &'static str, needed: DType, given: DType },
+    Rank { what: &'static str, needed: usize, given: usize },
+    Shape {
+        what: &'static str,
+        tensor: String,
+        dimension: usize,
+        needed: String,
+        given: String,
+    },
+    Read { stage: String, tensor: String, index: String, step: Option<i64> },
+    Before { stage: String, tensor: String, index: String, back: i64, steps: i64 },
+    Shared { tensor: String },
+    Outside { stage: String, scan: String },
+    Steps { tensor: String, most: usize },
 }
 #[derive(Clone, Debug)]
 pub struct Schedule {}
@@ -2657,6 +2741,28 @@ impl Schedule {
 impl Schedule {
     pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {}
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {}
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    NotScheduled { tensor: String },
+    NotALoop { axis: String, stage: String, split: bool },
+    AxisKind { primitive: &'static str, axis: String, reason: &'static str },
+    SplitFactor { axis: String, factor: String },
+    NotConsecutive { first: String, second: String },
+    NotAThread { name: String },
+    ComputeAt { stage: String, parent: String, reason: &'static str },
+    Inline { stage: String, reason: &'static str },
+    Inlined { stage: String, most: usize },
+    Json { reason: String },
+    JsonSize { what: &'static str, given: usize, most: usize },
+    Pragma { key: String, reason: String },
+    Group { stage: String, reason: &'static str },
+    Rfactor { stage: String, axis: String, reason: &'static str },
+    Cache { tensor: String, reason: &'static str },
+    Scope { name: String },
+    Primitive { primitive: &'static str, stage: String, reason: String },
+    Intrinsic { intrinsic: String, reason: String },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
@@ -2809,95 +2915,14 @@ impl Stmt {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {
-    MixedTypes { left: DType, right: DType },
-    MixedOperands { function: String, first: DType, other: DType },
-    OperandType { operation: String, given: DType },
-    Arity { function: String, needed: usize, given: usize },
-    Nested { most: u32 },
-    Chained { tensor: String, most: u32 },
-    Unfolded { most: usize },
-    Unrepresentable { value: String, dtype: DType },
-    AxisGivenUp { axis: String, kept: usize },
-    IntegerRange,
-    Rank { tensor: String, needed: usize, given: usize },
-    Shape { operation: &'static str, tensor: String, given: String, needed: String },
-    Stride { operation: &'static str, given: i32 },
-    IndexType { tensor: String, given: DType },
-    NoSuchAxis { tensor: String, kind: &'static str, dimension: usize, count: usize },
-    ForeignAxis { tensor: String, axis: String },
-    EmptyBody { tensor: String },
-    ReductionInside { tensor: String },
-    TupleReduction { tensor: String },
-    NotAReduceAxis { axis: String },
-    RepeatedAxis { axis: String },
-    ReducerArity { reducer: String, needed: usize, given: usize },
-    ReducerType { reducer: String, needed: DType, given: DType },
-    ReducerUses { reducer: String, part: &'static str, what: String },
-    InitCount { needed: usize, given: usize },
-    InitForm { given: DType },
-    ScanCount { init: usize, update: usize, state: usize },
-    ScanState { tensor: String },
-    ScanBody { what: &'static str, tensor: String },
-    ScanType { what: &'static str, needed: DType, given: DType },
-    ScanRank { what: &'static str, needed: usize, given: usize },
-    ScanShape {
-        what: &'static str,
-        tensor: String,
-        dimension: usize,
-        needed: String,
-        given: String,
-    },
-    ScanRead { stage: String, tensor: String, index: String, step: Option<i64> },
-    ScanBefore { stage: String, tensor: String, index: String, back: i64, steps: i64 },
-    ScanShared { tensor: String },
-    ScanOutside { stage: String, scan: String },
-    Extent { of: String, given: String },
-    NotScheduled { tensor: String },
-    NotALoop { axis: String, stage: String, split: bool },
-    AxisKind { primitive: &'static str, axis: String, reason: &'static str },
-    SplitFactor { axis: String, factor: String },
-    SplitRemainder { stage: String, axis: String, extent: String, condition: String },
-    NotConsecutive { first: String, second: String },
-    NotAThread { name: String },
-    ComputeAt { stage: String, parent: String, reason: &'static str },
-    Inline { stage: String, reason: &'static str },
-    ScanSteps { tensor: String, most: usize },
-    Inlined { stage: String, most: usize },
-    Json { reason: String },
-    JsonSize { what: &'static str, given: usize, most: usize },
-    NestedLoops { stage: String, what: &'static str, given: usize, most: usize },
-    Pragma { key: String, reason: String },
-    Unroll { counter: String, extent: String, reason: &'static str },
-    Group { stage: String, reason: &'static str },
-    Rfactor { stage: String, axis: String, reason: &'static str },
-    Cache { tensor: String, reason: &'static str },
-    Scope { name: String },
-    ThreadReduction { stage: String, reason: &'static str },
-    AcrossBlocks { tensor: String },
-    AcrossThreads {
-        tensor: String,
-        scope: &'static str,
-        owner: &'static str,
-        axis: String,
-        thread: &'static str,
-        wider: &'static str,
-    },
-    DivergentBarrier { condition: String },
-    VirtualThread { axis: String, reason: &'static str },
-    ThreadExtent { thread: &'static str, stage: String, needed: String, given: String },
-    Primitive { primitive: &'static str, stage: String, reason: String },
-    Intrinsic { intrinsic: String, reason: String },
-    Bound { stage: String, axis: String, reason: &'static str },
-    MissingArgument { tensor: String, what: &'static str },
-    ArgumentCount { given: usize, needed: Vec<String> },
-    Argument { tensor: String, reason: String },
-    Unbound { variable: String },
-    NotLowered { what: String },
-    Internal { what: String },
-    Run { reason: String },
-    Target { what: String, target: &'static str },
+    Expression(ExpressionError),
+    Scan(ScanError),
+    Schedule(ScheduleError),
+    Lowering(LoweringError),
+    Run(RunError),
     Data(DataError),
     Device(DeviceError),
+    Internal { what: String },
 }
 impl From<epilogue_runtime::Error> for TeError {}
 #[derive(Clone)]

@@ -24,6 +24,8 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -3,6 +3,7 @@
 mod locks;
 mod orders;
 mod property;
+mod words;
 
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::nodes::{Nodes, elements, list, member, place, shortened, text, truth};
 use super::{limits, mistake, names};
 use crate::te::arith::equal;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::buffer::Scope;
@@ -148,7 +148,7 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     }
     if optional(value, "scope")?.is_some() {
         let name = text(value, "scope")?;
-        stage.scope = Some(Scope::parse(name).ok_or_else(|| TeError::Scope { name: name.to_owned() })?);
+        stage.scope = Some(Scope::parse(name).ok_or_else(|| ScheduleError::Scope { name: name.to_owned() })?);
     }
     stage.group = optional(value, "scan")?.map(|scan| nodes.operation(scan)).transpose()?;
     stage.member = optional(value, "group")?.map(place).transpose()?.map(Group);

@@ -68,7 +68,7 @@ const LAYERS: &[&str] = &[
     "src/argument.rs",
     "src/gemm",
     "src/te/dtype.rs",
-    "src/te/error.rs",
+    "src/te/error",
     "src/te/lang",
     "src/te/arith",
     "src/te/text.rs",
