@@ -9,7 +9,7 @@ use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
 use super::groups::Groups;
 use super::pattern::{LaneDone, PendingRelease, Seen};
-use super::shadow::Stamp;
+use super::stamp::Stamp;
 use std::sync::Arc;
 
 /// Number of actors of one warp, whose numbers are relative to its first one.
