@@ -1,7 +1,6 @@
 //! The places of variables in shared and in local memory. There are gaps between them, so that an index that runs over is
 //! noticed.
 
-use super::symbols::allot;
 use crate::error::ParseError;
 use crate::program::Variables;
 use crate::syntax::ast::Variable;
@@ -94,5 +93,21 @@ impl LocalLayout {
             self.variables.gaps.push((self.end, end));
         }
         (self.variables, end)
+    }
+}
+
+/// Reserves aligned space for a variable. Gives its offset.
+pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {
+    let offset = used.checked_next_multiple_of(variable.alignment);
+    let end = offset.and_then(|o| o.checked_add(u32::try_from(variable.bytes()).ok()?)).filter(|&end| end <= limit);
+    match (offset, end) {
+        (Some(offset), Some(end)) => {
+            *used = end;
+            Ok(offset)
+        }
+        _ => {
+            let message = format!("`{}` does not fit: at most {limit} bytes", variable.name);
+            Err(ParseError::Name { line: variable.line, message })
+        }
     }
 }

@@ -179,22 +179,6 @@ impl<'a> Globals<'a> {
     }
 }
 
-/// Reserves aligned space for a variable. Gives its offset.
-pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {
-    let offset = used.checked_next_multiple_of(variable.alignment);
-    let end = offset.and_then(|o| o.checked_add(u32::try_from(variable.bytes()).ok()?)).filter(|&end| end <= limit);
-    match (offset, end) {
-        (Some(offset), Some(end)) => {
-            *used = end;
-            Ok(offset)
-        }
-        _ => {
-            let message = format!("`{}` does not fit: at most {limit} bytes", variable.name);
-            Err(ParseError::Name { line: variable.line, message })
-        }
-    }
-}
-
 fn module_variable(variable: &Variable<'_>, values: Vec<Value>) -> Result<ModuleVariable, ParseError> {
     const LIMIT: u64 = 1 << 32;
     let size = variable.bytes();

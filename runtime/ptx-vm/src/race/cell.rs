@@ -12,6 +12,9 @@ pub(super) trait Judge {
     fn sees_by_lane(&self, earlier: &Stamp, now: &Stamp) -> bool;
     /// Like [`sees`](Self::sees), but false if the answer would take long. It is used to forget ordered accesses.
     fn sees_at_once(&self, earlier: &Stamp) -> bool;
+    /// Whether nobody can know of one of two accesses by the same actor and not of the other: its warp has passed nothing
+    /// on in between.
+    fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool;
     /// Records a race at `address`.
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64);
     /// Two lanes of one instruction write the same place. True if they may.
@@ -194,6 +197,12 @@ fn place<J: Judge>(slots: &mut [Stamp], now: &Stamp, judge: &J) -> bool {
         if slot.clock != 0 && slot.actor == now.actor {
             if slot.clock == now.clock && slot.writes() == now.writes() {
                 merge(slot, now);
+                return true;
+            }
+            // Atomics in a loop: without this, every execution by every lane would be remembered.
+            if now.is_strong() && slot.site == now.site && judge.are_known_together(slot, now) {
+                slot.lanes |= now.lanes;
+                slot.clock = now.clock;
                 return true;
             }
             // The later access of the same lanes replaces their earlier one.

@@ -262,6 +262,11 @@ impl Judge for Eyes<'_> {
             && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)))
     }
 
+    fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        let of_threads = now.actor.wrapping_sub(self.first) == self.warp.actor;
+        of_threads && earlier.actor == now.actor && earlier.clock > self.warp.passed
+    }
+
     #[cold]
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
         let now = &self.racing(earlier, now);

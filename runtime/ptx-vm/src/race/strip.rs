@@ -99,6 +99,10 @@ impl<J: Judge> Judge for Together<'_, J> {
         self.judge.sees_at_once(earlier)
     }
 
+    fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        self.judge.are_known_together(earlier, now)
+    }
+
     fn race(&mut self, _: &Stamp, _: &Stamp, _: u64) {
         self.undecided = true;
     }

@@ -26,30 +26,42 @@ pub(super) fn by_address(lanes: u32, addresses: &[u64; 32]) -> impl Iterator<Ite
     })
 }
 
-/// Lanes that access the same address, for plain reads: those bytes are read by all of them as one. Gives the first lane of
-/// each group, and its lanes. Groups may be split; what is common is found: the same address in all lanes, in neighbouring
-/// lanes, or again after 2, 4, 8 or 16 lanes.
-fn groups(lanes: u32, access: &Access<'_>) -> impl Iterator<Item = (u32, u32)> {
-    let addresses = access.addresses;
-    let same = |a: u32, b: u32| addresses[a as usize] == addresses[b as usize];
-    let first = lanes.trailing_zeros() % 32;
-    let mut members = [0u32; 32];
-    let plain = access.kind == Kind::Read && access.order == Order::Weak;
-    let mut leaders = lanes;
-    if plain && (0..5).any(|bit| lanes >> (first ^ 1 << bit) & 1 != 0 && same(first, first ^ 1 << bit)) {
-        let mut leader = [0u32; 32];
-        for lane in lanes_of(lanes) {
-            let twin =
-                |bit: &u32| lane >> bit & 1 != 0 && lanes >> (lane ^ 1 << bit) & 1 != 0 && same(lane, lane ^ 1 << bit);
-            let of = (0..5).find(twin).map_or(lane, |bit| leader[(lane ^ 1 << bit) as usize]);
-            leader[lane as usize] = of;
-            members[of as usize] |= 1 << lane;
-            leaders &= !(u32::from(of != lane) << lane);
+/// Whether the addresses are the same again after `distance` lanes, in each group of twice as many.
+fn repeats(addresses: &[u64; 32], distance: usize) -> bool {
+    let mut differs = addresses[0] ^ addresses[distance];
+    if differs == 0 {
+        for pair in addresses.chunks_exact(2 * distance) {
+            let (low, high) = pair.split_at(distance);
+            differs |= low.iter().zip(high).fold(0, |differs, (a, b)| differs | a ^ b);
         }
-    } else {
-        members = std::array::from_fn(|lane| 1 << lane);
     }
-    lanes_of(leaders).map(move |lane| (lane, members[lane as usize]))
+    differs == 0
+}
+
+/// Groups of lanes that read the same bytes by a plain read, as one: the first lane of each, and its lanes. What is found
+/// is the same address in all lanes, and addresses that repeat after a power of two.
+fn groups(lanes: u32, access: &Access<'_>) -> impl Iterator<Item = (u32, u32)> {
+    let plain = access.kind == Kind::Read && access.order == Order::Weak;
+    let first = access.addresses[lanes.trailing_zeros() as usize % 32];
+    let is_first = |(lane, &address): (usize, &u64)| address == first || lanes >> lane & 1 == 0;
+    // The bits of a lane's number on which its address does not depend.
+    let mut free = 0;
+    if plain && lanes == u32::MAX {
+        free = (0..5).filter(|&bit| repeats(access.addresses, 1 << bit)).fold(0, |free, bit| free | 1 << bit);
+    } else if plain && access.addresses.iter().enumerate().all(is_first) {
+        free = 31;
+    }
+    let group = (0..32).filter(|lane| lane & !free == 0).fold(0, |group, lane| group | 1 << lane);
+    let mut left = lanes;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros();
+            // Of lanes that are not all active, either all form one group or each one does.
+            let members = if free == 31 { lanes } else { group << lane };
+            left &= !members;
+            (lane, members)
+        })
+    })
 }
 
 /// The fewest neighbouring lanes whose accesses are worth being checked as a row.

@@ -112,3 +112,36 @@ fn lanes_that_read_one_place_are_judged_as_one() {
     let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((race.cause, race.second.lanes), (RaceCause::UnorderedLanes, 0xfff7));
 }
+
+/// One instruction's atomic on one word, in a loop.
+fn atomic(play: &mut Play, warp: u32, lanes: u32) {
+    let at = At { rank: 0, warp, lanes, pc: 1000 };
+    let address = [shared_address(0, 64); 32];
+    let access = Access { order: Order::Relaxed, scope: Scope::Gpu, ..plain(Space::Shared, Kind::Atomic, &address, 4) };
+    play.access_by(0, at, &access);
+}
+
+fn read_by_warp_1(play: &mut Play) {
+    let at = play.at(0, 1, 1);
+    play.access_by(0, at, &plain(Space::Shared, Kind::Read, &[shared_address(0, 64); 32], 4));
+}
+
+#[test]
+fn atomics_in_a_loop_are_remembered_as_one_until_something_is_passed_on() {
+    // What both lanes did before the barrier is known after it.
+    let mut play = Play::new(1, 1, 64);
+    atomic(&mut play, 0, 1);
+    atomic(&mut play, 0, 2);
+    play.barrier(0, 0..2);
+    read_by_warp_1(&mut play);
+    assert_eq!(play.causes(), []);
+    // Lane 1 comes after the barrier.
+    let mut play = Play::new(1, 1, 64);
+    atomic(&mut play, 0, 1);
+    play.barrier(0, 0..2);
+    atomic(&mut play, 0, 2);
+    read_by_warp_1(&mut play);
+    let findings = play.end();
+    let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((race.cause, race.first.lanes), (RaceCause::Unordered, 2));
+}
