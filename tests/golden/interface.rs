@@ -5323,56 +5323,7 @@ pub fn sub<T: Half>(a: u16, b: u16, mode: HalfMode) -> u16 {}
 
 // ptx_vm::numerics::integer
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Permute {
-    Index,
-    Forward4,
-    Backward4,
-    Replicate8,
-    EdgeLeft,
-    EdgeRight,
-    Replicate16,
-}
-pub fn add_carry32(a: u32, b: u32, carry: bool) -> (u32, bool) {}
-pub fn add_carry64(a: u64, b: u64, carry: bool) -> (u64, bool) {}
-pub fn bfe32(a: u32, position: u32, length: u32, signed: bool) -> u32 {}
-pub fn bfe64(a: u64, position: u32, length: u32, signed: bool) -> u64 {}
-pub fn bfi32(a: u32, b: u32, position: u32, length: u32) -> u32 {}
-pub fn bfi64(a: u64, b: u64, position: u32, length: u32) -> u64 {}
-pub fn bfind32(a: u32, signed: bool, shift_amount: bool) -> u32 {}
-pub fn bfind64(a: u64, signed: bool, shift_amount: bool) -> u32 {}
-pub fn bmsk(position: u32, width: u32, clamp: bool) -> u32 {}
-pub fn div_s32(a: i32, b: i32) -> i32 {}
-pub fn div_s64(a: i64, b: i64) -> i64 {}
-pub fn div_u32(a: u32, b: u32) -> u32 {}
-pub fn div_u64(a: u64, b: u64) -> u64 {}
 pub fn dp2a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32, high: bool) -> u32 {}
-pub fn dp4a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32) -> u32 {}
-pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {}
-pub fn lop3_lanes(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32], table: u8) -> [u32; 32] {}
-pub fn mad_hi_s32(a: i32, b: i32, c: i32, saturate: bool) -> i32 {}
-pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {}
-pub fn mul_hi_s32(a: i32, b: i32) -> i32 {}
-pub fn mul_hi_s64(a: i64, b: i64) -> i64 {}
-pub fn mul_hi_u32(a: u32, b: u32) -> u32 {}
-pub fn mul_hi_u64(a: u64, b: u64) -> u64 {}
-pub fn prmt(mode: Permute, a: u32, b: u32, selector: u32) -> u32 {}
-pub fn rem_s32(a: i32, b: i32) -> i32 {}
-pub fn rem_s64(a: i64, b: i64) -> i64 {}
-pub fn rem_u32(a: u32, b: u32) -> u32 {}
-pub fn rem_u64(a: u64, b: u64) -> u64 {}
-pub fn sad_s32(a: i32, b: i32, c: i32) -> i32 {}
-pub fn sad_u32(a: u32, b: u32, c: u32) -> u32 {}
-pub fn shf_left(low: u32, high: u32, amount: u32, clamp: bool) -> u32 {}
-pub fn shf_right(low: u32, high: u32, amount: u32, clamp: bool) -> u32 {}
-pub fn shl32(a: u32, amount: u32) -> u32 {}
-pub fn shl64(a: u64, amount: u32) -> u64 {}
-pub fn shr_s32(a: i32, amount: u32) -> i32 {}
-pub fn shr_s64(a: i64, amount: u32) -> i64 {}
-pub fn shr_u32(a: u32, amount: u32) -> u32 {}
-pub fn shr_u64(a: u64, amount: u32) -> u64 {}
-pub fn sub_borrow32(a: u32, b: u32, borrow: bool) -> (u32, bool) {}
-pub fn sub_borrow64(a: u64, b: u64, borrow: bool) -> (u64, bool) {}
 pub fn szext(a: u32, width: u32, signed: bool, clamp: bool) -> u32 {}
 
 // ptx_vm::numerics::mma
@@ -5850,6 +5801,7 @@ pub enum Fault {
     ExitBeforeRemote,
     RemoteBeforeStart { rank: u32 },
     BarrierReused { id: u32, earlier: u32 },
+    BarrierPassed { id: u32 },
     WgmmaFence,
     WgmmaRegister { writes: bool, product: u32 },
     RegisterDirection { before: u32, now: u32, grows: bool },
@@ -5946,6 +5898,7 @@ pub trait Observer: Send {
     fn collective(&mut self, at: At) {}
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {}
     fn barrier_complete(&mut self, rank: u32, id: u32) {}
+    fn barrier_passed(&mut self, at: At, id: u32) {}
     fn cluster_arrive(&mut self, at: At, order: MbarrierOrder, aligned: bool) {}
     fn cluster_complete(&mut self) {}
     fn cluster_wait(&mut self, at: At) {}
