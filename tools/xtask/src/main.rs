@@ -57,7 +57,14 @@ enum Task {
     /// some of them, on the emulated GPU.
     Soak(soak::Options),
     /// Prints which GEMM kernel is chosen for which shape, best first.
-    Choices,
+    Choices {
+        /// Instead, what the choices depend on: each of the model's numbers is varied by 30 %.
+        #[arg(long, conflicts_with = "others")]
+        ablation: bool,
+        /// Instead, what other libraries choose for the same shapes, and why the model differs.
+        #[arg(long)]
+        others: bool,
+    },
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
     /// Prints the public interface of the published crates, without bodies and documentation.
@@ -132,7 +139,9 @@ impl Task {
             Self::Mutate { of } => mutate(of),
             Self::Approximations => example("approximations", &[]),
             Self::Soak(options) => soak::run(options),
-            Self::Choices => example("kernels", &["choices"]),
+            Self::Choices { ablation: true, .. } => example("kernels", &["choices", "--ablation"]),
+            Self::Choices { others: true, .. } => example("kernels", &["choices", "--others"]),
+            Self::Choices { .. } => example("kernels", &["choices"]),
             Self::Structure => structure::print(),
             Self::Interface => {
                 print!("{}", interface::text()?);
