@@ -36,6 +36,7 @@ mod te;
 mod timing;
 #[path = "../../../tests/tutorial/mod.rs"]
 mod tutorial;
+mod watch;
 mod worker;
 
 use std::process::ExitCode;
