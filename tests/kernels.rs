@@ -15,6 +15,9 @@ mod epilogues;
 mod gate;
 #[path = "../tools/kernels/others.rs"]
 mod others;
+#[path = "../tools/kernels/predict/mod.rs"]
+#[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
+mod predict;
 #[path = "../tools/kernels/sass.rs"]
 #[allow(dead_code, reason = "another test reads more of it")]
 mod sass;

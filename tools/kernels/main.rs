@@ -4,7 +4,7 @@
 //! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes hours: `--part
 //! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `cargo xtask choices` prints which
 //! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
-//! choose.
+//! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod ablation;
@@ -16,6 +16,7 @@ mod epilogues;
 #[allow(dead_code, reason = "the test reads the PTX, this does not")]
 mod gate;
 mod others;
+mod predict;
 #[allow(dead_code, reason = "a test of automatic kernels reads more of it")]
 mod sass;
 mod set;
@@ -119,6 +120,7 @@ fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
         ["choices"] => choices::print()?,
         ["choices", "--ablation"] => print!("{}", ablation::table()?),
         ["choices", "--others"] => print!("{}", others::table()?),
+        ["predict", ..] => predict::print(&arguments[1..])?,
         _ => return checked(arguments),
     }
     Ok(true)

@@ -65,6 +65,10 @@ enum Task {
         #[arg(long)]
         others: bool,
     },
+    /// Predicts how long a kernel for sm_90a takes, from its machine code, and draws one block's timeline.
+    ///
+    /// Without a product it prints those that the GPU bundle measures first, beside what the model of the choice says.
+    Predict(Predict),
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
     /// Prints the public interface of the published crates, without bodies and documentation.
@@ -109,6 +113,33 @@ struct Kernels {
     named: Option<String>,
 }
 
+/// What to predict.
+#[derive(Args)]
+struct Predict {
+    /// The product's extents, of bf16: M, N and K, such as 4096x4096x1024.
+    #[arg(value_name = "MxNxK")]
+    product: Option<String>,
+    /// plain, `bias_gelu_residual`, `row_reduction` or everything.
+    #[arg(long, value_name = "NAME", default_value = "plain", requires = "product")]
+    epilogue: String,
+    /// The best kernel whose name contains the text, such as `128x256` or `ping-pong`, in place of the best one.
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "product")]
+    named: String,
+}
+
+impl Predict {
+    fn run(&self) -> Result<(), Failure> {
+        tools::install_pinned()?;
+        let Some(product) = &self.product else { return example("kernels", &["predict"]) };
+        let file = workspace::root().join(format!("target/predict/{product}_{}.json", self.epilogue));
+        let text = file.display().to_string();
+        let words = ["predict", product, "--epilogue", &self.epilogue, "--named", &self.named, "--timeline", &text];
+        example("kernels", &words)?;
+        println!("{}", plot::timeline::draw(&file)?.display());
+        Ok(())
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Arch {
     #[value(name = "sm_80")]
@@ -142,6 +173,7 @@ impl Task {
             Self::Choices { ablation: true, .. } => example("kernels", &["choices", "--ablation"]),
             Self::Choices { others: true, .. } => example("kernels", &["choices", "--others"]),
             Self::Choices { .. } => example("kernels", &["choices"]),
+            Self::Predict(predict) => predict.run(),
             Self::Structure => structure::print(),
             Self::Interface => {
                 print!("{}", interface::text()?);
