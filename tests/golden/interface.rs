@@ -1041,6 +1041,12 @@ impl Comparison {
     pub fn check(self) -> Result<Self, Error> {}
 }
 impl fmt::Display for Comparison {}
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    pub launches: LaunchConstants,
+    pub sm80: Sm80Constants,
+    pub sm90: Sm90Constants,
+}
 #[derive(Clone, Copy, Debug)]
 pub struct Depth<'a> {}
 impl<'a> Depth<'a> {
@@ -1400,7 +1406,9 @@ pub struct Machine {
     pub threads: usize,
     pub clock: f64,
     pub l2_gigabytes_per_second: f64,
+    pub l2_port_bytes_per_clock: f64,
     pub memory_bytes_per_clock: f64,
+    pub constants: Constants,
 }
 impl Machine {
     #[must_use]
@@ -1459,6 +1467,19 @@ impl OperandView {
 pub struct Pair<T> {
     pub a: T,
     pub b: T,
+}
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter(_);
+impl Parameter {
+    pub fn all() -> impl Iterator<Item = Self> {}
+    #[must_use]
+    pub const fn name(&self) -> &'static str {}
+    #[must_use]
+    pub const fn unit(&self) -> &'static str {}
+    #[must_use]
+    pub fn of(&self, machine: &Machine) -> f64 {}
+    #[must_use]
+    pub fn with(&self, machine: &Machine, value: f64) -> Machine {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -1634,6 +1655,9 @@ pub fn estimate(
 ) -> Result<Candidate, Misfit> {}
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {}
+pub use model::LaunchConstants;
+pub use model::Sm80Constants;
+pub use model::Sm90Constants;
 pub fn rank(
     machine: &Machine,
     workload: &Workload<'_>,
@@ -1946,6 +1970,13 @@ pub struct Workload<'a> {
 }
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {}
+#[must_use]
+pub fn estimate(
+    machine: &Machine,
+    w: &Workload<'_>,
+    key: &Sm90Key,
+    split_k: SplitK,
+) -> Candidate {}
 #[must_use]
 pub fn has_room(candidate: &Candidate) -> bool {}
 #[must_use]
