@@ -1,0 +1,3 @@
+//! What threads wait for each other with.
+
+pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
