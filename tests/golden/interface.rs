@@ -131,6 +131,146 @@ pub use epilogue_runtime::f8e4m3;
 pub use epilogue_runtime::f8e5m2;
 pub use epilogue_runtime as runtime;
 
+// epilogue::distributed
+
+pub struct ColumnParallel<E = ()> {}
+impl<E: Epilogue> ColumnParallel<E> {
+    pub fn run<'a, 'b>(
+        &self,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+    pub fn run_on<'a, 'b>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+}
+impl<E> ColumnParallel<E> {
+    #[must_use]
+    pub fn chunks(&self) -> usize {}
+    #[must_use]
+    pub fn product(&self) -> &Gemm<()> {}
+}
+impl<E> fmt::Debug for ColumnParallel<E> {}
+impl ColumnParallel {
+    pub fn plan<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+    ) -> Result<ColumnParallel<E>, Error> {}
+    pub fn plan_with<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        settings: ColumnSettings,
+    ) -> Result<ColumnParallel<E>, Error> {}
+}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ColumnSettings {}
+impl ColumnSettings {
+    #[must_use]
+    pub fn gather_rows(self, gather_rows: bool) -> Self {}
+    #[must_use]
+    pub fn chunks(self, chunks: usize) -> Self {}
+    #[must_use]
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {}
+    #[must_use]
+    pub fn always_agree(self, always_agree: bool) -> Self {}
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combine {
+    AllReduce,
+    ReduceScatter,
+}
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    Gemm(gemm::Error),
+    Runtime(runtime::Error),
+    Matrix { operand: &'static str, shape: Vec<usize> },
+    Rows { rows: usize, ranks: usize },
+    Integers { element: ElementType },
+    Local {
+        epilogue: &'static str,
+        what: String,
+        part: &'static str,
+        advice: &'static str,
+    },
+    Before { epilogue: &'static str, what: String },
+    Chunks { epilogue: &'static str, chunks: usize, what: String },
+    Name { name: &'static str },
+}
+impl From<runtime::CommunicatorError> for Error {}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    After,
+    Before,
+}
+pub struct RowParallel<E = ()> {}
+impl<E: Epilogue> RowParallel<E> {
+    pub fn run<'a, 'b>(
+        &self,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+    pub fn run_on<'a, 'b>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+}
+impl<E> RowParallel<E> {
+    #[must_use]
+    pub fn chunks(&self) -> usize {}
+    #[must_use]
+    pub fn product(&self) -> &Gemm<()> {}
+    #[must_use]
+    pub fn epilogue(&self) -> Option<&Gemm<()>> {}
+}
+impl<E> fmt::Debug for RowParallel<E> {}
+impl RowParallel {
+    pub fn plan<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+    ) -> Result<RowParallel<E>, Error> {}
+    pub fn plan_with<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        settings: RowSettings,
+    ) -> Result<RowParallel<E>, Error> {}
+}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowSettings {}
+impl RowSettings {
+    #[must_use]
+    pub fn combine(self, combine: Combine) -> Self {}
+    #[must_use]
+    pub fn place(self, place: Place) -> Self {}
+    #[must_use]
+    pub fn chunks(self, chunks: usize) -> Self {}
+    #[must_use]
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {}
+    #[must_use]
+    pub fn always_agree(self, always_agree: bool) -> Self {}
+}
+pub use epilogue_runtime::Communicator;
+pub use epilogue_runtime::CommunicatorError;
+pub use epilogue_runtime::LaunchedRank;
+pub use epilogue_runtime::Rendezvous;
+
 // epilogue::evt
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -3800,6 +3940,72 @@ impl CacheKey {
     #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {}
 }
+#[derive(Clone)]
+pub struct Communicator {}
+impl Communicator {
+    #[must_use]
+    pub fn in_process(ranks: usize) -> Vec<Self> {}
+    #[cfg(feature = "nccl")]
+    pub fn nccl(device: &Device, me: &LaunchedRank, meet: &Rendezvous) -> Result<Self> {}
+    #[cfg(feature = "nccl")]
+    pub unsafe fn borrow_nccl(
+        device: &Device,
+        communicator: *mut std::ffi::c_void,
+    ) -> Result<Self> {}
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {}
+    #[must_use]
+    pub fn rank(&self) -> usize {}
+    #[must_use]
+    pub fn ranks(&self) -> usize {}
+    #[must_use]
+    pub fn compares(&self) -> bool {}
+    #[must_use]
+    pub fn stream(&self, device: &Device) -> Stream {}
+    pub fn exchange(&self, text: &str) -> Result<Vec<String>> {}
+    pub fn all_reduce_in_place(
+        &self,
+        tensor: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn all_reduce(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn reduce_scatter(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn all_gather(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+}
+impl fmt::Debug for Communicator {}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommunicatorError {
+    Absent { tried: Vec<String> },
+    Nccl { call: &'static str, code: i32, message: String },
+    Disagree { what: String, values: Vec<String> },
+    Refused { rank: usize, reason: String },
+    Gone { rank: usize },
+    Timeout { seconds: u64, late: Vec<usize> },
+    Broken { reason: String },
+    Element { element: crate::ElementType },
+    Gaps { shape: Vec<usize>, strides: Vec<isize> },
+    Length { what: &'static str, given: usize, needed: usize, ranks: usize },
+    Overlap,
+    Rank { rank: usize, ranks: usize },
+    Environment { variable: &'static str, value: String, needed: &'static str },
+    Rendezvous { place: String, reason: String },
+}
 #[derive(Clone, Debug)]
 pub struct CompileFailure {
     pub name: String,
@@ -4143,6 +4349,7 @@ pub enum Error {
     Absent(Absent),
     Layout(LayoutError),
     Exchange(ExchangeError),
+    Communicator(CommunicatorError),
     ElementType { held: ElementType, asked: ElementType },
     Device { what: &'static str, given: String, needed: String },
     Unsupported { device: String, operation: &'static str, advice: &'static str },
@@ -4307,6 +4514,16 @@ pub struct Launch {
     pub programmatic_dependent_launch: bool,
 }
 impl Default for Launch {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchedRank {
+    pub rank: usize,
+    pub ranks: usize,
+    pub local_rank: usize,
+}
+impl Default for LaunchedRank {}
+impl LaunchedRank {
+    pub fn from_environment() -> Result<Option<Self>> {}
+}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -4365,6 +4582,17 @@ pub struct Properties {
     pub clock_khz: u32,
     pub driver_version: u32,
 }
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rendezvous {
+    File(PathBuf),
+    Tcp(String),
+}
+impl FromStr for Rendezvous {}
+impl Rendezvous {
+    pub fn from_environment() -> Result<Self> {}
+}
+impl fmt::Display for Rendezvous {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     pub kernel: String,

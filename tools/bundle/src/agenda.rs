@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::options::{On, Options};
 use crate::record::Results;
 use crate::step::Step;
-use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, te};
+use crate::{Outcome, conformance, copy, correctness, gemm, peers, ranks, sanitizer, te};
 
 /// Every step of every tier, in their order.
 pub(crate) fn all(on: On) -> Vec<Step> {
@@ -13,6 +13,7 @@ pub(crate) fn all(on: On) -> Vec<Step> {
     steps.extend(gemm::correctness(on));
     steps.extend(correctness::steps());
     steps.extend(te::steps());
+    steps.extend(ranks::steps());
     steps.extend(conformance::steps());
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());

@@ -28,6 +28,7 @@ mod peers;
 #[path = "../../../tests/gemm/placement.rs"]
 mod placement;
 mod process;
+mod ranks;
 mod record;
 mod run;
 mod sanitizer;
