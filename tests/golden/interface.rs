@@ -283,6 +283,29 @@ impl Axis {
     #[must_use]
     pub const fn result_class(self) -> ShapeClass {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Composed {
+    pub axis: Axis,
+    pub batch: bool,
+    pub op: ComposedOp,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComposedOp {
+    Any,
+    All,
+    Mean,
+    Variance,
+    LogSumExp,
+}
+impl ComposedOp {
+    pub const ALL: [Self; 5] = _;
+    #[must_use]
+    pub const fn name(self) -> &'static str {}
+    #[must_use]
+    pub const fn length(self) -> usize {}
+    #[must_use]
+    pub const fn of_truths(self) -> bool {}
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
     pub accumulators: usize,
@@ -341,7 +364,9 @@ pub enum Mistake {
     PartialsUsed { what: String, side: &'static str },
     LatePartials { what: String, of: String, side: &'static str },
     ReductionChain { what: String, before: String },
+    ComposedChain { what: String, op: &'static str, length: usize, before: String },
     ReducedAgain { what: String, class: ShapeClass },
+    IndexOfBatch { what: String },
     Partial { what: String, reason: &'static str },
     OutputClass { name: &'static str, declared: ShapeClass, actual: ShapeClass },
     DuplicateName { name: &'static str },
@@ -372,6 +397,7 @@ pub enum Node {
     Call(&'static Function, SmallVec<[NodeId; 3]>),
     Cast(ElementType, NodeId),
     Reduce(Reduction, NodeId),
+    Composed(Composed, NodeId),
 }
 impl Node {
     #[must_use]
@@ -460,6 +486,12 @@ pub enum ReduceOp {
     Min,
     AbsMax,
     SumSquares,
+    ArgMax,
+    ArgMin,
+}
+impl ReduceOp {
+    #[must_use]
+    pub const fn gives_index(self) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reduction {
@@ -528,6 +560,7 @@ impl TreeBuilder {
     pub fn call(&mut self, function: &'static Function, operands: &[NodeId]) -> NodeId {}
     pub fn cast(&mut self, to: ElementType, x: NodeId) -> NodeId {}
     pub fn reduce(&mut self, reduction: Reduction, x: NodeId) -> NodeId {}
+    pub fn compose(&mut self, composed: Composed, x: NodeId) -> NodeId {}
     pub fn name(&mut self, id: NodeId, name: &'static str) {}
     pub fn output(
         &mut self,
