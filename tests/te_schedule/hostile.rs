@@ -244,6 +244,25 @@ fn shared_ranges_and_factors() {
     }
 }
 
+/// What depends on a loop is no factor, though it is an integer.
+#[test]
+fn factors_are_sizes() {
+    for by in ["factor", "parts"] {
+        let mut d = Document::new();
+        let [outer, inner] =
+            [(); 2].map(|()| d.add(json!({ "node": "axis", "name": "s", "kind": "data", "domain": null })));
+        let body = d.read(d.x, &[d.i]);
+        let y = d.compute(&[d.axis], &[body]);
+        let stage = d.stage(y, &[outer, inner]);
+        d.stages[stage]["relations"] = json!([{ "split": [d.axis, outer, inner], by: d.i, "predicated": true }]);
+        let refused = outcome(by, d.text());
+        assert!(
+            matches!(&refused, Err(TeError::Schedule(ScheduleError::Json { reason })) if reason == "i is no size"),
+            "{refused:?}"
+        );
+    }
+}
+
 /// The sum over an axis of what `source` builds from its value.
 fn reduction(d: &mut Document, axis: usize, source: impl FnOnce(&mut Document, usize) -> usize) -> usize {
     let var = |d: &mut Document, name: &str| {

@@ -244,10 +244,11 @@ impl Stage {
 }
 
 /// Whether an expression is an integer that is known before the loops of a run.
-fn is_size(x: &Expr) -> bool {
+pub(super) fn is_size(x: &Expr) -> bool {
     let mut known = x.dtype().is_integer();
     x.visit(&mut |x| {
-        known &= x.as_var().is_none_or(|var| !var.is_counter()) && !matches!(x.kind(), Kind::Read(..));
+        known &=
+            x.as_var().is_none_or(|var| !var.is_counter()) && !matches!(x.kind(), Kind::Read(..) | Kind::Reduce(..));
     });
     known
 }

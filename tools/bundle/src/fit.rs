@@ -357,7 +357,7 @@ mod tests {
         assert!(error(&[]).contains("no record of kind `machine`"));
         assert!(error(&[json!({"kind": "machine", "name": "Tesla T4"})]).contains("of `Tesla T4`"));
         let machine = json!({"kind": "machine", "name": "NVIDIA H200"});
-        assert!(error(&[machine.clone()]).contains("no measured candidates"));
+        assert!(error(std::slice::from_ref(&machine)).contains("no measured candidates"));
         let mut records = made_up(&Machine::h200(), 1.0);
         records[1]["rows"][0]["candidate"] = json!("wgmma bf16: 1x1; no split-K; 1 blocks");
         records[2]["epilogue"] = json!("unknown");

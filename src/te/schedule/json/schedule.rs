@@ -212,9 +212,9 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
         let [parent, outer, inner] = axes.as_slice() else { return Err(wrong()) };
         let at = place_of(stage, *parent)?;
         let by = if value.get("factor").is_some() {
-            SplitBy::Factor(nodes.expression(&value["factor"])?)
+            SplitBy::Factor(nodes.size(&value["factor"])?)
         } else {
-            SplitBy::Parts(nodes.expression(member(value, "parts")?)?)
+            SplitBy::Parts(nodes.size(member(value, "parts")?)?)
         };
         let (SplitBy::Factor(x) | SplitBy::Parts(x)) = &by;
         if !x.dtype().is_integer() || x.as_int().is_some_and(|x| x <= 0) || outer == inner {
