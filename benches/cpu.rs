@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use epilogue::prelude::*;
+use epilogue_benches::median;
 
 #[epilogue]
 fn plain(accum: Accum) -> Tensor {
@@ -151,11 +152,6 @@ fn milliseconds(run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_secs_f64() * 1e3
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 fn print_ratios(name: &str, bench: &mut Bench, has_bare: bool) -> Outcome<()> {

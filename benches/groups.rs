@@ -9,6 +9,7 @@ use std::time::Instant;
 use epilogue::DeviceTensor;
 use epilogue::gemm::rows;
 use epilogue::prelude::*;
+use epilogue_benches::median;
 
 #[epilogue]
 fn layer(accum: Accum, bias: RowVector) -> Tensor {
@@ -43,11 +44,6 @@ fn time(run: &mut dyn FnMut() -> Outcome<()>) -> Outcome<f64> {
     let start = Instant::now();
     run()?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 /// Groups of these numbers of rows.

@@ -7,8 +7,10 @@
 
 use std::time::Instant;
 
+use epilogue::DeviceTensor;
 use epilogue::prelude::*;
 use epilogue::te;
+use epilogue_benches::median;
 
 #[epilogue]
 fn plain(accum: Accum) -> Tensor {
@@ -39,11 +41,6 @@ fn log_sum_exp(accum: Accum) -> ColumnVector {
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
 /// Medians of both, run in turns.
 fn race(mut first: impl FnMut() -> Outcome<()>, mut second: impl FnMut() -> Outcome<()>) -> Outcome<[f64; 2]> {
     let mut times = [Vec::new(), Vec::new()];
@@ -69,49 +66,41 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     let product = Gemm::plan::<Plain>(&device, &a, &b)?;
     let columns = te::var("n");
     let x = te::placeholder_of(T::TYPE, [te::var("m"), columns], "x");
-    let line = |name: &str, [fused, apart]: [f64; 2]| {
+    // The same result in one launch, and by the product and a kernel that reads what it has stored.
+    let mut against = |name: &str,
+                       fused: &mut dyn FnMut() -> Outcome<()>,
+                       after: &te::Tensor,
+                       scale: Option<(&te::Tensor, &DeviceTensor)>,
+                       result: &mut DeviceTensor|
+     -> Outcome<()> {
+        let kernel = te::auto::build(&[after])?.build(&device)?;
+        let [fused, apart] = race(fused, || {
+            product.run(&a, &b, Plain { d: &mut t })?;
+            let mut bound = vec![(&x, (&t).into())];
+            bound.extend(scale.map(|(tensor, memory)| (tensor, memory.into())));
+            bound.push((after, (&mut *result).into()));
+            Ok(kernel.run_bound(&bound)?)
+        })?;
         println!(
             "{m}x{n}x{k} {element} {name}: fused {fused:.2} ms, apart {apart:.2} ms, apart / fused {:.2}",
             apart / fused
         );
+        Ok(())
     };
 
     let fused = Gemm::plan::<Softmax>(&device, &a, &b)?;
-    let after = te::ops::softmax(&x, 1)?;
-    let kernel = te::auto::build(&[&after])?.build(&device)?;
-    let times = race(
-        || Ok(fused.run(&a, &b, Softmax { d: &mut d })?),
-        || {
-            product.run(&a, &b, Plain { d: &mut t })?;
-            Ok(kernel.run_bound(&[(&x, (&t).into()), (&after, (&mut u).into())])?)
-        },
-    )?;
-    line("softmax", times);
+    let run = &mut || Ok(fused.run(&a, &b, Softmax { d: &mut d })?);
+    against("softmax", run, &te::ops::softmax(&x, 1)?, None, &mut u)?;
 
     let fused = Gemm::plan::<RmsNorm>(&device, &a, &b)?;
+    let run = &mut || Ok(fused.run(&a, &b, RmsNorm { weight: &weight, d: &mut d })?);
     let scale = te::placeholder_of(T::TYPE, [columns], "scale");
     let after = te::ops::rms_norm(&x, 1, Some(&scale), 1e-5)?;
-    let kernel = te::auto::build(&[&after])?.build(&device)?;
-    let times = race(
-        || Ok(fused.run(&a, &b, RmsNorm { weight: &weight, d: &mut d })?),
-        || {
-            product.run(&a, &b, Plain { d: &mut t })?;
-            Ok(kernel.run_bound(&[(&x, (&t).into()), (&scale, (&weight).into()), (&after, (&mut u).into())])?)
-        },
-    )?;
-    line("RMSNorm", times);
+    against("RMSNorm", run, &after, Some((&scale, &weight)), &mut u)?;
 
     let fused = Gemm::plan::<LogSumExp>(&device, &a, &b)?;
-    let after = te::ops::logsumexp(&x, 1)?;
-    let kernel = te::auto::build(&[&after])?.build(&device)?;
-    let times = race(
-        || Ok(fused.run(&a, &b, LogSumExp { d: &mut v })?),
-        || {
-            product.run(&a, &b, Plain { d: &mut t })?;
-            Ok(kernel.run_bound(&[(&x, (&t).into()), (&after, (&mut w).into())])?)
-        },
-    )?;
-    line("log-sum-exp", times);
+    let run = &mut || Ok(fused.run(&a, &b, LogSumExp { d: &mut v })?);
+    against("log-sum-exp", run, &te::ops::logsumexp(&x, 1)?, None, &mut w)?;
     Ok(())
 }
 

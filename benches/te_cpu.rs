@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use epilogue::te::native::{self, HostTensor};
-use epilogue::te::{self, Axis, DType, Program, Schedule, TeError, Tensor};
+use epilogue::te::{self, Axis, DType, Program, Schedule, ScheduleError, TeError, Tensor};
 use epilogue::{Device, Element, ElementType};
 use half::f16;
 use ndarray::{Array2, ArrayView2};
@@ -43,7 +43,7 @@ fn sums(element: ElementType, by: usize) -> Result<(Tensor, Tensor), TeError> {
 
 /// The axes of a stage that rfactor made, and those it reduces.
 fn axes(s: &Schedule, tensor: &Tensor) -> Result<(Vec<Axis>, Vec<Axis>), TeError> {
-    let missing = TeError::NotScheduled { tensor: tensor.name() };
+    let missing = ScheduleError::NotScheduled { tensor: tensor.name() };
     let compute = s.operation(tensor)?.as_compute().ok_or(missing)?;
     Ok((compute.axes.clone(), compute.reduce_axes.clone()))
 }

@@ -163,7 +163,7 @@
 //! # Reductions
 //!
 //! [`reduction_op`]`(value, axis, operation)`: the axis is `Row`, `Column` or `All`, in a pair with `Batch` to reduce
-//! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`. The result is complete and
+//! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, or one of those below. The result is complete and
 //! has the same bits in every run. With a fourth argument, there is one partial result per tile instead.
 //!
 //! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
@@ -193,6 +193,72 @@
 //!
 //! Nothing is guarded: a row of −∞ alone gives NaN above, as anywhere. A vector that is computed from a reduction is not
 //! reduced again here, as each of its values would be counted many times; partials are returned only.
+//!
+//! `ArgMax` and `ArgMin` give where the largest and the smallest value is: an integer from 0, the column along `Row`, the row
+//! along `Column`, and `row() * columns() + column()` of `All`. The first of equal values counts, the first NaN if there is one;
+//! without elements it is −1. `(Row, Batch)` and partials have none. The value itself is `Max` beside it:
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn predicted(accum: Accum) -> (ColumnVector<i64>, ColumnVector) {
+//!     let class = reduction_op(accum, Row, ArgMax);
+//!     let score = reduction_op(accum, Row, Max);
+//!     (class, score)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, -1.0, 0.5, 1.0], [2, 2])?);
+//! # let (mut class, mut score) = (device.zeros::<i64>([2])?, device.zeros::<f32>([2])?);
+//! # let gemm = Gemm::plan::<Predicted>(&device, &a, &b)?;
+//! # gemm.run(&a, &b, Predicted { class: &mut class, score: &mut score })?;
+//!
+//! // of 2, 1 and 5, 1
+//! assert_eq!((class.to_vec::<i64>()?, score.to_vec::<f32>()?), (vec![0, 0], vec![2.0, 5.0]));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Five operations are made of these reductions, and have no partials:
+//!
+//! | operation | of | result | of nothing | NaN | counts in a chain as |
+//! |---|---|---|---|---|---|
+//! | `Any` | truth values | whether one holds | false | | one |
+//! | `All` | truth values | whether all hold | true | | one |
+//! | `Mean` | numbers | the sum, divided by how many there are | NaN | NaN | one |
+//! | `Variance` | numbers | the mean of the squares of the differences to the mean | NaN | NaN | two |
+//! | `LogSumExp` | numbers | the logarithm of the sum of exponentials | −∞ | NaN | two |
+//!
+//! Their results are values of a later phase, even where they are only returned. (So in a batched product a returned one has
+//! the batch axis as any value, also where `Batch` was reduced with it: the same for each.) `Variance` is the biased one: the unbiased
+//! one is `n / (n - 1.0)` times it. It and `LogSumExp` go over the elements twice, so neither cancels or overflows; a row of
+//! −∞ alone has the `LogSumExp` −∞, and one with +∞ has +∞. They reduce what differs along the axis: not a vector of
+//! one value a row along `Row`. A [`DeviceScalar`] of the mean of everything:
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue]
+//! fn checked(accum: Accum) -> (Tensor, DeviceScalar, ColumnVector<bool>, ColumnVector) {
+//!     let d = accum;
+//!     let mean = reduction_op(d, All, Mean);
+//!     let finite = reduction_op(d.abs() < 65504.0, Row, All);
+//!     let log_sum = reduction_op(d, Row, LogSumExp);
+//!     (d, mean, finite, log_sum)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 0.0, 4.0], [2, 2])?, device.tensor(&[3f32, 1e5, 0.0, 0.0], [2, 2])?);
+//! # let (mut d, mut mean) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([])?);
+//! # let (mut finite, mut log_sum) = (device.zeros::<bool>([2])?, device.zeros::<f32>([2])?);
+//! # let gemm = Gemm::plan::<Checked>(&device, &a, &b)?;
+//! # gemm.run(&a, &b, Checked { d: &mut d, mean: &mut mean, finite: &mut finite, log_sum: &mut log_sum })?;
+//! // of 3, 100000 and 0, 0
+//! assert_eq!(mean.to_vec::<f32>()?, [25000.75]);
+//! assert_eq!(finite.to_vec::<bool>()?, [false, true]);
+//! for (x, expected) in log_sum.to_vec::<f32>()?.into_iter().zip([1e5, 2f32.ln()]) {
+//!     assert!((x - expected).abs() < 1e-6);
+//! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Results
 //!

@@ -53,14 +53,17 @@
 //!
 //! /// D = alpha * A·B + tanh(beta * C), and the sum of every row of D.
 //! #[epilogue]
-//! fn row_reduction(accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar) -> (Tensor, ColumnVector) {
+//! fn row_reduction(
+//!     accum: Accum, c: Tensor, alpha: Scalar, beta: Scalar,
+//! ) -> (Tensor, ColumnVector) {
 //!     let d = alpha * accum + tanh(beta * c);
 //!     let reduction = reduction_op(d, Row, Add);
 //!     (d, reduction)
 //! }
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let device = Device::cpu(); // `Device::best()?` takes the GPU where there is one, else the CPU
+//!     // `Device::best()?` takes the GPU where there is one, else the CPU.
+//!     let device = Device::cpu();
 //!     let a = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
 //!     let b = device.tensor(&[1f32, 0.0, 0.0, 1.0, 1.0, 1.0], [3, 2])?;
 //!     let c = device.tensor(&[0f32, 40.0, -40.0, 0.0], [2, 2])?;
@@ -69,11 +72,14 @@
 //!
 //!     // Chooses a kernel, and on a GPU generates and compiles it, or finds it in the cache.
 //!     let gemm = Gemm::plan::<RowReduction>(&device, &a, &b)?;
-//!     gemm.run(&a, &b, RowReduction { alpha: 1.0, beta: 0.5, c: &c, d: &mut d, reduction: &mut reduction })?;
+//!     let (alpha, beta) = (1.0, 0.5);
+//!     gemm.run(&a, &b, RowReduction { alpha, beta, c: &c, d: &mut d, reduction: &mut reduction })?;
 //!
-//!     assert_eq!(d.to_vec::<f32>()?, [4.0, 6.0, 9.0, 11.0]); // A·B is 4, 5, 10, 11; tanh(20) rounds to 1
+//!     // A·B is 4, 5, 10, 11; tanh(20) rounds to 1.
+//!     assert_eq!(d.to_vec::<f32>()?, [4.0, 6.0, 9.0, 11.0]);
 //!     assert_eq!(reduction.to_vec::<f32>()?, [10.0, 20.0]);
-//!     println!("{}", gemm.source()); // on a GPU, the CUDA C++ that ran, with the names of this function in it
+//!     // On a GPU, this is the CUDA C++ that ran, with the names of this function in it.
+//!     println!("{}", gemm.source());
 //!     Ok(())
 //! }
 //! ```
@@ -106,6 +112,7 @@
 //! | [`ops`] | its operations, which are also functions for numbers and tensor expressions; [`#[elementwise]`](crate::prelude::elementwise) makes more |
 //! | [`gemm`] | products with epilogues: [`Gemm`] plans and runs, [`gemm::Builder`] has every choice, [`gemm::Error`] is what fails |
 //! | [`te`] | tensor expressions: maps, reductions and scans; [`te::auto`] schedules them, [`te::ops`] has ready-made ones |
+//! | [`distributed`] | products divided among GPUs or threads, with what the ranks add up |
 //! | [`bundle`] | kernels compiled ahead of time: one file, and no compiler where it runs |
 //! | [`runtime`] | devices, tensors, streams, compiled kernels: [`Device`], [`DeviceTensor`], [`Stream`] |
 //! | [`evt`] | what the macro makes: the visitor tree of an epilogue, for building, checking and drawing trees by program |
@@ -113,17 +120,19 @@
 //!
 //! # Features
 //!
-//! | feature | what it brings |
-//! |---|---|
-//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans |
-//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` |
-//! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector |
-//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) |
-//! | `safetensors` | the tensors of safetensors files, without a copy |
-//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) |
+//! | feature | what it brings | crates |
+//! |---|---|---|
+//! | none | products with epilogues on GPUs and CPUs | 56 |
+//! | `te` | [`te`]: tensor expressions, and automatic kernels for reductions and scans | 62 |
+//! | `native` | compiles scheduled tensor expressions to code for this CPU, by Cranelift; with `te` | 97 |
+//! | `emulated` | [`Device::emulated`]: GPUs that are executed on the CPU, with a race detector | 57 |
+//! | `ndarray` | ndarray's arrays as tensors and back, without a copy ([`guide::memory`]) | 60 |
+//! | `safetensors` | the tensors of safetensors files, without a copy | 73 |
+//! | `nccl` | ranks on several GPUs, by NVIDIA's NCCL ([`distributed`], [`guide::ranks`]) | 56 |
+//! | `tracing` | spans and events of plans, choices, compilations, the cache and launches ([`guide::services`]) | 59 |
 //!
-//! The first three are on by default. Without them (`default-features = false`), the library has products with
-//! epilogues on GPUs and CPUs.
+//! The crates are all that are compiled with this feature alone, this one included, as `cargo tree -e normal,build` counts
+//! them on Linux. The default features, `te`, `native` and `emulated`, make 98.
 #![cfg_attr(not(feature = "te"), allow(dead_code, unused_imports, reason = "some of what both halves share, one uses"))]
 
 // The macros' expansion names this crate, also inside it.
@@ -134,6 +143,7 @@ extern crate self as epilogue;
 pub mod __private;
 mod argument;
 mod device;
+pub mod distributed;
 pub mod evt;
 pub mod expr;
 pub mod gemm;

@@ -16,6 +16,18 @@ pub fn cast<T: Element>(x: f32) -> f32 {
     round(T::TYPE, x)
 }
 
+/// `reduction_op(x, axis, Any)` and `All`, for one element.
+#[must_use]
+pub const fn reduction_of_truths(x: bool) -> bool {
+    x
+}
+
+/// `reduction_op(x, axis, ArgMax)` and `ArgMin`, for one element.
+#[must_use]
+pub const fn reduction_to_index(_x: f32) -> i64 {
+    0
+}
+
 /// Rounds to an element type, ties to even, and back.
 #[expect(clippy::cast_possible_truncation)]
 fn round(to: ElementType, x: f32) -> f32 {

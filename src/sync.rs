@@ -1,6 +1,8 @@
-//! Locks that stay usable after a panic elsewhere.
+//! Locks that stay usable after a panic elsewhere; and what `tests/locks` has from loom in its place.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// The library's data is consistent even if a thread has panicked while it held one of these locks.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

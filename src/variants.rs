@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::sync::lock;
+use crate::sync::{Arc, Mutex, OnceLock, lock};
 
 /// What has been made, by key. Making one value locks no others: only threads that want the same one wait.
 #[derive(Debug)]

@@ -242,7 +242,7 @@ mod direct {
                 Node::ToReal(_) => Plain::Number(operands[0].integer() as f32),
                 Node::Call(f, _) => Plain::Number(call(f, &numbers())),
                 Node::Cast(to, _) => Plain::Number(cast(*to, operands[0].number())),
-                Node::Reduce(..) => operands[0],
+                Node::Reduce(..) | Node::Composed(..) => operands[0],
             });
         }
         values

@@ -1,20 +1,31 @@
 //! Emitted kernels, compiled by NVRTC: no spills, the intended instructions, and their text.
 
+#[path = "../tools/kernels/ablation.rs"]
+mod ablation;
 #[path = "../tools/kernels/choices.rs"]
 #[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
 mod choices;
+#[path = "../tools/kernels/deep_gemm.rs"]
+mod deep_gemm;
 #[path = "../tools/kernels/elements.rs"]
 mod elements;
 #[path = "../tools/kernels/epilogues.rs"]
 mod epilogues;
 #[path = "../tools/kernels/gate.rs"]
 mod gate;
+#[path = "../tools/kernels/others.rs"]
+mod others;
+#[path = "../tools/kernels/predict/mod.rs"]
+#[allow(dead_code, clippy::print_stdout, reason = "the example prints more")]
+mod predict;
 #[path = "../tools/kernels/sass.rs"]
 #[allow(dead_code, reason = "another test reads more of it")]
 mod sass;
 #[path = "../tools/kernels/set.rs"]
 #[allow(dead_code, reason = "the example checks all of them, this only some")]
 mod set;
+#[path = "../tools/kernels/shapes.rs"]
+mod shapes;
 
 use std::collections::BTreeSet;
 
@@ -97,6 +108,17 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
 #[test]
 fn choices_are_as_committed() {
     expect_file!["golden/choices.txt"].assert_eq(&choices::table().expect("a kernel for every shape"));
+}
+
+/// What the choices depend on, and other libraries' choices: both follow from the model's constants.
+#[test]
+fn the_ablation_is_as_committed() {
+    expect_file!["golden/ablation.txt"].assert_eq(&ablation::table().expect("a kernel for every shape"));
+}
+
+#[test]
+fn choices_of_others_are_explained_as_committed() {
+    expect_file!["golden/others.txt"].assert_eq(&others::table().expect("a kernel for every shape"));
 }
 
 /// Epilogues of 16-bit results take no more instructions than their limit: short formulas without branches.

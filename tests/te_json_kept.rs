@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use epilogue::te::{Schedule, TeError};
+use epilogue::te::{Schedule, ScheduleError, TeError};
 use serde_json::{Value, json};
 
 /// A document of functions that are used by nobody, and one operation.
@@ -47,7 +47,7 @@ fn functions_and_names_have_limits() {
     // What is kept is read, new ones are not.
     read(&one("NaN")).unwrap();
     read(&many(0)).unwrap();
-    assert!(matches!(read(&one("-7.5")), Err(TeError::Json { .. })));
+    assert!(matches!(read(&one("-7.5")), Err(TeError::Schedule(ScheduleError::Json { .. }))));
     // 4 MiB of names: then functions are refused, and variables are called `v`.
     let long = |n: usize| document(std::iter::once((format!("{n}{}", "n".repeat(1 << 20)), "NaN".to_owned())));
     let refused = (0..8).map(|n| read(&long(n)).unwrap_err().to_string()).collect::<Vec<_>>();

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use contestant::Contestant;
 use epilogue::Device;
+use epilogue_benches::median;
 use python::Worker;
 use work::Work;
 
@@ -73,11 +74,6 @@ fn take_turns(contestants: &mut [Contestant<'_>]) -> Vec<f64> {
         }
     }
     times.into_iter().map(median).collect()
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 /// An error if the result of a contestant differs from the first one's.

@@ -437,7 +437,7 @@ fn every_mistake_is_reported_at_its_token() {
         2:13: values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)
         3:5: an epilogue has no loops: every element is computed once, by the same operations
         4:29: an axis is `Row`, `Column` or `All`, not `Rows`; did you mean `Row`?
-        4:35: a reduction's operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax` or `SumSquares`, not `Sum`; a sum is `Add`
+        4:35: a reduction's operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, `Any`, `All`, `Mean`, `Variance` or `LogSumExp`, not `Sum`; a sum is `Add`
         5:9: `d` is returned twice: to store it a second time, `let d2 = d;` and return `d2`
         5:20: what is returned needs a name, which becomes its field: bind it, `let d = …;`, and return `d`"#]],
     );

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::communicator_error::CommunicatorError;
 use crate::compile_log::CompileLog;
 use crate::element::ElementType;
 use crate::exchange_error::ExchangeError;
@@ -218,6 +219,9 @@ pub enum Error {
     /// Memory that can't come in or go out without a copy, or that may not be used in this way.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
+    /// Ranks can't do something together, or can't any more.
+    #[error(transparent)]
+    Communicator(#[from] CommunicatorError),
     /// The tensor has another element type than the caller asked for.
     #[error("the tensor holds {held}, and was asked for {asked}")]
     ElementType {

@@ -29,6 +29,8 @@
 //! | `EPILOGUE_NVRTC` | the NVRTC library, or a folder with one; then no other place is searched |
 //! | `EPILOGUE_TOOLS` | a folder with NVIDIA's tools, as `cargo xtask tools` makes it; in this workspace Cargo sets it to `.tools` |
 //! | `EPILOGUE_CACHE` | the folder of compiled kernels, or `off` |
+//! | `EPILOGUE_NCCL` | the NCCL library, or a folder with one; then no other place is searched (feature `nccl`) |
+//! | `EPILOGUE_RENDEZVOUS` | where ranks hand over NCCL's id: `file:PATH` or `tcp:HOST:PORT` ([`Rendezvous`]) |
 //! | `EPILOGUE_CASES` | property tests try this many times as many random cases |
 //! | `EPILOGUE_REQUIRE_NVRTC` | tests fail if NVRTC is missing, instead of saying that they were skipped |
 
@@ -36,6 +38,9 @@ mod arch;
 mod buffer;
 pub mod bundle;
 mod cache;
+mod collective;
+mod communicator;
+mod communicator_error;
 mod compile_log;
 mod compiler;
 mod copy;
@@ -74,6 +79,7 @@ mod status;
 mod stored;
 mod stream;
 mod strided;
+mod sync;
 mod tensor;
 mod tensor_map;
 pub mod testing;
@@ -83,6 +89,8 @@ mod trust;
 
 pub use arch::{Arch, ParseArchError};
 pub use cache::{CacheKey, KernelCache};
+pub use communicator::{Communicator, LaunchedRank, Rendezvous};
+pub use communicator_error::CommunicatorError;
 pub use compile_log::{CompileLog, Diagnostic, Resources, Severity};
 pub use compiler::Compiler;
 pub use device::{Device, DeviceKind};

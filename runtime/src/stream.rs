@@ -317,6 +317,15 @@ impl Event {
         }
     }
 
+    /// Whether all work before it is known to be done, without waiting.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn is_complete(&self) -> bool {
+        match &self.kind {
+            EventKind::Cuda(event) => event.is_complete(),
+            EventKind::Immediate(_) => true,
+        }
+    }
+
     /// Milliseconds from this event to `later`. Waits for both.
     ///
     /// # Errors

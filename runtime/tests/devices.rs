@@ -4,6 +4,8 @@
 
 #[path = "devices/graphs.rs"]
 mod graphs;
+#[path = "devices/ranks.rs"]
+mod ranks;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -819,6 +821,8 @@ fn the_cuda_code_runs_without_a_gpu() {
         let mut child = driver.command(&["--test-threads=1", "--skip", NAME]);
         child
             .env(ON_FAKE_DRIVER, "1")
+            .env("EPILOGUE_NCCL", driver.library())
+            .env("FAKE_DRIVER_DEVICES", "2")
             .env("FAKE_DRIVER_MAJOR", major)
             .env("FAKE_DRIVER_ORDER", order)
             .env("FAKE_DRIVER_POOLS", pools);

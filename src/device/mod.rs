@@ -18,6 +18,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("groups.cuh", include_str!("groups.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),
     ("reduction.cuh", include_str!("reduction.cuh")),
+    ("indexed.cuh", include_str!("indexed.cuh")),
     ("te/walk.cuh", include_str!("te/walk.cuh")),
     ("te/reduce.cuh", include_str!("te/reduce.cuh")),
     ("te/scan.cuh", include_str!("te/scan.cuh")),

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::tree::{
-    Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass,
-    Site, Tree,
+    Composed, Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction,
+    ShapeClass, Site, Tree,
 };
 use crate::ElementType;
 use crate::expr::{Body, Function, Logic, Op};
@@ -117,13 +117,22 @@ impl TreeBuilder {
         self.push(Node::Reduce(reduction, x))
     }
 
+    /// A reduction that is made of others.
+    pub fn compose(&mut self, composed: Composed, x: NodeId) -> NodeId {
+        self.push(Node::Composed(composed, x))
+    }
+
     /// How many complete reductions each node is computed from, one after another.
     pub(super) fn phases(&self) -> Vec<usize> {
         let mut phases: Vec<usize> = Vec::with_capacity(self.tree.nodes.len());
         for data in &self.tree.nodes {
             let before = data.node.operands().iter().map(|operand| phases[operand.index()]).max().unwrap_or(0);
-            let completes = matches!(&data.node, Node::Reduce(reduction, _) if reduction.form == Form::Complete);
-            phases.push(before + usize::from(completes));
+            let completes = match &data.node {
+                Node::Reduce(reduction, _) => usize::from(reduction.form == Form::Complete),
+                Node::Composed(composed, _) => composed.op.length(),
+                _ => 0,
+            };
+            phases.push(before + completes);
         }
         phases
     }

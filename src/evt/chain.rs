@@ -4,7 +4,7 @@
 //! phase may be reduced in turn, so reductions form chains.
 
 use super::check::{Checker, Fact, Kind};
-use super::{Axis, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, ShapeClass, TreeError};
+use super::{Axis, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, ShapeClass, TreeError};
 
 impl Reduction {
     /// The side of the tile that partials of it are said to be of.
@@ -46,7 +46,11 @@ impl Checker<'_> {
         if of.phase > 0 && of.class != ShapeClass::Tensor {
             return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: of.class });
         }
-        let result = Fact::new(reduction.axis.result_class(), Kind::Number);
+        let index = reduction.op.gives_index();
+        let result = Fact::new(reduction.axis.result_class(), if index { Kind::Integer } else { Kind::Number });
+        if index && reduction.batch {
+            return self.fail(site, Mistake::IndexOfBatch { what: self.describe(id) });
+        }
         if reduction.form == Form::Complete {
             if of.phase >= MAX_CHAIN {
                 let (what, before) = (self.describe(id), self.describe(self.last_reduction(x, facts)));
@@ -57,6 +61,7 @@ impl Checker<'_> {
         let reason = match (reduction.axis.result_class(), reduction.batch) {
             (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
             (_, true) => "runs along the batch too; partials have one entry per batch",
+            (_, false) if index => "gives an index; partials exist of numbers only, such as `Max`",
             (_, false) => "",
         };
         if !reason.is_empty() {
@@ -70,6 +75,41 @@ impl Checker<'_> {
         Ok(result)
     }
 
+    /// Checks a reduction of `x` that is made of others; what its result is.
+    pub(super) fn composed(
+        &self,
+        id: NodeId,
+        composed: &Composed,
+        x: NodeId,
+        facts: &[Fact],
+    ) -> Result<Fact, TreeError> {
+        let site = self.tree.nodes[id.index()].site;
+        let (of, op) = (facts[x.index()], composed.op);
+        if op.of_truths() && of.ty != Kind::Truth {
+            return self.fail(site, Mistake::NoTruthValue { operator: op.name(), what: self.describe(x) });
+        }
+        if !op.of_truths() {
+            self.numbers(site, op.name(), &[x], facts)?;
+        }
+        let class = composed.axis.result_class();
+        // Its second reduction is of what `x` and the result of the first give together.
+        let last = if op.length() > 1 { of.class.join(class) } else { of.class };
+        if (of.phase > 0 || op.length() > 1) && last != ShapeClass::Tensor {
+            return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: last });
+        }
+        let length = of.phase + op.length();
+        if length > MAX_CHAIN {
+            let (what, before) = (self.describe(id), self.describe(self.last_reduction(x, facts)));
+            let mistake = match op.length() {
+                1 => Mistake::ReductionChain { what, before },
+                _ => Mistake::ComposedChain { what, op: op.name(), length, before },
+            };
+            return self.fail(site, mistake);
+        }
+        let ty = if op.of_truths() { Kind::Truth } else { Kind::Number };
+        Ok(Fact { phase: length, ..Fact::new(class, ty) })
+    }
+
     /// The reduction that a value's phase is of.
     fn last_reduction(&self, mut x: NodeId, facts: &[Fact]) -> NodeId {
         loop {
@@ -77,7 +117,7 @@ impl Checker<'_> {
             let phase = facts[x.index()].phase;
             let before = node.operands().iter().find(|operand| facts[operand.index()].phase == phase);
             match (node, before) {
-                (Node::Reduce(..), _) | (_, None) => return x,
+                (Node::Reduce(..) | Node::Composed(..), _) | (_, None) => return x,
                 (_, Some(before)) => x = *before,
             }
         }

@@ -57,7 +57,7 @@ impl Checker<'_> {
             (Some(name), _) => format!("`{name}`"),
             (None, Node::Apply(op, _)) => format!("a value of `{}`", op.symbol()),
             (None, Node::Call(function, _)) => format!("a value of `{}`", function.name()),
-            (None, Node::Reduce(..)) => "of a `reduction_op`".to_owned(),
+            (None, Node::Reduce(..) | Node::Composed(..)) => "of a `reduction_op`".to_owned(),
             (None, Node::Position(position)) => format!("`{}()`", position.name()),
             (None, Node::Integer(value)) => format!("`{value}`"),
             (None, Node::Literal(value)) => format!("`{value:?}`"),
@@ -173,6 +173,7 @@ impl Checker<'_> {
                 self.numbers(data.site, "reduction_op", &[*x], facts)?;
                 self.reduction(id, reduction, *x, facts)
             }
+            Node::Composed(composed, x) => self.composed(id, composed, *x, facts),
         }
     }
 
@@ -237,7 +238,13 @@ impl Checker<'_> {
         self.fail(site, Mistake::NoIntegers { name: parameter.name, element, class: parameter.class })
     }
 
-    fn numbers(&self, site: Site, function: &str, operands: &[NodeId], facts: &[Fact]) -> Result<(), TreeError> {
+    pub(super) fn numbers(
+        &self,
+        site: Site,
+        function: &str,
+        operands: &[NodeId],
+        facts: &[Fact],
+    ) -> Result<(), TreeError> {
         for operand in operands {
             let what = || self.describe(*operand);
             match facts[operand.index()].ty {

@@ -19,11 +19,11 @@ pub struct Cost {
     pub column_vectors: usize,
     /// Scalars in device memory that are read.
     pub device_scalars: usize,
-    /// Reductions along rows: one running value per row.
+    /// Reductions along rows: running values per row. (An index has one more, and the index of everything three.)
     pub row_reductions: usize,
-    /// Reductions along columns: one running value per column.
+    /// Reductions along columns: running values per column.
     pub column_reductions: usize,
-    /// Reductions to one value.
+    /// Reductions to one value: running values.
     pub all_reductions: usize,
     /// Cheap instructions: additions, products, comparisons, conversions.
     pub simple_operations: usize,

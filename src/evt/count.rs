@@ -20,15 +20,16 @@ impl Cost {
             }
         }
         for output in outputs {
+            let values = output.reduction().map_or(0, |reduction| reduction.running_values());
             match output.reduction().map(|r| r.axis) {
                 None if output.class == ShapeClass::Tensor => {
                     cost.stores += 1;
                     cost.bytes_written += output.element.size();
                 }
                 None => {}
-                Some(Axis::Row) => cost.row_reductions += 1,
-                Some(Axis::Column) => cost.column_reductions += 1,
-                Some(Axis::All) => cost.all_reductions += 1,
+                Some(Axis::Row) => cost.row_reductions += values,
+                Some(Axis::Column) => cost.column_reductions += values,
+                Some(Axis::All) => cost.all_reductions += values,
             }
         }
         for value in values.iter().filter(|v| v.class == ShapeClass::Tensor) {

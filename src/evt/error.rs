@@ -210,6 +210,20 @@ pub enum Mistake {
         /// The one before it.
         before: String,
     },
+    /// A chain of too many reductions, the last of which is two.
+    #[error(
+        "the reduction {what} is a `{op}`, which is two reductions, one after the other: with it the chain has {length}, and a chain has at most {MAX_CHAIN}; return {before}, and go on in another epilogue"
+    )]
+    ComposedChain {
+        /// The reduction.
+        what: String,
+        /// What it computes.
+        op: &'static str,
+        /// How many reductions the chain would have.
+        length: usize,
+        /// The one before it.
+        before: String,
+    },
     /// A reduction of values that are the same along an axis, and are computed from a reduction.
     #[error("{what} {}; return it and reduce it with `te`", counted(*.class))]
     ReducedAgain {
@@ -217,6 +231,14 @@ pub enum Mistake {
         what: String,
         /// How it extends.
         class: ShapeClass,
+    },
+    /// An index along the batch.
+    #[error(
+        "the reduction {what} gives the index of an element in its matrix, and runs along the batch too; leave out `Batch`"
+    )]
+    IndexOfBatch {
+        /// The reduction.
+        what: String,
     },
     /// Per-tile partials in a form that does not exist.
     #[error("the partial reduction {what} {reason}")]

@@ -3,7 +3,7 @@
 //! An integer is an `i64`, and wraps. If no value of a tree can leave the range of an `i32`, 32 bits give the same
 //! results with half the registers.
 
-use super::{Position, ValidParameter, Value, ValueKind, ValueType, Width};
+use super::{Axis, Position, Reduction, ValidParameter, Value, ValueKind, ValueType, Width};
 use crate::ElementType;
 use crate::expr::Op;
 
@@ -38,6 +38,7 @@ fn range(kind: &ValueKind, parameters: &[ValidParameter], ranges: &[Range]) -> R
         ValueKind::Integer(x) => (i128::from(*x), i128::from(*x)),
         ValueKind::Position(Position::Row | Position::Column | Position::Batch) => (0, MOST as i128 + BEYOND),
         ValueKind::Position(Position::Rows | Position::Columns) => (0, MOST as i128),
+        ValueKind::Reduce(Reduction { axis: Axis::Row | Axis::Column, .. }, _) => (-1, MOST as i128),
         ValueKind::Load(p) | ValueKind::Broadcast(p) => match parameters[p.index()].element {
             ElementType::I8 => (i8::MIN.into(), i8::MAX.into()),
             ElementType::U8 => (0, u8::MAX.into()),

@@ -6,6 +6,7 @@
 mod builder;
 mod chain;
 mod check;
+mod compose;
 mod cost;
 mod count;
 mod draw;
@@ -27,8 +28,8 @@ pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub(crate) use phases::{Binding, Part, Pass, Phases, Prices, Slot};
 pub use tree::{
-    Axis, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output, OutputId, Parameter, ParameterClass,
-    ParameterId, Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
+    Axis, Composed, ComposedOp, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output, OutputId, Parameter,
+    ParameterClass, ParameterId, Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
 };
 pub use valid::{
     Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType, Width,

@@ -4,7 +4,8 @@
 //! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
 use super::{
-    Axis, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder,
+    Axis, Composed, ComposedOp, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass,
+    Tree, TreeBuilder,
 };
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op};
@@ -131,6 +132,8 @@ struct Growing {
 const REDUCTIONS: [ReduceOp; 6] =
     [ReduceOp::Add, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares, ReduceOp::Mul];
 
+const INDICES: [ReduceOp; 2] = [ReduceOp::ArgMax, ReduceOp::ArgMin];
+
 const COMPARISONS: [Op; 6] = [Op::Gt, Op::Lt, Op::Ge, Op::Le, Op::Eq, Op::Ne];
 
 /// An element type of numbers.
@@ -255,17 +258,47 @@ impl Growing {
 
     /// A reduction whose result is a value like any other.
     fn reduction(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        let axis = choices.pick(&[Axis::Row, Axis::Row, Axis::Column, Axis::All]);
+        let batch = profile.batch && choices.once_in(4);
+        if choices.once_in(3) {
+            return self.composed(choices, profile, axis, batch);
+        }
         let phases = self.builder.phases();
         let x = self.operand(choices);
         let (x, _) = if Self::is_reducible(x, &phases) { x } else { self.numbers[0] };
-        let axis = choices.pick(&[Axis::Row, Axis::Row, Axis::Column, Axis::All]);
-        let batch = profile.batch && choices.once_in(4);
-        let op = choices.pick(&REDUCTIONS);
+        let index = profile.typed && !batch && choices.once_in(5);
+        let op = if index { choices.pick(&INDICES) } else { choices.pick(&REDUCTIONS) };
         let node = self.builder.reduce(Reduction { axis, batch, op, form: Form::Complete }, x);
         if choices.once_in(2) {
             self.builder.name(node, choices.pick(&VALUES));
         }
-        self.numbers.push((node, axis.result_class()));
+        let results = if index { &mut self.integers } else { &mut self.numbers };
+        results.push((node, axis.result_class()));
+    }
+
+    /// A reduction that is made of others.
+    fn composed(&mut self, choices: &mut Choices<'_>, profile: Profile, axis: Axis, batch: bool) {
+        let op = choices.pick(&[ComposedOp::Mean, ComposedOp::LogSumExp, ComposedOp::Variance]);
+        let op =
+            if profile.typed && choices.once_in(3) { choices.pick(&[ComposedOp::Any, ComposedOp::All]) } else { op };
+        let given = if op.of_truths() { self.truth(choices) } else { self.operand(choices) };
+        let phases = self.builder.phases();
+        let fits = Self::is_reducible(given, &phases) && phases[given.0.index()] + op.length() <= MAX_CHAIN;
+        let two = op.length() == 1 || given.1.join(axis.result_class()) == ShapeClass::Tensor;
+        let x = match (fits && two, op.of_truths()) {
+            (true, _) => given.0,
+            (false, false) => self.numbers[0].0,
+            (false, true) => {
+                let zero = self.builder.literal(0.0);
+                self.builder.apply(Op::Gt, &[self.numbers[0].0, zero])
+            }
+        };
+        let node = self.builder.compose(Composed { axis, batch, op }, x);
+        if choices.once_in(2) {
+            self.builder.name(node, choices.pick(&VALUES));
+        }
+        let results = if op.of_truths() { &mut self.truths } else { &mut self.numbers };
+        results.push((node, axis.result_class()));
     }
 
     fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
@@ -339,6 +372,12 @@ impl Growing {
         let axis = choices.pick(axes);
         let batch = profile.batch && !partial && choices.once_in(3);
         let form = if partial { Form::Partial } else { Form::Complete };
+        if profile.typed && !partial && !batch && choices.once_in(4) {
+            let op = choices.pick(&INDICES);
+            let node = self.builder.reduce(Reduction { axis, batch, op, form }, node);
+            let element = choices.once_in(2).then_some(ElementType::I32);
+            return self.builder.output(name, node, axis.result_class(), element);
+        }
         let node = self.builder.reduce(Reduction { axis, batch, op, form }, node);
         let element = element.filter(|_| !partial);
         self.builder.output(name, node, axis.result_class(), element);

@@ -94,6 +94,7 @@ impl<'a> Simplifier<'a> {
                     this.add(ValueKind::Reduce(*reduction, value(x)), fact.class, data.site)
                 }
                 Node::Reduce(_, x) => value(x),
+                Node::Composed(composed, x) => this.composed(*composed, value(x), data.site),
             };
             let another = match &data.node {
                 Node::Reduce(reduction, _) => reduction.form == Form::Partial,
@@ -107,7 +108,7 @@ impl<'a> Simplifier<'a> {
         (this.drafts, values)
     }
 
-    fn draft(&self, id: ValueId) -> &Draft {
+    pub(super) fn draft(&self, id: ValueId) -> &Draft {
         &self.drafts[id.index()]
     }
 
@@ -141,7 +142,7 @@ impl<'a> Simplifier<'a> {
     }
 
     /// An integer converted to a number.
-    fn real(&mut self, x: ValueId, site: Site) -> ValueId {
+    pub(super) fn real(&mut self, x: ValueId, site: Site) -> ValueId {
         let class = self.draft(x).class;
         match self.integer_of(x) {
             Some(known) => self.literal(self.types.real().of_integer(known), site),
@@ -195,6 +196,7 @@ impl<'a> Simplifier<'a> {
                 }
             }
             ValueKind::Integer(_) | ValueKind::Position(_) => Kind::Integer,
+            ValueKind::Reduce(reduction, _) if reduction.op.gives_index() => Kind::Integer,
             ValueKind::Logic(..) => Kind::Truth,
             ValueKind::Apply(op, _) if op.is_comparison() => Kind::Truth,
             ValueKind::Apply(Op::Select, operands) => of(&operands[1]),
@@ -209,7 +211,7 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    fn literal(&mut self, x: f64, site: Site) -> ValueId {
+    pub(super) fn literal(&mut self, x: f64, site: Site) -> ValueId {
         self.add(ValueKind::Literal(self.types.real().round(x)), ShapeClass::Scalar, site)
     }
 
@@ -231,7 +233,7 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    fn add(&mut self, kind: ValueKind, class: ShapeClass, site: Site) -> ValueId {
+    pub(super) fn add(&mut self, kind: ValueKind, class: ShapeClass, site: Site) -> ValueId {
         let key = Self::key(&kind);
         if let Some(id) = self.known.get(&key) {
             return *id;
@@ -265,7 +267,7 @@ impl<'a> Simplifier<'a> {
         id
     }
 
-    fn apply(&mut self, op: Op, operands: Operands, site: Site) -> ValueId {
+    pub(super) fn apply(&mut self, op: Op, operands: Operands, site: Site) -> ValueId {
         if let Some(id) = self.folded(op, &operands, site).or_else(|| self.identity(op, &operands, site)) {
             return id;
         }

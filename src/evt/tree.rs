@@ -180,6 +180,19 @@ pub enum ReduceOp {
     AbsMax,
     /// Sum of squares.
     SumSquares,
+    /// Where the largest value is: an integer, from 0; the first of equal ones; the first NaN if any is NaN; −1 without
+    /// elements. Along rows it is the column, along columns the row, of everything `row · N + column`.
+    ArgMax,
+    /// Where the smallest value is, likewise.
+    ArgMin,
+}
+
+impl ReduceOp {
+    /// Whether its result is where an element is: an integer.
+    #[must_use]
+    pub const fn gives_index(self) -> bool {
+        matches!(self, Self::ArgMax | Self::ArgMin)
+    }
 }
 
 /// Whether the kernel completes a reduction.
@@ -202,6 +215,79 @@ pub struct Reduction {
     pub op: ReduceOp,
     /// Complete, or per-tile partials.
     pub form: Form,
+}
+
+impl Reduction {
+    /// How many values of the arithmetic type its running result is at most as large as: of an index, a value and an integer,
+    /// which for everything has 64 bits.
+    pub(crate) const fn running_values(&self) -> usize {
+        match (self.op.gives_index(), self.axis) {
+            (false, _) => 1,
+            (true, Axis::Row | Axis::Column) => 2,
+            (true, Axis::All) => 4,
+        }
+    }
+}
+
+/// A reduction that is made of others: validation puts these in its place.
+///
+/// Two of the operations are two reductions, one after the other: [`length`](Self::length) says how many a chain counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComposedOp {
+    /// Whether any truth value holds; false without elements.
+    Any,
+    /// Whether all truth values hold; true without elements.
+    All,
+    /// The sum, divided by the number of elements; NaN without elements.
+    Mean,
+    /// The mean of the squares of the differences to the mean: the biased variance; NaN without elements.
+    Variance,
+    /// The logarithm of the sum of exponentials, which overflows only where the result does; NaN if any value is NaN; −∞
+    /// without elements.
+    LogSumExp,
+}
+
+impl ComposedOp {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Any, Self::All, Self::Mean, Self::Variance, Self::LogSumExp];
+
+    /// The language's word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "Any",
+            Self::All => "All",
+            Self::Mean => "Mean",
+            Self::Variance => "Variance",
+            Self::LogSumExp => "LogSumExp",
+        }
+    }
+
+    /// How many reductions it is, one after another.
+    #[must_use]
+    pub const fn length(self) -> usize {
+        match self {
+            Self::Any | Self::All | Self::Mean => 1,
+            Self::Variance | Self::LogSumExp => 2,
+        }
+    }
+
+    /// Whether it takes truth values, and gives one.
+    #[must_use]
+    pub const fn of_truths(self) -> bool {
+        matches!(self, Self::Any | Self::All)
+    }
+}
+
+/// A composed reduction's description. It is complete: there are no per-tile partials of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Composed {
+    /// The axis.
+    pub axis: Axis,
+    /// Whether the batch axis is reduced too.
+    pub batch: bool,
+    /// What it computes.
+    pub op: ComposedOp,
 }
 
 /// An integer that depends only on an element's position or on the extents.
@@ -278,6 +364,8 @@ pub enum Node {
     Cast(ElementType, NodeId),
     /// A reduction. A complete one's result is a value like any other, of the next phase; partials are only returned.
     Reduce(Reduction, NodeId),
+    /// A reduction that is made of others.
+    Composed(Composed, NodeId),
 }
 
 impl Node {
@@ -292,7 +380,9 @@ impl Node {
             | Self::Integer(_)
             | Self::Position(_) => &[],
             Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands,
-            Self::Cast(_, x) | Self::ToInteger(x) | Self::ToReal(x) | Self::Reduce(_, x) => std::slice::from_ref(x),
+            Self::Cast(_, x) | Self::ToInteger(x) | Self::ToReal(x) | Self::Reduce(_, x) | Self::Composed(_, x) => {
+                std::slice::from_ref(x)
+            }
         }
     }
 }

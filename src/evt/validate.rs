@@ -34,7 +34,12 @@ impl Tree {
             let node = &self.nodes[output.node.index()].node;
             // A returned reduction is stored by what completes it, whether others read it or not.
             let (kind, of, default) = match node {
+                Node::Reduce(reduction, x) if reduction.op.gives_index() => {
+                    (OutputKind::Reduce(*reduction), *x, ElementType::I64)
+                }
                 Node::Reduce(reduction, x) => (OutputKind::Reduce(*reduction), *x, real),
+                // What it is made of ends with a value that is computed from reductions, in the arithmetic's type.
+                Node::Composed(composed, _) if !composed.op.of_truths() => (OutputKind::Store, output.node, real),
                 _ => (OutputKind::Store, output.node, stored_as(facts[output.node.index()], types)),
             };
             let of_parameter = output.parameter.map(|p| {

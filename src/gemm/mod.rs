@@ -37,7 +37,8 @@ pub use emit::source;
 pub use kernel::sm80::{Instruction, Sm80Key, Tile};
 pub use kernel::{KernelKey, SplitK, SplitKind};
 pub use model::{
-    Bound, Candidate, Choice, Machine, Misfit, Repacking, Unreachable, Workload, estimate, is_crowded, rank,
+    Bound, Candidate, Choice, Constants, LaunchConstants, Machine, Misfit, Parameter, Repacking, Sm80Constants,
+    Sm90Constants, Unreachable, Workload, estimate, is_crowded, rank,
 };
 pub use planned::Gemm;
 pub use problem::{

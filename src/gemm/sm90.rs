@@ -4,4 +4,4 @@ pub use super::kernel::sm90::{
     Cluster, Hint, Hints, MapOf, Part, Raster, Request, Schedule, SharedMap, Sm90Key, Staging, Stream, Tile, Traffic,
     Turn, Units, Wgmma, direct_when_packed,
 };
-pub use super::model::sm90::{Workload, candidates, has_room, rank};
+pub use super::model::sm90::{Workload, candidates, estimate, has_room, rank};

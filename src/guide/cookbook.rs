@@ -282,9 +282,8 @@
 //!
 //! #[epilogue]
 //! fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> Tensor {
-//!     let centred = accum - reduction_op(accum, Row, Add) / real(columns());
-//!     let variance = reduction_op(centred, Row, SumSquares) / real(columns());
-//!     let d = centred * rsqrt(variance + epsilon) * weight + shift;
+//!     let centred = accum - reduction_op(accum, Row, Mean);
+//!     let d = centred * rsqrt(reduction_op(accum, Row, Variance) + epsilon) * weight + shift;
 //!     d
 //! }
 //!
@@ -305,7 +304,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The variance is that of the differences from the mean, not a difference of two sums, which would cancel. Where the rows
+//! `Variance` is the mean square of the differences from the mean, not a difference of two sums, which would cancel; the mean
+//! that both need is computed once. Where the rows
 //! are normalised for the next product only, the recipe before needs no second pass over them.
 //!
 //! # Quantise rows to 8-bit floats, with their scales
@@ -341,10 +341,8 @@
 //! # use epilogue::prelude::*;
 //! #[epilogue]
 //! fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, ColumnVector) {
-//!     let largest = reduction_op(accum, Row, Max);
-//!     let sum = reduction_op(exp(accum - largest), Row, Add);
+//!     let log_sum_exp = reduction_op(accum, Row, LogSumExp);
 //!     let picked = reduction_op(if column() == integer(labels) { accum } else { 0.0 }, Row, Add);
-//!     let log_sum_exp = largest + log(sum);
 //!     let loss = log_sum_exp - picked;
 //!     (loss, log_sum_exp)
 //! }
@@ -359,6 +357,39 @@
 //! for (x, y) in loss.to_vec::<f32>()?.into_iter().zip(expected) {
 //!     assert!((x - y).abs() < 1e-5);
 //! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which is the largest
+//!
+//! The class of the largest logit in each row, its score, and whether it is the label. Neither logits nor anything else of M×N
+//! is stored. Of equal logits the first counts, so the answer is the same on every device and at every run.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn classified(
+//!     accum: Accum,
+//!     bias: RowVector,
+//!     labels: ColumnVector<i64>,
+//! ) -> (ColumnVector<i64>, ColumnVector, ColumnVector<bool>) {
+//!     let logits = accum + bias;
+//!     let class = reduction_op(logits, Row, ArgMax);
+//!     let score = reduction_op(logits, Row, Max);
+//!     let right = class == integer(labels);
+//!     (class, score, right)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let (mut class, mut score) = (device.zeros::<i64>([2])?, device.zeros::<f32>([2])?);
+//! # let mut right = device.zeros::<bool>([2])?;
+//!
+//! let (bias, labels) = (device.tensor(&[2f32, 0.0], [2])?, device.tensor(&[1i64, 1], [2])?);
+//! let gemm = Gemm::plan::<Classified>(&device, &a, &b)?;
+//! let run = Classified { bias: &bias, labels: &labels, class: &mut class, score: &mut score, right: &mut right };
+//! gemm.run(&a, &b, run)?;
+//! assert_eq!(class.to_vec::<i64>()?, [0, 1]); // of 3, 3 and 5, 7
+//! assert_eq!((score.to_vec::<f32>()?, right.to_vec::<bool>()?), (vec![3.0, 7.0], vec![false, true]));
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -85,7 +85,8 @@
 //! # Accuracy
 //!
 //! Products of f16, bf16, 8-bit floats and f32 are summed in f32, those of f64 in f64, those of 8-bit integers in i32. The
-//! epilogue is computed in f32, or in f64 where A is f64. Results are rounded once, where they are stored.
+//! epilogue is computed in f32, or in f64 where A is f64. Results are rounded once, where they are stored. (A CPU with dot
+//! products of bf16s uses them; their flushing of subnormal numbers never shows.)
 //!
 //! How far a result may be from the exact one, the f64 reference says: for every element an interval that all correct
 //! results lie in, by the errors of sums, operations and roundings. So you need no tolerance:

@@ -11,6 +11,7 @@
 //! | [`memory`] | how do slices, `Vec`s, ndarray, DLPack, safetensors and cudarc come in and go out without a copy? |
 //! | [`deployment`] | how do I ship a program whose kernels are compiled already? |
 //! | [`services`] | how do I see what happens, share plans among threads, and use CUDA graphs? |
+//! | [`ranks`] | how do I divide a layer among GPUs, and test that without any? |
 //! | [`performance`] | which kernel was chosen, why, and what do I measure? |
 //! | [`debugging`] | a result is wrong: what do I look at? |
 //! | [`comparison`] | how does it compare with cuBLASLt, CUTLASS, Triton, and the fusion of candle and burn? |
@@ -24,5 +25,6 @@ pub mod first_product;
 pub mod memory;
 pub mod performance;
 pub mod plans;
+pub mod ranks;
 pub mod services;
 pub mod tensor_expressions;

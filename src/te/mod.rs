@@ -56,7 +56,7 @@ pub use build::reducer::{
 };
 pub use build::scan::{scan, scan_all};
 pub use dtype::DType;
-pub use error::{DeviceError, TeError};
+pub use error::{DeviceError, ExpressionError, LoweringError, RunError, ScanError, ScheduleError, TeError};
 pub use ir::device_call::{CallArgument, DeviceCall, DeviceFunction};
 pub use ir::pragma::{Pragma, PragmaValue};
 pub use ir::print::script::ScriptStyle;

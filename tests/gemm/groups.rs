@@ -491,8 +491,8 @@ fn epilogues_with_phases_have_no_groups() -> Result<(), Error> {
     let refused = Gemm::plan::<Normalised>(&device, rows(&a).in_groups(&offsets), &b).expect_err("phases");
     assert_eq!(
         refused.to_string(),
-        "`normalised` is computed from its own reductions, and the product has groups of rows: return the reductions, and \
-         go on in another epilogue"
+        "`normalised` is computed from its own reductions, and the product has groups of rows: return the reductions (`Any`, `All`, \
+         `Mean`, `Variance` and `LogSumExp` are made of others), and go on in another epilogue"
     );
     Ok(())
 }

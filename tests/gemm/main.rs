@@ -12,6 +12,7 @@ mod hopper;
 mod integers;
 mod phases;
 mod placement;
+mod reducers;
 mod repack;
 mod stream_k;
 mod traced;

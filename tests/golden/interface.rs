@@ -131,6 +131,146 @@ pub use epilogue_runtime::f8e4m3;
 pub use epilogue_runtime::f8e5m2;
 pub use epilogue_runtime as runtime;
 
+// epilogue::distributed
+
+pub struct ColumnParallel<E = ()> {}
+impl<E: Epilogue> ColumnParallel<E> {
+    pub fn run<'a, 'b>(
+        &self,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+    pub fn run_on<'a, 'b>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+}
+impl<E> ColumnParallel<E> {
+    #[must_use]
+    pub fn chunks(&self) -> usize {}
+    #[must_use]
+    pub fn product(&self) -> &Gemm<()> {}
+}
+impl<E> fmt::Debug for ColumnParallel<E> {}
+impl ColumnParallel {
+    pub fn plan<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+    ) -> Result<ColumnParallel<E>, Error> {}
+    pub fn plan_with<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        settings: ColumnSettings,
+    ) -> Result<ColumnParallel<E>, Error> {}
+}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ColumnSettings {}
+impl ColumnSettings {
+    #[must_use]
+    pub fn gather_rows(self, gather_rows: bool) -> Self {}
+    #[must_use]
+    pub fn chunks(self, chunks: usize) -> Self {}
+    #[must_use]
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {}
+    #[must_use]
+    pub fn always_agree(self, always_agree: bool) -> Self {}
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combine {
+    AllReduce,
+    ReduceScatter,
+}
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    Gemm(gemm::Error),
+    Runtime(runtime::Error),
+    Matrix { operand: &'static str, shape: Vec<usize> },
+    Rows { rows: usize, ranks: usize },
+    Integers { element: ElementType },
+    Local {
+        epilogue: &'static str,
+        what: String,
+        part: &'static str,
+        advice: &'static str,
+    },
+    Before { epilogue: &'static str, what: String },
+    Chunks { epilogue: &'static str, chunks: usize, what: String },
+    Name { name: &'static str },
+}
+impl From<runtime::CommunicatorError> for Error {}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    After,
+    Before,
+}
+pub struct RowParallel<E = ()> {}
+impl<E: Epilogue> RowParallel<E> {
+    pub fn run<'a, 'b>(
+        &self,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+    pub fn run_on<'a, 'b>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {}
+}
+impl<E> RowParallel<E> {
+    #[must_use]
+    pub fn chunks(&self) -> usize {}
+    #[must_use]
+    pub fn product(&self) -> &Gemm<()> {}
+    #[must_use]
+    pub fn epilogue(&self) -> Option<&Gemm<()>> {}
+}
+impl<E> fmt::Debug for RowParallel<E> {}
+impl RowParallel {
+    pub fn plan<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+    ) -> Result<RowParallel<E>, Error> {}
+    pub fn plan_with<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        settings: RowSettings,
+    ) -> Result<RowParallel<E>, Error> {}
+}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowSettings {}
+impl RowSettings {
+    #[must_use]
+    pub fn combine(self, combine: Combine) -> Self {}
+    #[must_use]
+    pub fn place(self, place: Place) -> Self {}
+    #[must_use]
+    pub fn chunks(self, chunks: usize) -> Self {}
+    #[must_use]
+    pub fn arithmetic(self, arithmetic: Arithmetic) -> Self {}
+    #[must_use]
+    pub fn always_agree(self, always_agree: bool) -> Self {}
+}
+pub use epilogue_runtime::Communicator;
+pub use epilogue_runtime::CommunicatorError;
+pub use epilogue_runtime::LaunchedRank;
+pub use epilogue_runtime::Rendezvous;
+
 // epilogue::evt
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,6 +282,29 @@ pub enum Axis {
 impl Axis {
     #[must_use]
     pub const fn result_class(self) -> ShapeClass {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Composed {
+    pub axis: Axis,
+    pub batch: bool,
+    pub op: ComposedOp,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComposedOp {
+    Any,
+    All,
+    Mean,
+    Variance,
+    LogSumExp,
+}
+impl ComposedOp {
+    pub const ALL: [Self; 5] = _;
+    #[must_use]
+    pub const fn name(self) -> &'static str {}
+    #[must_use]
+    pub const fn length(self) -> usize {}
+    #[must_use]
+    pub const fn of_truths(self) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
@@ -201,7 +364,9 @@ pub enum Mistake {
     PartialsUsed { what: String, side: &'static str },
     LatePartials { what: String, of: String, side: &'static str },
     ReductionChain { what: String, before: String },
+    ComposedChain { what: String, op: &'static str, length: usize, before: String },
     ReducedAgain { what: String, class: ShapeClass },
+    IndexOfBatch { what: String },
     Partial { what: String, reason: &'static str },
     OutputClass { name: &'static str, declared: ShapeClass, actual: ShapeClass },
     DuplicateName { name: &'static str },
@@ -232,6 +397,7 @@ pub enum Node {
     Call(&'static Function, SmallVec<[NodeId; 3]>),
     Cast(ElementType, NodeId),
     Reduce(Reduction, NodeId),
+    Composed(Composed, NodeId),
 }
 impl Node {
     #[must_use]
@@ -320,6 +486,12 @@ pub enum ReduceOp {
     Min,
     AbsMax,
     SumSquares,
+    ArgMax,
+    ArgMin,
+}
+impl ReduceOp {
+    #[must_use]
+    pub const fn gives_index(self) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reduction {
@@ -388,6 +560,7 @@ impl TreeBuilder {
     pub fn call(&mut self, function: &'static Function, operands: &[NodeId]) -> NodeId {}
     pub fn cast(&mut self, to: ElementType, x: NodeId) -> NodeId {}
     pub fn reduce(&mut self, reduction: Reduction, x: NodeId) -> NodeId {}
+    pub fn compose(&mut self, composed: Composed, x: NodeId) -> NodeId {}
     pub fn name(&mut self, id: NodeId, name: &'static str) {}
     pub fn output(
         &mut self,
@@ -1041,6 +1214,12 @@ impl Comparison {
     pub fn check(self) -> Result<Self, Error> {}
 }
 impl fmt::Display for Comparison {}
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    pub launches: LaunchConstants,
+    pub sm80: Sm80Constants,
+    pub sm90: Sm90Constants,
+}
 #[derive(Clone, Copy, Debug)]
 pub struct Depth<'a> {}
 impl<'a> Depth<'a> {
@@ -1400,7 +1579,9 @@ pub struct Machine {
     pub threads: usize,
     pub clock: f64,
     pub l2_gigabytes_per_second: f64,
+    pub l2_port_bytes_per_clock: f64,
     pub memory_bytes_per_clock: f64,
+    pub constants: Constants,
 }
 impl Machine {
     #[must_use]
@@ -1459,6 +1640,19 @@ impl OperandView {
 pub struct Pair<T> {
     pub a: T,
     pub b: T,
+}
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter(_);
+impl Parameter {
+    pub fn all() -> impl Iterator<Item = Self> {}
+    #[must_use]
+    pub const fn name(&self) -> &'static str {}
+    #[must_use]
+    pub const fn unit(&self) -> &'static str {}
+    #[must_use]
+    pub fn of(&self, machine: &Machine) -> f64 {}
+    #[must_use]
+    pub fn with(&self, machine: &Machine, value: f64) -> Machine {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -1634,6 +1828,9 @@ pub fn estimate(
 ) -> Result<Candidate, Misfit> {}
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {}
+pub use model::LaunchConstants;
+pub use model::Sm80Constants;
+pub use model::Sm90Constants;
 pub fn rank(
     machine: &Machine,
     workload: &Workload<'_>,
@@ -1946,6 +2143,13 @@ pub struct Workload<'a> {
 }
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {}
+#[must_use]
+pub fn estimate(
+    machine: &Machine,
+    w: &Workload<'_>,
+    key: &Sm90Key,
+    split_k: SplitK,
+) -> Candidate {}
 #[must_use]
 pub fn has_room(candidate: &Candidate) -> bool {}
 #[must_use]
@@ -2368,6 +2572,36 @@ impl PartialEq for Expr {}
 impl fmt::Debug for Expr {}
 impl ops::Neg for Expr {}
 impl ops::Not for Expr {}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpressionError {
+    MixedTypes { left: DType, right: DType },
+    MixedOperands { function: String, first: DType, other: DType },
+    OperandType { operation: String, given: DType },
+    Arity { function: String, needed: usize, given: usize },
+    Nested { most: u32 },
+    Chained { tensor: String, most: u32 },
+    Unfolded { most: usize },
+    Unrepresentable { value: String, dtype: DType },
+    AxisGivenUp { axis: String, kept: usize },
+    Rank { tensor: String, needed: usize, given: usize },
+    Shape { operation: &'static str, tensor: String, given: String, needed: String },
+    Stride { operation: &'static str, given: i32 },
+    IndexType { tensor: String, given: DType },
+    NoSuchAxis { tensor: String, kind: &'static str, dimension: usize, count: usize },
+    ForeignAxis { tensor: String, axis: String },
+    EmptyBody { tensor: String },
+    ReductionInside { tensor: String },
+    TupleReduction { tensor: String },
+    NotAReduceAxis { axis: String },
+    RepeatedAxis { axis: String },
+    ReducerArity { reducer: String, needed: usize, given: usize },
+    ReducerType { reducer: String, needed: DType, given: DType },
+    ReducerUses { reducer: String, part: &'static str, what: String },
+    InitCount { needed: usize, given: usize },
+    InitForm { given: DType },
+    Extent { of: String, given: String },
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) _);
 pub trait Indices {
@@ -2440,6 +2674,31 @@ pub enum LoopKind {
     Parallel,
     Vectorized,
     Unrolled,
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoweringError {
+    SplitRemainder { stage: String, axis: String, extent: String, condition: String },
+    NestedLoops { stage: String, what: &'static str, given: usize, most: usize },
+    Unroll { counter: String, extent: String, reason: &'static str },
+    ThreadReduction { stage: String, reason: &'static str },
+    AcrossBlocks { tensor: String },
+    AcrossThreads {
+        tensor: String,
+        scope: &'static str,
+        owner: &'static str,
+        axis: String,
+        thread: &'static str,
+        wider: &'static str,
+    },
+    DivergentBarrier { condition: String },
+    VirtualThread { axis: String, reason: &'static str },
+    ThreadExtent { thread: &'static str, stage: String, needed: String, given: String },
+    Bound { stage: String, axis: String, reason: &'static str },
+    MissingArgument { tensor: String, what: &'static str },
+    Unbound { variable: String },
+    NotLowered { what: String },
+    Target { what: String, target: &'static str },
 }
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
@@ -2570,6 +2829,14 @@ pub struct Requirement {
     pub condition: Expr,
     pub broken: TeError,
 }
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    IntegerRange,
+    ArgumentCount { given: usize, needed: Vec<String> },
+    Argument { tensor: String, reason: String },
+    Failed { reason: String },
+}
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     Int(i64),
@@ -2582,6 +2849,27 @@ pub struct Scan {
     pub update: Vec<Tensor>,
     pub state: Vec<Tensor>,
     pub inputs: Vec<Tensor>,
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScanError {
+    Count { init: usize, update: usize, state: usize },
+    State { tensor: String },
+    Body { what: &'static str, tensor: String },
+    Type { what: &'static str, needed: DType, given: DType },
+    Rank { what: &'static str, needed: usize, given: usize },
+    Shape {
+        what: &'static str,
+        tensor: String,
+        dimension: usize,
+        needed: String,
+        given: String,
+    },
+    Read { stage: String, tensor: String, index: String, step: Option<i64> },
+    Before { stage: String, tensor: String, index: String, back: i64, steps: i64 },
+    Shared { tensor: String },
+    Outside { stage: String, scan: String },
+    Steps { tensor: String, most: usize },
 }
 #[derive(Clone, Debug)]
 pub struct Schedule {}
@@ -2657,6 +2945,28 @@ impl Schedule {
 impl Schedule {
     pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {}
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {}
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    NotScheduled { tensor: String },
+    NotALoop { axis: String, stage: String, split: bool },
+    AxisKind { primitive: &'static str, axis: String, reason: &'static str },
+    SplitFactor { axis: String, factor: String },
+    NotConsecutive { first: String, second: String },
+    NotAThread { name: String },
+    ComputeAt { stage: String, parent: String, reason: &'static str },
+    Inline { stage: String, reason: &'static str },
+    Inlined { stage: String, most: usize },
+    Json { reason: String },
+    JsonSize { what: &'static str, given: usize, most: usize },
+    Pragma { key: String, reason: String },
+    Group { stage: String, reason: &'static str },
+    Rfactor { stage: String, axis: String, reason: &'static str },
+    Cache { tensor: String, reason: &'static str },
+    Scope { name: String },
+    Primitive { primitive: &'static str, stage: String, reason: String },
+    Intrinsic { intrinsic: String, reason: String },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
@@ -2809,95 +3119,14 @@ impl Stmt {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TeError {
-    MixedTypes { left: DType, right: DType },
-    MixedOperands { function: String, first: DType, other: DType },
-    OperandType { operation: String, given: DType },
-    Arity { function: String, needed: usize, given: usize },
-    Nested { most: u32 },
-    Chained { tensor: String, most: u32 },
-    Unfolded { most: usize },
-    Unrepresentable { value: String, dtype: DType },
-    AxisGivenUp { axis: String, kept: usize },
-    IntegerRange,
-    Rank { tensor: String, needed: usize, given: usize },
-    Shape { operation: &'static str, tensor: String, given: String, needed: String },
-    Stride { operation: &'static str, given: i32 },
-    IndexType { tensor: String, given: DType },
-    NoSuchAxis { tensor: String, kind: &'static str, dimension: usize, count: usize },
-    ForeignAxis { tensor: String, axis: String },
-    EmptyBody { tensor: String },
-    ReductionInside { tensor: String },
-    TupleReduction { tensor: String },
-    NotAReduceAxis { axis: String },
-    RepeatedAxis { axis: String },
-    ReducerArity { reducer: String, needed: usize, given: usize },
-    ReducerType { reducer: String, needed: DType, given: DType },
-    ReducerUses { reducer: String, part: &'static str, what: String },
-    InitCount { needed: usize, given: usize },
-    InitForm { given: DType },
-    ScanCount { init: usize, update: usize, state: usize },
-    ScanState { tensor: String },
-    ScanBody { what: &'static str, tensor: String },
-    ScanType { what: &'static str, needed: DType, given: DType },
-    ScanRank { what: &'static str, needed: usize, given: usize },
-    ScanShape {
-        what: &'static str,
-        tensor: String,
-        dimension: usize,
-        needed: String,
-        given: String,
-    },
-    ScanRead { stage: String, tensor: String, index: String, step: Option<i64> },
-    ScanBefore { stage: String, tensor: String, index: String, back: i64, steps: i64 },
-    ScanShared { tensor: String },
-    ScanOutside { stage: String, scan: String },
-    Extent { of: String, given: String },
-    NotScheduled { tensor: String },
-    NotALoop { axis: String, stage: String, split: bool },
-    AxisKind { primitive: &'static str, axis: String, reason: &'static str },
-    SplitFactor { axis: String, factor: String },
-    SplitRemainder { stage: String, axis: String, extent: String, condition: String },
-    NotConsecutive { first: String, second: String },
-    NotAThread { name: String },
-    ComputeAt { stage: String, parent: String, reason: &'static str },
-    Inline { stage: String, reason: &'static str },
-    ScanSteps { tensor: String, most: usize },
-    Inlined { stage: String, most: usize },
-    Json { reason: String },
-    JsonSize { what: &'static str, given: usize, most: usize },
-    NestedLoops { stage: String, what: &'static str, given: usize, most: usize },
-    Pragma { key: String, reason: String },
-    Unroll { counter: String, extent: String, reason: &'static str },
-    Group { stage: String, reason: &'static str },
-    Rfactor { stage: String, axis: String, reason: &'static str },
-    Cache { tensor: String, reason: &'static str },
-    Scope { name: String },
-    ThreadReduction { stage: String, reason: &'static str },
-    AcrossBlocks { tensor: String },
-    AcrossThreads {
-        tensor: String,
-        scope: &'static str,
-        owner: &'static str,
-        axis: String,
-        thread: &'static str,
-        wider: &'static str,
-    },
-    DivergentBarrier { condition: String },
-    VirtualThread { axis: String, reason: &'static str },
-    ThreadExtent { thread: &'static str, stage: String, needed: String, given: String },
-    Primitive { primitive: &'static str, stage: String, reason: String },
-    Intrinsic { intrinsic: String, reason: String },
-    Bound { stage: String, axis: String, reason: &'static str },
-    MissingArgument { tensor: String, what: &'static str },
-    ArgumentCount { given: usize, needed: Vec<String> },
-    Argument { tensor: String, reason: String },
-    Unbound { variable: String },
-    NotLowered { what: String },
-    Internal { what: String },
-    Run { reason: String },
-    Target { what: String, target: &'static str },
+    Expression(ExpressionError),
+    Scan(ScanError),
+    Schedule(ScheduleError),
+    Lowering(LoweringError),
+    Run(RunError),
     Data(DataError),
     Device(DeviceError),
+    Internal { what: String },
 }
 impl From<epilogue_runtime::Error> for TeError {}
 #[derive(Clone)]
@@ -3744,6 +3973,72 @@ impl CacheKey {
     #[must_use]
     pub fn of(parts: &[&[u8]]) -> Self {}
 }
+#[derive(Clone)]
+pub struct Communicator {}
+impl Communicator {
+    #[must_use]
+    pub fn in_process(ranks: usize) -> Vec<Self> {}
+    #[cfg(feature = "nccl")]
+    pub fn nccl(device: &Device, me: &LaunchedRank, meet: &Rendezvous) -> Result<Self> {}
+    #[cfg(feature = "nccl")]
+    pub unsafe fn borrow_nccl(
+        device: &Device,
+        communicator: *mut std::ffi::c_void,
+    ) -> Result<Self> {}
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {}
+    #[must_use]
+    pub fn rank(&self) -> usize {}
+    #[must_use]
+    pub fn ranks(&self) -> usize {}
+    #[must_use]
+    pub fn compares(&self) -> bool {}
+    #[must_use]
+    pub fn stream(&self, device: &Device) -> Stream {}
+    pub fn exchange(&self, text: &str) -> Result<Vec<String>> {}
+    pub fn all_reduce_in_place(
+        &self,
+        tensor: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn all_reduce(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn reduce_scatter(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+    pub fn all_gather(
+        &self,
+        from: &DeviceTensor,
+        into: &mut DeviceTensor,
+        stream: &Stream,
+    ) -> Result<()> {}
+}
+impl fmt::Debug for Communicator {}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommunicatorError {
+    Absent { tried: Vec<String> },
+    Nccl { call: &'static str, code: i32, message: String },
+    Disagree { what: String, values: Vec<String> },
+    Refused { rank: usize, reason: String },
+    Gone { rank: usize },
+    Timeout { seconds: u64, late: Vec<usize> },
+    Broken { reason: String },
+    Element { element: crate::ElementType },
+    Gaps { shape: Vec<usize>, strides: Vec<isize> },
+    Length { what: &'static str, given: usize, needed: usize, ranks: usize },
+    Overlap,
+    Rank { rank: usize, ranks: usize },
+    Environment { variable: &'static str, value: String, needed: &'static str },
+    Rendezvous { place: String, reason: String },
+}
 #[derive(Clone, Debug)]
 pub struct CompileFailure {
     pub name: String,
@@ -4087,6 +4382,7 @@ pub enum Error {
     Absent(Absent),
     Layout(LayoutError),
     Exchange(ExchangeError),
+    Communicator(CommunicatorError),
     ElementType { held: ElementType, asked: ElementType },
     Device { what: &'static str, given: String, needed: String },
     Unsupported { device: String, operation: &'static str, advice: &'static str },
@@ -4251,6 +4547,16 @@ pub struct Launch {
     pub programmatic_dependent_launch: bool,
 }
 impl Default for Launch {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchedRank {
+    pub rank: usize,
+    pub ranks: usize,
+    pub local_rank: usize,
+}
+impl Default for LaunchedRank {}
+impl LaunchedRank {
+    pub fn from_environment() -> Result<Option<Self>> {}
+}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -4309,6 +4615,17 @@ pub struct Properties {
     pub clock_khz: u32,
     pub driver_version: u32,
 }
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rendezvous {
+    File(PathBuf),
+    Tcp(String),
+}
+impl FromStr for Rendezvous {}
+impl Rendezvous {
+    pub fn from_environment() -> Result<Self> {}
+}
+impl fmt::Display for Rendezvous {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     pub kernel: String,
@@ -5298,56 +5615,7 @@ pub fn sub<T: Half>(a: u16, b: u16, mode: HalfMode) -> u16 {}
 
 // ptx_vm::numerics::integer
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Permute {
-    Index,
-    Forward4,
-    Backward4,
-    Replicate8,
-    EdgeLeft,
-    EdgeRight,
-    Replicate16,
-}
-pub fn add_carry32(a: u32, b: u32, carry: bool) -> (u32, bool) {}
-pub fn add_carry64(a: u64, b: u64, carry: bool) -> (u64, bool) {}
-pub fn bfe32(a: u32, position: u32, length: u32, signed: bool) -> u32 {}
-pub fn bfe64(a: u64, position: u32, length: u32, signed: bool) -> u64 {}
-pub fn bfi32(a: u32, b: u32, position: u32, length: u32) -> u32 {}
-pub fn bfi64(a: u64, b: u64, position: u32, length: u32) -> u64 {}
-pub fn bfind32(a: u32, signed: bool, shift_amount: bool) -> u32 {}
-pub fn bfind64(a: u64, signed: bool, shift_amount: bool) -> u32 {}
-pub fn bmsk(position: u32, width: u32, clamp: bool) -> u32 {}
-pub fn div_s32(a: i32, b: i32) -> i32 {}
-pub fn div_s64(a: i64, b: i64) -> i64 {}
-pub fn div_u32(a: u32, b: u32) -> u32 {}
-pub fn div_u64(a: u64, b: u64) -> u64 {}
 pub fn dp2a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32, high: bool) -> u32 {}
-pub fn dp4a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32) -> u32 {}
-pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {}
-pub fn lop3_lanes(a: &[u32; 32], b: &[u32; 32], c: &[u32; 32], table: u8) -> [u32; 32] {}
-pub fn mad_hi_s32(a: i32, b: i32, c: i32, saturate: bool) -> i32 {}
-pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {}
-pub fn mul_hi_s32(a: i32, b: i32) -> i32 {}
-pub fn mul_hi_s64(a: i64, b: i64) -> i64 {}
-pub fn mul_hi_u32(a: u32, b: u32) -> u32 {}
-pub fn mul_hi_u64(a: u64, b: u64) -> u64 {}
-pub fn prmt(mode: Permute, a: u32, b: u32, selector: u32) -> u32 {}
-pub fn rem_s32(a: i32, b: i32) -> i32 {}
-pub fn rem_s64(a: i64, b: i64) -> i64 {}
-pub fn rem_u32(a: u32, b: u32) -> u32 {}
-pub fn rem_u64(a: u64, b: u64) -> u64 {}
-pub fn sad_s32(a: i32, b: i32, c: i32) -> i32 {}
-pub fn sad_u32(a: u32, b: u32, c: u32) -> u32 {}
-pub fn shf_left(low: u32, high: u32, amount: u32, clamp: bool) -> u32 {}
-pub fn shf_right(low: u32, high: u32, amount: u32, clamp: bool) -> u32 {}
-pub fn shl32(a: u32, amount: u32) -> u32 {}
-pub fn shl64(a: u64, amount: u32) -> u64 {}
-pub fn shr_s32(a: i32, amount: u32) -> i32 {}
-pub fn shr_s64(a: i64, amount: u32) -> i64 {}
-pub fn shr_u32(a: u32, amount: u32) -> u32 {}
-pub fn shr_u64(a: u64, amount: u32) -> u64 {}
-pub fn sub_borrow32(a: u32, b: u32, borrow: bool) -> (u32, bool) {}
-pub fn sub_borrow64(a: u64, b: u64, borrow: bool) -> (u64, bool) {}
 pub fn szext(a: u32, width: u32, signed: bool, clamp: bool) -> u32 {}
 
 // ptx_vm::numerics::mma
@@ -5825,6 +6093,7 @@ pub enum Fault {
     ExitBeforeRemote,
     RemoteBeforeStart { rank: u32 },
     BarrierReused { id: u32, earlier: u32 },
+    BarrierPassed { id: u32 },
     WgmmaFence,
     WgmmaRegister { writes: bool, product: u32 },
     RegisterDirection { before: u32, now: u32, grows: bool },
@@ -5921,6 +6190,7 @@ pub trait Observer: Send {
     fn collective(&mut self, at: At) {}
     fn barrier_arrive(&mut self, at: At, arrival: BarrierArrival) {}
     fn barrier_complete(&mut self, rank: u32, id: u32) {}
+    fn barrier_passed(&mut self, at: At, id: u32) {}
     fn cluster_arrive(&mut self, at: At, order: MbarrierOrder, aligned: bool) {}
     fn cluster_complete(&mut self) {}
     fn cluster_wait(&mut self, at: At) {}

@@ -1,9 +1,11 @@
 //! Mutants of the project's own kernels (products, automatic reductions and scans). Each is a kernel with one mistake
 //! in its synchronisation, and running it must show this: by the race detector, by an error, or by a wrong result.
 //!
-//! The test runs a fixed sample. `cargo xtask mutate` runs every mutant and prints what found how many.
+//! The test runs a fixed sample. `cargo xtask mutate` runs every mutant and prints what found how many. Another test runs
+//! the kernels themselves, and those of the other families, in many schedules.
 #![allow(clippy::print_stdout, reason = "the full run's table")]
 
+mod explored;
 mod gemm;
 mod place;
 #[path = "../gemm/placement.rs"]
@@ -104,20 +106,27 @@ fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
         let names: Vec<String> = self::subjects().iter().map(|s| s.name()).collect();
         return vec![Err(format!("no kernel's name contains `{wanted}`; there are: {}", names.join("; ")))];
     }
+    on_all_cores(subjects.len(), |number| try_mutants(subjects[number].as_ref(), number, all))
+}
+
+/// Does work that is numbered from 0, on all cores. Gives the results in order.
+fn on_all_cores<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
+    let take = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(subject) = subjects.get(number) else { return };
-            let fates = try_mutants(subject.as_ref(), number, all);
-            done.lock().expect("no thread panics").push((number, fates));
+            if number >= count {
+                return;
+            }
+            let result = work(number);
+            done.lock().expect("no thread panics").push((number, result));
         }
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(take))));
     let mut done = done.into_inner().expect("no thread panics");
     done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, fates)| fates).collect()
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Mutants by operator: how many there are, how many each kind of evidence killed, and survivors.

@@ -21,7 +21,7 @@ pub(crate) enum Kill {
 const COMPLETIONS: [Completion; 3] = [Completion::Eager, Completion::Lazy, Completion::Random];
 
 /// Enough for every kernel here, many times over.
-const INSTRUCTIONS: u64 = 3_000_000;
+pub(crate) const INSTRUCTIONS: u64 = 3_000_000;
 
 /// A kernel, as text.
 pub(crate) struct Text {

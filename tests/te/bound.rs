@@ -1,6 +1,6 @@
 //! Arguments by tensor: in any order, each once, and no others.
 
-use epilogue::te::{self, Array, TeError, Tensor};
+use epilogue::te::{self, Array, RunError, TeError, Tensor};
 use epilogue::{Argument, Device};
 
 struct Case {
@@ -37,7 +37,7 @@ fn check(case: &Case, run: Run<'_>) -> Result<(), TeError> {
 
     let mut z = device.zeros::<f32>([4])?;
     let error = run(&[(&case.z, (&mut z).into()), (&case.x, (&x).into())]).expect_err("y is missing");
-    assert!(matches!(&error, TeError::Argument { tensor, .. } if tensor == "y"), "{error}");
+    assert!(matches!(&error, TeError::Run(RunError::Argument { tensor, .. }) if tensor == "y"), "{error}");
     let given = [(&case.z, (&mut z).into()), (&case.x, (&x).into()), (&case.y, (&y).into()), (&case.y, (&y).into())];
     let error = run(&given).expect_err("y is given twice");
     assert!(error.to_string().contains("y: it is given twice"), "{error}");

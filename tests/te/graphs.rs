@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use epilogue::te::{self, Array, Expr, TeError, Tensor};
+use epilogue::te::{self, Array, Expr, ExpressionError, TeError, Tensor};
 use epilogue::{Arch, Device, ElementType};
 use epilogue_runtime::testing;
 
@@ -168,7 +168,10 @@ fn chains_have_a_limit_that_a_thread_of_2_mib_reaches() {
             }
             scheduled(&x, &y, &[], &VALUES);
             for count in [500, 10_000] {
-                assert!(matches!(copies(&x, count), Err(TeError::Chained { most: 500, .. })));
+                assert!(matches!(
+                    copies(&x, count),
+                    Err(TeError::Expression(ExpressionError::Chained { most: 500, .. }))
+                ));
             }
         })
         .unwrap()
@@ -193,7 +196,7 @@ fn depth_has_a_limit_that_a_thread_of_2_mib_reaches() {
             }
             scheduled(&x, &y, &[], &VALUES);
             for depth in [1_000, 100_000] {
-                assert!(matches!(nested(&x, depth), Err(TeError::Nested { .. })));
+                assert!(matches!(nested(&x, depth), Err(TeError::Expression(ExpressionError::Nested { .. }))));
             }
         })
         .unwrap()

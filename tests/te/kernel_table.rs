@@ -6,7 +6,9 @@ use std::sync::Arc;
 use epilogue::evt::reference::{decode, encode, round};
 use epilogue::expr::{Function, Op};
 use epilogue::prelude::{elementwise, f8e4m3, f16, max};
-use epilogue::te::{self, Array, Binary, DType, Expr, Kind, Schedule, TeError, Tensor, placeholder_of};
+use epilogue::te::{
+    self, Array, Binary, DType, Expr, ExpressionError, Kind, Schedule, TeError, Tensor, placeholder_of,
+};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType, ops};
 use epilogue_runtime::testing;
 
@@ -125,7 +127,11 @@ type Values = Vec<(String, Expr, Bound)>;
 
 fn is_mistake(x: &Expr) -> bool {
     match x.kind() {
-        Kind::Invalid(TeError::OperandType { .. } | TeError::MixedTypes { .. } | TeError::MixedOperands { .. }) => true,
+        Kind::Invalid(
+            TeError::Expression(ExpressionError::OperandType { .. })
+            | TeError::Expression(ExpressionError::MixedTypes { .. })
+            | TeError::Expression(ExpressionError::MixedOperands { .. }),
+        ) => true,
         Kind::Invalid(error) => panic!("{error}"),
         _ => false,
     }
@@ -272,7 +278,11 @@ fn reductions(given: &Inputs) -> Result<Vec<Tensor>, TeError> {
         column("min", &|x, k| te::min(x, [k])),
     ];
     if dtype == DType::Bool {
-        assert!(numbers.iter().all(|refused| matches!(refused, Err(TeError::OperandType { .. }))));
+        assert!(
+            numbers
+                .iter()
+                .all(|refused| matches!(refused, Err(TeError::Expression(ExpressionError::OperandType { .. }))))
+        );
     } else {
         made.extend(numbers);
     }

@@ -1,7 +1,7 @@
 //! Layouts: other orders of a tensor's elements in memory, and circular memory.
 
 use epilogue::ElementType;
-use epilogue::te::{self, AXIS_SEPARATOR, Expr, LayoutIndex, ScriptStyle, TeError, Var};
+use epilogue::te::{self, AXIS_SEPARATOR, Expr, LayoutIndex, ScheduleError, ScriptStyle, TeError, Var};
 use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -128,7 +128,7 @@ proptest! {
         let outer_size = ((n as i32).div_euclid(tile) + i32::from(n as i32 % tile != 0)) > 1;
         let program = window((n, m), width, stride, tile, along_rows, place, reduced, align);
         if !rolls && outer_size {
-            prop_assert!(matches!(program, Err(TeError::Primitive { primitive: "rolling_buffer", .. })), "{program:?}");
+            prop_assert!(matches!(program, Err(TeError::Schedule(ScheduleError::Primitive { primitive: "rolling_buffer", .. }))), "{program:?}");
             return Ok(());
         }
         let program = program.unwrap();

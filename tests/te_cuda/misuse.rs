@@ -1,6 +1,6 @@
 //! Arguments that don't fit, and programs that can't run on a GPU: typed errors, and nothing is written.
 
-use epilogue::te::{self, DType, Kernel, TeError};
+use epilogue::te::{self, DType, Kernel, RunError, TeError};
 use epilogue::{Argument, Device, ElementType};
 
 use crate::case::{Numbers, device, lacks_nvrtc, read};
@@ -13,7 +13,9 @@ fn kernel() -> Result<Kernel, TeError> {
 
 fn refused(kernel: &Kernel, arguments: &[Argument<'_>]) -> String {
     match kernel.run(arguments).expect_err("refused") {
-        error @ (TeError::Argument { .. } | TeError::ArgumentCount { .. }) => error.to_string(),
+        error @ (TeError::Run(RunError::Argument { .. }) | TeError::Run(RunError::ArgumentCount { .. })) => {
+            error.to_string()
+        }
         other => panic!("{other:?}"),
     }
 }

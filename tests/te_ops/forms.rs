@@ -1,7 +1,7 @@
 //! Every choice of dimensions, direction and extents, compared with loops; and arguments that don't fit.
 
 use epilogue::te::ops::{Dimensions, Running};
-use epilogue::te::{self, Array, TeError, Tensor, ops, var};
+use epilogue::te::{self, Array, ExpressionError, TeError, Tensor, ops, var};
 use epilogue::{Device, ElementType};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -216,7 +216,7 @@ proptest! {
         };
         prop_assert!(build(&shapes).is_ok());
         shapes[wrong][place] += by;
-        let refused = matches!(build(&shapes), Err(TeError::Shape { .. }));
+        let refused = matches!(build(&shapes), Err(TeError::Expression(ExpressionError::Shape { .. })));
         prop_assert!(refused);
     }
 }

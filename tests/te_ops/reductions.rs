@@ -1,7 +1,7 @@
 //! Reductions, and operations that use them.
 
 use epilogue::te::auto::Order;
-use epilogue::te::{self, Expr, TeError, Tensor, ops, var};
+use epilogue::te::{self, Expr, ExpressionError, LoweringError, TeError, Tensor, ops, var};
 use epilogue::{Argument, Device, ElementType};
 
 use super::{FLOATS, close, devices, matrix, normal, rounded, run, upload};
@@ -318,13 +318,13 @@ fn misuse_is_refused_with_the_tensors_name() -> Result<(), TeError> {
     assert!(message(&[(&input).into(), (&mut own).into()]).contains("shares memory with A"));
     assert!(message(&[(&b).into(), (&mut own).into()]).contains("argument A"));
 
-    assert!(matches!(ops::sum(&a, [2]), Err(TeError::NoSuchAxis { dimension: 2, .. })));
-    assert!(matches!(ops::sum(&a, [1, 1]), Err(TeError::RepeatedAxis { .. })));
+    assert!(matches!(ops::sum(&a, [2]), Err(TeError::Expression(ExpressionError::NoSuchAxis { dimension: 2, .. }))));
+    assert!(matches!(ops::sum(&a, [1, 1]), Err(TeError::Expression(ExpressionError::RepeatedAxis { .. }))));
     let integers = matrix(ElementType::I32);
-    assert!(matches!(ops::softmax(&integers, 1), Err(TeError::OperandType { .. })));
+    assert!(matches!(ops::softmax(&integers, 1), Err(TeError::Expression(ExpressionError::OperandType { .. }))));
     // No reduction; a read outside.
     let plain = te::compute([var("n")], "plain", |[i]| a.at([i, i]))?;
-    assert!(matches!(te::auto::reduce(&plain), Err(TeError::Target { .. })));
+    assert!(matches!(te::auto::reduce(&plain), Err(TeError::Lowering(LoweringError::Target { .. }))));
     let size = var("n");
     let vector = te::placeholder([size], "V");
     let k = te::reduce_axis((0, size), "k");

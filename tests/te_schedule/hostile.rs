@@ -5,7 +5,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use std::{panic, thread};
 
-use epilogue::te::{self, Array, Schedule, TeError, Tensor};
+use epilogue::te::{
+    self, Array, ExpressionError, LoweringError, RunError, ScanError, Schedule, ScheduleError, TeError, Tensor,
+};
 use epilogue::{Device, ElementType};
 use serde_json::{Value, json};
 
@@ -192,7 +194,7 @@ fn shared_expressions() {
     let condition = chosen(&mut d, [a, b], last);
     let body = d.add(json!({ "node": "select", "operands": [condition, x, x] }));
     let unfolded = outcome("conditions under conditions", d.of(body));
-    assert!(matches!(unfolded, Ok(_) | Err(TeError::Unfolded { .. })), "{unfolded:?}");
+    assert!(matches!(unfolded, Ok(_) | Err(TeError::Expression(ExpressionError::Unfolded { .. }))), "{unfolded:?}");
 }
 
 #[test]
@@ -239,6 +241,25 @@ fn shared_ranges_and_factors() {
             };
             let _ = outcome(&format!("{op} at {place}"), text);
         }
+    }
+}
+
+/// What depends on a loop is no factor, though it is an integer.
+#[test]
+fn factors_are_sizes() {
+    for by in ["factor", "parts"] {
+        let mut d = Document::new();
+        let [outer, inner] =
+            [(); 2].map(|()| d.add(json!({ "node": "axis", "name": "s", "kind": "data", "domain": null })));
+        let body = d.read(d.x, &[d.i]);
+        let y = d.compute(&[d.axis], &[body]);
+        let stage = d.stage(y, &[outer, inner]);
+        d.stages[stage]["relations"] = json!([{ "split": [d.axis, outer, inner], by: d.i, "predicated": true }]);
+        let refused = outcome(by, d.text());
+        assert!(
+            matches!(&refused, Err(TeError::Schedule(ScheduleError::Json { reason })) if reason == "i is no size"),
+            "{refused:?}"
+        );
     }
 }
 
@@ -328,11 +349,11 @@ fn shared_operations() {
     };
     assert_eq!(outcome("a tree of stages", stages(60, false, mixed)), Ok(vec![1.0; 8]));
     let refused = outcome("an inlined tree of stages", stages(60, true, mixed));
-    assert!(matches!(refused, Err(TeError::Inlined { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(TeError::Schedule(ScheduleError::Inlined { .. }))), "{refused:?}");
     let refused = outcome("a long chain of stages", stages(600, false, same));
-    assert!(matches!(refused, Err(TeError::Chained { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(TeError::Expression(ExpressionError::Chained { .. }))), "{refused:?}");
     let refused = outcome("a long chain of inlined stages", stages(490, true, same));
-    assert!(matches!(refused, Err(TeError::Nested { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(TeError::Expression(ExpressionError::Nested { .. }))), "{refused:?}");
 }
 
 /// `count` functions, each of which calls the previous one `times` times in a row; `y` is the last one's value.
@@ -371,7 +392,7 @@ fn functions_that_call_functions() {
         outcome("too many steps", functions("steps", 1, 100_000)),
     ];
     for refused in refused {
-        assert!(matches!(refused, Err(TeError::JsonSize { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(TeError::Schedule(ScheduleError::JsonSize { .. }))), "{refused:?}");
     }
 }
 
@@ -383,7 +404,10 @@ fn depth() {
         let body = (0..count).fold(x, |sum, _| d.binary(op, sum, x));
         match outcome(op, d.of(body)) {
             Ok(values) => assert!(count == 630 && values == [1.0; 8]),
-            Err(error) => assert!(count == 20_000 && matches!(error, TeError::Nested { .. }), "{error}"),
+            Err(error) => assert!(
+                count == 20_000 && matches!(error, TeError::Expression(ExpressionError::Nested { .. })),
+                "{error}"
+            ),
         }
     }
     // Many axes, and many values of one operation.
@@ -403,7 +427,10 @@ fn depth() {
         d.stage(y, &[axis]);
         match outcome("axes", d.text()) {
             Ok(values) => assert!(axes < 256 && values == [1.0; 8]),
-            Err(error) => assert!(axes > 256 && matches!(error, TeError::NestedLoops { .. }), "{axes}: {error}"),
+            Err(error) => assert!(
+                axes > 256 && matches!(error, TeError::Lowering(LoweringError::NestedLoops { .. })),
+                "{axes}: {error}"
+            ),
         }
     }
     for values in [100, 600, 10_000] {
@@ -418,7 +445,10 @@ fn depth() {
         d.stage(y, &[axis]);
         match outcome("values", d.text()) {
             Ok(made) => assert!(values <= 600 && made == [1.0; 8]),
-            Err(error) => assert!(values > 600 && matches!(error, TeError::NestedLoops { .. }), "{values}: {error}"),
+            Err(error) => assert!(
+                values > 600 && matches!(error, TeError::Lowering(LoweringError::NestedLoops { .. })),
+                "{values}: {error}"
+            ),
         }
     }
 }
@@ -451,7 +481,7 @@ fn splits_of_splits() {
         }
         for count in [200, 10_000] {
             let refused = outcome("many splits", splits(count, by));
-            assert!(matches!(refused, Err(TeError::NestedLoops { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(TeError::Lowering(LoweringError::NestedLoops { .. }))), "{refused:?}");
         }
     }
 }
@@ -486,10 +516,13 @@ fn places_and_groups_in_each_other() {
     for groups in [0, 1, 256] {
         assert_eq!(outcome("places", placed(100, groups)), Ok(vec![1.0; 8]), "{groups} groups");
         let refused = outcome("many places", placed(400, groups));
-        assert!(matches!(refused, Err(TeError::NestedLoops { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(TeError::Lowering(LoweringError::NestedLoops { .. }))), "{refused:?}");
     }
     let refused = outcome("many groups", placed(2, 257));
-    assert!(matches!(refused, Err(TeError::JsonSize { what: "groups", given: 257, most: 256 })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(TeError::Schedule(ScheduleError::JsonSize { what: "groups", given: 257, most: 256 }))),
+        "{refused:?}"
+    );
     let mut circle: Value = serde_json::from_str(&placed(3, 3)).expect("JSON");
     circle["schedule"]["groups"][0]["parent"] = json!({ "group": 2 });
     let refused = outcome("a circle", circle.to_string()).map_err(|error| error.to_string());
@@ -518,17 +551,17 @@ fn size() {
         d.stage(y, &[axis]);
     }
     let refused = outcome("shared by operations", d.text());
-    assert!(matches!(refused, Err(TeError::JsonSize { most: 131_072, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(TeError::Schedule(ScheduleError::JsonSize { most: 131_072, .. }))), "{refused:?}");
     // Deeply nested text.
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let text = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
-        assert!(matches!(outcome("brackets", text), Err(TeError::Json { .. })));
+        assert!(matches!(outcome("brackets", text), Err(TeError::Schedule(ScheduleError::Json { .. }))));
     }
     for number in ["1e400", "-1e400", "18446744073709551616", "1e-400", "0.5", "-9223372036854775809"] {
         let mut d = Document::new();
         let body = d.read(d.x, &[d.i]);
         let text = d.of(body).replace("\"value\":8", &format!("\"value\":{number}"));
-        assert!(matches!(outcome(number, text), Err(TeError::Json { .. })), "{number}");
+        assert!(matches!(outcome(number, text), Err(TeError::Schedule(ScheduleError::Json { .. }))), "{number}");
     }
 }
 
@@ -584,7 +617,10 @@ fn ranges_that_no_index_has() {
         let body = d.read(d.x, &[i]);
         let y = d.compute(&[axis], &[body]);
         d.stage(y, &[axis]);
-        assert!(matches!(outcome("an extent", d.text()), Err(TeError::Extent { .. })), "{extent}");
+        assert!(
+            matches!(outcome("an extent", d.text()), Err(TeError::Expression(ExpressionError::Extent { .. }))),
+            "{extent}"
+        );
     }
     let mut d = Document::new();
     let one = d.int(1);
@@ -593,7 +629,7 @@ fn ranges_that_no_index_has() {
     let body = d.read(d.x, &[i]);
     let y = d.compute(&[axis], &[body]);
     d.stage(y, &[axis]);
-    assert!(matches!(outcome("a first index", d.text()), Err(TeError::Json { .. })));
+    assert!(matches!(outcome("a first index", d.text()), Err(TeError::Schedule(ScheduleError::Json { .. }))));
     // Threads that don't exist.
     for name in ["threadIdx.x", "blockIdx.x", "vthread"] {
         let mut d = Document::new();
@@ -606,7 +642,7 @@ fn ranges_that_no_index_has() {
         d.stages[stage]["threads"] = json!([[axis, thread]]);
         match outcome(name, d.text()) {
             Ok(values) => assert_eq!(values, [0.0; 8], "{name}"),
-            Err(error) => assert!(!matches!(error, TeError::Run { .. }), "{name}: {error}"),
+            Err(error) => assert!(!matches!(error, TeError::Run(RunError::Failed { .. })), "{name}: {error}"),
         }
     }
 }
@@ -625,7 +661,7 @@ fn stages_of_a_scan() -> Result<(), TeError> {
     let scanned = scan(20)?;
     te::lower(&te::create_schedule(&[&scanned]), &[&scanned], "main")?;
     let refused = scan(400).map(|_| ());
-    assert!(matches!(refused, Err(TeError::ScanSteps { most: 4096, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(TeError::Scan(ScanError::Steps { most: 4096, .. }))), "{refused:?}");
     // In a row, at one step: lowered at once.
     let state = te::placeholder([20, 8], "state");
     let init = te::compute([1, 8], "init", |[_, i]| te::Expr::from(i).cast(ElementType::F32))?;

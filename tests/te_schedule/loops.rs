@@ -1,7 +1,7 @@
 //! `fuse` of any number of loops, the empty fuse, splits without predication, and extents of split loops.
 
 use epilogue::ElementType;
-use epilogue::te::{self, Array, Axis, AxisKind, TeError, Tensor};
+use epilogue::te::{self, Array, Axis, AxisKind, LoweringError, ScheduleError, TeError, Tensor};
 use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
@@ -70,7 +70,12 @@ fn a_scalar_is_bound_through_the_empty_fuse() -> Result<(), TeError> {
     stage.bind(k, te::thread_axis("threadIdx.x"))?;
     assert_eq!(
         stage.fuse_all(&[k]),
-        Err(TeError::AxisKind { primitive: "fuse", axis: "k".to_owned(), reason: "it is bound to a thread index" })
+        Err(ScheduleError::AxisKind {
+            primitive: "fuse",
+            axis: "k".to_owned(),
+            reason: "it is bound to a thread index"
+        }
+        .into())
     );
     let mut s = te::create_schedule(&[&b]);
     let stage = s.stage(&b)?;
@@ -157,7 +162,7 @@ fn a_split_without_predication_is_held_to_its_promise() -> Result<(), TeError> {
             let mut arguments = [input, Array::unwritten(ElementType::F32, &[n])];
             let result = program.interpret(&mut arguments);
             assert_eq!(result.is_ok(), kept, "{n}: {result:?}");
-            assert!(kept || matches!(result, Err(TeError::SplitRemainder { .. })));
+            assert!(kept || matches!(result, Err(TeError::Lowering(LoweringError::SplitRemainder { .. }))));
             let mut sums = vec![0f32; n];
             let rows: Vec<f32> = values.iter().map(|x| *x as f32).collect();
             let native = te::native::compile(&program)?;

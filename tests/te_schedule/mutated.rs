@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use std::{fs, thread};
 
-use epilogue::te::{self, Array, DType, Program, Schedule, ScriptStyle, TeError, Tensor};
+use epilogue::te::{
+    self, Array, DType, ExpressionError, LoweringError, Program, RunError, Schedule, ScriptStyle, TeError, Tensor,
+};
 use epilogue::{Argument, Device};
 use epilogue_runtime::testing::cases;
 use fastrand::Rng;
@@ -241,16 +243,21 @@ fn try_document(document: &Document) -> Result<Became, String> {
         }
         (Err(_), Err(_)) => Ok(Became::Refused),
         // Native code doesn't know which elements are not yet written.
-        (Err(TeError::Run { reason }), Ok(_)) if reason.contains("not written") => Ok(Became::Run),
+        (Err(TeError::Run(RunError::Failed { reason })), Ok(_)) if reason.contains("not written") => Ok(Became::Run),
         (Err(error), Ok(_)) => Err(format!("only native code runs it: {error}\n{script}")),
         // Native code needs the value of every variable before it runs; the interpreter only when one is used.
-        (Ok(_), Err(TeError::Run { reason }))
+        (Ok(_), Err(TeError::Run(RunError::Failed { reason })))
             if reason.contains("has no value here") || reason.contains("can't be found from the arguments") =>
         {
             Ok(Became::Refused)
         }
         // Unsupported programs are refused by name.
-        (Ok(_), Err(TeError::Target { .. } | TeError::Unfolded { .. })) => Ok(Became::Refused),
+        (
+            Ok(_),
+            Err(
+                TeError::Lowering(LoweringError::Target { .. }) | TeError::Expression(ExpressionError::Unfolded { .. }),
+            ),
+        ) => Ok(Became::Refused),
         (Ok(_), Err(error)) => Err(format!("only the interpreter runs it: {error}\n{script}")),
     }
 }

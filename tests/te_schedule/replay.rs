@@ -5,7 +5,8 @@
 //! meaning.
 
 use epilogue::te::{
-    self, AXIS_SEPARATOR, Axis, Expr, Group, LayoutIndex, Schedule, SplitBy, TeError, Tensor, TensorIntrin, thread_axis,
+    self, AXIS_SEPARATOR, Axis, Expr, Group, LayoutIndex, Schedule, ScheduleError, SplitBy, TeError, Tensor,
+    TensorIntrin, thread_axis,
 };
 
 use crate::trial::Case;
@@ -260,7 +261,7 @@ impl<'a> World<'a> {
 
     pub(crate) fn tensor(&self, name: Name) -> Result<Tensor, TeError> {
         let found = self.tensors.iter().find(|(known, _)| *known == name).map(|(_, tensor)| tensor.clone());
-        found.ok_or_else(|| TeError::NotScheduled { tensor: format!("{name:?}") })
+        found.ok_or_else(|| ScheduleError::NotScheduled { tensor: format!("{name:?}") }.into())
     }
 
     /// The operation that currently computes a tensor.
@@ -270,7 +271,9 @@ impl<'a> World<'a> {
 
     pub(crate) fn axis(&self, name: Name) -> Result<Axis, TeError> {
         let found = self.axes.iter().find(|(known, _)| *known == name).map(|(_, axis)| *axis);
-        found.ok_or_else(|| TeError::NotALoop { axis: format!("{name:?}"), stage: String::new(), split: false })
+        found.ok_or_else(|| {
+            ScheduleError::NotALoop { axis: format!("{name:?}"), stage: String::new(), split: false }.into()
+        })
     }
 
     /// The loops of a stage, outermost first.
@@ -393,7 +396,8 @@ impl<'a> World<'a> {
     }
 
     fn intrinsic(&self, extents: &[i32]) -> Result<TensorIntrin, TeError> {
-        let missing = || TeError::Intrinsic { intrinsic: "none".to_owned(), reason: "the case has none".to_owned() };
+        let missing =
+            || ScheduleError::Intrinsic { intrinsic: "none".to_owned(), reason: "the case has none".to_owned() };
         self.case.intrinsic.as_ref().ok_or_else(missing)?(extents)
     }
 

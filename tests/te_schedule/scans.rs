@@ -1,7 +1,7 @@
 //! Scans combined with other stages: consumers of a scan, caches of its state, slices of it computed inside a consumer.
 
 use epilogue::ElementType;
-use epilogue::te::{self, TeError, Tensor};
+use epilogue::te::{self, ScanError, TeError, Tensor};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
@@ -195,7 +195,7 @@ fn an_update_that_sums_over_steps() -> Result<(), TeError> {
     let init = te::compute((3, n), "init", |[t, i]| x.at([t, i]))?;
     let r = te::reduce_axis((0, 4), "r");
     let sum = te::compute([m, n], "sum", |[t, i]| te::sum(state.at((t - r, i)), [r]))?;
-    assert!(matches!(te::scan(&init, &sum, &state, &[]), Err(TeError::ScanRead { .. })));
+    assert!(matches!(te::scan(&init, &sum, &state, &[]), Err(TeError::Scan(ScanError::Read { .. }))));
     Ok(())
 }
 

@@ -4,7 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use epilogue::te::{self, Array, DType, Program, Schedule, ScriptStyle, TeError, Tensor, TensorIntrin, UnrollConfig};
+use epilogue::te::{
+    self, Array, DType, LoweringError, Program, Schedule, ScriptStyle, TeError, Tensor, TensorIntrin, UnrollConfig,
+};
 use epilogue::{Device, ElementType};
 use epilogue_runtime::testing::cases;
 use fastrand::Rng;
@@ -125,7 +127,7 @@ impl Case {
         }
         match self.interpreted(&program) {
             Ok(got) => self.compare("the interpreter", &got)?,
-            Err(TeError::SplitRemainder { .. }) => return Ok(Outcome::Promise),
+            Err(TeError::Lowering(LoweringError::SplitRemainder { .. })) => return Ok(Outcome::Promise),
             Err(error) => return Err(Wrong::Run(format!("the interpreter: {error}"))),
         }
         for device in [Some(Device::cpu()), trial.emulated.then(|| device().clone())].into_iter().flatten() {

@@ -5,123 +5,37 @@ use std::error::Error;
 use std::fmt::Write;
 
 use epilogue::ElementType;
-use epilogue::evt::{Tree, Types};
+use epilogue::evt::Types;
 use epilogue::gemm::sm90::{self, Wgmma};
 use epilogue::gemm::{
-    Arithmetic, Candidate, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, SplitK, Workload, rank,
+    Arithmetic, Candidate, Instruction, Machine, Major, OperandLayout, Problem, SplitK, Workload, rank,
 };
 use epilogue_runtime::Arch;
 
-use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
+use super::epilogues::bias_gelu_residual;
+use super::shapes::{self, Shape};
 
 const SHAPES: &str = include_str!("../../benches/gemm_shapes.txt");
-
-/// A line of the table: M, N, K, the operands and the epilogue; and what other libraries choose there, as far as it is
-/// known (kernels' names in profiles of cuBLAS 12 and 13 on an H100; nvMatmulHeuristics 0.1 for an H200).
-type Line = (usize, usize, usize, &'static str, &'static str, &'static str);
-
-const TABLE: [Line; 62] = [
-    (1024, 1024, 1024, "bf16", "plain", "nvMatmulHeuristics 64x128, clusters of 2x1"),
-    (1536, 1536, 1536, "bf16", "plain", ""),
-    (2048, 2048, 2048, "bf16", "plain", "nvMatmulHeuristics 256x128, clusters of 1x2"),
-    (3072, 3072, 3072, "bf16", "plain", "nvMatmulHeuristics 128x192, clusters of 2x1"),
-    (4096, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 256x128, clusters of 1x2"),
-    (5120, 5120, 5120, "bf16", "plain", ""),
-    (6144, 6144, 6144, "bf16", "plain", ""),
-    (8192, 8192, 8192, "bf16", "plain", "cuBLAS 128x256, 4 stages, clusters of 2x1; or 256x128, 1x2; or 192x192, 2x1"),
-    (16384, 16384, 16384, "bf16", "plain", ""),
-    (1024, 1024, 1024, "bf16", "bias_gelu_residual", ""),
-    (1536, 1536, 1536, "bf16", "bias_gelu_residual", ""),
-    (2048, 2048, 2048, "bf16", "bias_gelu_residual", ""),
-    (3072, 3072, 3072, "bf16", "bias_gelu_residual", ""),
-    (4096, 4096, 4096, "bf16", "bias_gelu_residual", ""),
-    (5120, 5120, 5120, "bf16", "bias_gelu_residual", ""),
-    (6144, 6144, 6144, "bf16", "bias_gelu_residual", ""),
-    (8192, 8192, 8192, "bf16", "bias_gelu_residual", ""),
-    (16384, 16384, 16384, "bf16", "bias_gelu_residual", ""),
-    (2048, 2048, 2048, "bf16", "row_reduction", ""),
-    (4096, 4096, 4096, "bf16", "row_reduction", ""),
-    (8192, 8192, 8192, "bf16", "row_reduction", ""),
-    (2048, 2048, 2048, "bf16", "everything", ""),
-    (4096, 4096, 4096, "bf16", "everything", ""),
-    (8192, 8192, 8192, "bf16", "everything", ""),
-    (1, 4096, 4096, "bf16", "plain", ""),
-    (16, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 64x32 of 128 of K, 8 stages, clusters of 1x2"),
-    (32, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 64x32 of 128 of K, 8 stages, clusters of 1x2"),
-    (64, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 64x32 of 128 of K, 8 stages, clusters of 1x2"),
-    (128, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 64x64"),
-    (1, 28672, 8192, "bf16", "plain", ""),
-    (16, 14336, 4096, "bf16", "plain", "nvMatmulHeuristics 64x128, clusters of 1x4"),
-    (32, 28672, 8192, "bf16", "plain", ""),
-    (64, 14336, 4096, "bf16", "plain", "nvMatmulHeuristics 64x128, clusters of 1x4"),
-    (64, 4096, 14336, "bf16", "plain", "nvMatmulHeuristics 64x32"),
-    (64, 2112, 7168, "bf16", "plain", "nvMatmulHeuristics 64x16"),
-    (128, 14336, 4096, "bf16", "plain", "nvMatmulHeuristics 128x128, clusters of 1x4"),
-    (128, 28672, 8192, "bf16", "bias_gelu_residual", ""),
-    (256, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 128x64"),
-    (512, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 128x128, clusters of 2x1"),
-    (1024, 4096, 4096, "bf16", "plain", "nvMatmulHeuristics 256x128"),
-    (4096, 14336, 4096, "bf16", "plain", "nvMatmulHeuristics 256x128"),
-    (4096, 4096, 14336, "bf16", "plain", "nvMatmulHeuristics 256x128"),
-    (4096, 2112, 7168, "bf16", "plain", "nvMatmulHeuristics 128x192, clusters of 4x1"),
-    (16384, 3072, 768, "bf16", "bias_gelu_residual", ""),
-    (16384, 768, 3072, "bf16", "bias_gelu_residual", ""),
-    (768, 3072, 16384, "bf16", "plain", ""),
-    (128, 128, 16384, "bf16", "plain", "nvMatmulHeuristics split-K of 10"),
-    (256, 256, 32768, "bf16", "plain", "nvMatmulHeuristics split-K of 7"),
-    (4096, 4096, 64, "bf16", "plain", ""),
-    (4096, 4096, 256, "bf16", "plain", ""),
-    (4096, 4096, 1024, "bf16", "plain", ""),
-    (4096, 4096, 1024, "bf16", "bias_gelu_residual", ""),
-    (4096, 4096, 16384, "bf16", "plain", ""),
-    (8192, 8192, 8192, "e4m3", "plain", ""),
-    (8192, 8192, 8192, "e4m3 fast", "plain", ""),
-    (4096, 4096, 4096, "e4m3", "plain", ""),
-    (4096, 4096, 7168, "e4m3", "plain", ""),
-    (4096, 7168, 16384, "e4m3", "plain", ""),
-    (4096, 2112, 7168, "e4m3", "plain", ""),
-    (128, 7168, 16384, "e4m3", "plain", ""),
-    (64, 24576, 1536, "e4m3", "plain", ""),
-    (8192, 8192, 8192, "e4m3", "bias_gelu_residual", ""),
-];
-
-fn tree(name: &str) -> Tree {
-    match name {
-        "plain" => plain(),
-        "row_reduction" => row_reduction(),
-        "everything" => everything(),
-        _ => bias_gelu_residual(),
-    }
-}
 
 /// The table as text: a line for every shape.
 pub(crate) fn table() -> Result<String, Box<dyn Error>> {
     let mut text =
         String::from("# What the model chooses for an H200: kernel; split of K; prediction; what others choose.\n");
-    for (m, n, k, types, epilogue, others) in TABLE {
-        let (element, fast_fp8) = match types {
-            "bf16" => (ElementType::BF16, false),
-            "e4m3 fast" => (ElementType::F8E4M3, true),
-            _ => (ElementType::F8E4M3, false),
-        };
-        let arithmetic = if fast_fp8 { Arithmetic::FastFp8 } else { Arithmetic::Exact };
-        let valid = tree(epilogue).validate(Types::new(element, element))?;
-        let instruction =
-            Wgmma::of(element, element, arithmetic).ok_or("an instruction for every type of the table")?;
-        let packed = OperandLayout::packed(Major::K);
-        let problem = Problem::new(m, n, k);
-        let workload = sm90::Workload { problem, instruction, a: packed, b: packed, fast_fp8, tree: &valid };
-        let ranked = sm90::rank(&Machine::h200(), &workload, |_| true);
-        let best = ranked.first().ok_or("a kernel for every shape of the table")?;
-        let KernelKey::Sm90(key) = &best.key else { return Err("a kernel of another family".into()) };
-        let split = if best.split_k == SplitK::None { String::new() } else { format!("; {}", best.split_k) };
+    for shape in Shape::all()? {
+        let ranked = shape.ranked(&Machine::h200())?;
+        let best = &ranked[0];
+        let (key, split_k) = shapes::key(best)?;
+        let split = if split_k == SplitK::None { String::new() } else { format!("; {split_k}") };
+        let Problem { m, n, k, .. } = shape.problem;
         let tera = 2e-6 * m as f64 * n as f64 * k as f64 / best.microseconds;
         write!(
             text,
-            "{m}x{n}x{k} {types} {epilogue}: {key}{split}; {:.1} us, {tera:.0} TFLOP/s, bound by {}",
-            best.microseconds, best.bound
+            "{}: {key}{split}; {:.1} us, {tera:.0} TFLOP/s, bound by {}",
+            shape.name(),
+            best.microseconds,
+            best.bound
         )?;
-        text.push_str(&if others.is_empty() { "\n".to_owned() } else { format!("; {others}\n") });
+        text.push_str(&if shape.others.is_empty() { "\n".to_owned() } else { format!("; {}\n", shape.others) });
     }
     Ok(text)
 }

@@ -3,18 +3,24 @@
 //! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
 //! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes hours: `--part
 //! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `cargo xtask choices` prints which
-//! kernel is chosen for which shape.
+//! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
+//! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
+mod ablation;
 mod choices;
+mod deep_gemm;
 mod elements;
 #[allow(dead_code, reason = "the test has goldens of more of them")]
 mod epilogues;
 #[allow(dead_code, reason = "the test reads the PTX, this does not")]
 mod gate;
+mod others;
+mod predict;
 #[allow(dead_code, reason = "a test of automatic kernels reads more of it")]
 mod sass;
 mod set;
+mod shapes;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -110,10 +116,18 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
 }
 
 fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
-    if arguments == ["choices"] {
-        choices::print()?;
-        return Ok(true);
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["choices"] => choices::print()?,
+        ["choices", "--ablation"] => print!("{}", ablation::table()?),
+        ["choices", "--others"] => print!("{}", others::table()?),
+        ["predict", ..] => predict::print(&arguments[1..])?,
+        _ => return checked(arguments),
     }
+    Ok(true)
+}
+
+/// Checks the kernels that the command line asks for; false if one is not as meant.
+fn checked(arguments: &[String]) -> Result<bool, Box<dyn Error>> {
     let set = subjects(arguments)?;
     if set.is_empty() {
         return Err("this part is empty: make fewer of them".into());

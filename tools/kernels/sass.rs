@@ -14,7 +14,32 @@ pub(crate) struct Instruction {
     /// The text after the name.
     pub(crate) operands: String,
     /// Whether it is executed only if a predicate holds.
-    predicated: bool,
+    pub(crate) predicated: bool,
+    /// What the compiler tells the scheduler; `None` if the text has no encodings.
+    pub(crate) control: Option<Control>,
+}
+
+/// When the next instruction of the warp may be issued, and what this one waits for: the upper bits of an encoding (Jia
+/// and others, "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// Clocks until the next instruction.
+    pub(crate) stall: u8,
+    /// The scoreboard that is set when its result is there.
+    pub(crate) writes: Option<u8>,
+    /// The scoreboard that is set when its operands have been read.
+    pub(crate) reads: Option<u8>,
+    /// The scoreboards that it waits for, as bits.
+    pub(crate) waits: u8,
+}
+
+impl Control {
+    /// From the upper half of an encoding.
+    fn of(upper: u64) -> Self {
+        let bits = |from: u32, count: u32| ((upper >> from) & ((1 << count) - 1)) as u8;
+        let scoreboard = |number: u8| (number < 6).then_some(number);
+        Self { stall: bits(41, 4), writes: scoreboard(bits(46, 3)), reads: scoreboard(bits(49, 3)), waits: bits(52, 6) }
+    }
 }
 
 impl Instruction {
@@ -51,7 +76,7 @@ impl Sass {
         let path = std::env::temp_dir().join(name);
         let text = |error: std::io::Error| format!("{}: {error}", path.display());
         std::fs::File::create(&path).and_then(|mut file| file.write_all(cubin)).map_err(text)?;
-        let output = Command::new(nvdisasm).arg("-c").arg(&path).output().map_err(text);
+        let output = Command::new(nvdisasm).args(["-c", "-hex"]).arg(&path).output().map_err(text);
         let removed = std::fs::remove_file(&path).map_err(text);
         let output = output?;
         removed?;
@@ -68,9 +93,22 @@ impl Sass {
             if let Some(label) = line.trim().strip_suffix(':') {
                 sass.labels.insert(label.to_owned(), sass.instructions.len());
             }
+            if let (Some(upper), Some(last)) = (upper_half(line), sass.instructions.last_mut()) {
+                last.control = Some(Control::of(upper));
+            }
             sass.instructions.extend(instruction(line));
         }
         sass
+    }
+
+    /// All instructions, in the order of their addresses.
+    pub(crate) fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The index of the instruction after a label.
+    pub(crate) fn label(&self, name: &str) -> Option<usize> {
+        self.labels.get(name).copied()
     }
 
     /// The loops, from the target of a backward branch to the branch.
@@ -189,11 +227,18 @@ fn instruction(line: &str) -> Option<Instruction> {
     let rest = line.trim_start().strip_prefix("/*")?;
     let (address, rest) = rest.split_once("*/")?;
     usize::from_str_radix(address, 16).ok()?;
-    let rest = rest.trim().trim_end_matches(';').trim();
+    // The encoding comes after the semicolon.
+    let rest = rest.split_once(';').map_or(rest, |(before, _)| before).trim();
     let predicated = rest.starts_with('@');
     let rest = if predicated { rest.split_once(' ')?.1.trim_start() } else { rest };
     let (opcode, operands) = rest.split_once(' ').unwrap_or((rest, ""));
-    Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned(), predicated })
+    Some(Instruction { opcode: opcode.to_owned(), operands: operands.trim().to_owned(), predicated, control: None })
+}
+
+/// Reads the line after an instruction, which has the upper half of its encoding only.
+fn upper_half(line: &str) -> Option<u64> {
+    let word = line.trim().strip_prefix("/* 0x")?.strip_suffix("*/")?;
+    u64::from_str_radix(word.trim(), 16).ok()
 }
 
 fn is_local(instruction: &Instruction) -> bool {
@@ -205,7 +250,8 @@ pub(crate) fn is_product(instruction: &Instruction) -> bool {
     ["HGMMA", "QGMMA", "IGMMA"].iter().any(|name| is(&instruction.opcode, name))
 }
 
-fn is(opcode: &str, name: &str) -> bool {
+/// Whether an opcode has this name, with or without modifiers.
+pub(crate) fn is(opcode: &str, name: &str) -> bool {
     opcode.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -231,6 +277,19 @@ mod tests {
         assert_eq!(sass.instructions.len(), 8);
         assert_eq!((sass.count("HGMMA"), sass.count("STSM"), sass.count("UMOV"), sass.count("STS")), (2, 1, 1, 0));
         assert_eq!(sass.instructions[0].opcode, "BRA");
+    }
+
+    /// A special register is read into scoreboard 1, for which the shift waits.
+    #[test]
+    fn encodings_say_what_is_waited_for() {
+        let sass = Sass::parse(
+            "/*0050*/   S2R R0, SR_TID.X ;      /* 0x0000000000007919 */\n   /* 0x000e620000002100 */\n\
+             /*0060*/   SHF.R.S32.HI R9, RZ, 0x1f, R0 ;   /* 0x0000001fff097819 */\n   /* 0x002fe40000011400 */",
+        );
+        assert_eq!(sass.instructions[0].operands, "R0, SR_TID.X");
+        let control: Vec<_> = sass.instructions.iter().filter_map(|i| i.control).collect();
+        let none = Control { stall: 2, writes: None, reads: None, waits: 0b10 };
+        assert_eq!(control, [Control { stall: 1, writes: Some(1), reads: None, waits: 0 }, none]);
     }
 
     #[test]

@@ -131,6 +131,16 @@ impl Builder for Emitter {
             None => (None, false),
         };
         let op = &reduction.op;
+        if reduction.composed().is_some() {
+            let description = quote! {
+                ::epilogue::evt::Composed {
+                    axis: ::epilogue::evt::Axis::#axis,
+                    batch: #batch,
+                    op: ::epilogue::evt::ComposedOp::#op,
+                }
+            };
+            return self.node(reduction.word.span(), &quote!(compose(#description, #x)));
+        }
         let form = local(if reduction.partial { "Partial" } else { "Complete" });
         let description = quote! {
             ::epilogue::evt::Reduction {

@@ -170,7 +170,15 @@ fn expression(expr: &Expr) -> TokenStream {
         Expr::Reduction(reduction) => {
             let input = expression(&reduction.input);
             let word = &reduction.word;
-            quote_spanned!(at(word.span())=> ::epilogue::language::#word(#input))
+            match reduction.composed() {
+                Some(composed) if composed.of_truths => {
+                    quote_spanned!(at(word.span())=> ::epilogue::__private::reduction_of_truths(#input))
+                }
+                _ if reduction.gives_index() => {
+                    quote_spanned!(at(word.span())=> ::epilogue::__private::reduction_to_index(#input))
+                }
+                _ => quote_spanned!(at(word.span())=> ::epilogue::language::#word(#input)),
+            }
         }
         Expr::If(branch) => {
             let (if_token, else_token) = (&branch.if_token, &branch.else_token);

@@ -229,7 +229,7 @@ pub struct Reduction {
     pub input: Box<Expr>,
     /// The axis, its word, and whether the batch is reduced, too.
     pub axis: Option<(Axis, Ident, bool)>,
-    /// The operation, one of [`REDUCE_OPS`].
+    /// The operation, one of [`REDUCE_OPS`], [`INDEX_OPS`] or [`COMPOSED_OPS`].
     pub op: Option<Ident>,
     /// Whether a fourth argument asks for per-tile partials.
     pub partial: bool,
@@ -245,6 +245,37 @@ pub enum Axis {
 
 /// The operations of a reduction.
 pub const REDUCE_OPS: [&str; 6] = ["Add", "Mul", "Max", "Min", "AbsMax", "SumSquares"];
+
+/// The operations that give an element's index.
+pub const INDEX_OPS: [&str; 2] = ["ArgMax", "ArgMin"];
+
+/// The operations that are made of others.
+pub const COMPOSED_OPS: [&str; 5] = ["Any", "All", "Mean", "Variance", "LogSumExp"];
+
+impl Reduction {
+    /// Whether the operation gives an element's index, an integer.
+    pub fn gives_index(&self) -> bool {
+        self.op.as_ref().is_some_and(|op| INDEX_OPS.iter().any(|word| op == word))
+    }
+
+    /// The operation, if it is made of others.
+    pub fn composed(&self) -> Option<Composed> {
+        let op = self.op.as_ref()?.to_string();
+        COMPOSED_OPS.contains(&op.as_str()).then(|| Composed {
+            of_truths: op == "Any" || op == "All",
+            length: if op == "Variance" || op == "LogSumExp" { 2 } else { 1 },
+        })
+    }
+}
+
+/// What the checks know of an operation that is made of others; the library's tree has the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Composed {
+    /// Whether it takes truth values and gives one.
+    pub of_truths: bool,
+    /// How many reductions it is, one after another.
+    pub length: usize,
+}
 
 /// The words for an element's position and for the extents.
 pub const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];

@@ -1,5 +1,5 @@
-//! Accesses that leave the variable they belong to: an index that runs over into the next shared variable, a pointer to a
-//! local variable of a function that has returned.
+//! Accesses that leave the variable they belong to: an index that runs over into the next variable in shared or local
+//! memory, a pointer to a local variable of a function that has returned.
 
 #![allow(clippy::unwrap_used)]
 
@@ -115,4 +115,35 @@ fn a_function_that_is_called_again_has_its_variables_again() {
         "ld.param.b64 %rd2, [returned]; } add.u32 %r3, %r3, 1; .reg .pred %q; setp.lt.u32 %q, %r3, 3; @%q bra again;",
     );
     assert_eq!(launch(&text, 0, true).unwrap(), 11);
+}
+
+/// A kernel with two local arrays of 16 bytes with 1 to 4 and 5 to 8, at `%rd1` and `%rd2`. It gives `%r1`.
+fn local_arrays(body: &str) -> String {
+    format!(
+        ".visible .entry k(.param .u64 out) {{
+        .local .align 16 .b8 first[16]; .local .align 16 .b8 second[16]; .reg .b64 %rd<9>; .reg .b32 %r<9>;
+        mov.u64 %rd1, first; mov.u64 %rd4, %rd1; cvta.local.u64 %rd1, %rd1; mov.u64 %rd2, second; cvta.local.u64 %rd2, %rd2;
+        st.v4.u32 [%rd1], {{1, 2, 3, 4}}; st.v4.u32 [%rd2], {{5, 6, 7, 8}};
+        mov.u32 %r1, 9; {body}
+        ld.param.u64 %rd3, [out]; st.global.u32 [%rd3], %r1; ret; }}"
+    )
+}
+
+#[test]
+fn an_index_that_runs_over_a_local_array_is_found() {
+    assert_eq!(launch(&local_arrays("ld.u32 %r1, [%rd1+12];"), 0, true).unwrap(), 4);
+    for (body, words) in [
+        ("st.u32 [%rd1+16], %r1;", "0 bytes past the end of local variable `first` of 16 bytes"),
+        ("st.u32 [%rd2+-4], %r1;", "past the end of local variable `first`"),
+        ("st.u32 [%rd2+20], %r1;", "4 bytes past the end of local variable `second` of 16 bytes"),
+        ("ld.u32 %r1, [%rd1+20];", "4 bytes past the end of local variable `first` of 16 bytes, read here and used"),
+        ("ld.local.u32 %r1, [%rd4+1024];", "a thread has 32 bytes of local memory"),
+    ] {
+        let error = launch(&local_arrays(body), 0, true).unwrap_err();
+        assert!(error.to_string().contains(words), "{body}: {error}");
+        let unchecked = launch(&local_arrays(body), 0, false);
+        assert_eq!(unchecked.is_ok(), !words.starts_with("a thread"), "{body}");
+    }
+    // What is fetched and not used is no mistake.
+    assert_eq!(launch(&local_arrays("ld.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1+16];"), 0, true).unwrap(), 9);
 }

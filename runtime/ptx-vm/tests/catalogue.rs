@@ -161,6 +161,7 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
         ("takes no part", "InactiveLane"),
         ("is not in the member mask", "MemberMask"),
         ("and pass it by", "MemberMask"),
+        ("bytes past the end of", "PastVariable"),
     ];
     kinds.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }

@@ -13,6 +13,8 @@ mod driver;
 mod function;
 mod graph;
 mod memory;
+#[cfg(feature = "nccl")]
+pub(crate) mod nccl;
 mod record;
 mod stream;
 pub(crate) mod tensor_map;

@@ -141,7 +141,7 @@ impl CudaEvent {
     }
 
     /// Whether all work before it is known to be done.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let Ok(_current) = self.context.bind() else { return false };
         // SAFETY: a live, recorded event. (An error other than "not ready" leaves the question open.)
         unsafe { call!(cuEventQuery(self.handle)) }.is_ok()

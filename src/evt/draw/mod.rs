@@ -235,6 +235,8 @@ fn reduction_text(reduction: Reduction) -> String {
         ReduceOp::Min => "Min",
         ReduceOp::AbsMax => "AbsMax",
         ReduceOp::SumSquares => "SumSquares",
+        ReduceOp::ArgMax => "ArgMax",
+        ReduceOp::ArgMin => "ArgMin",
     };
     if reduction.batch { format!("reduce (({axis}, Batch), {op})") } else { format!("reduce ({axis}, {op})") }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::bounds::Bounds;
+use super::cell::{Cell, stored};
 use super::element::round;
+use super::extreme::Extreme;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Extent, Groups, Options, Output, ReferenceError};
@@ -35,6 +37,8 @@ struct Running<W> {
     /// Products of the magnitudes above and below 1.
     above: f64,
     below: f64,
+    /// Where the greatest or the least is, if that is wanted.
+    extreme: Option<Extreme<W>>,
 }
 
 impl<'a, W: Wide> Sink<'a, W> {
@@ -85,13 +89,16 @@ impl<'a, W: Wide> Sink<'a, W> {
         }
     }
 
-    /// The result that an element of the product reads, in the arithmetic's type.
-    pub(super) fn result(&self, index: [usize; 3], real: Real) -> Pair<W> {
+    /// The result that an element of the product reads: a number in the arithmetic's type, or an index.
+    pub(super) fn result(&self, index: [usize; 3], real: Real) -> Cell<W> {
         let op = self.reduction().map_or(ReduceOp::Add, |reduction| reduction.op);
         let nothing = Running::identity(op);
         let running = self.elements.get(&self.place(index)).unwrap_or(&nothing);
+        if let Some(extreme) = &running.extreme {
+            return Cell::Integer(extreme.index());
+        }
         let in_real = |x: f64| round(real.element(), x);
-        Pair { exact: running.exact, bounds: running.reduced(op, real).monotone(in_real) }
+        Cell::Number(Pair { exact: running.exact, bounds: running.reduced(op, real).monotone(in_real) })
     }
 
     const fn reduction(&self) -> Option<Reduction> {
@@ -130,9 +137,24 @@ impl<'a, W: Wide> Sink<'a, W> {
                 self.elements.entry(place).or_insert(running);
             }
             OutputKind::Reduce(reduction) => {
-                self.elements.entry(place).or_insert_with(|| Running::identity(reduction.op)).add(reduction.op, value);
+                let at = self.index_of(reduction.axis, index);
+                let running = self.elements.entry(place).or_insert_with(|| Running::identity(reduction.op));
+                match &mut running.extreme {
+                    Some(extreme) => extreme.add(at, value),
+                    None => running.add(reduction.op, value),
+                }
             }
         }
+    }
+
+    /// What an element's place is called along an axis.
+    fn index_of(&self, axis: Axis, [_, m, n]: [usize; 3]) -> i64 {
+        let index = match axis {
+            Axis::Row => n,
+            Axis::Column => m,
+            Axis::All => m * self.extent.n + n,
+        };
+        i64::try_from(index).unwrap_or(i64::MAX)
     }
 
     /// Whether an element of the output is of a row that no group has.
@@ -163,6 +185,12 @@ impl<'a, W: Wide> Sink<'a, W> {
             }
             let op = self.reduction().map_or(ReduceOp::Add, |r| r.op);
             let running = self.elements.remove(&place).unwrap_or_else(|| Running::identity(op));
+            if let Some(extreme) = &running.extreme {
+                let Pair { exact, bounds } = stored::<W>(&Cell::Integer(extreme.index()));
+                output.values.push(store(exact.to_f64()));
+                output.bounds.push(bounds.monotone(store));
+                continue;
+            }
             let bounds = match self.kind {
                 OutputKind::Store => running.bounds,
                 OutputKind::Reduce(reduction) => running.reduced(reduction.op, real),
@@ -182,9 +210,11 @@ impl<W: Wide> Running<W> {
             ReduceOp::Mul => 1.0,
             ReduceOp::Max => f64::NEG_INFINITY,
             ReduceOp::Min => f64::INFINITY,
+            ReduceOp::ArgMax | ReduceOp::ArgMin => -1.0,
         };
+        let extreme = op.gives_index().then(|| Extreme::new(op));
         let exact = W::from_f64(x);
-        Self { exact, bounds: Bounds::exact(x), terms: 0.0, magnitude: 0.0, above: 1.0, below: 1.0 }
+        Self { exact, bounds: Bounds::exact(x), terms: 0.0, magnitude: 0.0, above: 1.0, below: 1.0, extreme }
     }
 
     fn add(&mut self, op: ReduceOp, value: Pair<W>) {
@@ -199,8 +229,8 @@ impl<W: Wide> Running<W> {
         let step = match op {
             ReduceOp::Add | ReduceOp::SumSquares => Op::Add,
             ReduceOp::Mul => Op::Mul,
-            ReduceOp::Max | ReduceOp::AbsMax => Op::Max,
-            ReduceOp::Min => Op::Min,
+            ReduceOp::Max | ReduceOp::AbsMax | ReduceOp::ArgMax => Op::Max,
+            ReduceOp::Min | ReduceOp::ArgMin => Op::Min,
         };
         self.exact = W::apply(step, &[self.exact, term.exact]);
         self.bounds = Bounds::unrounded(step, self.bounds, term.bounds);
@@ -221,7 +251,7 @@ impl<W: Wide> Running<W> {
         };
         let steps = self.terms * unit;
         match op {
-            ReduceOp::Max | ReduceOp::Min | ReduceOp::AbsMax => self.bounds,
+            ReduceOp::Max | ReduceOp::Min | ReduceOp::AbsMax | ReduceOp::ArgMax | ReduceOp::ArgMin => self.bounds,
             ReduceOp::Add | ReduceOp::SumSquares if self.magnitude > largest => Bounds::ANYTHING,
             ReduceOp::Add => self.bounds.widened(0.0, self.magnitude * steps, real),
             ReduceOp::SumSquares => {

@@ -195,7 +195,7 @@ impl<W: Wide> Evaluator<'_, W> {
             let cell = match &value.kind {
                 _ if !wanted(value) => known(f64::NAN),
                 ValueKind::Reduce(..) => match self.reductions.get(&place) {
-                    Some(sink) => Cell::Number(sink.result(index, self.tree.real())),
+                    Some(sink) => sink.result(index, self.tree.real()),
                     None => known(f64::NAN),
                 },
                 ValueKind::Accum(i) => self.accum(*i, index),

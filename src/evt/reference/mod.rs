@@ -10,6 +10,7 @@ mod collect;
 mod double_double;
 mod element;
 mod evaluate;
+mod extreme;
 mod fp8;
 mod integer;
 mod pair;

@@ -10,6 +10,7 @@
 //! order. CUDA must never be in here.
 
 mod element;
+mod indexed;
 mod integer;
 mod kernel;
 mod lower;
@@ -26,6 +27,8 @@ mod strip;
 #[cfg(test)]
 mod tests;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,6 +43,7 @@ use self::product::{Accumulation, Product};
 use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
+use self::reduce::Results;
 pub(crate) use self::rounded::rounded;
 use self::slots::SlotMemory;
 use self::strip::Bound;
@@ -316,7 +320,7 @@ impl Run<'_> {
         let batches = if reduction.batch || (of_rows && self.shares_rows()) { 1 } else { extents.batch };
         // An extent of 0 has no partials, but the one tile without elements needs a place to write to.
         let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
-        let mut results = vec![reduce::identity(reduction.op); batches * groups.max(1) * entries];
+        let mut results = Results::new(*part, batches * groups.max(1) * entries);
         for (tile, values) in parts {
             let batch = tile.batch.min(batches.saturating_sub(1));
             let (first, along) = match reduction.axis {
@@ -326,23 +330,21 @@ impl Run<'_> {
             };
             let group = if partial { along / step.max(1) } else { 0 };
             let start = (batch * groups.max(1) + group) * entries + first;
-            for (result, &value) in results[start..].iter_mut().zip(values) {
-                *result = reduce::combine(reduction.op, *result, value);
-            }
+            results.combine(start, &tile, extents.n, values);
         }
         let view = &self.outputs[part.output];
         for batch in 0..batches {
             for group in 0..groups {
                 let start = (batch * groups.max(1) + group) * entries;
-                let row: Vec<T> = results[start..start + entries].iter().map(|&x| T::from_f64(x)).collect();
                 for stored in self.stored(of_rows, batch, entries) {
                     let (address, stride) = if partial {
                         (view.at(batch, group, stored.start), view.strides[2])
                     } else {
                         (view.at(batch, stored.start, 0), view.strides[1])
                     };
+                    let which = start + stored.start..start + stored.end;
                     // SAFETY: as for the tiles, all of which are done.
-                    unsafe { T::store(view.element, &row[stored], address, stride) };
+                    unsafe { results.store::<T>(which, view.element, address, stride) };
                 }
             }
         }

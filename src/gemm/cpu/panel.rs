@@ -10,9 +10,10 @@ use super::element::{Arithmetic, View};
 use super::machine::Machine;
 use super::program::TileReduction;
 use super::programs::{Prepared, Worker};
+use super::reduce::Results;
 use super::slots::{self, SlotMemory};
 use super::tile::{Extents, Tile, Tiles};
-use super::{Run, Whole, in_parallel, reduce};
+use super::{Run, Whole, in_parallel};
 use crate::evt::{Axis, Form, Reduction, ShapeClass};
 use crate::parallel;
 use crate::sync::lock;
@@ -147,16 +148,13 @@ impl Run<'_> {
         let mut parts = parts.peekable();
         let Some((first, _)) = parts.peek() else { return };
         let (batch, rows) = (first.batch, first.rows.clone());
-        let mut results = vec![reduce::identity(part.op); rows.len()];
-        for (_, partial) in parts {
-            for (result, &value) in results.iter_mut().zip(&partial) {
-                *result = reduce::combine(part.op, *result, value);
-            }
+        let mut results = Results::new(*part, rows.len());
+        for (tile, partial) in parts {
+            results.combine(0, &tile, self.extents.n, &partial);
         }
         let view = &self.outputs[part.output];
-        let results: Vec<T> = results.into_iter().map(T::from_f64).collect();
         // SAFETY: as for the tiles; this thread alone has the panel.
-        unsafe { T::store(view.element, &results, view.at(batch, rows.start, 0), view.strides[1]) };
+        unsafe { results.store::<T>(0..rows.len(), view.element, view.at(batch, rows.start, 0), view.strides[1]) };
     }
 }
 

@@ -1,6 +1,7 @@
 //! The product of one tile: with the [`gemm`] crate or, for few rows, with [`kernel`](super::kernel).
 //!
-//! f32 and f64 operands are multiplied in place. Others are widened, panel by panel, to the type that the product is
+//! f32 and f64 operands are multiplied in place. bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
+//! that can. Others are widened, panel by panel, to the type that the product is
 //! computed in: f64 if one operand is f64, else f32. Products of 8-bit integers are exact: a panel is so shallow that
 //! f32 holds every partial sum, and the panels' sums are added in f64.
 
@@ -108,6 +109,7 @@ pub(super) struct Product<'a> {
 /// A thread's panels.
 #[derive(Debug, Default)]
 pub(super) struct Panels {
+    words: WordPanels,
     narrow: PanelPair<f32>,
     wide: PanelPair<f64>,
     /// The products of a tile that are not accumulated in the arithmetic type.
@@ -121,6 +123,18 @@ impl Panels {
     pub(super) fn sums(&self, accumulator: usize) -> &[f64] {
         self.wide_tiles.get(accumulator).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Panels of words, for the CPUs that multiply words.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others don't"))]
+#[derive(Debug, Default)]
+pub(super) struct WordPanels {
+    pub(super) a: Vec<i32>,
+    pub(super) b: Vec<i32>,
+    /// The last word of each row of A's, where K ends within it.
+    pub(super) last: Vec<i32>,
+    /// A tile's sums of integers.
+    pub(super) sums: Vec<i32>,
 }
 
 #[derive(Debug, Default)]
@@ -149,7 +163,7 @@ impl Product<'_> {
         panels: &mut Panels,
         to: &mut [T],
     ) {
-        let Panels { narrow, wide, narrow_tile, wide_tiles } = panels;
+        let Panels { words, narrow, wide, narrow_tile, wide_tiles } = panels;
         wide_tiles.resize_with(wide_tiles.len().max(accumulator + 1), Vec::new);
         let wide_tile = &mut wide_tiles[accumulator];
         let length = tile.rows.len() * tile.columns.len();
@@ -157,7 +171,10 @@ impl Product<'_> {
         match self.accumulation {
             Accumulation::F32 => {
                 // SAFETY: the caller's promise.
-                unsafe { self.whole::<T, f32>(tile, narrow, narrow_tile, to) };
+                if unsafe { !self.narrow_by_words(tile, words, narrow_tile, to) } {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.whole::<T, f32>(tile, narrow, narrow_tile, to) };
+                }
             }
             Accumulation::F64 => {
                 // SAFETY: the caller's promise.
@@ -166,17 +183,45 @@ impl Product<'_> {
             Accumulation::Integers(exact) => {
                 wide_tile.clear();
                 wide_tile.resize(length, 0.0);
-                narrow_tile.resize(length, 0.0);
                 let all = self.depth(tile);
-                for first in all.clone().step_by(exact) {
-                    let depth = first..all.end.min(first + exact);
-                    // SAFETY: the caller's promise.
-                    unsafe { self.multiply(tile, depth, narrow, narrow_tile, exact) };
-                    wide_tile.iter_mut().zip(&*narrow_tile).for_each(|(sum, &part)| *sum += f64::from(part));
+                // SAFETY: the caller's promise.
+                if unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
+                    narrow_tile.resize(length, 0.0);
+                    for first in all.clone().step_by(exact) {
+                        let depth = first..all.end.min(first + exact);
+                        // SAFETY: the caller's promise.
+                        unsafe { self.multiply(tile, depth, narrow, narrow_tile, exact) };
+                        wide_tile.iter_mut().zip(&*narrow_tile).for_each(|(sum, &part)| *sum += f64::from(part));
+                    }
                 }
                 to.iter_mut().zip(wide_tile).for_each(|(to, &mut x)| *to = T::from_f64(x));
             }
         }
+    }
+
+    /// Multiplies over all of K by words, if this CPU can and nothing speaks against it; directly into `to` if it is of
+    /// f32s.
+    unsafe fn narrow_by_words<T: Arithmetic>(
+        &self,
+        tile: &Tile,
+        words: &mut WordPanels,
+        sums: &mut Vec<f32>,
+        to: &mut [T],
+    ) -> bool {
+        let depth = self.depth(tile);
+        if size_of::<T>() == size_of::<f32>()
+            && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.bf16_by_words(tile, depth, words, to) };
+        }
+        sums.resize(to.len(), 0.0);
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.bf16_by_words(tile, depth, words, sums) };
+        if done {
+            to.iter_mut().zip(sums).for_each(|(to, &mut x)| *to = T::from_f64(f64::from(x)));
+        }
+        done
     }
 
     /// Multiplies over all of K; directly into `to` if products are accumulated in the arithmetic type.
@@ -330,13 +375,25 @@ impl Product<'_> {
     }
 
     /// The address of the tile's first row of A, from index `k` on.
-    fn a_from(&self, tile: &Tile, k: usize) -> *const u8 {
+    pub(super) fn a_from(&self, tile: &Tile, k: usize) -> *const u8 {
         self.a.at(tile.batch, tile.rows.start, k)
     }
 
     /// The address of a column of the tile in B, from index `k` on.
-    fn b_from(&self, tile: &Tile, k: usize, column: usize) -> *const u8 {
+    pub(super) fn b_from(&self, tile: &Tile, k: usize, column: usize) -> *const u8 {
         self.b.at(tile.batch, k, tile.columns.start + column)
+    }
+}
+
+/// Other CPUs have no instructions for words.
+#[cfg(not(target_arch = "x86_64"))]
+impl Product<'_> {
+    unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
+        false
+    }
+
+    unsafe fn integers_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f64]) -> bool {
+        false
     }
 }
 

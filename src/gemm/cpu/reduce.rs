@@ -3,9 +3,13 @@
 //! Sums and products are accumulated in f64, in an order that depends only on the extents. So the same input gives the
 //! same bits with any number of threads.
 
+use std::ops::Range;
+
 use super::element::Arithmetic;
+use super::indexed;
 use super::program::TileReduction;
 use super::tile::Tile;
+use crate::ElementType;
 use crate::evt::{Axis, ReduceOp};
 use crate::simd::{Vectorised, dispatch};
 
@@ -19,6 +23,8 @@ pub(super) fn identity(op: ReduceOp) -> f64 {
         ReduceOp::Mul => 1.0,
         ReduceOp::Max => f64::NEG_INFINITY,
         ReduceOp::Min => f64::INFINITY,
+        ReduceOp::ArgMax => f64::NEG_INFINITY,
+        ReduceOp::ArgMin => f64::INFINITY,
     }
 }
 
@@ -32,25 +38,85 @@ fn minimum(a: f64, b: f64) -> f64 {
     if a < b || a.is_nan() { a } else { b }
 }
 
-/// Combines two partial results.
+/// Combines two partial results that are numbers.
 #[inline(always)]
-pub(super) fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
+fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
     match op {
         ReduceOp::Add | ReduceOp::SumSquares => a + b,
         ReduceOp::Mul => a * b,
-        ReduceOp::Max | ReduceOp::AbsMax => maximum(a, b),
-        ReduceOp::Min => minimum(a, b),
+        ReduceOp::Max | ReduceOp::AbsMax | ReduceOp::ArgMax => maximum(a, b),
+        ReduceOp::Min | ReduceOp::ArgMin => minimum(a, b),
     }
 }
 
-/// The partial results of a tile before its first block.
+/// The results of a reduction, combined tile by tile.
+pub(super) struct Results {
+    reduction: TileReduction,
+    values: Vec<f64>,
+    /// Where these are, if that is wanted: infinite without elements.
+    indices: Vec<f64>,
+}
+
+impl Results {
+    /// So many, without elements.
+    pub(super) fn new(reduction: TileReduction, count: usize) -> Self {
+        let indices = if reduction.op.gives_index() { vec![f64::INFINITY; count] } else { Vec::new() };
+        Self { reduction, values: vec![identity(reduction.op); count], indices }
+    }
+
+    /// Combines the partial results of a tile with those from `start` on; rows have `columns` elements.
+    pub(super) fn combine(&mut self, start: usize, tile: &Tile, columns: usize, partial: &[f64]) {
+        let TileReduction { op, axis, .. } = self.reduction;
+        if op.gives_index() {
+            let (values, indices) = partial.split_at(partial.len() / 2);
+            let global = |index: f64| indexed::in_matrix(index, axis, tile, columns);
+            let results = self.values[start..].iter_mut().zip(&mut self.indices[start..]);
+            for ((value, index), (&x, &i)) in results.zip(values.iter().zip(indices)) {
+                (*value, *index) = indexed::combine(op, (*value, *index), (x, global(i)));
+            }
+            return;
+        }
+        for (result, &value) in self.values[start..].iter_mut().zip(partial) {
+            *result = combine(op, *result, value);
+        }
+    }
+
+    /// Stores some of them.
+    ///
+    /// # Safety
+    /// The elements must be inside the memory of `element`s, which nobody else uses meanwhile.
+    pub(super) unsafe fn store<T: Arithmetic>(
+        &self,
+        which: Range<usize>,
+        element: ElementType,
+        to: *mut u8,
+        stride: isize,
+    ) {
+        if self.reduction.op.gives_index() {
+            let found = |index: &f64| if index.is_finite() { *index } else { -1.0 };
+            let indices: Vec<f64> = self.indices[which].iter().map(found).collect();
+            // SAFETY: the caller's promise. An f64 holds every index of what fits a memory.
+            return unsafe { f64::store(element, &indices, to, stride) };
+        }
+        let values: Vec<T> = self.values[which].iter().map(|&x| T::from_f64(x)).collect();
+        // SAFETY: the caller's promise.
+        unsafe { T::store(element, &values, to, stride) };
+    }
+}
+
+/// The partial results of a tile before its first block. Where indices are wanted, they come after the values, and count
+/// within the tile.
 pub(super) fn start(reduction: &TileReduction, tile: &Tile) -> Vec<f64> {
     let entries = match reduction.axis {
         Axis::Row => tile.rows.len(),
         Axis::Column => tile.columns.len(),
         Axis::All => 1,
     };
-    vec![identity(reduction.op); entries]
+    let mut partial = vec![identity(reduction.op); entries];
+    if reduction.op.gives_index() {
+        partial.resize(2 * entries, f64::INFINITY);
+    }
+    partial
 }
 
 /// Combines a block into the partial results. Its rows, of `width` elements, are the tile's rows from `first` on.
@@ -61,6 +127,9 @@ pub(super) fn accumulate<T: Arithmetic>(
     first: usize,
     width: usize,
 ) {
+    if reduction.op.gives_index() {
+        return indexed::accumulate(reduction, partial, block, first, width);
+    }
     let partial = if reduction.axis == Axis::Row { &mut partial[first..] } else { partial };
     dispatch(Accumulate { reduction, partial, block, width });
 }
@@ -86,6 +155,8 @@ impl<T: Arithmetic> Vectorised for Accumulate<'_, T> {
             ReduceOp::Max => self.with(identity, maximum, maximum),
             ReduceOp::Min => self.with(identity, minimum, minimum),
             ReduceOp::AbsMax => self.with(identity, |a, x: f64| maximum(a, x.abs()), maximum),
+            // These go another way.
+            ReduceOp::ArgMax | ReduceOp::ArgMin => {}
         }
     }
 }
@@ -142,4 +213,79 @@ fn across<T: Arithmetic>(
         half /= 2;
     }
     lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The index by a loop over all elements, in the order of their indices.
+    fn first(op: ReduceOp, elements: impl Iterator<Item = (usize, f32)>) -> f64 {
+        let mut best: Option<(usize, f32)> = None;
+        for (i, x) in elements {
+            let beyond = |old: f32| if op == ReduceOp::ArgMax { x > old } else { x < old };
+            if best.is_none_or(|(_, old)| !old.is_nan() && (x.is_nan() || beyond(old))) {
+                best = Some((i, x));
+            }
+        }
+        best.map_or(-1.0, |(i, _)| i as f64)
+    }
+
+    /// Of a matrix in tiles and blocks of ragged extents, with many equal values and perhaps some NaN.
+    #[test]
+    fn indices_are_those_of_the_first() {
+        let (m, n) = (11, 83);
+        for (nan, seed) in [(false, 1), (true, 2), (false, 3), (true, 4)] {
+            let number = |i: usize| match (i * i * 31 + i * 7 + seed * 13) % 229 {
+                0 if nan => f32::NAN,
+                1 => f32::NEG_INFINITY,
+                x => (x % 9) as f32 - if x % 2 == 0 { 0.0 } else { 4.0 },
+            };
+            let values: Vec<f32> = (0..m * n).map(number).collect();
+            for (axis, count) in [(Axis::Row, m), (Axis::Column, n), (Axis::All, 1)] {
+                for op in [ReduceOp::ArgMax, ReduceOp::ArgMin] {
+                    let reduction = TileReduction { output: 0, axis, op };
+                    let mut results = Results::new(reduction, count);
+                    for (top, left) in [(0, 0), (0, 40), (4, 0), (4, 40), (8, 0), (8, 40)] {
+                        let (rows, columns) = (top..(top + 4).min(m), left..(left + 40 + left / 13).min(n));
+                        let tile = Tile { batch: 0, rows, columns, is_top: top == 0, has_own_rows: false };
+                        let (height, width) = (tile.rows.len(), tile.columns.len());
+                        let mut partial = start(&reduction, &tile);
+                        for row in (0..height).step_by(3) {
+                            let of_row = |r: usize| &values[(top + r) * n + left..][..width];
+                            let block: Vec<f32> = (row..(row + 3).min(height)).flat_map(of_row).copied().collect();
+                            accumulate(&reduction, &mut partial, &block, row, width);
+                        }
+                        let start = [tile.rows.start, tile.columns.start, 0][axis as usize];
+                        results.combine(start, &tile, n, &partial);
+                    }
+                    let mut stored = vec![0i64; count];
+                    // SAFETY: so many elements of that type.
+                    unsafe { results.store::<f32>(0..count, ElementType::I64, stored.as_mut_ptr().cast(), 1) };
+                    let expected = |line: usize| match axis {
+                        Axis::Row => first(op, (0..n).map(|j| (j, values[line * n + j]))),
+                        Axis::Column => first(op, (0..m).map(|i| (i, values[i * n + line]))),
+                        Axis::All => first(op, values.iter().copied().enumerate()),
+                    };
+                    for (line, &index) in stored.iter().enumerate() {
+                        assert_eq!(index as f64, expected(line), "{op:?} {axis:?}, {line}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// An f32 has 24 bits; an index has as many as it needs.
+    #[test]
+    fn indices_are_exact() {
+        let reduction = TileReduction { output: 0, axis: Axis::All, op: ReduceOp::ArgMax };
+        let tile = Tile { batch: 0, rows: 70_001..70_002, columns: 3..6, is_top: false, has_own_rows: false };
+        let (mut results, mut partial) = (Results::new(reduction, 1), start(&reduction, &tile));
+        accumulate(&reduction, &mut partial, &[1f32, 5.0, 2.0], 0, 3);
+        results.combine(0, &tile, 1000, &partial);
+        let mut stored = 0i64;
+        // SAFETY: one element of that type.
+        unsafe { results.store::<f32>(0..1, ElementType::I64, (&raw mut stored).cast(), 1) };
+        assert_eq!(stored, 70_001_004);
+    }
 }

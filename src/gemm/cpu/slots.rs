@@ -22,6 +22,9 @@ pub(super) struct Slots(Vec<Vec<u64>>);
 impl SlotMemory {
     /// Memory with room for every slot of a product of these extents.
     pub(super) fn take(&self, slots: &[Slot], extents: Extents) -> Slots {
+        if slots.is_empty() {
+            return Slots::default();
+        }
         let mut taken = lock(&self.0).pop().unwrap_or_default();
         taken.make_room(slots, extents);
         taken
@@ -29,6 +32,9 @@ impl SlotMemory {
 
     /// Keeps memory for later, of no more threads than run at once, and if it is no more than what is worth keeping.
     pub(super) fn keep(&self, slots: Slots) {
+        if slots.0.is_empty() {
+            return;
+        }
         let bytes: usize = slots.0.iter().map(|memory| size_of_val(memory.as_slice())).sum();
         let mut kept = lock(&self.0);
         if bytes <= MOST_KEPT && kept.len() < parallel::threads() {

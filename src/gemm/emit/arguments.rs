@@ -1,6 +1,9 @@
 //! The epilogue's arguments as fields of the kernel's parameter, and the groups of its reductions.
 
+use crate::ElementType;
 use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree};
+use crate::expr::Real;
+use crate::expr::cuda::element_name;
 use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
@@ -98,7 +101,11 @@ impl EpilogueArguments {
         let mut counters: Vec<(ReductionGroup, String)> = Vec::new();
         for (i, output, reduction) in tree.reductions().filter(|(_, _, r)| r.form == Form::Complete) {
             let name = format!("partials{i}");
-            fields.push((name.clone(), FieldType::Partials(real), format!("of {}, in the workspace", output.name)));
+            let ty = match indexed(reduction, tree.real()) {
+                Some((value, index)) => FieldType::IndexedPartials(value, index),
+                None => FieldType::Partials(real),
+            };
+            fields.push((name.clone(), ty, format!("of {}, in the workspace", output.name)));
             partials.push((i, name));
             let group = ReductionGroup::of(reduction);
             if counters.iter().all(|(g, _)| *g != group) {
@@ -135,5 +142,41 @@ pub(crate) const fn operation(op: ReduceOp) -> &'static str {
         ReduceOp::Min => "ReduceMin",
         ReduceOp::AbsMax => "ReduceAbsMax",
         ReduceOp::SumSquares => "ReduceSumSquares",
+        ReduceOp::ArgMax => "ReduceArgMax",
+        ReduceOp::ArgMin => "ReduceArgMin",
     }
+}
+
+/// The types of a value and its index, for a reduction that gives one. No 4 bytes are between them, which nobody would write
+/// and copies would read; and the index of everything may not fit 32 bits.
+const fn indexed(reduction: Reduction, real: Real) -> Option<(ElementType, ElementType)> {
+    match (reduction.op.gives_index(), reduction.axis, real) {
+        (false, ..) => None,
+        (true, Axis::Row | Axis::Column, Real::F32) => Some((ElementType::F32, ElementType::I32)),
+        (true, ..) => Some((ElementType::F64, ElementType::I64)),
+    }
+}
+
+/// The C++ type of a reduction's running result.
+pub(crate) fn running_type(reduction: Reduction, real: Real) -> String {
+    match indexed(reduction, real) {
+        Some((value, index)) => format!("Indexed<{}, {}>", element_name(value), element_name(index)),
+        None => "Real".to_owned(),
+    }
+}
+
+/// The C++ expression of what a reduction takes for an element, from that for its value and those for its row and column.
+pub(crate) fn taken(reduction: Reduction, value: &str, row: &str, column: &str) -> String {
+    match (reduction.op.gives_index(), reduction.axis) {
+        (false, _) => value.to_owned(),
+        (true, Axis::Row) => format!("{{{value}, {column}}}"),
+        (true, Axis::Column) => format!("{{{value}, {row}}}"),
+        (true, Axis::All) => format!("{{{value}, i64({row}) * problem.n + ({column})}}"),
+    }
+}
+
+/// The headers that a kernel's own come after.
+pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
+    let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
+    ["convert.cuh", "math.cuh"].into_iter().chain(indexed.then_some("indexed.cuh")).chain([family]).collect()
 }

@@ -27,6 +27,8 @@ pub(crate) enum FieldType {
     Host(ElementType),
     /// Partials in the workspace.
     Partials(ElementType),
+    /// The same of a value and the index of its element.
+    IndexedPartials(ElementType, ElementType),
     /// Counters in the workspace.
     Counters,
 }
@@ -39,7 +41,7 @@ impl FieldType {
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
             Self::Host(element) => element.size(),
-            Self::Partials(_) | Self::Counters => 8,
+            Self::Partials(_) | Self::IndexedPartials(..) | Self::Counters => 8,
         }
     }
 
@@ -54,6 +56,9 @@ impl FieldType {
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
             Self::Host(element) => element_name(element).to_owned(),
             Self::Partials(element) => format!("{}*", element_name(element)),
+            Self::IndexedPartials(element, index) => {
+                format!("Indexed<{}, {}>*", element_name(element), element_name(index))
+            }
             Self::Counters => "u32*".to_owned(),
         }
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::machine::Machine;
-use super::repacking::{BANDWIDTH_SHARE, LAUNCH_MICROSECONDS};
 use crate::evt::{Part, Phases, Slot, ValueKind};
 use crate::gemm::problem::Problem;
 
@@ -46,7 +45,8 @@ fn microseconds(machine: &Machine, problem: &Problem, part: &Part) -> f64 {
     let elements = problem.batch as f64 * problem.m as f64 * problem.n as f64;
     let bytes = elements * cost.bytes_per_element() as f64;
     let per_microsecond = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * machine.clock * 1e3;
-    LAUNCH_MICROSECONDS + bytes / (per_microsecond * BANDWIDTH_SHARE)
+    let constants = machine.constants.launches;
+    constants.launch + bytes / (per_microsecond * constants.copy_share)
 }
 
 impl fmt::Display for Later {

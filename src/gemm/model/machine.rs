@@ -2,6 +2,8 @@
 
 use epilogue_runtime::{Arch, Properties};
 
+use super::constants::Constants;
+
 /// A GPU's limits and speeds, per multiprocessor and clock unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
@@ -22,12 +24,13 @@ pub struct Machine {
     /// Bandwidth of the L2 cache in GB/s, for all multiprocessors together. The L2 has its own clock, so it is not
     /// given per clock.
     pub l2_gigabytes_per_second: f64,
+    /// Bytes per clock between the L2 and one multiprocessor.
+    pub l2_port_bytes_per_clock: f64,
     /// Bytes per clock from memory, for each multiprocessor.
     pub memory_bytes_per_clock: f64,
+    /// The model's constants.
+    pub constants: Constants,
 }
-
-/// Bytes per clock between the L2 and one multiprocessor.
-const L2_PORT: f64 = 64.0;
 
 /// Shared memory that the driver reserves in every block (CUDA C++ Programming Guide, "Compute Capability 8.x").
 pub(crate) const RESERVED_SHARED: usize = 1024;
@@ -45,7 +48,9 @@ impl Machine {
             threads: 2048,
             clock: 1.41,
             l2_gigabytes_per_second: 7200.0,
+            l2_port_bytes_per_clock: 64.0,
             memory_bytes_per_clock: 10.2,
+            constants: Constants::ESTIMATED,
         }
     }
 
@@ -62,7 +67,9 @@ impl Machine {
             threads: 2048,
             clock: 1.83,
             l2_gigabytes_per_second: 8000.0,
+            l2_port_bytes_per_clock: 64.0,
             memory_bytes_per_clock: 13.9,
+            constants: Constants::ESTIMATED,
         }
     }
 
@@ -74,7 +81,8 @@ impl Machine {
 
     /// Bytes per clock that a multiprocessor gets from the L2: an equal share, limited by the multiprocessor's port.
     pub(super) fn l2_bytes_per_clock(&self) -> f64 {
-        (self.l2_gigabytes_per_second / (self.multiprocessors.max(1) as f64 * self.clock)).min(L2_PORT)
+        let share = self.l2_gigabytes_per_second / (self.multiprocessors.max(1) as f64 * self.clock);
+        share.min(self.l2_port_bytes_per_clock)
     }
 
     /// The numbers of a device; those that it does not report are the A100's or H100's. `None` for the CPU.

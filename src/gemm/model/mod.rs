@@ -4,8 +4,10 @@
 
 pub(crate) mod candidate;
 pub(crate) mod choice;
+pub(crate) mod constants;
 pub(crate) mod later;
 pub(crate) mod machine;
+pub(crate) mod parameter;
 pub(crate) mod repacking;
 pub(crate) mod select;
 pub(crate) mod sm80;
@@ -13,7 +15,9 @@ pub(crate) mod sm90;
 
 pub use candidate::{Bound, Candidate};
 pub use choice::Choice;
+pub use constants::{Constants, LaunchConstants, Sm80Constants, Sm90Constants};
 pub(crate) use later::Later;
 pub use machine::Machine;
+pub use parameter::Parameter;
 pub use repacking::{Repacking, Unreachable};
 pub use sm80::{Misfit, Workload, estimate, is_crowded, rank};

@@ -32,11 +32,6 @@ pub struct Repacking {
     pub microseconds: f64,
 }
 
-/// The cost of a launch beside its work: its start, and the end of the work before it. An estimate.
-pub(super) const LAUNCH_MICROSECONDS: f64 = 3.0;
-/// The share of the memory bandwidth that copies of single words reach. An estimate.
-pub(super) const BANDWIDTH_SHARE: f64 = 0.8;
-
 fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
     if layout.copy_bytes != 16 {
         return Some(Unreachable::Unaligned);
@@ -100,7 +95,8 @@ impl Repacking {
 fn microseconds(machine: &Machine, extents: [usize; 3], size: usize) -> f64 {
     let bytes = 2.0 * size as f64 * extents.iter().map(|extent| *extent as f64).product::<f64>();
     let per_microsecond = machine.memory_bytes_per_clock * machine.multiprocessors as f64 * machine.clock * 1e3;
-    LAUNCH_MICROSECONDS + bytes / (per_microsecond * BANDWIDTH_SHARE)
+    let constants = machine.constants.launches;
+    constants.launch + bytes / (per_microsecond * constants.copy_share)
 }
 
 impl fmt::Display for Repacking {

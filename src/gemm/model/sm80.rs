@@ -5,6 +5,7 @@
 //! of them takes. The model only has to rank kernels correctly; its microseconds are estimates.
 
 use super::candidate::{Bound, Candidate, STREAMED_WAVES};
+use super::constants::Sm80Constants;
 use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
 use crate::evt;
@@ -237,12 +238,6 @@ impl Workload<'_> {
     }
 }
 
-/// Clocks until a block's first products, and the part of each stage's latency that the other stages don't hide.
-const START: f64 = 1400.0;
-const OF_A_BLOCK: f64 = 60.0;
-/// Clocks from the last store of a sum until another block can see it.
-const HANDED_OVER: f64 = 1500.0;
-
 /// Clocks that the parts of one block's work take when it has a multiprocessor to itself.
 struct BlockClocks {
     arithmetic: f64,
@@ -256,6 +251,7 @@ struct BlockClocks {
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
+    let constants = &machine.constants.sm80;
     let size = w.instruction.element_size() as f64;
     let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
     // Accumulators of the instruction. Those of the product are fewer if several accumulators share the tile, since
@@ -270,33 +266,39 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0);
     let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
-    let copies =
-        |extent: usize, layout: OperandLayout| extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * 2.0;
+    let copies = |extent: usize, layout: OperandLayout| {
+        extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * constants.narrow_copy
+    };
     let bytes = (tile.m + columns * products) as f64 * k * size;
     let l2 = bytes / machine.l2_bytes_per_clock() + (copies(tile.m, w.a) + copies(columns * products, w.b)) / 4.0;
 
     let e = w.epilogue;
     let accumulator = w.instruction.accumulator().size() as f64;
     let staging = 2.0 * accumulators * accumulator / 128.0;
-    let operations = elements * (8.0 + e.simple_operations as f64 + 16.0 * e.costly_operations as f64) / 128.0;
-    let reductions = elements * (2 * e.row_reductions + e.column_reductions + e.all_reductions) as f64 / 64.0;
+    let operations = elements
+        * (constants.element + e.simple_operations as f64 + constants.function * e.costly_operations as f64)
+        / 128.0;
+    let reductions = constants.row_reduction * e.row_reductions as f64
+        + constants.column_reduction * e.column_reductions as f64
+        + constants.all_reduction * e.all_reductions as f64;
+    let reductions = elements * reductions / 64.0;
     let memory = elements * e.bytes_per_element() as f64 / machine.memory_bytes_per_clock;
     let exchange = accumulators * accumulator / machine.l2_bytes_per_clock();
     let split = match split_k {
         SplitK::None | SplitK::Stream => 0.0,
         // A turn is to read, add, write and hand over. On average half of the wait for the blocks before is overlapped.
-        SplitK::Serial(n) => 2.0 * exchange + 1200.0 * (n - 1) as f64 / 2.0,
+        SplitK::Serial(n) => 2.0 * exchange + constants.serial_turn * (n - 1) as f64 / 2.0,
         // Each block writes its part, and the last of a tile's n reads all n: one for each block, on average.
-        SplitK::Parallel(_) => 2.0 * exchange + HANDED_OVER,
+        SplitK::Parallel(_) => 2.0 * exchange + constants.handed_over,
     };
-    let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { 2000.0 } else { 0.0 };
+    let complete = if e.row_reductions + e.column_reductions + e.all_reductions > 0 { constants.complete } else { 0.0 };
     let once = (staging + operations + reductions).max(memory) + complete;
     BlockClocks {
         arithmetic,
         shared,
         l2,
         epilogue: once / split_k.splits() as f64 + split,
-        latency: START + OF_A_BLOCK * k / tile.k as f64,
+        latency: constants.start + constants.of_a_block * k / tile.k as f64,
         exchange,
     }
 }
@@ -316,7 +318,7 @@ fn wave(together: f64, product: f64, epilogue: f64, latency: f64) -> f64 {
 /// Clocks of stream-K: one wave of blocks, each with its share of the line, followed by whole tiles. `clocks` are those
 /// of one tile.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
-fn streamed(clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
+fn streamed(constants: &Sm80Constants, clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
     let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
     let k_blocks = share + ((s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks) as f64;
     let tiles = s.units.div_ceil(s.clusters) as f64;
@@ -324,7 +326,7 @@ fn streamed(clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
     let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
     let product = clocks.product() * k_blocks / s.k_blocks as f64;
     let epilogue = tiles * clocks.epilogue + parts * clocks.exchange;
-    wave(together, product, epilogue, START + OF_A_BLOCK * k_blocks) + HANDED_OVER
+    wave(together, product, epilogue, constants.start + constants.of_a_block * k_blocks) + constants.handed_over
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
@@ -335,7 +337,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let capacity = r.at_once(machine) as u128;
     let of_multiprocessor = |blocks: u128| blocks.div_ceil(machine.multiprocessors as u128) as f64;
     let mut total = match stream(w, tile, r.at_once(machine)).filter(|s| split_k == SplitK::Stream && s.streamed > 0) {
-        Some(s) => streamed(&clocks, &s, of_multiprocessor(s.clusters as u128)),
+        Some(s) => streamed(&machine.constants.sm80, &clocks, &s, of_multiprocessor(s.clusters as u128)),
         None => {
             let wave = |together| wave(together, product, clocks.epilogue, clocks.latency);
             let (full, rest) = ((blocks / capacity) as f64, of_multiprocessor(blocks % capacity));
@@ -362,7 +364,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     };
     // A thread without enough registers spills values to memory: tiles that avoid it are always better. The smaller of
     // the two times is never completely hidden, which also breaks ties.
-    total = (total.max(memory) + 0.05 * total.min(memory)) * (1 + r.spilled) as f64;
+    total = (total.max(memory) + machine.constants.sm80.overlap * total.min(memory)) * (1 + r.spilled) as f64;
     let key = Sm80Key {
         instruction: w.instruction,
         tile,

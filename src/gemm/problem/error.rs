@@ -236,8 +236,8 @@ pub enum Error {
     },
     /// An epilogue that is computed from its own reductions, for a product with groups.
     #[error(
-        "`{epilogue}` is computed from its own reductions, and the product has {divided}: return the reductions, and go on in \
-         another epilogue"
+        "`{epilogue}` is computed from its own reductions, and the product has {divided}: return the reductions (`Any`, `All`, \
+         `Mean`, `Variance` and `LogSumExp` are made of others), and go on in another epilogue"
     )]
     GroupedPhases {
         /// The epilogue's name.

@@ -86,7 +86,9 @@ impl Fill<'_> {
             }
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
             FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::Counters => return,
+            FieldType::Host(_) | FieldType::Partials(_) | FieldType::IndexedPartials(..) | FieldType::Counters => {
+                return;
+            }
         };
         let words = match ty {
             FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],

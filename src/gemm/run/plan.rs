@@ -270,7 +270,8 @@ impl Plan {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
                 reason: "the epilogue is computed from its own reductions, for which the plan keeps memory of its own and \
-                         may launch several kernels; return the reductions, and go on in another epilogue",
+                         may launch several kernels; return the reductions (`Any`, `All`, `Mean`, `Variance` and `LogSumExp` \
+                         are made of others), and go on in another epilogue",
             });
         }
         check::operands(&self.device, self.tree(), a, b)?;

@@ -144,7 +144,9 @@ impl Places {
         let mut places = Self { split_k_sums: 0, partials, scratch_bytes: sum_bytes, counters, counter_count };
         let real = tree.real().element().size();
         for (output, _) in &arguments.partials {
-            let axis = tree.outputs()[*output].reduction().map_or(Axis::All, |r| r.axis);
+            let reduction = tree.outputs()[*output].reduction();
+            let axis = reduction.map_or(Axis::All, |r| r.axis);
+            let bytes = real * reduction.map_or(1, |r| r.running_values());
             let grouped = problem.grouping.divided() == Divided::Rows;
             let values = if grouped { 1 } else { problem.batch }
                 * match axis {
@@ -154,7 +156,7 @@ impl Places {
                 };
             let offset = places.scratch_bytes.next_multiple_of(256);
             places.partials.push(offset);
-            places.scratch_bytes = offset + values * real;
+            places.scratch_bytes = offset + values * bytes;
         }
         for (group, _) in &arguments.counters {
             places.counters.push(places.counter_count * 4);

@@ -97,8 +97,8 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the kernel's; the
-    /// errors of [`run`](Self::run).
+    /// [`RunError::Argument`](crate::te::RunError::Argument), which names the tensor, for one that is missing, given
+    /// twice or not the kernel's; the errors of [`run`](Self::run).
     pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         self.run_bound_on(&self.device().default_stream(), arguments)
     }
@@ -119,8 +119,8 @@ impl Kernel {
     /// Two inputs of the same type and shape could be swapped by mistake; [`run_bound`](Self::run_bound) avoids this.
     ///
     /// # Errors
-    /// [`TeError::Argument`] for arguments that don't fit; nothing is written then. [`TeError::Device`] for errors of
-    /// the device or the compiler.
+    /// [`RunError::Argument`](crate::te::RunError::Argument) for arguments that don't fit; nothing is written then.
+    /// [`TeError::Device`] for errors of the device or the compiler.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
         self.run_on(&self.device().default_stream(), arguments)
     }
@@ -133,12 +133,12 @@ impl Kernel {
         self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
     }
 
-    /// Compiles what a run on contiguous tensors of these shapes runs, and runs nothing: so the first request doesn't wait
-    /// for a compiler. Shapes are given for all tensors of a run, in any order.
+    /// Compiles what a run on contiguous tensors of these shapes runs, and runs nothing: so the first request doesn't
+    /// wait for a compiler. Shapes are given for all tensors of a run, in any order.
     ///
-    /// One kernel serves a class of shapes: [`choice`](Self::choice) tells them apart. Tensors that are no contiguous ones
-    /// may need other kernels: run on the device's [dry stream](Device::dry_stream) for those. On the CPU this checks the
-    /// shapes; there is nothing to compile.
+    /// One kernel serves a class of shapes: [`choice`](Self::choice) tells them apart. Tensors that are no contiguous
+    /// ones may need other kernels: run on the device's [dry stream](Device::dry_stream) for those. On the CPU this
+    /// checks the shapes; there is nothing to compile.
     ///
     /// ```
     /// use epilogue::{Device, te};
@@ -156,8 +156,8 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`TeError::Argument`] for shapes that don't fit; [`TeError::Device`] for what the compiler fails with, or a bundle
-    /// without the kernel.
+    /// [`RunError::Argument`](crate::te::RunError::Argument) for shapes that don't fit; [`TeError::Device`] for what
+    /// the compiler fails with, or a bundle without the kernel.
     pub fn prepare(&self, shapes: &[(&Tensor, &[usize])]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.parameters().iter().collect();
         let mut tensors = stand_ins(self.device(), &parameters, shapes)?;

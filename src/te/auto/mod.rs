@@ -76,7 +76,8 @@ enum Pattern {
 /// [`map_all`], [`reduce_all`] and [`scan_all`] accept only one of these kinds.
 ///
 /// # Errors
-/// [`TeError::Target`] if there are no outputs, if an output is given twice, or for what automatic kernels can't do.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) if there are no outputs, if an output is given twice, or
+/// for what automatic kernels can't do.
 pub fn build(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let all = owned(outputs);
     let first = all.first().ok_or_else(|| refused("a kernel without outputs"))?;
@@ -110,7 +111,8 @@ pub fn map(output: &Tensor) -> Result<Automatic, TeError> {
 /// reductions, is inlined and takes no memory.
 ///
 /// # Errors
-/// [`TeError::Target`] for outputs of different shapes, and for an output that is a reduction or a scan or reads one.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs of different shapes, and for an output that
+/// is a reduction or a scan or reads one.
 pub fn map_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     Ok(Automatic::new(Pattern::Reduce(Reduction::map(&owned(outputs))?)))
 }
@@ -133,7 +135,7 @@ pub fn reduce(output: &Tensor) -> Result<Automatic, TeError> {
 /// Between passes, the elements of a row stay in registers if they fit.
 ///
 /// # Errors
-/// [`TeError::Target`] for outputs that are not reductions and don't read any.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs that are not reductions and don't read any.
 pub fn reduce_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let outputs = owned(outputs);
     let one = match Reduction::of(&outputs) {
@@ -171,7 +173,7 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 /// effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
 ///
 /// # Errors
-/// [`TeError::Target`] for an output that is not a scan and doesn't read one.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for an output that is not a scan and doesn't read one.
 pub fn scan_all(outputs: &[&Tensor]) -> Result<Automatic, TeError> {
     let outputs = owned(outputs);
     let one = match Recurrence::of(&outputs) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::extents::check_extents;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::{Expr, Kind, overflowing};
 use crate::te::lang::tensor::{Compute, Indices, Operation, OperationKind, Tensor};
@@ -20,7 +20,9 @@ impl Tensor {
             return Expr::invalid(error.clone());
         }
         if indices.len() != self.rank() {
-            return Expr::invalid(TeError::Rank { tensor: self.name(), needed: self.rank(), given: indices.len() });
+            return Expr::invalid(
+                ExpressionError::Rank { tensor: self.name(), needed: self.rank(), given: indices.len() }.into(),
+            );
         }
         if let OperationKind::Placeholder { shape, .. } = self.operation().kind()
             && let Err(error) = check_extents(shape, |d| format!("dimension {d} of {}", self.name()))
@@ -28,7 +30,7 @@ impl Tensor {
             return Expr::invalid(error);
         }
         if let Some(index) = indices.iter().find(|x| !x.dtype().is_integer()) {
-            return Expr::invalid(TeError::IndexType { tensor: self.name(), given: index.dtype() });
+            return Expr::invalid(ExpressionError::IndexType { tensor: self.name(), given: index.dtype() }.into());
         }
         Expr::new(self.dtype(), Kind::Read(self.clone(), indices))
     }
@@ -83,7 +85,7 @@ pub fn compute_named<const N: usize, S: Indices>(
 ) -> Result<Vec<Tensor>, TeError> {
     let shape = shape.expressions();
     if shape.len() != N {
-        return Err(TeError::Rank { tensor: name.to_owned(), needed: shape.len(), given: N });
+        return Err(ExpressionError::Rank { tensor: name.to_owned(), needed: shape.len(), given: N }.into());
     }
     check_extents(&shape, |d| format!("dimension {d} of {name}"))?;
     let axes: [Axis; N] =
@@ -116,7 +118,7 @@ pub fn compute_over(
 /// Checks a computation's body and makes the operation.
 pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) -> Result<Arc<Operation>, TeError> {
     if body.is_empty() {
-        return Err(TeError::EmptyBody { tensor: name.to_owned() });
+        return Err(ExpressionError::EmptyBody { tensor: name.to_owned() }.into());
     }
     let mut reduce_axes = Vec::new();
     for (value, expression) in body.iter().enumerate() {
@@ -127,7 +129,7 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
             Kind::Reduce(..) if x != expression => inner = true,
             _ if overflowing(x) => {
                 let value = text_of(x);
-                mistake = Some(TeError::Unrepresentable { value, dtype: x.dtype() });
+                mistake = Some(ExpressionError::Unrepresentable { value, dtype: x.dtype() }.into());
             }
             _ => {}
         });
@@ -135,17 +137,17 @@ pub(crate) fn compute_operation(name: &str, axes: Vec<Axis>, body: Vec<Expr>) ->
             return Err(error);
         }
         if inner {
-            return Err(TeError::ReductionInside { tensor: name.to_owned() });
+            return Err(ExpressionError::ReductionInside { tensor: name.to_owned() }.into());
         }
         match (expression.kind(), body[0].kind()) {
             (Kind::Reduce(reduce, index), Kind::Reduce(first, _)) => {
                 if *index != value || reduce != first || reduce.source.len() != body.len() {
-                    return Err(TeError::TupleReduction { tensor: name.to_owned() });
+                    return Err(ExpressionError::TupleReduction { tensor: name.to_owned() }.into());
                 }
                 reduce_axes = reduce.axes.to_vec();
             }
             (Kind::Reduce(..), _) | (_, Kind::Reduce(..)) => {
-                return Err(TeError::TupleReduction { tensor: name.to_owned() });
+                return Err(ExpressionError::TupleReduction { tensor: name.to_owned() }.into());
             }
             _ => {}
         }
@@ -166,7 +168,7 @@ fn check_variables(name: &str, axes: &[Axis], reduce_axes: &[Axis], body: &[Expr
         });
     }
     match foreign {
-        Some(var) => Err(TeError::ForeignAxis { tensor: name.to_owned(), axis: var.name().to_owned() }),
+        Some(var) => Err(ExpressionError::ForeignAxis { tensor: name.to_owned(), axis: var.name().to_owned() }.into()),
         None => Ok(()),
     }
 }

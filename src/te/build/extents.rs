@@ -2,13 +2,14 @@
 
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::Domain;
 use crate::te::lang::expr::Expr;
 use crate::te::text::expression;
 
 /// # Errors
-/// [`TeError::Extent`], and the mistake inside an extent that is one. `of` names, by its place, what has the extent.
+/// [`ExpressionError::Extent`], and the mistake inside an extent that is one. `of` names, by its place, what has the
+/// extent.
 pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> Result<(), TeError> {
     for (place, extent) in extents.iter().enumerate() {
         if let Some(error) = extent.error() {
@@ -16,22 +17,22 @@ pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> R
         }
         let out_of_range = |extent: i64| extent < 0 || !DType::I32.holds(extent);
         if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(out_of_range) {
-            return Err(TeError::Extent { of: of(place), given: expression(extent) });
+            return Err(ExpressionError::Extent { of: of(place), given: expression(extent) }.into());
         }
     }
     Ok(())
 }
 
 /// # Errors
-/// [`TeError::Extent`] and [`TeError::Unrepresentable`] for a range that 32-bit indices can't count, and the mistake
-/// inside a bound that is one.
+/// [`ExpressionError::Extent`] and [`ExpressionError::Unrepresentable`] for a range that 32-bit indices can't count,
+/// and the mistake inside a bound that is one.
 pub(crate) fn check_range(range: &Domain, axis: &str) -> Result<(), TeError> {
     let of = || format!("the axis {axis}");
     if let Some(error) = range.min.error() {
         return Err(error);
     }
     if !range.min.dtype().is_integer() {
-        return Err(TeError::Extent { of: of(), given: expression(&range.min) });
+        return Err(ExpressionError::Extent { of: of(), given: expression(&range.min) }.into());
     }
     check_extents(std::slice::from_ref(&range.extent), |_| of())?;
     if let (Some(min), Some(extent)) = (range.min.as_int(), simplify(&range.extent).as_int())
@@ -39,7 +40,7 @@ pub(crate) fn check_range(range: &Domain, axis: &str) -> Result<(), TeError> {
     {
         let end = min.saturating_add(extent);
         let value = format!("an index of the axis {axis}, from {min} to before {end}");
-        return Err(TeError::Unrepresentable { value, dtype: DType::I32 });
+        return Err(ExpressionError::Unrepresentable { value, dtype: DType::I32 }.into());
     }
     Ok(())
 }

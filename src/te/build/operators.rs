@@ -4,7 +4,7 @@ use std::ops;
 
 use crate::expr::{Condition, Function, Number, Op, Operand};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::ExpressionError;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
@@ -141,7 +141,7 @@ impl ops::Not for Expr {
         match (self.error(), self.dtype()) {
             (Some(error), _) => Self::invalid(error),
             (None, DType::Bool) => Self::new(DType::Bool, Kind::Not(self)),
-            (None, given) => Self::invalid(TeError::OperandType { operation: "not".to_owned(), given }),
+            (None, given) => Self::invalid(ExpressionError::OperandType { operation: "not".to_owned(), given }.into()),
         }
     }
 }

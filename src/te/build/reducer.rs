@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::extents::check_range;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::reduce::{Combiner, Reduce};
@@ -24,7 +24,7 @@ type Make = dyn Fn(&[DType]) -> Combiner + Send + Sync;
 ///
 /// Besides `x` and `y` they may use numbers and sizes only. What depends on an output's index or on other tensors
 /// belongs into the expression that is reduced. Otherwise the reduction is refused where it is used
-/// ([`TeError::ReducerUses`]).
+/// ([`ExpressionError::ReducerUses`]).
 pub fn comm_reducer(
     combine: impl Fn(Expr, Expr) -> Expr + Send + Sync + 'static,
     identity: impl Fn(DType) -> Expr + Send + Sync + 'static,
@@ -133,10 +133,10 @@ impl Reducer {
             return Err(error);
         }
         if let Some(axis) = axes.iter().find(|axis| axis.kind() != AxisKind::Reduce) {
-            return Err(TeError::NotAReduceAxis { axis: axis.name().to_owned() });
+            return Err(ExpressionError::NotAReduceAxis { axis: axis.name().to_owned() }.into());
         }
         if let Some(axis) = axes.iter().enumerate().find_map(|(i, axis)| axes[..i].contains(axis).then_some(axis)) {
-            return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+            return Err(ExpressionError::RepeatedAxis { axis: axis.name().to_owned() }.into());
         }
         for axis in axes {
             if let Some(range) = axis.alive()?.domain() {
@@ -147,23 +147,30 @@ impl Reducer {
         let combiner = (self.make)(&types);
         let counts = [combiner.result.len(), combiner.identity.len()];
         if let Some(given) = counts.into_iter().find(|n| *n != source.len()) {
-            return Err(TeError::ReducerArity { reducer: self.name.clone(), needed: source.len(), given });
+            return Err(
+                ExpressionError::ReducerArity { reducer: self.name.clone(), needed: source.len(), given }.into()
+            );
         }
         combiner.check(&self.name)?;
         for (value, dtype) in combiner.result.iter().chain(&combiner.identity).zip(types.iter().cycle()) {
             if value.dtype() != *dtype {
-                return Err(TeError::ReducerType { reducer: self.name.clone(), needed: *dtype, given: value.dtype() });
+                return Err(ExpressionError::ReducerType {
+                    reducer: self.name.clone(),
+                    needed: *dtype,
+                    given: value.dtype(),
+                }
+                .into());
             }
         }
         if !init.is_empty() && init.len() != source.len() {
-            return Err(TeError::InitCount { needed: source.len(), given: init.len() });
+            return Err(ExpressionError::InitCount { needed: source.len(), given: init.len() }.into());
         }
         if let Some(init) = init.iter().find(|x| !matches!(x.kind(), Kind::Int(_) | Kind::Float(_) | Kind::Read(..))) {
-            return Err(TeError::InitForm { given: init.dtype() });
+            return Err(TeError::Expression(ExpressionError::InitForm { given: init.dtype() }));
         }
         let condition = condition.unwrap_or_else(|| Expr::truth(true));
         if condition.dtype() != DType::Bool {
-            return Err(TeError::OperandType { operation: "where".to_owned(), given: condition.dtype() });
+            return Err(ExpressionError::OperandType { operation: "where".to_owned(), given: condition.dtype() }.into());
         }
         Ok(Reduce { combiner, source: source.to_vec(), init, axes: axes.to_vec().into(), condition })
     }
@@ -250,7 +257,7 @@ impl Combiner {
     /// index or inputs they could mean.
     ///
     /// # Errors
-    /// [`TeError::ReducerUses`], and the mistake inside a part that is one.
+    /// [`ExpressionError::ReducerUses`], and the mistake inside a part that is one.
     pub(crate) fn check(&self, reducer: &str) -> Result<(), TeError> {
         let operands: Vec<Var> = self.left.iter().chain(&self.right).copied().collect();
         let parts = [("combination", &self.result, operands.as_slice()), ("identity", &self.identity, &[])];
@@ -278,5 +285,5 @@ impl Combiner {
 }
 
 fn uses(reducer: &str, part: &'static str, what: String) -> TeError {
-    TeError::ReducerUses { reducer: reducer.to_owned(), part, what }
+    ExpressionError::ReducerUses { reducer: reducer.to_owned(), part, what }.into()
 }

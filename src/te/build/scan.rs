@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use crate::te::arith::{Context, equal, simplify};
-use crate::te::error::TeError;
+use crate::te::error::{ScanError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::graph::visit_operations;
@@ -36,7 +36,7 @@ pub fn scan_all(
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>, TeError> {
     if init.len() != state.len() || update.len() != state.len() || state.is_empty() {
-        return Err(TeError::ScanCount { init: init.len(), update: update.len(), state: state.len() });
+        return Err(ScanError::Count { init: init.len(), update: update.len(), state: state.len() }.into());
     }
     for ((init, update), state) in init.iter().zip(update).zip(state) {
         check_state(init, update, state)?;
@@ -49,13 +49,14 @@ pub fn scan_all(
         }
     }
     if simplify(&steps).as_int().is_some_and(|steps| steps < 1) {
-        return Err(TeError::ScanShape {
+        return Err(ScanError::Shape {
             what: "init",
             tensor: init[0].name(),
             dimension: 0,
             needed: "1 or more".to_owned(),
             given: crate::te::text::expression(&steps),
-        });
+        }
+        .into());
     }
     let total = state[0].shape().swap_remove(0);
     for tensor in state {
@@ -75,29 +76,30 @@ pub fn scan_all(
 }
 
 fn shape_error(what: &'static str, tensor: &Tensor, dimension: usize, needed: &Expr, given: &Expr) -> TeError {
-    TeError::ScanShape {
+    ScanError::Shape {
         what,
         tensor: tensor.name(),
         dimension,
         needed: crate::te::text::expression(needed),
         given: crate::te::text::expression(given),
     }
+    .into()
 }
 
 /// Checks the three tensors of one state.
 fn check_state(init: &Tensor, update: &Tensor, state: &Tensor) -> Result<(), TeError> {
     if !matches!(state.operation().kind(), OperationKind::Placeholder { .. }) {
-        return Err(TeError::ScanState { tensor: state.name() });
+        return Err(TeError::Scan(ScanError::State { tensor: state.name() }));
     }
     for (what, tensor) in [("init", init), ("update", update)] {
         if tensor.operation().as_compute().is_none() {
-            return Err(TeError::ScanBody { what, tensor: tensor.name() });
+            return Err(ScanError::Body { what, tensor: tensor.name() }.into());
         }
         if tensor.dtype() != state.dtype() {
-            return Err(TeError::ScanType { what, needed: state.dtype(), given: tensor.dtype() });
+            return Err(ScanError::Type { what, needed: state.dtype(), given: tensor.dtype() }.into());
         }
         if tensor.rank() != state.rank() || state.rank() == 0 {
-            return Err(TeError::ScanRank { what, needed: state.rank().max(1), given: tensor.rank() });
+            return Err(ScanError::Rank { what, needed: state.rank().max(1), given: tensor.rank() }.into());
         }
         let from = usize::from(what == "init");
         for (dimension, (needed, given)) in state.shape().iter().zip(&tensor.shape()).enumerate().skip(from) {
@@ -151,7 +153,7 @@ fn check_reads(update: &Tensor, time: Axis, state: &[Tensor], steps: &Expr) -> R
             }
         }
         if seen.len() > MOST_READ {
-            return Err(TeError::ScanSteps { tensor: update.name(), most: MOST_READ });
+            return Err(ScanError::Steps { tensor: update.name(), most: MOST_READ }.into());
         }
     }
     Ok(())
@@ -178,7 +180,8 @@ fn check_read(
     match range {
         Some((least, greatest)) if is_state && greatest < 0 => match steps.as_int() {
             Some(steps) if !guarded && least < -steps => {
-                Err(TeError::ScanBefore { stage, tensor: name, index: index(), back: least.saturating_neg(), steps })
+                Err(ScanError::Before { stage, tensor: name, index: index(), back: least.saturating_neg(), steps }
+                    .into())
             }
             _ => Ok(None),
         },
@@ -188,7 +191,7 @@ fn check_read(
         }
         _ => {
             let step = range.filter(|(least, greatest)| least == greatest).map(|(step, _)| step);
-            Err(TeError::ScanRead { stage, tensor: name, index: index(), step })
+            Err(ScanError::Read { stage, tensor: name, index: index(), step }.into())
         }
     }
 }

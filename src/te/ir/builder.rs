@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::device_call::{CallArgument, DeviceCall, DeviceFunction};
 use super::stmt::{LoopKind, Note, Stmt};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Expr, Kind, retyped};
 use crate::te::lang::tensor::Indices;
@@ -27,7 +27,7 @@ impl Buffer {
         let value = match retyped(&value, self.dtype()) {
             Ok(Some(number)) => number,
             _ if value.error().is_some() || value.dtype() == self.dtype() => value,
-            Ok(None) => Expr::invalid(TeError::MixedTypes { left: self.dtype(), right: value.dtype() }),
+            Ok(None) => Expr::invalid(ExpressionError::MixedTypes { left: self.dtype(), right: value.dtype() }.into()),
             Err(error) => Expr::invalid(error),
         };
         let (indices, value) = match self.indices(indices.expressions()) {
@@ -43,10 +43,12 @@ impl Buffer {
         }
         if indices.len() != self.shape().len() {
             let (needed, given) = (self.shape().len(), indices.len());
-            return Err(TeError::Rank { tensor: self.name().to_owned(), needed, given });
+            return Err(ExpressionError::Rank { tensor: self.name().to_owned(), needed, given }.into());
         }
         match indices.iter().find(|x| !x.dtype().is_integer()) {
-            Some(index) => Err(TeError::IndexType { tensor: self.name().to_owned(), given: index.dtype() }),
+            Some(index) => {
+                Err(ExpressionError::IndexType { tensor: self.name().to_owned(), given: index.dtype() }.into())
+            }
             None => Ok(indices),
         }
     }

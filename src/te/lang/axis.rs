@@ -7,7 +7,7 @@ use super::ranges;
 use super::thread::Thread;
 use super::var::Var;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 
 /// A variable with the range that it runs over, and its kind, which says what a schedule may do with it.
 ///
@@ -157,7 +157,7 @@ impl Axis {
     pub(crate) fn alive(self) -> Result<Self, TeError> {
         match self.range {
             Range::Computed if self.domain().is_none() => {
-                Err(TeError::AxisGivenUp { axis: self.name().to_owned(), kept: ranges::MOST_IDLE })
+                Err(ExpressionError::AxisGivenUp { axis: self.name().to_owned(), kept: ranges::MOST_IDLE }.into())
             }
             _ => Ok(self),
         }

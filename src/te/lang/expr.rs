@@ -11,11 +11,12 @@ use super::var::Var;
 use crate::ElementType;
 use crate::expr::{Body, Function, Op};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 
 /// An expression: an immutable graph. A value that is used several times is one node, and is computed once.
 ///
-/// Operations nest up to 640 deep. An expression that nests deeper is refused where it is used ([`TeError::Nested`]).
+/// Operations nest up to 640 deep. An expression that nests deeper is refused where it is used
+/// ([`ExpressionError::Nested`]).
 #[derive(Clone)]
 pub struct Expr(pub(crate) Arc<Node>);
 
@@ -139,9 +140,9 @@ impl Expr {
         Self::new(DType::Bool, Kind::Int(i64::from(value)))
     }
 
-    /// A constant of a type. A value that an integer type doesn't hold is a mistake ([`TeError::Unrepresentable`]),
-    /// which is reported where the expression is used. [`DType::least`] and [`DType::greatest`] are valid for every
-    /// type.
+    /// A constant of a type. A value that an integer type doesn't hold is a mistake
+    /// ([`ExpressionError::Unrepresentable`]), which is reported where the expression is used. [`DType::least`] and
+    /// [`DType::greatest`] are valid for every type.
     #[must_use]
     pub fn constant(value: f64, dtype: DType) -> Self {
         if dtype.is_float() {
@@ -151,7 +152,7 @@ impl Expr {
         if value.fract() == 0.0 && (dtype.least()..=dtype.greatest()).contains(&value) {
             Self::new(dtype, Kind::Int(value as i64))
         } else {
-            Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype })
+            Self::invalid(ExpressionError::Unrepresentable { value: value.to_string(), dtype }.into())
         }
     }
 
@@ -212,7 +213,7 @@ impl Expr {
         if allowed {
             Self::new(dtype, Kind::Binary(op, a, b))
         } else {
-            Self::invalid(TeError::OperandType { operation: format!("{op:?}"), given: a.dtype() })
+            Self::invalid(ExpressionError::OperandType { operation: format!("{op:?}"), given: a.dtype() }.into())
         }
     }
 
@@ -302,7 +303,9 @@ impl Expr {
             return Self::invalid(error);
         }
         if self.dtype() != DType::Bool {
-            return Self::invalid(TeError::OperandType { operation: "select".to_owned(), given: self.dtype() });
+            return Self::invalid(
+                ExpressionError::OperandType { operation: "select".to_owned(), given: self.dtype() }.into(),
+            );
         }
         let (then, otherwise) = (then.into(), otherwise.into());
         if let Some(error) = then.error().or_else(|| otherwise.error()) {
@@ -405,13 +408,13 @@ fn wrap(value: i64, dtype: DType) -> i64 {
 /// A literal number in another type; `None` if the expression is not a literal, or has no meaning in that type.
 ///
 /// # Errors
-/// [`TeError::Unrepresentable`] for an integer that the type doesn't hold.
+/// [`ExpressionError::Unrepresentable`] for an integer that the type doesn't hold.
 pub(crate) fn retyped(x: &Expr, to: DType) -> Result<Option<Expr>, TeError> {
     Ok(match x.kind() {
         Kind::Int(value) if to.is_float() => Some(Expr::constant(*value as f64, to)),
         Kind::Int(value) if to.is_integer() => {
             if !to.holds(*value) {
-                return Err(TeError::Unrepresentable { value: value.to_string(), dtype: to });
+                return Err(ExpressionError::Unrepresentable { value: value.to_string(), dtype: to }.into());
             }
             Some(Expr::new(to, Kind::Int(*value)))
         }
@@ -432,14 +435,14 @@ fn unify(a: Expr, b: Expr) -> Result<(Expr, Expr), TeError> {
     if let Some(a) = retyped(&a, b.dtype())? {
         return Ok((a, b));
     }
-    second.and(Err(TeError::MixedTypes { left: a.dtype(), right: b.dtype() }))
+    second.and(Err(ExpressionError::MixedTypes { left: a.dtype(), right: b.dtype() }.into()))
 }
 
 /// A mistake in the operands themselves, which is reported before their types are compared.
 fn mistake(function: &str, needed: usize, operands: &[Expr]) -> Option<TeError> {
     let arity = || {
         let given = operands.len();
-        (given != needed).then(|| TeError::Arity { function: function.to_owned(), needed, given })
+        (given != needed).then(|| ExpressionError::Arity { function: function.to_owned(), needed, given }.into())
     };
     operands.iter().find_map(Expr::error).or_else(arity)
 }
@@ -452,13 +455,13 @@ fn floats(function: &str, operands: &mut [Expr]) -> Result<DType, TeError> {
     let known = known.or_else(|| operands.iter().find(|x| x.dtype().is_float())).or(operands.first());
     let dtype = known.map_or(DType::F32, Expr::dtype);
     if !dtype.is_float() {
-        return Err(TeError::OperandType { operation: function.to_owned(), given: dtype });
+        return Err(ExpressionError::OperandType { operation: function.to_owned(), given: dtype }.into());
     }
     for x in operands {
         if x.dtype() == dtype {
             continue;
         }
-        let mixed = || TeError::MixedOperands { function: function.to_owned(), first: dtype, other: x.dtype() };
+        let mixed = || ExpressionError::MixedOperands { function: function.to_owned(), first: dtype, other: x.dtype() };
         *x = retyped(x, dtype)?.ok_or_else(mixed)?;
     }
     Ok(dtype)
@@ -507,7 +510,7 @@ macro_rules! from_integers {
         impl From<$integer> for Expr {
             fn from(value: $integer) -> Self {
                 i64::try_from(value).map_or_else(
-                    |_| Self::invalid(TeError::Unrepresentable { value: value.to_string(), dtype: DType::I64 }),
+                    |_| Self::invalid(ExpressionError::Unrepresentable { value: value.to_string(), dtype: DType::I64 }.into()),
                     Self::int,
                 )
             }

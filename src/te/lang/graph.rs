@@ -17,7 +17,7 @@ use super::reduce::Reduce;
 use super::tensor::Operation;
 use super::var::Var;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::ExpressionError;
 
 /// How deep operations may nest. Printers and code generators descend by recursion; up to this depth they fit the 2 MiB
 /// of stack that Rust gives a thread, in debug builds too.
@@ -56,7 +56,11 @@ impl Node {
         if let Kind::Reduce(reduce, _) = &kind {
             height = reduce.combiner.result.iter().map(|x| x.0.height).fold(height, u32::max);
         }
-        let kind = if height < MOST_NESTED { kind } else { Kind::Invalid(TeError::Nested { most: MOST_NESTED }) };
+        let kind = if height < MOST_NESTED {
+            kind
+        } else {
+            Kind::Invalid(ExpressionError::Nested { most: MOST_NESTED }.into())
+        };
         let height = if height < MOST_NESTED { height + 1 } else { 1 };
         Self { dtype, kind, height, unfolded: unfolded.saturating_add(1), hash }
     }

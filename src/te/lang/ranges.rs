@@ -1,8 +1,8 @@
 //! Keeps the ranges of axes that are computed from sizes. An axis is copied freely, so its range is kept here.
 //!
-//! Everything that has an axis holds its range ([`RangeGuard`]). A range that nothing holds is idle: its axis is new, or
-//! what had the axis was dropped. The most recent idle ranges are kept, so that their axes can still be used; older ones
-//! are dropped. So memory is bounded by what is in use.
+//! Everything that has an axis holds its range ([`RangeGuard`]). A range that nothing holds is idle: its axis is new,
+//! or what had the axis was dropped. The most recent idle ranges are kept, so that their axes can still be used; older
+//! ones are dropped. So memory is bounded by what is in use.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -154,8 +154,8 @@ impl Drop for RangeGuard {
 mod tests {
     use super::{MOST_IDLE, ranges};
     use crate::te;
-    use crate::te::TeError;
     use crate::te::lang::var::var;
+    use crate::te::{ExpressionError, TeError};
 
     /// A service that makes expressions for ever.
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         }
         assert!(ranges().all.len() < 2 * MOST_IDLE);
         let error = te::compute((), "late", |[]| te::sum(a.at([forgotten]), [forgotten])).expect_err("it is given up");
-        assert!(matches!(error, TeError::AxisGivenUp { .. }), "{error}");
+        assert!(matches!(error, TeError::Expression(ExpressionError::AxisGivenUp { .. })), "{error}");
         // What is in use is all there.
         te::compute((), "of an old expression", |[]| expression)?;
         let axis = kept.reduce_axis(0)?;

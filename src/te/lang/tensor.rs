@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::expr::{Expr, Kind};
 use super::ranges::RangeGuard;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 
 /// A tensor: one result of an operation. It is a cheap handle.
 #[derive(Clone)]
@@ -97,11 +97,11 @@ impl Operation {
     /// An operation that a caller makes; callers may chain any number of operations.
     ///
     /// # Errors
-    /// [`TeError::Chained`] for more than [`MOST_CHAINED`] in a row.
+    /// [`ExpressionError::Chained`] for more than [`MOST_CHAINED`] in a row.
     pub(crate) fn checked(name: impl Into<String>, kind: OperationKind) -> Result<Arc<Self>, TeError> {
         let operation = Self::new(name, kind);
         if operation.depth > MOST_CHAINED {
-            return Err(TeError::Chained { tensor: operation.name.clone(), most: MOST_CHAINED });
+            return Err(ExpressionError::Chained { tensor: operation.name.clone(), most: MOST_CHAINED }.into());
         }
         Ok(operation)
     }
@@ -131,7 +131,7 @@ impl Operation {
     /// another operation, with other axes: see [`Schedule::operation`].
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`].
+    /// [`ExpressionError::NoSuchAxis`].
     ///
     /// [`Schedule::operation`]: crate::te::Schedule::operation
     pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
@@ -141,20 +141,24 @@ impl Operation {
     /// An axis that a computation reduces over.
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`].
+    /// [`ExpressionError::NoSuchAxis`].
     pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
         self.reduce_axis_of(place, || self.name.clone())
     }
 
     fn axis_of(&self, dimension: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
         let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.axes);
-        let missing = || TeError::NoSuchAxis { tensor: name(), kind: "data", dimension, count: axes.len() };
+        let missing =
+            || ExpressionError::NoSuchAxis { tensor: name(), kind: "data", dimension, count: axes.len() }.into();
         axes.get(dimension).copied().ok_or_else(missing)
     }
 
     fn reduce_axis_of(&self, place: usize, name: impl FnOnce() -> String) -> Result<Axis, TeError> {
         let axes: &[Axis] = self.as_compute().map_or(&[], |compute| &compute.reduce_axes);
-        let missing = || TeError::NoSuchAxis { tensor: name(), kind: "reduction", dimension: place, count: axes.len() };
+        let missing = || {
+            ExpressionError::NoSuchAxis { tensor: name(), kind: "reduction", dimension: place, count: axes.len() }
+                .into()
+        };
         axes.get(place).copied().ok_or_else(missing)
     }
 
@@ -261,7 +265,7 @@ impl Tensor {
     /// The axis of a dimension of a computation.
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`].
+    /// [`ExpressionError::NoSuchAxis`].
     pub fn axis(&self, dimension: usize) -> Result<Axis, TeError> {
         self.operation.axis_of(dimension, || self.name())
     }
@@ -269,7 +273,7 @@ impl Tensor {
     /// An axis that a computation reduces over.
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`].
+    /// [`ExpressionError::NoSuchAxis`].
     pub fn reduce_axis(&self, place: usize) -> Result<Axis, TeError> {
         self.operation.reduce_axis_of(place, || self.name())
     }
@@ -277,13 +281,10 @@ impl Tensor {
     /// A scan's time axis.
     ///
     /// # Errors
-    /// [`TeError::NoSuchAxis`] when the tensor is not made by a scan.
+    /// [`ExpressionError::NoSuchAxis`] when the tensor is not made by a scan.
     pub fn scan_axis(&self) -> Result<Axis, TeError> {
-        self.operation.as_scan().map(|scan| scan.axis).ok_or_else(|| TeError::NoSuchAxis {
-            tensor: self.name(),
-            kind: "scan",
-            dimension: 0,
-            count: 0,
+        self.operation.as_scan().map(|scan| scan.axis).ok_or_else(|| {
+            ExpressionError::NoSuchAxis { tensor: self.name(), kind: "scan", dimension: 0, count: 0 }.into()
         })
     }
 }

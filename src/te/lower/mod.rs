@@ -26,7 +26,7 @@ use crate::te::schedule::Schedule;
 /// A tensor that is read or returned but is not among the arguments; bounds that can't be found; a reduction over
 /// threads that is not possible; blocks of one launch that would have to wait for each other; private memory of a
 /// thread that others read; a primitive whose conditions don't hold where the stage is computed
-/// ([`TeError::Primitive`]).
+/// ([`ScheduleError::Primitive`](crate::te::ScheduleError::Primitive)).
 pub fn lower(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> Result<Program, TeError> {
     lower_watched(schedule, arguments, name, &mut |_, _| {})
 }

@@ -5,7 +5,7 @@ use crate::expr::Op;
 use crate::te::arith::simplify;
 use crate::te::build::compute::{compute, compute_all};
 use crate::te::build::reducer::sum;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::reduce_axis;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
@@ -18,7 +18,7 @@ use crate::te::text::expression;
 /// `[batch, hidden]`.
 ///
 /// # Errors
-/// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
+/// [`ExpressionError::Shape`] for tensors of other extents; [`ExpressionError::OperandType`] for integers.
 pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeError> {
     let (shape, dtype) = (cell.shape(), wide(cell.dtype()));
     require_rank("lstm_cell", ("the cell state", cell), 2, "[batch, hidden]")?;
@@ -40,7 +40,7 @@ pub fn lstm_cell(gates: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor), TeEr
 /// gates are reset, update and new, in this order (PyTorch's). `hidden` is `[batch, hidden]`.
 ///
 /// # Errors
-/// [`TeError::Shape`] for tensors of other extents; [`TeError::OperandType`] for integers.
+/// [`ExpressionError::Shape`] for tensors of other extents; [`ExpressionError::OperandType`] for integers.
 pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tensor, TeError> {
     let (shape, dtype) = (hidden.shape(), wide(hidden.dtype()));
     require_rank("gru_cell", ("the hidden state", hidden), 2, "[batch, hidden]")?;
@@ -63,13 +63,13 @@ pub fn gru_cell(input: &Tensor, state: &Tensor, hidden: &Tensor) -> Result<Tenso
 /// `[features, channels, rows, columns]`, without padding. `stride` is the step in both directions.
 ///
 /// # Errors
-/// [`TeError::Shape`] for tensors of other ranks, a different number of channels, or a filter that is empty or larger
-/// than the image; [`TeError::Stride`] for a stride that is not positive.
+/// [`ExpressionError::Shape`] for tensors of other ranks, a different number of channels, or a filter that is empty or
+/// larger than the image; [`ExpressionError::Stride`] for a stride that is not positive.
 pub fn conv2d(input: &Tensor, filter: &Tensor, stride: i32) -> Result<Tensor, TeError> {
     require_rank("conv2d", ("the image", input), 4, "[batch, channels, height, width]")?;
     require_rank("conv2d", ("the filter", filter), 4, "[features, channels, rows, columns]")?;
     if stride < 1 {
-        return Err(TeError::Stride { operation: "conv2d", given: stride });
+        return Err(ExpressionError::Stride { operation: "conv2d", given: stride }.into());
     }
     let (image, kernel, dtype) = (input.shape(), filter.shape(), wide(input.dtype()));
     let mut wanted = kernel.clone();

@@ -2,7 +2,7 @@
 
 use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::{Axis, reduce_axis};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
@@ -77,17 +77,17 @@ pub(super) struct Over {
 
 impl Over {
     /// # Errors
-    /// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
+    /// [`ExpressionError::NoSuchAxis`], [`ExpressionError::RepeatedAxis`].
     pub(super) fn new(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Self, TeError> {
         let (shape, Dimensions { places, kept }) = (a.shape(), dimensions.into());
         let mut dimensions = places.unwrap_or_else(|| (0..shape.len()).collect());
         for (place, dimension) in dimensions.iter().enumerate() {
             if *dimension >= shape.len() {
                 let (tensor, count) = (a.name(), shape.len());
-                return Err(TeError::NoSuchAxis { tensor, kind: "data", dimension: *dimension, count });
+                return Err(ExpressionError::NoSuchAxis { tensor, kind: "data", dimension: *dimension, count }.into());
             }
             if dimensions[..place].contains(dimension) {
-                return Err(TeError::RepeatedAxis { axis: format!("{dimension} of {}", a.name()) });
+                return Err(ExpressionError::RepeatedAxis { axis: format!("{dimension} of {}", a.name()) }.into());
             }
         }
         dimensions.sort_unstable();

@@ -9,8 +9,8 @@
 //! mean of finite values is their sum, which may overflow to infinity, divided by their number. The variance of finite
 //! values is infinite only if it exceeds the range of the type itself; an intermediate sum never makes it infinite.
 //!
-//! Tensors whose shapes don't fit together are refused ([`TeError::Shape`]): extents must be equal numbers, or be made
-//! of the same size variables.
+//! Tensors whose shapes don't fit together are refused ([`ExpressionError::Shape`]): extents must be equal numbers, or
+//! be made of the same size variables.
 
 mod cells;
 mod dimensions;
@@ -29,7 +29,7 @@ use crate::ElementType;
 use crate::te::arith::equal;
 use crate::te::build::compute::compute_over;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::text::expression;
@@ -53,19 +53,19 @@ fn map(shape: Vec<Expr>, name: &str, body: impl FnOnce(&[Expr]) -> Expr) -> Resu
 }
 
 /// # Errors
-/// [`TeError::OperandType`] unless the tensor holds floating-point numbers.
+/// [`ExpressionError::OperandType`] unless the tensor holds floating-point numbers.
 fn require_float(a: &Tensor, operation: &str) -> Result<(), TeError> {
     if a.dtype().is_float() {
         Ok(())
     } else {
-        Err(TeError::OperandType { operation: operation.to_owned(), given: a.dtype() })
+        Err(ExpressionError::OperandType { operation: operation.to_owned(), given: a.dtype() }.into())
     }
 }
 
 /// Checks that a tensor provably has these extents.
 ///
 /// # Errors
-/// [`TeError::Shape`].
+/// [`ExpressionError::Shape`].
 fn require_shape(
     operation: &'static str,
     (role, tensor): (&str, &Tensor),
@@ -85,7 +85,7 @@ fn require_shape(
 /// Checks a tensor's number of dimensions.
 ///
 /// # Errors
-/// [`TeError::Shape`].
+/// [`ExpressionError::Shape`].
 fn require_rank(operation: &'static str, given: (&str, &Tensor), rank: usize, meaning: &str) -> Result<(), TeError> {
     if given.1.rank() == rank { Ok(()) } else { Err(misshapen(operation, given, meaning.to_owned())) }
 }
@@ -93,7 +93,7 @@ fn require_rank(operation: &'static str, given: (&str, &Tensor), rank: usize, me
 fn misshapen(operation: &'static str, (role, tensor): (&str, &Tensor), needed: String) -> TeError {
     let name = tensor.name();
     let tensor_name = if name == role { name } else { format!("{role} {name}") };
-    TeError::Shape { operation, tensor: tensor_name, given: extents(&tensor.shape()), needed }
+    ExpressionError::Shape { operation, tensor: tensor_name, given: extents(&tensor.shape()), needed }.into()
 }
 
 fn extents(shape: &[Expr]) -> String {

@@ -13,7 +13,8 @@ use crate::te::lang::tensor::Tensor;
 /// results are NaN, as in PyTorch.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`]; [`TeError::OperandType`] for integers.
+/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis);
+/// [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
     require_float(a, "softmax")?;
     let over = Over::new(a, [dimension])?;
@@ -66,7 +67,8 @@ fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError>
 /// gives 0.
 ///
 /// # Errors
-/// The errors of [`softmax`]; [`TeError::Shape`] for a weight or bias that doesn't fit.
+/// The errors of [`softmax`]; [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) for a weight or bias that
+/// doesn't fit.
 pub fn layer_norm(
     a: &Tensor,
     dimensions: impl Into<Dimensions>,
@@ -88,7 +90,8 @@ pub fn layer_norm(
 }
 
 /// # Errors
-/// [`TeError::Shape`] unless weight and bias have the extents of the normalised dimensions.
+/// [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) unless weight and bias have the extents of the
+/// normalised dimensions.
 fn require_affine(
     operation: &'static str,
     a: &Tensor,

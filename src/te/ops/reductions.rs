@@ -15,7 +15,8 @@ use crate::te::lang::tensor::Tensor;
 /// The sum over some dimensions; 0 over no elements.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`], [`TeError::RepeatedAxis`].
+/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis),
+/// [`ExpressionError::RepeatedAxis`](crate::te::ExpressionError::RepeatedAxis).
 pub fn sum(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     simple(a, dimensions, "sum", |x, axes| sum_reducer().over(x, axes))
 }
@@ -67,7 +68,7 @@ fn narrowed(total: Tensor, dtype: DType, name: &str) -> Result<Tensor, TeError> 
 /// The mean over some dimensions; NaN over no elements.
 ///
 /// # Errors
-/// The errors of [`sum`], and [`TeError::OperandType`] for integers.
+/// The errors of [`sum`], and [`ExpressionError::OperandType`](crate::te::ExpressionError::OperandType) for integers.
 pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "mean")?;
     let over = Over::new(a, dimensions)?;
@@ -328,7 +329,8 @@ pub(super) fn exponentials(a: &Tensor, over: &Over) -> Result<Vec<Tensor>, TeErr
 /// the last dimension varying fastest.
 ///
 /// # Errors
-/// The errors of [`sum`]; [`TeError::Shape`] if there are more elements than an i32 can count.
+/// The errors of [`sum`]; [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) if there are more elements than
+/// an i32 can count.
 pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     arg(a, dimensions, "argmax", true, DType::least)
 }
@@ -338,7 +340,8 @@ pub fn argmax(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, T
 /// [`argmax`].
 ///
 /// # Errors
-/// The errors of [`sum`]; [`TeError::Shape`] if there are more elements than an i32 can count.
+/// The errors of [`sum`]; [`ExpressionError::Shape`](crate::te::ExpressionError::Shape) if there are more elements than
+/// an i32 can count.
 pub fn argmin(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     arg(a, dimensions, "argmin", false, DType::greatest)
 }

@@ -8,7 +8,7 @@ use crate::te::build::compute::{compute_over, placeholder_of};
 use crate::te::build::reducer::sum;
 use crate::te::build::scan::scan;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::axis::reduce_axis;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
@@ -70,7 +70,8 @@ impl From<usize> for Running {
 /// shape; [`Running`] has other variants. 8-bit integers are summed to i32.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`]; [`TeError::Extent`] if there are more elements in a row than an i32 can count.
+/// [`ExpressionError::NoSuchAxis`]; [`ExpressionError::Extent`] if there are more elements in a row than an i32 can
+/// count.
 pub fn cumsum(a: &Tensor, running: impl Into<Running>) -> Result<Tensor, TeError> {
     run(a, running.into(), "cumsum", 0.0, |state, x| state + x)
 }
@@ -97,7 +98,9 @@ fn run(
         return run(&flat, Running { dimension: Some(0), ..running }, name, neutral, step);
     };
     if dimension >= shape.len() {
-        return Err(TeError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count: shape.len() });
+        return Err(
+            ExpressionError::NoSuchAxis { tensor: a.name(), kind: "data", dimension, count: shape.len() }.into()
+        );
     }
     let mut in_front = shape.clone();
     let steps = in_front.remove(dimension);
@@ -152,7 +155,7 @@ fn flattened(a: &Tensor, name: &str) -> Result<Tensor, TeError> {
 /// dimension.
 ///
 /// # Errors
-/// [`TeError::Shape`] if the shapes differ.
+/// [`ExpressionError::Shape`] if the shapes differ.
 pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
     if x.rank() == 0 {
         return Err(misshapen("linear_recurrence", ("the input", x), "[time, …]".to_owned()));
@@ -175,7 +178,7 @@ pub fn linear_recurrence(a: &Tensor, x: &Tensor) -> Result<Tensor, TeError> {
 /// `x` and `delta` are `[time, batch, channel]`, `a` is `[channel, state]`, `b` is `[time, batch, state]`.
 ///
 /// # Errors
-/// [`TeError::Shape`] for tensors of other shapes; [`TeError::OperandType`] for integers.
+/// [`ExpressionError::Shape`] for tensors of other shapes; [`ExpressionError::OperandType`] for integers.
 pub fn selective_scan(x: &Tensor, delta: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor, TeError> {
     const NAME: &str = "selective_scan";
     let dtype = wide(x.dtype());

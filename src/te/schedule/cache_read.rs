@@ -2,7 +2,7 @@
 
 use super::Schedule;
 use super::stage::Stage;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::expr::{Expr, Kind};
@@ -13,9 +13,10 @@ impl Schedule {
     /// schedule the readers' loops.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::Cache`] when a reader doesn't read the tensor or is already scheduled.
+    /// [`ScheduleError::Scope`]; [`ScheduleError::Cache`] when a reader doesn't read the tensor or is already
+    /// scheduled.
     pub fn cache_read(&mut self, tensor: &Tensor, scope: &str, readers: &[&Tensor]) -> Result<Tensor, TeError> {
-        let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
+        let scope = Scope::parse(scope).ok_or_else(|| ScheduleError::Scope { name: scope.to_owned() })?;
         let source = self.index(tensor)?;
         let axes: Vec<Axis> = tensor
             .shape()
@@ -31,7 +32,7 @@ impl Schedule {
         for reader in readers {
             let index = self.index(reader)?;
             let stage = &self.stages[index];
-            let refuse = |reason| TeError::Cache { tensor: tensor.name(), reason };
+            let refuse = |reason| ScheduleError::Cache { tensor: tensor.name(), reason }.into();
             let compute = stage.operation.as_compute().ok_or_else(|| refuse("a reader is not a computation"))?;
             if !stage.relations.is_empty() || !stage.threads.is_empty() {
                 return Err(refuse("a reader's loops are scheduled already; make the cache first"));

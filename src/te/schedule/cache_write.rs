@@ -9,7 +9,7 @@ use super::Schedule;
 use super::loops::LoopNest;
 use super::stage::{Attach, Relation, SplitBy, Stage};
 use crate::te::arith::{Context, simplify, simplify_in};
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::expr::{Expr, Kind};
@@ -24,9 +24,10 @@ impl Schedule {
     /// data loop, in the order of the loops. The stage itself, which is now the copy, has its plain loops again.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::Cache`] for a tensor that is not computed, for one of several that are computed
-    /// together (see [`Schedule::cache_write_all`]), for a scan's init or update, for a stage whose reduction axes are
-    /// split or fused or whose loops are bound or marked, and for one with another stage inside its loops.
+    /// [`ScheduleError::Scope`]; [`ScheduleError::Cache`] for a tensor that is not computed, for one of several that
+    /// are computed together (see [`Schedule::cache_write_all`]), for a scan's init or update, for a stage whose
+    /// reduction axes are split or fused or whose loops are bound or marked, and for one with another stage inside its
+    /// loops.
     pub fn cache_write(&mut self, tensor: &Tensor, scope: &str) -> Result<Tensor, TeError> {
         let mut all = self.cache_write_all(from_ref(&tensor), scope)?;
         Ok(all.swap_remove(0))
@@ -35,18 +36,19 @@ impl Schedule {
     /// [`Schedule::cache_write`] of all tensors of one computation. The caches are in the order of the tensors.
     ///
     /// # Errors
-    /// The errors of [`Schedule::cache_write`]; [`TeError::Cache`] also when the tensors are not exactly those of one
-    /// computation.
+    /// The errors of [`Schedule::cache_write`]; [`ScheduleError::Cache`] also when the tensors are not exactly those of
+    /// one computation.
     pub fn cache_write_all(&mut self, tensors: &[&Tensor], scope: &str) -> Result<Vec<Tensor>, TeError> {
-        let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
+        let scope = Scope::parse(scope).ok_or_else(|| ScheduleError::Scope { name: scope.to_owned() })?;
         let Some(first) = tensors.first() else {
-            return Err(TeError::Cache {
+            return Err(ScheduleError::Cache {
                 tensor: "an empty list".to_owned(),
                 reason: "give all tensors of one computation",
-            });
+            }
+            .into());
         };
         let index = self.index(first)?;
-        let refuse = |reason| TeError::Cache { tensor: first.name(), reason };
+        let refuse = |reason| ScheduleError::Cache { tensor: first.name(), reason }.into();
         for (place, tensor) in tensors.iter().enumerate() {
             if self.index(tensor)? != index || tensors[..place].contains(tensor) {
                 return Err(refuse("the tensors given with it are not those of one computation, each once"));

@@ -17,7 +17,7 @@ use crate::te::lang::tensor::{Operation, Scan, Tensor};
 /// `state[t - 1, i - 1]`, `state[t - 1, 0]` and a sum over `i` are not.
 ///
 /// # Errors
-/// [`TeError::NoSuchAxis`] when the tensor is not made by a scan.
+/// [`ExpressionError::NoSuchAxis`](crate::te::ExpressionError::NoSuchAxis) when the tensor is not made by a scan.
 pub fn scan_fix_points(tensor: &Tensor) -> Result<Vec<Vec<bool>>, TeError> {
     tensor.scan_axis()?;
     Ok(tensor.operation().as_scan().map(fix_points).unwrap_or_default())

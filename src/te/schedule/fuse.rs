@@ -2,7 +2,7 @@
 
 use super::record::names;
 use super::stage::{Relation, Stage};
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 
 impl Stage {
@@ -11,14 +11,14 @@ impl Stage {
     /// [`Stage::unroll`]) are lost. Gives the new loop.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::NotConsecutive`]; [`TeError::AxisKind`].
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::NotConsecutive`]; [`ScheduleError::AxisKind`].
     pub fn fuse(&mut self, outer: Axis, inner: Axis) -> Result<Axis, TeError> {
         let (first, second) = (self.leaf(outer)?, self.leaf(inner)?);
         self.check_free(outer, "fuse")?;
         self.check_free(inner, "fuse")?;
         if second != first + 1 {
             let (first, second) = (outer.name().to_owned(), inner.name().to_owned());
-            return Err(TeError::NotConsecutive { first, second });
+            return Err(ScheduleError::NotConsecutive { first, second }.into());
         }
         let kind = outer.kind().max(inner.kind());
         let fused = Axis::new(&format!("{}.{}.fused", outer.name(), inner.name()), None, kind);
@@ -50,8 +50,8 @@ impl Stage {
         for (place, axis) in rest.iter().enumerate() {
             // Errors name the loops that were given, not the intermediate ones.
             fused = tried.fuse(fused, *axis).map_err(|error| match error {
-                TeError::NotConsecutive { second, .. } => {
-                    TeError::NotConsecutive { first: axes[place].name().to_owned(), second }
+                TeError::Schedule(ScheduleError::NotConsecutive { second, .. }) => {
+                    ScheduleError::NotConsecutive { first: axes[place].name().to_owned(), second }.into()
                 }
                 other => other,
             })?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Schedule;
 use super::stage::Attach;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::{Operation, OperationKind, Tensor};
 
@@ -44,8 +44,8 @@ impl Schedule {
     /// stages of the group. A stage that was computed at one outside moves back to the group's root.
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`]; [`TeError::Group`] when no path leads from the inputs to the outputs, or when the
-    /// group would hold only a part of another group or of a scan's body.
+    /// [`ScheduleError::NotScheduled`]; [`ScheduleError::Group`] when no path leads from the inputs to the outputs, or
+    /// when the group would hold only a part of another group or of a scan's body.
     pub fn create_group(
         &mut self,
         outputs: &[&Tensor],
@@ -55,7 +55,7 @@ impl Schedule {
         let stages = self.between(outputs, inputs, include_inputs)?;
         let first = stages.first().ok_or_else(|| {
             let names: Vec<String> = outputs.iter().map(|tensor| tensor.name()).collect();
-            TeError::Group { stage: names.join(", "), reason: "none of it is computed from the given inputs" }
+            ScheduleError::Group { stage: names.join(", "), reason: "none of it is computed from the given inputs" }
         })?;
         let mut parent = self.enclosing(*first);
         for stage in &stages {
@@ -78,7 +78,7 @@ impl Schedule {
         }
         if let Some(part) = touched.iter().find(|t| !t.whole && Some(&t.group) != shared) {
             let reason = "the new group would hold a part of it only; take all of it, or none";
-            return Err(TeError::Group { stage: self.name_of(&part.group), reason });
+            return Err(ScheduleError::Group { stage: self.name_of(&part.group), reason }.into());
         }
         let group = Group(self.groups.len());
         self.groups.push(Membership { parent: parent.clone(), at: None });
@@ -110,14 +110,16 @@ impl Schedule {
     /// group.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] when the group holds an output or `parent` itself, or when `parent` is not in the group
-    /// or scan that contains this one; [`TeError::NotALoop`]; [`TeError::Group`] for a group of another schedule.
+    /// [`ScheduleError::ComputeAt`] when the group holds an output or `parent` itself, or when `parent` is not in the
+    /// group or scan that contains this one; [`ScheduleError::NotALoop`]; [`ScheduleError::Group`] for a group of
+    /// another schedule.
     pub fn group_compute_at(&mut self, group: Group, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
         let name = self.name_of(&Enclosing::Group(group));
-        let foreign = || TeError::Group { stage: name.clone(), reason: "it is a group of another schedule" };
+        let foreign = || ScheduleError::Group { stage: name.clone(), reason: "it is a group of another schedule" };
         let around = self.groups.get(group.0).ok_or_else(foreign)?.parent.clone();
         let at = self.index(parent)?;
-        let refuse = |reason| Err(TeError::ComputeAt { stage: name.clone(), parent: parent.name(), reason });
+        let refuse =
+            |reason| Err(ScheduleError::ComputeAt { stage: name.clone(), parent: parent.name(), reason }.into());
         let whole = Enclosing::Group(group);
         self.stages[at].leaf(axis)?;
         for (index, stage) in self.stages.iter().enumerate() {
@@ -145,10 +147,10 @@ impl Schedule {
     /// Computes the stages of a group separately again, before their consumers.
     ///
     /// # Errors
-    /// [`TeError::Group`] for a group of another schedule.
+    /// [`ScheduleError::Group`] for a group of another schedule.
     pub fn group_compute_root(&mut self, group: Group) -> Result<(), TeError> {
         let name = self.name_of(&Enclosing::Group(group));
-        let foreign = || TeError::Group { stage: name, reason: "it is a group of another schedule" };
+        let foreign = || ScheduleError::Group { stage: name, reason: "it is a group of another schedule" };
         self.groups.get_mut(group.0).ok_or_else(foreign)?.at = None;
         self.note("group_compute_root", &group.0.to_string());
         Ok(())

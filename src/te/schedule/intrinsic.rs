@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, ScheduleError, TeError};
 use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::stmt::{Note, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -63,9 +63,9 @@ impl BufferDecl {
     /// Demands a memory scope: `global`, `shared` or `local`.
     ///
     /// # Errors
-    /// [`TeError::Scope`].
+    /// [`ScheduleError::Scope`].
     pub fn scope(mut self, scope: &str) -> Result<Self, TeError> {
-        self.scope = Some(Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?);
+        self.scope = Some(Scope::parse(scope).ok_or_else(|| ScheduleError::Scope { name: scope.to_owned() })?);
         Ok(self)
     }
 
@@ -130,9 +130,9 @@ struct Intrinsic {
 /// ```
 ///
 /// # Errors
-/// [`TeError::Intrinsic`] for an output that is not computed; for a declaration of a tensor that the expression doesn't
-/// have, or with the wrong number of strides; for an empty implementation, or one that stores to an input, reads a
-/// tensor, uses memory or a variable from elsewhere, or contains threads. Any mistake made in building it.
+/// [`ScheduleError::Intrinsic`] for an output that is not computed; for a declaration of a tensor that the expression
+/// doesn't have, or with the wrong number of strides; for an empty implementation, or one that stores to an input,
+/// reads a tensor, uses memory or a variable from elsewhere, or contains threads. Any mistake made in building it.
 pub fn decl_tensor_intrin(
     output: &Tensor,
     binds: &[BufferDecl],
@@ -140,7 +140,7 @@ pub fn decl_tensor_intrin(
 ) -> Result<TensorIntrin, TeError> {
     let operation = output.operation().clone();
     let name = operation.name().to_owned();
-    let refuse = |reason: String| Err(TeError::Intrinsic { intrinsic: name.clone(), reason });
+    let refuse = |reason: String| Err(ScheduleError::Intrinsic { intrinsic: name.clone(), reason }.into());
     if operation.as_compute().is_none() {
         return refuse("it is not a computation; an intrinsic computes a tensor expression".to_owned());
     }
@@ -219,7 +219,7 @@ struct Known<'a> {
 
 impl Known<'_> {
     fn refuse<T>(&self, reason: impl Into<String>) -> Result<T, TeError> {
-        Err(TeError::Intrinsic { intrinsic: self.intrinsic.to_owned(), reason: reason.into() })
+        Err(ScheduleError::Intrinsic { intrinsic: self.intrinsic.to_owned(), reason: reason.into() }.into())
     }
 
     fn check(&mut self, statement: &Stmt) -> Result<(), TeError> {
@@ -257,7 +257,7 @@ impl Known<'_> {
                 }
                 if indices.len() != buffer.shape().len() {
                     let (needed, given) = (buffer.shape().len(), indices.len());
-                    return Err(TeError::Rank { tensor: buffer.name().to_owned(), needed, given });
+                    return Err(ExpressionError::Rank { tensor: buffer.name().to_owned(), needed, given }.into());
                 }
             }
         }

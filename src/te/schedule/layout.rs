@@ -2,7 +2,7 @@
 
 use super::index_map::IndexMap;
 use super::stage::{Attach, Relation, Stage};
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{OperationKind, Tensor};
@@ -45,13 +45,13 @@ impl Stage {
     /// and after it to separate indices.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for a map that is not one to one, a computation whose loops are already scheduled, a
-    /// second layout (also after `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
+    /// [`ScheduleError::Primitive`] for a map that is not one to one, a computation whose loops are already scheduled,
+    /// a second layout (also after `storage_align`), or a scan or its parts. Lowering refuses, with the same error, a
     /// stage of which only a part is computed, inside another stage.
     pub fn transform_layout(&mut self, map: impl FnOnce(&[Var]) -> Vec<LayoutIndex>) -> Result<Vec<Axis>, TeError> {
         let refuse = |reason: &str| {
             let (stage, reason) = (self.name().to_owned(), reason.to_owned());
-            Err(TeError::Primitive { primitive: "transform_layout", stage, reason })
+            Err(ScheduleError::Primitive { primitive: "transform_layout", stage, reason }.into())
         };
         let in_scan = matches!(self.attach, Attach::ScanInit(_) | Attach::ScanUpdate(_)) || self.group.is_some();
         if in_scan || matches!(self.operation.kind(), OperationKind::Scan(_)) {

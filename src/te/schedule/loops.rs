@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Relation, SplitBy, Stage};
 use crate::te::arith::{ceil_div, simplify};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::Expr;
 
@@ -25,7 +25,7 @@ impl LoopNest {
     pub(crate) fn of_whole(stage: &Stage) -> Result<Self, TeError> {
         let mut domains = HashMap::new();
         for axis in &stage.root_axes {
-            let domain = axis.domain().ok_or_else(|| TeError::Bound {
+            let domain = axis.domain().ok_or_else(|| LoweringError::Bound {
                 stage: stage.operation().name().to_owned(),
                 axis: axis.name().to_owned(),
                 reason: "it was made without a range",

@@ -3,7 +3,7 @@
 //! These primitives never change the result. They are refused on outputs, whose memory is the caller's.
 
 use super::stage::Stage;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::Axis;
 
 /// The options of a stage's memory.
@@ -33,12 +33,13 @@ impl Stage {
     /// `axis` is one of the computation's own axes (`tensor.axis(d)`), whether or not it is still a loop.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output or a part of a scan, whose memory is the caller's or the scan's; for an
-    /// axis that is not a dimension of the tensor; for a factor below 1.
+    /// [`ScheduleError::Primitive`] for an output or a part of a scan, whose memory is the caller's or the scan's; for
+    /// an axis that is not a dimension of the tensor; for a factor below 1.
     pub fn storage_align(&mut self, axis: Axis, factor: i64, offset: i64) -> Result<(), TeError> {
         self.check_intermediate("storage_align")?;
-        let refuse =
-            |reason| Err(TeError::Primitive { primitive: "storage_align", stage: self.name().to_owned(), reason });
+        let refuse = |reason| {
+            Err(ScheduleError::Primitive { primitive: "storage_align", stage: self.name().to_owned(), reason }.into())
+        };
         if self.layout.is_some() {
             return refuse("it has a new layout (`transform_layout`), whose dimensions are others".to_owned());
         }
@@ -63,8 +64,8 @@ impl Stage {
     /// iteration are computed before that loop.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output or a part of a scan. Lowering refuses, with the same error, a stage that is
-    /// not computed inside a serial loop, and one that reads what is computed in the same iteration.
+    /// [`ScheduleError::Primitive`] for an output or a part of a scan. Lowering refuses, with the same error, a stage
+    /// that is not computed inside a serial loop, and one that reads what is computed in the same iteration.
     pub fn double_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("double_buffer")?;
         self.check_one_of("double_buffer", self.memory.rolling)?;
@@ -78,9 +79,9 @@ impl Stage {
     /// The stage must be computed inside a loop of its consumer.
     ///
     /// # Errors
-    /// [`TeError::Primitive`] for an output, a part of a scan, or a stage with two halves or another layout. Lowering
-    /// refuses, with the same error, a stage that is not computed inside a serial loop, or whose window along one
-    /// dimension is not of constant width or does not move by a constant that is smaller than the width.
+    /// [`ScheduleError::Primitive`] for an output, a part of a scan, or a stage with two halves or another layout.
+    /// Lowering refuses, with the same error, a stage that is not computed inside a serial loop, or whose window along
+    /// one dimension is not of constant width or does not move by a constant that is smaller than the width.
     pub fn rolling_buffer(&mut self) -> Result<(), TeError> {
         self.check_intermediate("rolling_buffer")?;
         self.check_one_of("rolling_buffer", self.memory.double)?;
@@ -95,13 +96,13 @@ impl Stage {
         }
         let reason =
             "memory is used in a circle (`rolling_buffer`) or in two halves (`double_buffer`), not both".to_owned();
-        Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason })
+        Err(ScheduleError::Primitive { primitive, stage: self.name().to_owned(), reason }.into())
     }
 
     /// Checks that the program allocates the tensor's memory: it is not an output, an input or a part of a scan.
     pub(super) fn check_intermediate(&self, primitive: &'static str) -> Result<(), TeError> {
         let refuse = |reason: &str| {
-            Err(TeError::Primitive { primitive, stage: self.name().to_owned(), reason: reason.to_owned() })
+            Err(ScheduleError::Primitive { primitive, stage: self.name().to_owned(), reason: reason.to_owned() }.into())
         };
         if self.output {
             return refuse("it is an output, whose memory is the caller's; use it on an intermediate tensor");

@@ -38,7 +38,7 @@ pub(crate) use tensorize::combine_alike;
 use self::group::{Enclosing, Membership};
 use self::record::Step;
 use crate::te::build::scan::reads_state;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::graph::operations_in_order;
@@ -102,7 +102,7 @@ impl Schedule {
     /// The stage that computes a tensor.
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`].
+    /// [`ScheduleError::NotScheduled`].
     pub fn stage(&mut self, tensor: &Tensor) -> Result<&mut Stage, TeError> {
         let index = self.index(tensor)?;
         Ok(&mut self.stages[index])
@@ -111,13 +111,13 @@ impl Schedule {
     /// The operation that computes a tensor now. A primitive may have replaced the original one.
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`].
+    /// [`ScheduleError::NotScheduled`].
     pub fn operation(&self, tensor: &Tensor) -> Result<&Arc<Operation>, TeError> {
         Ok(&self.stages[self.index(tensor)?].operation)
     }
 
     pub(crate) fn index(&self, tensor: &Tensor) -> Result<usize, TeError> {
-        self.index_of(tensor.operation()).ok_or_else(|| TeError::NotScheduled { tensor: tensor.name() })
+        self.index_of(tensor.operation()).ok_or_else(|| ScheduleError::NotScheduled { tensor: tensor.name() }.into())
     }
 
     pub(crate) fn index_of(&self, operation: &Arc<Operation>) -> Option<usize> {
@@ -155,11 +155,12 @@ impl Schedule {
     /// Computes a stage inside a loop of one of its consumers. Each iteration computes only the elements that it needs.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to, a
-    /// cycle, or an inlined `parent`; [`TeError::NotALoop`] when `axis` is not a loop of `parent`.
+    /// [`ScheduleError::ComputeAt`] for an output, a scan's update, a place outside the scan that the stage belongs to,
+    /// a cycle, or an inlined `parent`; [`ScheduleError::NotALoop`] when `axis` is not a loop of `parent`.
     pub fn compute_at(&mut self, tensor: &Tensor, parent: &Tensor, axis: Axis) -> Result<(), TeError> {
         let (child, at) = (self.index(tensor)?, self.index(parent)?);
-        let refuse = |reason| Err(TeError::ComputeAt { stage: tensor.name(), parent: parent.name(), reason });
+        let refuse =
+            |reason| Err(ScheduleError::ComputeAt { stage: tensor.name(), parent: parent.name(), reason }.into());
         if self.is_output(&self.stages[child]) {
             return refuse("an output is computed whole; only intermediate tensors have a place inside others");
         }
@@ -190,12 +191,12 @@ impl Schedule {
     /// Computes a stage separately again, before its consumers.
     ///
     /// # Errors
-    /// [`TeError::ComputeAt`] for a scan's init and update.
+    /// [`ScheduleError::ComputeAt`] for a scan's init and update.
     pub fn compute_root(&mut self, tensor: &Tensor) -> Result<(), TeError> {
         let stage = self.stage(tensor)?;
         if matches!(stage.attach, Attach::ScanUpdate(_) | Attach::ScanInit(_)) {
             let reason = "a scan's own init and update stay in the scan";
-            return Err(TeError::ComputeAt { stage: tensor.name(), parent: "the root".to_owned(), reason });
+            return Err(ScheduleError::ComputeAt { stage: tensor.name(), parent: "the root".to_owned(), reason }.into());
         }
         stage.attach = Attach::Root;
         stage.note("compute_root", "");
@@ -213,12 +214,12 @@ impl Schedule {
     /// Computes a stage's elements where they are read, without memory for them.
     ///
     /// # Errors
-    /// [`TeError::Inline`] for an output, a reduction, a tuple, a part of a scan or a placeholder, and for a stage with
-    /// other stages inside its loops.
+    /// [`ScheduleError::Inline`] for an output, a reduction, a tuple, a part of a scan or a placeholder, and for a
+    /// stage with other stages inside its loops.
     pub fn compute_inline(&mut self, tensor: &Tensor) -> Result<(), TeError> {
         let index = self.index(tensor)?;
         let stage = &self.stages[index];
-        let refuse = |reason| Err(TeError::Inline { stage: tensor.name(), reason });
+        let refuse = |reason| Err(ScheduleError::Inline { stage: tensor.name(), reason }.into());
         let Some(compute) = stage.operation.as_compute() else {
             return refuse("only computations can be");
         };
@@ -247,17 +248,17 @@ impl Schedule {
     /// block's shared memory, and all threads of the block share it.
     ///
     /// # Errors
-    /// [`TeError::Scope`]; [`TeError::NotScheduled`]; [`TeError::Primitive`] for an input or output, whose memory is
-    /// the caller's and always global.
+    /// [`ScheduleError::Scope`]; [`ScheduleError::NotScheduled`]; [`ScheduleError::Primitive`] for an input or output,
+    /// whose memory is the caller's and always global.
     pub fn set_scope(&mut self, tensor: &Tensor, scope: &str) -> Result<(), TeError> {
-        let scope = Scope::parse(scope).ok_or_else(|| TeError::Scope { name: scope.to_owned() })?;
+        let scope = Scope::parse(scope).ok_or_else(|| ScheduleError::Scope { name: scope.to_owned() })?;
         let stage = self.stage(tensor)?;
         let given = stage.output || matches!(stage.operation.kind(), OperationKind::Placeholder { .. });
         if given && scope != Scope::Global {
             let reason =
                 "its memory is the caller's, which is global; make a cache of it (`cache_read`, `cache_write`)";
             let (stage, reason) = (stage.name().to_owned(), reason.to_owned());
-            return Err(TeError::Primitive { primitive: "set_scope", stage, reason });
+            return Err(ScheduleError::Primitive { primitive: "set_scope", stage, reason }.into());
         }
         stage.scope = Some(scope);
         stage.note("set_scope", &format!("\"{}\"", scope.name()));

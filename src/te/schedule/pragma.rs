@@ -1,7 +1,7 @@
 //! `pragma`: sets a property of a loop that changes how it runs, not what it computes.
 
 use super::stage::Stage;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::pragma::{Pragma, PragmaValue};
 use crate::te::lang::axis::Axis;
 
@@ -23,11 +23,11 @@ impl Stage {
     /// ```
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::Pragma`] for an unknown key, or a value that it doesn't take.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::Pragma`] for an unknown key, or a value that it doesn't take.
     pub fn pragma(&mut self, axis: Axis, key: &str, value: impl Into<PragmaValue>) -> Result<(), TeError> {
         self.leaf(axis)?;
-        let pragma =
-            Pragma::parse(key, &value.into()).map_err(|reason| TeError::Pragma { key: key.to_owned(), reason })?;
+        let pragma = Pragma::parse(key, &value.into())
+            .map_err(|reason| ScheduleError::Pragma { key: key.to_owned(), reason })?;
         self.pragmas.retain(|(of, known)| *of != axis || known.key() != key);
         self.pragmas.push((axis, pragma));
         self.note("pragma", &format!("{}, \"{key}\", {}", axis.name(), pragma.value()));

@@ -1,7 +1,7 @@
 //! `prefetch`: requests early what a later iteration reads.
 
 use super::stage::Stage;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Tensor;
@@ -23,14 +23,15 @@ impl Stage {
     /// (CUDA, as in TVM, and native code). It is printed as TVM prints it.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::Primitive`] for a tensor that the stage doesn't read, a thread axis, or an
-    /// offset that is negative or not an integer. Lowering refuses, with the same error, elements that no range
-    /// describes.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::Primitive`] for a tensor that the stage doesn't read, a thread
+    /// axis, or an offset that is negative or not an integer. Lowering refuses, with the same error, elements that no
+    /// range describes.
     pub fn prefetch(&mut self, tensor: &Tensor, axis: Axis, offset: impl Into<Expr>) -> Result<(), TeError> {
         let offset = offset.into();
         self.leaf(axis)?;
-        let refuse =
-            |reason: String| Err(TeError::Primitive { primitive: "prefetch", stage: self.name().to_owned(), reason });
+        let refuse = |reason: String| {
+            Err(ScheduleError::Primitive { primitive: "prefetch", stage: self.name().to_owned(), reason }.into())
+        };
         if let Kind::Invalid(error) = offset.kind() {
             return Err(error.clone());
         }

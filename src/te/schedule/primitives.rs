@@ -4,7 +4,7 @@ use super::record::names;
 use super::stage::{Relation, SplitBy, Stage};
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, ScheduleError, TeError};
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::{Expr, Kind};
@@ -16,8 +16,8 @@ impl Stage {
     /// iterations beyond it. Gives the outer and the inner loop.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis, or the time of a scan's update;
-    /// [`TeError::SplitFactor`].
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a thread axis, or the time of a scan's update;
+    /// [`ScheduleError::SplitFactor`].
     pub fn split(&mut self, axis: Axis, factor: impl Into<Expr>) -> Result<(Axis, Axis), TeError> {
         self.split_by(axis, SplitBy::Factor(factor.into()), false)
     }
@@ -35,8 +35,9 @@ impl Stage {
     /// multiple of the factor (or of the number of parts).
     ///
     /// The promise is checked. If it is broken for all sizes, lowering refuses the schedule. If it depends on sizes, a
-    /// run refuses those sizes for which it is broken. Both errors are [`TeError::SplitRemainder`]. So no element
-    /// beyond the extent is ever computed.
+    /// run refuses those sizes for which it is broken. Both errors are
+    /// [`LoweringError::SplitRemainder`](crate::te::LoweringError::SplitRemainder). So no element beyond the extent is
+    /// ever computed.
     ///
     /// # Errors
     /// The errors of [`Stage::split`].
@@ -50,7 +51,7 @@ impl Stage {
         let fits = |value: i64| value > 0 && DType::I32.holds(value);
         if simplify(factor).as_int().is_some_and(|value| !fits(value)) || !is_size(factor) {
             let factor = crate::te::text::expression(factor);
-            return Err(TeError::SplitFactor { axis: axis.name().to_owned(), factor });
+            return Err(ScheduleError::SplitFactor { axis: axis.name().to_owned(), factor }.into());
         }
         let kind = if matches!(by, SplitBy::Factor(_)) { "factor" } else { "nparts" };
         let free = if disable_predication { ", disable_predication=True" } else { "" };
@@ -66,7 +67,7 @@ impl Stage {
     /// Reorders loops: the given loops keep the places that they have together, in the new order.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::RepeatedAxis`]; [`TeError::AxisKind`] for a scan's time.
+    /// [`ScheduleError::NotALoop`]; [`ExpressionError::RepeatedAxis`]; [`ScheduleError::AxisKind`] for a scan's time.
     pub fn reorder(&mut self, order: &[Axis]) -> Result<(), TeError> {
         let mut places = Vec::with_capacity(order.len());
         for (i, axis) in order.iter().enumerate() {
@@ -75,7 +76,7 @@ impl Stage {
                 return Err(refuse("reorder", *axis, "a scan's time runs in order"));
             }
             if order[..i].contains(axis) {
-                return Err(TeError::RepeatedAxis { axis: axis.name().to_owned() });
+                return Err(ExpressionError::RepeatedAxis { axis: axis.name().to_owned() }.into());
             }
         }
         places.sort_unstable();
@@ -109,7 +110,7 @@ impl Stage {
     /// Binds a loop to threads or blocks of a device: each of them does one iteration.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::NotAThread`]; [`TeError::AxisKind`] for a scan's time.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::NotAThread`]; [`ScheduleError::AxisKind`] for a scan's time.
     pub fn bind(&mut self, axis: Axis, thread: Axis) -> Result<(), TeError> {
         self.leaf(axis)?;
         self.check_free(axis, "bind")?;
@@ -127,7 +128,7 @@ impl Stage {
             return Err(refuse("bind", axis, "a prefetch runs ahead of it, so it has to run in order"));
         }
         if thread.thread().is_none() {
-            return Err(TeError::NotAThread { name: thread.name().to_owned() });
+            return Err(ScheduleError::NotAThread { name: thread.name().to_owned() }.into());
         }
         let same = |bound: &Axis| match thread.thread() {
             Some(Thread::Virtual) => *bound == thread,
@@ -145,7 +146,7 @@ impl Stage {
     /// Runs all iterations of a loop at once, as a vector.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a reduction axis, a scan's time or a thread axis.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a reduction axis, a scan's time or a thread axis.
     pub fn vectorize(&mut self, axis: Axis) -> Result<(), TeError> {
         self.check_data(axis, "vectorize")?;
         self.kinds.insert(axis, LoopKind::Vectorized);
@@ -168,7 +169,7 @@ impl Stage {
     /// holds for it, or [`Program::unrolled`](crate::te::Program::unrolled) is called.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a thread axis.
     pub fn unroll(&mut self, axis: Axis) -> Result<(), TeError> {
         self.leaf(axis)?;
         if self.threads.contains_key(&axis) {
@@ -182,11 +183,11 @@ impl Stage {
     /// Sets a condition on thread indices. The stage stores only where it holds.
     ///
     /// # Errors
-    /// [`TeError::OperandType`] for an expression that is not a condition.
+    /// [`ExpressionError::OperandType`] for an expression that is not a condition.
     pub fn set_store_predicate(&mut self, condition: Expr) -> Result<(), TeError> {
         if condition.dtype() != DType::Bool {
             let operation = "set_store_predicate".to_owned();
-            return Err(TeError::OperandType { operation, given: condition.dtype() });
+            return Err(ExpressionError::OperandType { operation, given: condition.dtype() }.into());
         }
         self.note("set_store_predicate", &crate::te::text::expression(&condition));
         self.store_predicate = Some(condition);
@@ -196,17 +197,20 @@ impl Stage {
     /// Launches the threads outside of a scan's time loop, so that one launch runs all steps.
     ///
     /// # Errors
-    /// [`TeError::AxisKind`] for a stage that is not a scan, or when threads are set already; [`TeError::NotAThread`].
+    /// [`ScheduleError::AxisKind`] for a stage that is not a scan, or when threads are set already;
+    /// [`ScheduleError::NotAThread`].
     pub fn env_threads(&mut self, threads: &[Axis]) -> Result<(), TeError> {
         let Some(scan) = self.operation.as_scan() else {
             let reason = "only a scan has loops to be launched around";
-            return Err(TeError::AxisKind { primitive: "env_threads", axis: self.name().to_owned(), reason });
+            return Err(
+                ScheduleError::AxisKind { primitive: "env_threads", axis: self.name().to_owned(), reason }.into()
+            );
         };
         if !self.env_threads.is_empty() {
             return Err(refuse("env_threads", scan.axis, "the scan has its threads already"));
         }
         if let Some(axis) = threads.iter().find(|axis| axis.thread().is_none()) {
-            return Err(TeError::NotAThread { name: axis.name().to_owned() });
+            return Err(ScheduleError::NotAThread { name: axis.name().to_owned() }.into());
         }
         if let Some(axis) = threads.iter().find(|axis| axis.thread() == Some(Thread::Virtual)) {
             return Err(refuse("env_threads", *axis, "a virtual thread is no launch around the scan's loop"));
@@ -240,14 +244,15 @@ impl Stage {
 }
 
 /// Whether an expression is an integer that is known before the loops of a run.
-fn is_size(x: &Expr) -> bool {
+pub(super) fn is_size(x: &Expr) -> bool {
     let mut known = x.dtype().is_integer();
     x.visit(&mut |x| {
-        known &= x.as_var().is_none_or(|var| !var.is_counter()) && !matches!(x.kind(), Kind::Read(..));
+        known &=
+            x.as_var().is_none_or(|var| !var.is_counter()) && !matches!(x.kind(), Kind::Read(..) | Kind::Reduce(..));
     });
     known
 }
 
 pub(super) fn refuse(primitive: &'static str, axis: Axis, reason: &'static str) -> TeError {
-    TeError::AxisKind { primitive, axis: axis.name().to_owned(), reason }
+    ScheduleError::AxisKind { primitive, axis: axis.name().to_owned(), reason }.into()
 }

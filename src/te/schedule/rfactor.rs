@@ -6,7 +6,7 @@ use super::Schedule;
 use super::loops::{LoopNest, keeps_order};
 use super::stage::Stage;
 use crate::te::arith::simplify;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::reduce::Reduce;
@@ -20,8 +20,8 @@ impl Schedule {
     /// predicate) on the new loops. Gives the new stage's tensor.
     ///
     /// # Errors
-    /// [`TeError::Rfactor`] when the stage is not a reduction, `axis` is not one of its reduction loops, one of these
-    /// is bound to a thread index, or the reducer is not commutative and `axis` is not the outermost.
+    /// [`ScheduleError::Rfactor`] when the stage is not a reduction, `axis` is not one of its reduction loops, one of
+    /// these is bound to a thread index, or the reducer is not commutative and `axis` is not the outermost.
     pub fn rfactor(&mut self, tensor: &Tensor, axis: Axis) -> Result<Tensor, TeError> {
         let mut all = self.rfactor_at(tensor, axis, 0)?;
         Ok(all.swap_remove(tensor.value().min(all.len() - 1)))
@@ -35,7 +35,8 @@ impl Schedule {
     pub fn rfactor_at(&mut self, tensor: &Tensor, axis: Axis, place: isize) -> Result<Vec<Tensor>, TeError> {
         let index = self.index(tensor)?;
         let stage = &self.stages[index];
-        let refuse = |reason| TeError::Rfactor { stage: tensor.name(), axis: axis.name().to_owned(), reason };
+        let refuse =
+            |reason| ScheduleError::Rfactor { stage: tensor.name(), axis: axis.name().to_owned(), reason }.into();
         let Some(compute) = stage.operation.as_compute() else {
             return Err(refuse("only computations can be factored"));
         };

@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::memory::MemoryLayout;
 use super::prefetch::Prefetch;
 use super::record::Step;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::pragma::Pragma;
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::Axis;
@@ -204,7 +204,7 @@ impl Stage {
                 Relation::Fuse { outer, inner, .. } => *outer == axis || *inner == axis,
                 Relation::Singleton { .. } => false,
             });
-            TeError::NotALoop { axis: axis.name().to_owned(), stage: self.name().to_owned(), split: used }
+            ScheduleError::NotALoop { axis: axis.name().to_owned(), stage: self.name().to_owned(), split: used }.into()
         })
     }
 

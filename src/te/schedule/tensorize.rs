@@ -2,7 +2,7 @@
 
 use super::intrinsic::TensorIntrin;
 use super::stage::Stage;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::reduce::Reduce;
 
@@ -17,16 +17,19 @@ impl Stage {
     /// be the same, term by term, with the intrinsic's tensors standing for parts of the computation's.
     ///
     /// # Errors
-    /// [`TeError::NotALoop`]; [`TeError::AxisKind`] for a thread axis or the time of a scan's update;
-    /// [`TeError::Intrinsic`] for an intrinsic with another number of tensors, for a reducing intrinsic where the stage
-    /// is not a reduction, and for a stage that reduces over threads or is tensorized already. Lowering refuses, with
-    /// the same error, an expression, extent, stride, offset or memory that differs from the intrinsic's; a bound that
-    /// depends on a loop inside; and stages or threads inside.
+    /// [`ScheduleError::NotALoop`]; [`ScheduleError::AxisKind`] for a thread axis or the time of a scan's update;
+    /// [`ScheduleError::Intrinsic`] for an intrinsic with another number of tensors, for a reducing intrinsic where the
+    /// stage is not a reduction, and for a stage that reduces over threads or is tensorized already. Lowering refuses,
+    /// with the same error, an expression, extent, stride, offset or memory that differs from the intrinsic's; a bound
+    /// that depends on a loop inside; and stages or threads inside.
     pub fn tensorize(&mut self, axis: Axis, intrin: &TensorIntrin) -> Result<(), TeError> {
         self.leaf(axis)?;
-        let refuse =
-            |reason: String| Err(TeError::Intrinsic { intrinsic: intrin.operation().name().to_owned(), reason });
-        let kind = |reason| Err(TeError::AxisKind { primitive: "tensorize", axis: axis.name().to_owned(), reason });
+        let refuse = |reason: String| {
+            Err(ScheduleError::Intrinsic { intrinsic: intrin.operation().name().to_owned(), reason }.into())
+        };
+        let kind = |reason| {
+            Err(ScheduleError::AxisKind { primitive: "tensorize", axis: axis.name().to_owned(), reason }.into())
+        };
         if self.threads.contains_key(&axis) {
             return kind("it is bound to a thread index");
         }

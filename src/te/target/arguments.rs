@@ -2,13 +2,13 @@
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::tensor::Tensor;
 
 /// For each of `parameters`, in order, the place of its argument in `given`.
 ///
 /// # Errors
-/// [`TeError::Argument`], which names the tensors: for a parameter without an argument, a tensor that is given twice,
+/// [`RunError::Argument`], which names the tensors: for a parameter without an argument, a tensor that is given twice,
 /// and one that is not a parameter.
 pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<usize>, TeError> {
     for (place, tensor) in given.iter().enumerate() {
@@ -17,13 +17,13 @@ pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<us
         }
         if given[..place].contains(tensor) {
             let reason = "it is given twice; give every tensor once".to_owned();
-            return Err(TeError::Argument { tensor: tensor.name(), reason });
+            return Err(RunError::Argument { tensor: tensor.name(), reason }.into());
         }
     }
     let missing: Vec<&Tensor> = parameters.iter().copied().filter(|parameter| !given.contains(parameter)).collect();
     if !missing.is_empty() {
         let reason = format!("nothing is given for it; a run takes {}", names(parameters));
-        return Err(TeError::Argument { tensor: names(&missing), reason });
+        return Err(RunError::Argument { tensor: names(&missing), reason }.into());
     }
     Ok(parameters.iter().filter_map(|parameter| given.iter().position(|tensor| tensor == parameter)).collect())
 }
@@ -55,7 +55,7 @@ fn stranger(parameters: &[&Tensor], tensor: &Tensor) -> TeError {
     } else {
         format!("the kernel neither reads nor writes it; a run takes {takes}")
     };
-    TeError::Argument { tensor: name, reason }
+    RunError::Argument { tensor: name, reason }.into()
 }
 
 fn names(tensors: &[&Tensor]) -> String {

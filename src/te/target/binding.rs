@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use epilogue_runtime::DeviceTensor;
 
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::program::{Program, Requirement};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
@@ -24,21 +24,21 @@ impl Binding {
     /// Checks the tensors of a run against the program's arguments, and finds the values of its sizes and strides.
     ///
     /// # Errors
-    /// [`TeError::Argument`] that names the tensor.
+    /// [`RunError::Argument`] that names the tensor.
     pub(crate) fn of(program: &Program, tensors: &[&DeviceTensor]) -> Result<Self, TeError> {
         let given: Vec<Given<'_>> = tensors.iter().map(|tensor| Given::from(*tensor)).collect();
         Ok(Self { sizes: bind(&program.arguments, &given)? })
     }
 
     /// # Errors
-    /// [`TeError::Argument`] unless the variable is an extent or stride of an argument, or one of `counters`.
+    /// [`RunError::Argument`] unless the variable is an extent or stride of an argument, or one of `counters`.
     pub(crate) fn require(program: &Program, var: Var, counters: &[Var]) -> Result<(), TeError> {
         let mut all = program.arguments.iter().flat_map(|(_, buffer)| buffer.shape().iter().chain(buffer.strides()));
         if counters.contains(&var) || all.any(|x| x.as_var() == Some(var)) {
             return Ok(());
         }
         let reason = "it is the extent of no argument, so that no run gives its value; make it one".to_owned();
-        Err(TeError::Argument { tensor: var.name().to_owned(), reason })
+        Err(RunError::Argument { tensor: var.name().to_owned(), reason }.into())
     }
 }
 
@@ -61,18 +61,18 @@ impl<'a> From<&'a DeviceTensor> for Given<'a> {
 /// Checks what is given for a program's arguments, and finds the values of its sizes and strides.
 ///
 /// # Errors
-/// [`TeError::Argument`] that names the tensor.
+/// [`RunError::Argument`] that names the tensor.
 pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Result<HashMap<Var, i64>, TeError> {
     if parameters.len() != given.len() {
         let names: Vec<String> = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
-        return Err(TeError::ArgumentCount { given: given.len(), needed: names });
+        return Err(RunError::ArgumentCount { given: given.len(), needed: names }.into());
     }
     let mut sizes = HashMap::new();
     for ((tensor, buffer), given) in parameters.iter().zip(given) {
         check_kind(tensor, buffer.dtype(), buffer.shape().len(), given)?;
         for (extent, given) in buffer.shape().iter().zip(given.shape) {
             if let Some(var) = extent.as_var() {
-                let given = i64::try_from(*given).map_err(|_| TeError::IntegerRange)?;
+                let given = i64::try_from(*given).map_err(|_| RunError::IntegerRange)?;
                 sizes.entry(var).or_insert(given);
             }
         }
@@ -93,9 +93,9 @@ pub(crate) fn bind(parameters: &[(Tensor, Buffer)], given: &[Given<'_>]) -> Resu
 }
 
 /// # Errors
-/// [`TeError::Argument`] unless the argument for `tensor` has this type and rank.
+/// [`RunError::Argument`] unless the argument for `tensor` has this type and rank.
 pub(crate) fn check_kind(tensor: &Tensor, dtype: DType, rank: usize, given: &Given<'_>) -> Result<(), TeError> {
-    let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
+    let refuse = |reason: String| Err(RunError::Argument { tensor: tensor.name(), reason }.into());
     if dtype != given.dtype && DType::Number(dtype.in_memory()) != given.dtype {
         let held = if dtype == DType::Bool { " (in memory a u8, 0 or 1)" } else { "" };
         return refuse(format!("elements of type {dtype}{held} are needed, {} were given", given.dtype));
@@ -118,7 +118,7 @@ pub(crate) fn check_requirements(requirements: &[Requirement], sizes: &HashMap<V
 }
 
 fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &HashMap<Var, i64>) -> Result<(), TeError> {
-    let refuse = |reason: String| Err(TeError::Argument { tensor: tensor.name(), reason });
+    let refuse = |reason: String| Err(RunError::Argument { tensor: tensor.name(), reason }.into());
     for (d, (extent, given)) in buffer.shape().iter().zip(given.shape).enumerate() {
         let needed = evaluate(extent, sizes)?;
         if usize::try_from(needed) != Ok(*given) {
@@ -146,8 +146,8 @@ fn check_layout(tensor: &Tensor, buffer: &Buffer, given: &Given<'_>, sizes: &Has
 /// The value of an expression of sizes that gives an integer or a truth value.
 ///
 /// # Errors
-/// [`TeError::Run`] for a variable without a value, a division by zero, or an expression that is not an integer;
-/// [`TeError::IntegerRange`].
+/// [`RunError::Failed`] for a variable without a value, a division by zero, or an expression that is not an integer;
+/// [`RunError::IntegerRange`].
 pub(crate) fn evaluate(x: &Expr, sizes: &HashMap<Var, i64>) -> Result<i64, TeError> {
     evaluate_once(x, sizes, &mut HashMap::new())
 }
@@ -164,10 +164,12 @@ fn evaluate_once(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i6
 }
 
 fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -> Result<i64, TeError> {
-    let unknown = |what: &str| TeError::Run { reason: format!("{}: {what}", expression(x)) };
+    let unknown = |what: &str| RunError::Failed { reason: format!("{}: {what}", expression(x)) }.into();
     match x.kind() {
         Kind::Int(value) => Ok(*value),
-        Kind::Var(var) => sizes.get(var).copied().ok_or_else(|| TeError::Unbound { variable: var.name().to_owned() }),
+        Kind::Var(var) => {
+            sizes.get(var).copied().ok_or_else(|| LoweringError::Unbound { variable: var.name().to_owned() }.into())
+        }
         Kind::Likely(inner) => evaluate_once(inner, sizes, known),
         Kind::Not(inner) => Ok(i64::from(evaluate_once(inner, sizes, known)? == 0)),
         Kind::Cast(inner) if x.dtype().is_integer() && !inner.dtype().is_float() => evaluate_once(inner, sizes, known),
@@ -207,7 +209,7 @@ fn computed(x: &Expr, sizes: &HashMap<Var, i64>, known: &mut HashMap<Id, i64>) -
                 Binary::Ne => Some(i64::from(a != b)),
                 Binary::Div | Binary::And | Binary::Or => return Err(unknown("no integer")),
             };
-            value.ok_or(TeError::IntegerRange)
+            value.ok_or(RunError::IntegerRange.into())
         }
         _ => Err(unknown("no expression of sizes")),
     }

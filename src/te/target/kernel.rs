@@ -8,7 +8,7 @@ use super::cuda::CudaTarget;
 #[cfg(feature = "native")]
 use super::native::{HostTensor, NativeKernel};
 use crate::Argument;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::ir::program::Program;
 use crate::te::lang::tensor::Tensor;
 
@@ -38,10 +38,11 @@ impl Target {
         #[cfg(feature = "native")]
         return Ok(Self::Native(Box::new(super::native::compile(program)?)));
         #[cfg(not(feature = "native"))]
-        Err(TeError::Target {
+        Err(crate::te::LoweringError::Target {
             what: format!("the program {}", program.name),
             target: "the CPU in a build without the feature `native` of the crate epilogue",
-        })
+        }
+        .into())
     }
 
     /// Whether the program writes an argument, given by its place.
@@ -58,8 +59,8 @@ impl Program {
     /// Compiles the program for a device.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what the device doesn't support; [`TeError::Device`] for errors of its compiler or
-    /// driver.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what the device doesn't support;
+    /// [`TeError::Device`] for errors of its compiler or driver.
     pub fn build(&self, device: &Device) -> Result<Kernel, TeError> {
         Ok(Kernel { device: device.clone(), program: self.clone(), target: Target::new(device, self)? })
     }
@@ -102,7 +103,7 @@ impl Kernel {
     /// [`lower`](crate::te::lower), in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
     /// errors of [`Kernel::run`].
     pub fn run_bound(&self, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
         self.run_bound_on(&self.device.default_stream(), arguments)
@@ -124,7 +125,7 @@ impl Kernel {
     /// [`lower`](crate::te::lower) was given the tensors; [`Kernel::run_bound`] takes them in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and
+    /// [`RunError::Argument`], which names the tensor, for a rank, type, extent, stride or device that doesn't fit, and
     /// for an output that overlaps itself or another argument; nothing is written then. [`TeError::Device`] for errors
     /// of the device.
     pub fn run(&self, arguments: &[Argument<'_>]) -> Result<(), TeError> {
@@ -139,8 +140,8 @@ impl Kernel {
         self.run_ordered(stream, &arguments.iter().collect::<Vec<_>>())
     }
 
-    /// Compiles what runs on contiguous tensors of these shapes need, and runs nothing. A program has one kernel for all
-    /// shapes, which is there already, and another for tensors of more than 2^30 elements.
+    /// Compiles what runs on contiguous tensors of these shapes need, and runs nothing. A program has one kernel for
+    /// all shapes, which is there already, and another for tensors of more than 2^30 elements.
     ///
     /// # Errors
     /// As [`Kernel::run_bound`], and what compiling fails with.
@@ -170,7 +171,9 @@ impl Kernel {
                 Argument::Scalar(_) => {
                     let known = self.program.arguments.get(place).map(|(tensor, _)| tensor.name());
                     let reason = "a program's arguments are tensors; a number was given".to_owned();
-                    return Err(TeError::Argument { tensor: known.unwrap_or_else(|| place.to_string()), reason });
+                    return Err(
+                        RunError::Argument { tensor: known.unwrap_or_else(|| place.to_string()), reason }.into()
+                    );
                 }
             });
         }
@@ -194,7 +197,7 @@ impl Kernel {
     /// Checks that every written argument is passed as an output, is on the device, and shares no memory with others.
     fn check_memory(&self, arguments: &[&Argument<'_>], tensors: &[&DeviceTensor]) -> Result<(), TeError> {
         let name = |place: usize| self.program.arguments[place].0.name();
-        let refuse = |place: usize, reason: String| Err(TeError::Argument { tensor: name(place), reason });
+        let refuse = |place: usize, reason: String| Err(RunError::Argument { tensor: name(place), reason }.into());
         for (place, tensor) in tensors.iter().enumerate() {
             if *tensor.device() != self.device {
                 return refuse(place, format!("it is on {}, the kernel on {}", tensor.device(), self.device));

@@ -1,6 +1,6 @@
 //! Products of matrices, with operations on their operands and results.
 
-use epilogue::te::{self, Expr, IntrinBody, Stmt, TeError};
+use epilogue::te::{self, Expr, IntrinBody, RunError, Stmt, TeError};
 
 use super::{Dice, Grid, Size};
 use crate::trial::Case;
@@ -83,7 +83,7 @@ pub(super) fn tensorized(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let resets = dice.random.bool();
     // Columns of the product, and the number of terms of the sum.
     let intrinsic = move |extents: &[i32]| {
-        let &[columns, terms] = extents else { return Err(TeError::IntegerRange) };
+        let &[columns, terms] = extents else { return Err(RunError::IntegerRange.into()) };
         let (a, b) = (te::placeholder_of(element, [terms], "a"), te::placeholder_of(element, [columns, terms], "b"));
         let k = te::reduce_axis((0, terms), "k");
         let c = te::compute([columns], "gemv", |[i]| te::sum(a.at([k]) * b.at([i, k]), [k]))?;
@@ -109,7 +109,7 @@ pub(super) fn elementwise(dice: &mut Dice<'_>) -> Result<Case, TeError> {
     let c = te::compute(shape, "C", |[i, j]| b.at([i, j]) * 3)?;
     let wanted = Grid::of([n.is, m.is], |[i, j]| (a.grid.at([i, j]) - 1.0) * 3.0);
     let intrinsic = move |extents: &[i32]| {
-        let &[_, columns] = extents else { return Err(TeError::IntegerRange) };
+        let &[_, columns] = extents else { return Err(RunError::IntegerRange.into()) };
         let x = te::placeholder_of(element, [columns], "x");
         let y = te::compute([columns], "thrice", |[i]| x.at([i]) * 3)?;
         te::decl_tensor_intrin(&y, &[], |ins, outs| {

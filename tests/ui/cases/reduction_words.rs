@@ -14,7 +14,7 @@ fn f1(accum: Accum) -> ColumnVector {
 
 #[epilogue]
 fn f2(accum: Accum) -> ColumnVector {
-    let r = reduction_op(accum, Batch, Mean);
+    let r = reduction_op(accum, Batch, Avg);
     r
 }
 

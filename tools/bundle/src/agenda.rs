@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::options::{On, Options};
 use crate::record::Results;
 use crate::step::Step;
-use crate::{Outcome, conformance, copy, correctness, gemm, peers, sanitizer, te};
+use crate::{Outcome, conformance, copy, correctness, gemm, peers, ranks, sanitizer, te};
 
 /// Every step of every tier, in their order.
 pub(crate) fn all(on: On) -> Vec<Step> {
@@ -13,6 +13,7 @@ pub(crate) fn all(on: On) -> Vec<Step> {
     steps.extend(gemm::correctness(on));
     steps.extend(correctness::steps());
     steps.extend(te::steps());
+    steps.extend(ranks::steps());
     steps.extend(conformance::steps());
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());
@@ -32,7 +33,7 @@ pub(crate) fn check_only(options: &Options) -> Outcome<()> {
 }
 
 /// The most timed steps in a row; what they need is compiled before them.
-const AT_ONCE: usize = 48;
+const AT_ONCE: usize = 64;
 
 /// The steps that are asked for and not yet done, in parts: those that run side by side, and, in turn, those that must
 /// run alone.
@@ -145,6 +146,22 @@ mod tests {
         let lengths: Vec<usize> = parts.iter().map(Vec::len).collect();
         assert_eq!(lengths, [AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE, 1, 1]);
         assert!(parts.iter().enumerate().all(|(i, part)| part.iter().all(|step| step.timed == (i % 2 == 1))));
+    }
+
+    /// The steps that tell the values of the constants on which the model's choices depend most are in tier 1.
+    #[test]
+    fn sensitive_constants_are_measured_first() {
+        let text = include_str!("../../../tests/golden/ablation.txt");
+        let h200 = text.lines().skip_while(|line| !line.starts_with("== kernels for sm_90a")).skip(1);
+        let steps = all(On::Cuda);
+        let mut sensitive = 0;
+        for line in h200.take(8) {
+            let (_, by) = line.split_once("; measured by ").expect("a step for every constant");
+            let begin = by.split(' ').next().unwrap_or_default();
+            assert!(steps.iter().any(|step| step.tier == 1 && step.name.starts_with(begin)), "{line}");
+            sensitive += 1;
+        }
+        assert_eq!(sensitive, 8);
     }
 
     #[test]

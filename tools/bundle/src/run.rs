@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::options::{On, Options};
 use crate::record::Results;
 use crate::step::Step;
+use crate::watch::Watch;
 use crate::worker::{Lost, Worker};
 use crate::{Outcome, agenda, estimate, table};
 
@@ -36,11 +37,12 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     skip_without_nvrtc(options.on, &mut parts, &mut results)?;
     let mut budget = Budget { began: Instant::now(), limit: options.budget, late: Vec::new() };
     let mut good = true;
+    let watch = Watch::start(options.on);
     for part in &parts {
         // In a rehearsal, times have no meaning.
         let alone = options.on == On::Cuda && part.iter().any(|step| step.timed);
         let workers = if alone { 1 } else { agenda::side_by_side(cores()) };
-        good &= together(part, options, workers, &mut budget, &mut results)?;
+        good &= together(part, options, workers, &watch, &mut budget, &mut results)?;
     }
     let text = table::of(&results.all()?);
     std::fs::write(options.out.join("table.txt"), &text)?;
@@ -96,6 +98,7 @@ fn together(
     steps: &[Step],
     options: &Options,
     workers: usize,
+    watch: &Watch,
     budget: &mut Budget,
     results: &mut Results,
 ) -> Outcome<bool> {
@@ -110,7 +113,7 @@ fn together(
                 while let Some((name, seconds)) = left.lock().ok().and_then(|mut left| left.pop_front()) {
                     let start = Instant::now();
                     let outcome = one(&mut worker, options, name, seconds, end);
-                    if sender.send((name, outcome, start.elapsed().as_secs_f64())).is_err() {
+                    if sender.send((name, outcome, start, Instant::now())).is_err() {
                         return; // results are no longer received
                     }
                 }
@@ -118,11 +121,15 @@ fn together(
         }
         drop(sender);
         let mut good = true;
-        for (name, outcome, seconds) in ended {
+        for (name, outcome, start, end) in ended {
+            let (seconds, seen) = ((end - start).as_secs_f64(), watch.seen(start, end));
             match outcome {
-                Outcomes::Records(records) => good &= keep(results, name, records, seconds)?,
+                Outcomes::Records(records) => good &= keep(results, name, records, seconds, &seen)?,
                 Outcomes::Failed(failure) => {
-                    results.add(name, json!({"kind": "end", "ok": false, "seconds": seconds, "error": failure}))?;
+                    results.add(
+                        name,
+                        json!({"kind": "end", "ok": false, "seconds": seconds, "seen": seen, "error": failure}),
+                    )?;
                     println!("{seconds:7.1} s  {name}: FAILED: {failure}");
                     good = false;
                 }
@@ -165,12 +172,12 @@ fn one(place: &mut Option<Worker>, options: &Options, name: &str, seconds: u64, 
 }
 
 /// Keeps the results of a step; false if it found something wrong.
-fn keep(results: &mut Results, step: &str, records: Vec<Value>, seconds: f64) -> Outcome<bool> {
+fn keep(results: &mut Results, step: &str, records: Vec<Value>, seconds: f64, seen: &Value) -> Outcome<bool> {
     let wrong = records.iter().filter(|record| record["kind"] == "wrong").count();
     for record in records {
         results.add(step, record)?;
     }
-    results.add(step, json!({"kind": "end", "ok": wrong == 0, "seconds": seconds}))?;
+    results.add(step, json!({"kind": "end", "ok": wrong == 0, "seconds": seconds, "seen": seen}))?;
     println!("{seconds:7.1} s  {step}{}", if wrong == 0 { String::new() } else { format!(": {wrong} WRONG") });
     Ok(wrong == 0)
 }

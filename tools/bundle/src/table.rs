@@ -28,7 +28,7 @@ pub(crate) fn of(records: &[Value]) -> String {
     for record in kind("speed") {
         speed(&mut text, record);
     }
-    for kind in ["knobs", "autotune"] {
+    for kind in ["picks", "knobs", "autotune"] {
         for record in records.iter().filter(|record| record["kind"] == kind) {
             rows(&mut text, record);
         }

@@ -38,6 +38,8 @@ fn everything_of_the_language() {
             functions::Places::tree(),
             functions::Reductions::tree(),
             functions::Phases::tree(),
+            functions::Composed::tree(),
+            functions::Extremes::tree(),
             functions::Gated::tree(),
             functions::Match::tree(),
         ],

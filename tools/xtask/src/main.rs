@@ -57,7 +57,25 @@ enum Task {
     /// some of them, on the emulated GPU.
     Soak(soak::Options),
     /// Prints which GEMM kernel is chosen for which shape, best first.
-    Choices,
+    Choices {
+        /// Instead, what the choices depend on: each of the model's numbers is varied by 30 %.
+        #[arg(long, conflicts_with = "others")]
+        ablation: bool,
+        /// Instead, what other libraries choose for the same shapes, and why the model differs.
+        #[arg(long)]
+        others: bool,
+    },
+    /// Predicts how long a kernel for sm_90a takes, from its machine code, and draws one block's timeline.
+    ///
+    /// Without a product it prints those that the GPU bundle measures first, beside what the model of the choice says.
+    Predict(Predict),
+    /// Fits the model's constants to the times that GPUs recorded (benches/results), and prints both.
+    ///
+    /// It prints each constant before and after, with the error of the predictions; nothing is written.
+    Fit {
+        /// The folders with results of one GPU each; all those of benches/results if none is given.
+        folders: Vec<std::path::PathBuf>,
+    },
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
     /// Prints the public interface of the published crates, without bodies and documentation.
@@ -102,6 +120,33 @@ struct Kernels {
     named: Option<String>,
 }
 
+/// What to predict.
+#[derive(Args)]
+struct Predict {
+    /// The product's extents, of bf16: M, N and K, such as 4096x4096x1024.
+    #[arg(value_name = "MxNxK")]
+    product: Option<String>,
+    /// plain, `bias_gelu_residual`, `row_reduction` or everything.
+    #[arg(long, value_name = "NAME", default_value = "plain", requires = "product")]
+    epilogue: String,
+    /// The best kernel whose name contains the text, such as `128x256` or `ping-pong`, in place of the best one.
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "product")]
+    named: String,
+}
+
+impl Predict {
+    fn run(&self) -> Result<(), Failure> {
+        tools::install_pinned()?;
+        let Some(product) = &self.product else { return example("kernels", &["predict"]) };
+        let file = workspace::root().join(format!("target/predict/{product}_{}.json", self.epilogue));
+        let text = file.display().to_string();
+        let words = ["predict", product, "--epilogue", &self.epilogue, "--named", &self.named, "--timeline", &text];
+        example("kernels", &words)?;
+        println!("{}", plot::timeline::draw(&file)?.display());
+        Ok(())
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Arch {
     #[value(name = "sm_80")]
@@ -132,7 +177,11 @@ impl Task {
             Self::Mutate { of } => mutate(of),
             Self::Approximations => example("approximations", &[]),
             Self::Soak(options) => soak::run(options),
-            Self::Choices => example("kernels", &["choices"]),
+            Self::Choices { ablation: true, .. } => example("kernels", &["choices", "--ablation"]),
+            Self::Choices { others: true, .. } => example("kernels", &["choices", "--others"]),
+            Self::Choices { .. } => example("kernels", &["choices"]),
+            Self::Predict(predict) => predict.run(),
+            Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
             Self::Interface => {
                 print!("{}", interface::text()?);
@@ -184,6 +233,21 @@ fn mutate(of: &str) -> Result<(), Failure> {
     command.env("EPILOGUE_NVRTC", tools::nvrtc_in(&packages)?).env("EPILOGUE_MUTANTS", "all");
     command.env("EPILOGUE_MUTANTS_OF", of);
     if command.status()?.success() { Ok(()) } else { Err("a mutant is not explained".into()) }
+}
+
+/// Fits the model to the results in these folders, or to all.
+fn fit(folders: &[std::path::PathBuf]) -> Result<(), Failure> {
+    let mut folders = folders.to_vec();
+    if folders.is_empty() {
+        folders.extend(results::Gpu::all()?.into_iter().map(|gpu| gpu.folder));
+    }
+    for folder in folders {
+        let mut command = cargo(&["run", "--quiet", "--release", "--package", "epilogue-bundle", "--", "fit"]);
+        if !command.arg(&folder).status()?.success() {
+            return Err(format!("nothing was fitted to {}", folder.display()).into());
+        }
+    }
+    Ok(())
 }
 
 /// Runs one of the workspace's examples.

@@ -159,7 +159,11 @@ fn model(gpu: &Gpu) -> String {
         Some(time(rows.first()?)? / best)
     };
     let mut text = String::new();
-    for (kind, of) in [("candidates", "the fastest of its first candidates"), ("autotune", "what autotuning chose")] {
+    for (kind, of) in [
+        ("picks", "the fastest of its first six candidates"),
+        ("candidates", "the fastest of its first candidates"),
+        ("autotune", "what autotuning chose"),
+    ] {
         let ratios: Vec<f64> = gpu.of_kind(kind).filter_map(chosen_over_best).collect();
         if let Some(mean) = targets::geometric_mean(&ratios) {
             let most = ratios.iter().copied().fold(1.0, f64::max);

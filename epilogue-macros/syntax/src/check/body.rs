@@ -420,15 +420,23 @@ impl<'a> Body<'a> {
             );
             return Kind::Unknown;
         }
+        if let (Some(composed), Some(op)) = (reduction.composed(), &reduction.op)
+            && composed.of_truths
+        {
+            self.condition(input, &op.to_string(), op.span());
+            return reduction.axis.as_ref().map_or(Kind::Unknown, |(axis, ..)| Kind::Truth(Shape::left_by(*axis)));
+        }
         if let Kind::Truth(_) = input {
             self.errors.at(
                 reduction.word.span(),
-                "a reduction takes numbers, not truth values: count with `if x > 0.0 { 1.0 } else { 0.0 }`",
+                "a reduction takes numbers, not truth values: count with `if x > 0.0 { 1.0 } else { 0.0 }`, or ask for `Any` or \
+                 `All`",
             );
         }
         self.no_integer(&reduction.word, &reduction.input, input);
         match (&reduction.axis, &reduction.op) {
             (Some((axis, ..)), Some(_)) if reduction.partial => Kind::Partials(*axis),
+            (Some((axis, ..)), Some(_)) if reduction.gives_index() => Kind::Integer(Shape::left_by(*axis)),
             (Some((axis, ..)), Some(_)) => Kind::Number(Shape::left_by(*axis)),
             _ => Kind::Unknown,
         }

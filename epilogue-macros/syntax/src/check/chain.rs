@@ -144,8 +144,11 @@ impl Walk<'_> {
         let axis = reduction.axis.as_ref().map_or(Axis::All, |(axis, ..)| *axis);
         let (result, input) = (Shape::left_by(axis), described(&reduction.input));
         let last = of.last.as_ref().map(|name| format!("`{name}`"));
-        let counted = match of.shape {
-            _ if of.phase == 0 => None,
+        let length = reduction.composed().map_or(1, |composed| composed.length);
+        // The second of two reductions is of what the value and the result of the first give together.
+        let shape = if length > 1 { of.shape.join(result) } else { of.shape };
+        let counted = match shape {
+            _ if of.phase == 0 && length == 1 => None,
             Shape::Tensor => None,
             Shape::Column => Some("has one value a row: a reduction of it would count each N times"),
             Shape::Row => Some("has one value a column: a reduction of it would count each M times"),
@@ -159,6 +162,14 @@ impl Walk<'_> {
                 "this is the fifth reduction in a chain, each of what is computed from the one before, and a chain has at most \
                  {MOST}: return {before}, and go on in another epilogue"
             )
+        } else if of.phase + length > MOST && !reduction.partial {
+            let before = last.unwrap_or_else(|| "the one before".to_owned());
+            let op = reduction.op.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!(
+                "a `{op}` is two reductions, one after the other: with it the chain has {}, and a chain has at most {MOST}: return \
+                 {before}, and go on in another epilogue",
+                of.phase + length
+            )
         } else if of.phase > 0 && reduction.partial {
             let (side, last) = (
                 if axis == Axis::Column { "m" } else { "n" },
@@ -169,7 +180,7 @@ impl Walk<'_> {
                  `threadblock_shape.{side}` for the complete reduction"
             )
         } else {
-            return Known { shape: result, phase: of.phase + usize::from(!reduction.partial), last: None };
+            return Known { shape: result, phase: of.phase + if reduction.partial { 0 } else { length }, last: None };
         };
         self.errors.at(reduction.word.span(), message);
         // It is said once.

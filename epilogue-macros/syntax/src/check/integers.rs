@@ -186,6 +186,7 @@ impl Body<'_> {
     pub(super) fn is_integer(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Position(..) | Expr::ToInteger(..) | Expr::IntegerLiteral(..) | Expr::Extreme(..) => true,
+            Expr::Reduction(reduction) => reduction.gives_index(),
             Expr::Path(path) => path.path.get_ident().is_some_and(|name| self.is_integer_variable(name)),
             Expr::Local(name) => self.is_integer_variable(name),
             Expr::Negate(_, x) | Expr::Paren(_, x) => self.is_integer(x),

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprCall, Ident, Member, PathSegment};
 
 use super::expression::expression;
-use crate::ast::{Axis, Expr as Value, REDUCE_OPS, Reduction};
+use crate::ast::{Axis, COMPOSED_OPS, Expr as Value, INDEX_OPS, REDUCE_OPS, Reduction};
 use crate::report::{Errors, alternatives, similar};
 
 const AXES: [&str; 3] = ["Row", "Column", "All"];
@@ -33,7 +33,26 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
             "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`",
         );
     }
-    Value::Reduction(Box::new(Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() }))
+    let reduction = Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() };
+    let has_partials = !reduction.gives_index() && reduction.composed().is_none();
+    if let (Some(length), Some(op), false) = (length, &reduction.op, has_partials) {
+        errors.on(
+            length,
+            format_args!(
+                "there are no partials of `{op}`: leave this out for the complete reduction, or reduce with {}",
+                alternatives(&REDUCE_OPS)
+            ),
+        );
+    }
+    if let (Some(op), Some((_, axis, true))) = (&reduction.op, &reduction.axis)
+        && reduction.gives_index()
+    {
+        errors.at(
+            op.span(),
+            format_args!("`{op}` gives the index of an element in its matrix: write `{axis}` without `Batch`"),
+        );
+    }
+    Value::Reduction(Box::new(reduction))
 }
 
 fn word(expr: &Expr) -> Option<&Ident> {
@@ -88,26 +107,26 @@ fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, Ident)> {
 }
 
 fn operation(expr: &Expr, errors: &mut Errors) -> Option<Ident> {
+    let words: Vec<&str> = REDUCE_OPS.into_iter().chain(INDEX_OPS).chain(COMPOSED_OPS).collect();
     let Some(ident) = word(expr) else {
-        errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&REDUCE_OPS)));
+        errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&words)));
         return None;
     };
     let written = ident.to_string();
-    if REDUCE_OPS.contains(&written.as_str()) {
+    if words.contains(&written.as_str()) {
         return Some(ident.clone());
     }
     let advice = match written.as_str() {
         "Sum" | "sum" => "; a sum is `Add`".to_owned(),
         "Product" | "Prod" => "; a product is `Mul`".to_owned(),
-        "Mean" | "mean" | "Avg" => {
-            "; for a mean, reduce with `Add` and divide on the host or in the next kernel".to_owned()
+        "Avg" | "avg" | "Average" => "; a mean is `Mean`".to_owned(),
+        "Var" | "var" => "; a variance is `Variance`".to_owned(),
+        other => {
+            similar(other, words.iter().copied()).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
         }
-        other => similar(other, REDUCE_OPS).map_or_else(String::new, |name| format!("; did you mean `{name}`?")),
     };
-    errors.at(
-        ident.span(),
-        format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&REDUCE_OPS)),
-    );
+    errors
+        .at(ident.span(), format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&words)));
     None
 }
 

@@ -4,8 +4,8 @@
 //! far larger than the first-level cache. Every write is masked by the lanes that execute it. So for liveness each lane
 //! is an independent thread, however the warp diverges.
 
+use super::blocks::Block;
 use super::decoder::{Decoder, SINK};
-use super::effect::Successor;
 use crate::program::{Fill, Source};
 
 /// The assigned rows.
@@ -16,9 +16,8 @@ pub(super) struct Assignment {
     pub(super) rows: Vec<u32>,
 }
 
-/// Assigns rows, and replaces register numbers by rows in all instructions and lists. `starts` has the position of each
-/// label.
-pub(super) fn assign(decoder: &mut Decoder<'_>, starts: &[u32]) -> Assignment {
+/// Assigns rows, and replaces register numbers by rows in all instructions and lists.
+pub(super) fn assign(decoder: &mut Decoder<'_>, blocks: &[Block]) -> Assignment {
     let mut fixed: Vec<(Source, bool, u32)> = decoder.fixed.iter().map(|(&(s, w), &id)| (s, w, id)).collect();
     fixed.sort_by_key(|f| f.2);
     let is_fixed = {
@@ -29,9 +28,8 @@ pub(super) fn assign(decoder: &mut Decoder<'_>, starts: &[u32]) -> Assignment {
         }
         flags
     };
-    let blocks = blocks(decoder, starts);
-    let live = liveness(decoder, &blocks, &is_fixed);
-    let intervals = intervals(decoder, &blocks, &live, &is_fixed);
+    let live = liveness(decoder, blocks, &is_fixed);
+    let intervals = intervals(decoder, blocks, &live, &is_fixed);
     let mut rows = vec![0; decoder.registers.len()];
     let mut next = 2;
     let mut fills = vec![];
@@ -66,53 +64,6 @@ fn take(next: &mut u32, wide: bool) -> u32 {
     let row = *next;
     *next += if wide { 2 } else { 1 };
     row
-}
-
-/// A basic block: code without branches inside.
-struct Block {
-    start: usize,
-    end: usize,
-    successors: Vec<usize>,
-}
-
-fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
-    let length = decoder.code.len();
-    let mut leader = vec![false; length + 1];
-    leader[0] = true;
-    for &start in starts {
-        leader[start as usize] = true;
-    }
-    for (index, effect) in decoder.effects.iter().enumerate() {
-        if effect.successor != Successor::Next {
-            leader[index + 1] = true;
-        }
-    }
-    let begins: Vec<usize> = (0..length).filter(|&i| leader[i]).collect();
-    let mut block_of = vec![0; length + 1];
-    for (number, &start) in begins.iter().enumerate() {
-        let end = begins.get(number + 1).copied().unwrap_or(length);
-        block_of[start..end].fill(number);
-    }
-    begins
-        .iter()
-        .enumerate()
-        .map(|(number, &start)| {
-            let end = begins.get(number + 1).copied().unwrap_or(length);
-            let last = &decoder.effects[end - 1];
-            let mut successors = vec![];
-            if (last.successor == Successor::Next || last.conditional) && end < length {
-                successors.push(number + 1);
-            }
-            match &last.successor {
-                Successor::Label(label) => successors.push(block_of[starts[*label as usize] as usize]),
-                Successor::Table(table) => {
-                    successors.extend(decoder.tables[*table].iter().map(|&l| block_of[starts[l as usize] as usize]));
-                }
-                Successor::Next | Successor::None => {}
-            }
-            Block { start, end, successors }
-        })
-        .collect()
 }
 
 struct Liveness {

@@ -209,6 +209,9 @@ impl<'a> Decoder<'a> {
             return Err(opcode.error("`.arrive` needs a thread count"));
         }
         i.flags = flags;
+        if flags & (BarrierFlags::UNALIGNED | BarrierFlags::COUNTED).bits() == 0 {
+            self.block_barriers.push(self.code.len());
+        }
         self.push(i);
         Ok(())
     }

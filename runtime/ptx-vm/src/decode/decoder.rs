@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::bind::general::GeneralTest;
 use super::bind::{control, frame, general, handler};
 use super::effect::{Effect, Successor};
+use super::layout::{LocalLayout, SharedLayout};
 use super::opcode::Opcode;
-use super::symbols::{Globals, Place, Register, Scope, SharedLayout, Symbol, allot};
+use super::symbols::{Globals, Place, Register, Scope, Symbol};
 use crate::error::ParseError;
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
@@ -18,8 +19,6 @@ use crate::syntax::ast::{self, Function, ScalarType, Statement};
 const CODE_LIMIT: usize = 1 << 21;
 /// The deepest nesting of calls.
 const CALL_LIMIT: usize = 32;
-/// The most local memory of a thread, in bytes (PTX ISA: 512 KiB).
-const LOCAL_LIMIT: u32 = 512 * 1024;
 
 /// The register for results that are not used.
 pub(super) const SINK: u32 = 0;
@@ -60,12 +59,14 @@ pub(super) struct Decoder<'a> {
     /// The accumulators of all `wgmma` products, and the instructions that wait for them.
     pub(super) accumulators: Vec<u32>,
     pub(super) warpgroup_waits: Vec<usize>,
+    /// The aligned barriers of all threads.
+    pub(super) block_barriers: Vec<usize>,
     /// The position of each label.
     pub(super) labels: Vec<Option<u32>>,
     /// Labels of each branch table.
     pub(super) tables: Vec<Vec<u32>>,
     pub(super) shared: SharedLayout,
-    pub(super) local_bytes: u32,
+    pub(super) local: LocalLayout,
     /// The registers that the current instruction reads.
     pub(super) uses: Vec<u32>,
     pub(super) defs: Vec<u32>,
@@ -101,10 +102,11 @@ impl<'a> Decoder<'a> {
             extensions: HashSet::new(),
             accumulators: vec![],
             warpgroup_waits: vec![],
+            block_barriers: vec![],
             labels: vec![],
             tables: vec![],
             shared: globals.shared.clone(),
-            local_bytes: 0,
+            local: LocalLayout::default(),
             uses: vec![],
             defs: vec![],
             origin: Origin { line: 0, opcode: 0, location: None },
@@ -254,9 +256,8 @@ impl<'a> Decoder<'a> {
         match variable.space {
             ast::Space::Shared if variable.elements == Some(0) => Ok(Place::DynamicShared),
             ast::Space::Shared => Ok(Place::Shared(self.shared.add(variable)?)),
-            ast::Space::Local | ast::Space::Param => {
-                Ok(Place::Local(allot(&mut self.local_bytes, variable, LOCAL_LIMIT)?))
-            }
+            ast::Space::Local => Ok(Place::Local(self.local.add(variable)?)),
+            ast::Space::Param => Ok(Place::Local(self.local.add_parameter(variable)?)),
             ast::Space::Global | ast::Space::Const => {
                 Err(self.name_error(format!("`{}`: global variables belong outside of functions", variable.name)))
             }
@@ -437,9 +438,9 @@ impl<'a> Decoder<'a> {
         self.guard = (TRUE, false);
         let begin = self.code.len();
         self.push(self.with(handler::<frame::Begin>()));
-        let first = self.local_bytes;
+        let first = self.local.end;
         self.block(body)?;
-        let size = self.local_bytes - first;
+        let size = self.local.end - first;
         self.calls.pop();
         self.scopes = outer;
         (self.origin, self.guard) = (origin, (TRUE, false));

@@ -2,9 +2,11 @@
 
 use super::allocate;
 use super::bind::{control, handler};
+use super::blocks::{after_barriers, blocks};
 use super::decoder::{Decoder, TRUE};
 use super::effect::Successor;
-use super::symbols::{Globals, Place, Scope, Symbol, allot};
+use super::layout::allot;
+use super::symbols::{Globals, Place, Scope, Symbol};
 use crate::error::ParseError;
 use crate::program::flags::AccessFlags;
 use crate::program::{Instruction, Kernel, Parameter, Program};
@@ -74,11 +76,15 @@ impl<'a> Decoder<'a> {
             self.effects[wait].uses.extend_from_slice(&self.accumulators);
         }
         let starts: Vec<u32> = self.labels.iter().map(|l| l.unwrap_or(0)).collect();
-        let assignment = allocate::assign(&mut self, &starts);
+        let blocks = blocks(&self, &starts);
+        let after_barriers = after_barriers(&self.block_barriers, &blocks);
+        let assignment = allocate::assign(&mut self, &blocks);
         let dataflow = self.dataflow(&assignment.rows);
         let fills = assignment.fills;
         let dynamic_shared_start = self.shared.after_gap(self.globals.dynamic_shared_alignment);
-        let shared_gaps = self.shared.gaps(dynamic_shared_start);
+        let (static_shared, shared_end) = (self.shared.bytes, self.shared.end);
+        let local_declared = self.local.bytes;
+        let (local, local_bytes) = self.local.finish();
         Ok(Program {
             code: self.code,
             origins: self.origins,
@@ -88,6 +94,7 @@ impl<'a> Decoder<'a> {
             products: self.products,
             warpgroup_products: self.warpgroup_products,
             bulk: self.bulk_forms,
+            after_barriers,
             map_fields: self.map_fields,
             dataflow,
             targets,
@@ -95,13 +102,14 @@ impl<'a> Decoder<'a> {
             predicate_count: self.predicates as u16,
             fills,
             parameter_bytes,
-            static_shared: self.shared.bytes,
-            shared_end: self.shared.end,
-            shared_names: self.shared.names,
-            shared_gaps,
+            static_shared,
+            shared_end,
+            shared: self.shared.finish(dynamic_shared_start),
             dynamic_shared_start,
             dynamic_shared_alignment: self.globals.dynamic_shared_alignment,
-            local_bytes: self.local_bytes.next_multiple_of(16),
+            local,
+            local_declared,
+            local_bytes,
             max_threads: function.max_threads,
             max_registers: function.max_registers,
             min_blocks: function.min_blocks,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::layout::SharedLayout;
 use crate::error::ParseError;
 use crate::program::{ModuleVariable, Value};
 use crate::syntax::ast::{Function, Initialiser, Module, ScalarType, Space, Variable};
@@ -175,61 +176,6 @@ impl<'a> Globals<'a> {
 
     pub(super) fn into_variables(self) -> Vec<ModuleVariable> {
         self.variables
-    }
-}
-
-/// More shared memory than any architecture has.
-const SHARED_LIMIT: u32 = 1 << 20;
-/// The least number of bytes between two shared variables that belong to neither. A whole row of banks, so that the gaps
-/// change no bank conflict.
-const SHARED_GAP: u32 = 128;
-
-/// The places of shared variables. There are gaps between them, so that an index that runs over is noticed.
-#[derive(Clone, Default)]
-pub(super) struct SharedLayout {
-    /// The bytes that the variables need without gaps.
-    pub(super) bytes: u32,
-    /// The end of the last one.
-    pub(super) end: u32,
-    /// Name, offset and size of each, in order.
-    pub(super) names: Vec<(String, u32, u32)>,
-}
-
-impl SharedLayout {
-    pub(super) fn add(&mut self, variable: &Variable<'_>) -> Result<u32, ParseError> {
-        allot(&mut self.bytes, variable, SHARED_LIMIT)?;
-        let offset = self.after_gap(variable.alignment);
-        self.names.push((variable.name.to_owned(), offset, variable.bytes() as u32));
-        self.end = offset + variable.bytes() as u32;
-        Ok(offset)
-    }
-
-    /// The first place for something else with this alignment.
-    pub(super) fn after_gap(&self, alignment: u32) -> u32 {
-        if self.end == 0 { 0 } else { (self.end + SHARED_GAP).next_multiple_of(alignment.max(SHARED_GAP)) }
-    }
-
-    /// The bytes between the variables, and between the last one and what begins at `after`.
-    pub(super) fn gaps(&self, after: u32) -> Vec<(u32, u32)> {
-        let starts = self.names.iter().skip(1).map(|(_, start, _)| *start).chain([after]);
-        let ends = self.names.iter().map(|(_, start, bytes)| start + bytes);
-        ends.zip(starts).filter(|(end, start)| end < start).collect()
-    }
-}
-
-/// Reserves aligned space for a variable. Gives its offset.
-pub(super) fn allot(used: &mut u32, variable: &Variable<'_>, limit: u32) -> Result<u32, ParseError> {
-    let offset = used.checked_next_multiple_of(variable.alignment);
-    let end = offset.and_then(|o| o.checked_add(u32::try_from(variable.bytes()).ok()?)).filter(|&end| end <= limit);
-    match (offset, end) {
-        (Some(offset), Some(end)) => {
-            *used = end;
-            Ok(offset)
-        }
-        _ => {
-            let message = format!("`{}` does not fit: at most {limit} bytes", variable.name);
-            Err(ParseError::Name { line: variable.line, message })
-        }
     }
 }
 

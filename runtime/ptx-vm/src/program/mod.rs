@@ -5,6 +5,7 @@
 //! registers and parameters that the code names are rows, too, which are filled before the warp starts. So every
 //! operand is just the number of a row. Predicates are 32-bit masks in a separate file.
 
+mod after_barrier;
 pub(crate) mod dataflow;
 pub(crate) mod flags;
 pub(crate) mod forms;
@@ -12,15 +13,18 @@ mod instruction;
 mod kernel;
 mod place;
 mod special;
+mod variables;
 
 use crate::numerics::mma::Mma;
 use crate::numerics::tensor_field::MapField;
 
+pub(crate) use self::after_barrier::AfterBarrier;
 use self::dataflow::Dataflow;
 use self::forms::{BulkForm, LaneFunction, WgmmaForm};
 pub(crate) use self::instruction::{Flow, Handler, Instruction, Origin, Row, Running};
 pub use self::kernel::{Kernel, Parameter};
 pub(crate) use self::special::{Fill, Source, Special};
+pub(crate) use self::variables::Variables;
 
 /// A decoded kernel.
 pub(crate) struct Program {
@@ -38,6 +42,8 @@ pub(crate) struct Program {
     /// The shapes of bulk copies.
     pub(crate) bulk: Vec<BulkForm>,
     pub(crate) dataflow: Dataflow,
+    /// The aligned barriers of all threads.
+    pub(crate) after_barriers: Vec<AfterBarrier>,
     /// The fields that `tensormap.replace` sets.
     pub(crate) map_fields: Vec<MapField>,
     /// The targets of `brx.idx`: concatenated lists.
@@ -52,14 +58,16 @@ pub(crate) struct Program {
     pub(crate) static_shared: u32,
     /// The end of the last of them.
     pub(crate) shared_end: u32,
-    /// Name, offset and size of the static shared variables.
-    pub(crate) shared_names: Vec<(String, u32, u32)>,
-    /// Start and end of the bytes of shared memory that belong to no variable.
-    pub(crate) shared_gaps: Vec<(u32, u32)>,
+    /// The static shared variables.
+    pub(crate) shared: Variables,
     /// Where dynamic shared memory begins.
     pub(crate) dynamic_shared_start: u32,
     /// The alignment of dynamic shared memory.
     pub(crate) dynamic_shared_alignment: u32,
+    /// The local variables of a thread.
+    pub(crate) local: Variables,
+    /// The bytes that they need, without the gaps between them.
+    pub(crate) local_declared: u32,
     /// Bytes of local memory of a thread.
     pub(crate) local_bytes: u32,
     pub(crate) max_threads: Option<u32>,

@@ -4,7 +4,7 @@ use super::actors::Layout;
 use super::finding::{Finding, Names, Party, Race};
 use super::history::GlobalHistory;
 use super::judge::{Found, RawFault, RawRace};
-use super::shadow::Stamp;
+use super::stamp::Stamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -31,7 +31,7 @@ impl Warp {
             for lane in lanes_of(lanes).map(|l| l as usize) {
                 self.own.fence(lane, self.clock);
             }
-            self.clock += 1;
+            self.tick();
             return;
         }
         let common = self.beyond.is_none().then(|| Arc::new(self.base.clone()));
@@ -42,7 +42,7 @@ impl Warp {
             pending[lane as usize] = Some(PendingRelease { knowledge, clock: self.clock, done, scope });
         }
         self.releases = Some(pending);
-        self.clock += 1;
+        self.tick();
     }
 
     /// What a strong write of this lane releases because of an earlier fence at GPU scope, by itself or by a thread

@@ -316,6 +316,11 @@ pub enum Fault {
         /// A warp of the earlier use.
         earlier: u32,
     },
+    /// Threads have gone around an aligned barrier of all threads, and ended while others waited there.
+    BarrierPassed {
+        /// The barrier.
+        id: u32,
+    },
     /// No `wgmma.fence` orders a `wgmma.mma_async` after the writes of its registers.
     WgmmaFence,
     /// A register of a `wgmma.mma_async` is accessed before the product was committed and waited for.
@@ -447,6 +452,10 @@ impl fmt::Display for Fault {
             Self::BarrierReused { id, earlier } => write!(
                 f,
                 "these threads may arrive at barrier {id} while it is still used by others: nothing orders warp {earlier}'s arrival before"
+            ),
+            Self::BarrierPassed { id } => write!(
+                f,
+                "these threads have ended after they went around barrier {id}, at which others wait, and did what comes after it: an aligned barrier without a count is for all threads of the block, and if a condition lets some of them leave it out, the behavior is undefined (PTX ISA 9.7.13.1); only threads that end at once may leave it out"
             ),
             Self::WgmmaFence => write!(
                 f,

@@ -4,8 +4,10 @@
 //! locks. A cell keeps at most two unordered readers, of different blocks if possible. A later writer is unordered with
 //! at least one of them, unless it is ordered after exactly these two by point-to-point flags.
 
+use super::cell::Judge;
 use super::clock::Knowledge;
-use super::shadow::{Judge, Shadow, Stamp};
+use super::shadow::Shadow;
+use super::stamp::Stamp;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
@@ -161,25 +163,49 @@ impl Default for GlobalHistory {
     }
 }
 
-/// The part of an access in one chunk, as an offset there.
-struct Piece {
-    chunk: u64,
-    first: u32,
-    length: u32,
-    stamp: Stamp,
+/// An access to be checked.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    /// The first byte.
+    pub(super) first: u64,
+    /// Number of bytes.
+    pub(super) length: u32,
+    /// Bytes of each lane, if the lanes of the stamp are neighbours and access the bytes side by side, from a multiple of
+    /// that on: a power of two up to 16. 0 if all of them access all bytes.
+    pub(super) each: u32,
+    pub(super) stamp: Stamp,
+    /// The lanes from whose point of view it is judged, if `each` is 0.
+    pub(super) eyes: u32,
 }
 
-/// Splits an access at the borders of chunks.
-fn pieces(first: u64, length: u32, stamp: Stamp) -> impl Iterator<Item = Piece> {
-    let (mut at, end) = (first, first + u64::from(length));
-    std::iter::from_fn(move || {
-        (at < end).then(|| {
-            let (chunk, first) = (at >> CHUNK_BITS, (at % CHUNK) as u32);
-            let length = (CHUNK - at % CHUNK).min(end - at) as u32;
-            at += u64::from(length);
-            Piece { chunk, first, length, stamp }
+impl Piece {
+    fn end(&self) -> u64 {
+        self.first + u64::from(self.length)
+    }
+
+    /// Its parts in different chunks.
+    fn parts(self) -> impl Iterator<Item = Self> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            (at < self.end()).then(|| {
+                let length = (CHUNK - at % CHUNK).min(self.end() - at) as u32;
+                let part = Self { first: at, length, ..self };
+                let part = match self.each {
+                    0 => part,
+                    each => {
+                        let before = (at - self.first) as u32 / each + self.stamp.lanes.trailing_zeros();
+                        part.by((u32::MAX >> (32 - length / each)) << before)
+                    }
+                };
+                at += u64::from(length);
+                part
+            })
         })
-    })
+    }
+
+    fn by(self, lanes: u32) -> Self {
+        Self { stamp: self.stamp.by(lanes), ..self }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -264,21 +290,22 @@ impl GlobalHistory {
         lock(&self.parts[(chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % PARTS])
     }
 
-    /// Checks the accesses `(first byte, length, stamp)`. `aim` prepares the judge for each.
-    pub(super) fn check<J: Judge>(
-        &self,
-        accesses: impl Iterator<Item = (u64, u32, Stamp)>,
-        judge: &mut J,
-        aim: impl Fn(&mut J, &Stamp),
-    ) {
-        let mut pieces = accesses.flat_map(|(first, length, stamp)| pieces(first, length, stamp)).peekable();
-        while let Some(chunk) = pieces.peek().map(|piece| piece.chunk) {
+    /// Checks accesses.
+    pub(super) fn check<J: Judge>(&self, accesses: impl Iterator<Item = Piece>, judge: &mut J) {
+        let mut pieces = accesses.flat_map(Piece::parts).peekable();
+        while let Some(chunk) = pieces.peek().map(|piece| piece.first >> CHUNK_BITS) {
             let mut part = self.part(chunk);
             let shadow = part.shadow.entry(chunk).or_insert_with(|| Shadow::new(true));
+            let origin = chunk << CHUNK_BITS;
             // Lanes usually access one chunk, which is looked up once.
-            while let Some(Piece { first, length, stamp, .. }) = pieces.next_if(|piece| piece.chunk == chunk) {
-                aim(judge, &stamp);
-                shadow.check(chunk << CHUNK_BITS, first, length, &stamp, judge);
+            while let Some(piece) = pieces.next_if(|piece| piece.first >> CHUNK_BITS == chunk) {
+                let first = (piece.first - origin) as u32;
+                if piece.each != 0 {
+                    shadow.check_row(origin, first, piece.each, &piece.stamp, judge);
+                } else {
+                    judge.aim(piece.eyes);
+                    shadow.check(origin, first, piece.length, &piece.stamp, judge);
+                }
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Decides whether an access is ordered after an earlier one, and records a race if it isn't.
 
 use super::actors::{Actor, Layout};
+use super::cell::Judge;
 use super::clock::{Clock, Knowledge};
 use super::finding::{Fault, Hazard, RaceCause};
-use super::shadow::{Judge, Stamp};
+use super::stamp::Stamp;
 use super::warp::{Warp, lanes_of};
 use super::{Scope, Space};
 use std::collections::HashMap;
@@ -161,6 +162,22 @@ impl Eyes<'_> {
         self.is_ordered(earlier) && (!self.asynchronous || !self.is_generic_write(earlier) || self.is_fenced(earlier))
     }
 
+    /// The access by those lanes that race. Lanes that read one place are judged as one.
+    fn racing(&mut self, earlier: &Stamp, now: &Stamp) -> Stamp {
+        let together = self.lanes;
+        let is_of_threads = now.actor.wrapping_sub(self.first) == self.warp.actor;
+        if now.writes() || now.is_joint() || !is_of_threads || now.lanes != together || together.is_power_of_two() {
+            return *now;
+        }
+        let mut lanes = 0;
+        for lane in lanes_of(together) {
+            self.lanes = 1 << lane;
+            lanes |= u32::from(!self.sees(earlier, &now.by(self.lanes))) << lane;
+        }
+        self.lanes = together;
+        now.by(lanes)
+    }
+
     /// Whether it is a plain write of the value that another plain write has left there.
     fn changes_nothing(&self, earlier: &Stamp, now: &Stamp) -> bool {
         let plain = |stamp: &Stamp| stamp.writes() && !stamp.is_strong();
@@ -208,12 +225,25 @@ impl Eyes<'_> {
 
 impl Judge for Eyes<'_> {
     #[inline(always)]
+    fn aim(&mut self, lanes: u32) {
+        self.lanes = lanes;
+    }
+
+    #[inline(always)]
+    fn sees_by_lane(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        // Accesses of one lane are in program order.
+        let same_lane = earlier.actor == now.actor && now.actor.wrapping_sub(self.first) == self.warp.actor;
+        same_lane && !self.asynchronous && !self.non_coherent || self.sees(earlier, now)
+    }
+
+    #[inline(always)]
     fn sees(&self, earlier: &Stamp, now: &Stamp) -> bool {
         if self.non_coherent && self.is_stale(earlier) {
             return false;
         }
         let local = earlier.actor.wrapping_sub(self.first);
         self.sees_at_once(earlier)
+            || earlier.meets_widely(now)
             || local == self.warp.actor
                 && earlier.lanes == self.lanes
                 // Accesses of one lane are in program order, and so are those that all lanes make as one.
@@ -232,8 +262,14 @@ impl Judge for Eyes<'_> {
             && (!self.asynchronous || !earlier.writes() || local >= self.blocks_end || known(self.proxy(base)))
     }
 
+    fn are_known_together(&self, earlier: &Stamp, now: &Stamp) -> bool {
+        let of_threads = now.actor.wrapping_sub(self.first) == self.warp.actor;
+        of_threads && earlier.actor == now.actor && earlier.clock > self.warp.passed
+    }
+
     #[cold]
     fn race(&mut self, earlier: &Stamp, now: &Stamp, address: u64) {
+        let now = &self.racing(earlier, now);
         let changes_nothing = self.changes_nothing(earlier, now);
         if changes_nothing && !self.same_values {
             return;

@@ -2,7 +2,7 @@
 
 use super::At;
 use super::clock::Knowledge;
-use super::shadow::Stamp;
+use super::stamp::Stamp;
 use super::warp::lanes_of;
 
 /// A successful wait.

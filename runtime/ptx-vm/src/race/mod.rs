@@ -12,6 +12,7 @@
 
 mod actor_clock;
 mod actors;
+mod cell;
 mod clock;
 mod cluster;
 mod detector;
@@ -25,6 +26,8 @@ mod observer;
 mod others;
 mod pattern;
 mod shadow;
+mod stamp;
+mod strip;
 mod warp;
 
 pub use cluster::ClusterDetector;

@@ -318,6 +318,12 @@ pub trait Observer: Send {
     fn barrier_complete(&mut self, rank: u32, id: u32) {
         let _ = (rank, id);
     }
+    /// Threads have ended that have executed code after an aligned barrier of all threads without the barrier itself; `at`
+    /// has these threads and the barrier, at which others wait. It is called before
+    /// [`barrier_complete`](Self::barrier_complete).
+    fn barrier_passed(&mut self, at: At, id: u32) {
+        let _ = (at, id);
+    }
     /// `barrier.cluster.arrive`; `aligned` as in [`BarrierArrival::aligned`].
     fn cluster_arrive(&mut self, at: At, order: MbarrierOrder, aligned: bool) {
         let _ = (at, order, aligned);

@@ -9,7 +9,7 @@ use super::ProxyFence;
 use super::clock::{Clock, Knowledge};
 use super::groups::Groups;
 use super::pattern::{LaneDone, PendingRelease, Seen};
-use super::shadow::Stamp;
+use super::stamp::Stamp;
 use std::sync::Arc;
 
 /// Number of actors of one warp, whose numbers are relative to its first one.
@@ -78,6 +78,8 @@ pub(super) struct Warp {
     pub(super) live: u32,
     /// The counter.
     pub(super) clock: u32,
+    /// The counter when something was last passed on. Accesses since then are known to others all or none.
+    pub(super) passed: u32,
     /// What every lane knows.
     pub(super) base: Knowledge,
     /// What a lane knows in addition; it contains `base`.
@@ -137,6 +139,7 @@ impl Warp {
             cluster,
             live: lanes,
             clock: 1,
+            passed: 0,
             base,
             beyond: None,
             own: Own::default(),
@@ -235,11 +238,17 @@ impl Warp {
         }
     }
 
+    /// Ends what is passed on together: what follows has a larger clock.
+    pub(super) fn tick(&mut self) {
+        self.passed = self.clock;
+        self.clock += 1;
+    }
+
     /// Passes everything that these lanes know and did to `to`. What they do from now on is not included.
     pub(super) fn release(&mut self, lanes: u32, to: &mut Knowledge) {
         self.join_lanes(lanes, to);
         self.add_own(lanes, self.clock, to);
-        self.clock += 1;
+        self.tick();
     }
 
     /// Like [`release`](Self::release), but includes these lanes' copies up to now, completed or not.
@@ -336,7 +345,7 @@ impl Warp {
                 beyond[lane as usize] = Some(Box::new(together.clone()));
             }
         }
-        self.clock += 1;
+        self.tick();
     }
 
     /// A barrier of all the warp's lanes has completed with this knowledge, which contains their own.
@@ -369,7 +378,7 @@ impl Warp {
                 self.own.global_copied[lane] = self.own.copied[lane];
             }
         }
-        self.clock += 1;
+        self.tick();
     }
 
     /// Whether all lanes know the same of an actor of the cluster.

@@ -4,6 +4,8 @@
 //! - [`dots`]: dot products, if both operands are contiguous along K.
 //! - [`row`]: for a single row, if B is contiguous along N; it reads B's rows in order, without a copy.
 //!
+//! And products of words, where a CPU has instructions for them ([`words`]).
+//!
 //! It works on numbers at addresses, and knows nothing of tensors, element types or threads. The order of the sums
 //! depends only on the extents.
 
@@ -13,6 +15,8 @@ mod row;
 #[cfg(test)]
 mod tests;
 mod transpose;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod words;
 
 pub(super) use self::dots::dots;
 pub(super) use self::lanes::Lanes;

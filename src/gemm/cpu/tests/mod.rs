@@ -4,6 +4,7 @@ mod locks;
 mod machine;
 mod orders;
 mod property;
+mod words;
 
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};

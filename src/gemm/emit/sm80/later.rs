@@ -2,7 +2,7 @@
 
 use epilogue_runtime::Source;
 
-use super::super::arguments::EpilogueArguments;
+use super::super::arguments::{EpilogueArguments, headers};
 use super::super::element::{ElementFunction, Guard};
 use super::super::tail::{self, Tail};
 use super::super::text::{Emitted, Numbered};
@@ -34,7 +34,7 @@ pub(crate) fn emit(
         tree.file(),
         env!("CARGO_PKG_VERSION")
     ));
-    text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm80/later.cuh"]));
+    text.push(&device::inlined(&headers(tree, "sm80/later.cuh")));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());

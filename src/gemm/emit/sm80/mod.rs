@@ -7,7 +7,7 @@ use crate::device;
 use epilogue_runtime::{Site, Source};
 
 use self::visitor::VisitorText;
-use super::arguments::EpilogueArguments;
+use super::arguments::{EpilogueArguments, headers};
 use super::element::{ElementFunction, Guard};
 use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
@@ -46,7 +46,7 @@ pub(crate) fn emit(
         Divided::Depth => ("sm80/groups.cuh", "GroupCommon", "depth_gemm"),
     };
     let of_rows = key.divided == Divided::Rows;
-    text.push(&device::inlined(&["convert.cuh", "math.cuh", family]));
+    text.push(&device::inlined(&headers(tree, family)));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     text.push(&configuration(key, split_k));

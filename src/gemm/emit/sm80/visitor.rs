@@ -3,7 +3,7 @@
 //! The function of one element has the tree's own names, which are the user's. The visitor's names are chosen here;
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
-use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
+use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
 use super::super::tail::Tail;
 use crate::evt::{
@@ -124,8 +124,9 @@ impl<'a> VisitorText<'a> {
             self.line(&format!("    bool {};", guard.member));
         }
         for (i, _, reduction) in self.tree.reductions() {
-            let (class, op) = (reduction_class(reduction.axis), operation(reduction.op));
-            self.line(&format!("    sm80::{class}<Config, {op}, Real, {i}> reduction{i};"));
+            let (class, op, ty) =
+                (reduction_class(reduction.axis), operation(reduction.op), running_type(reduction, self.tree.real()));
+            self.line(&format!("    sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};"));
         }
         self.line("");
     }
@@ -235,13 +236,14 @@ impl<'a> VisitorText<'a> {
         for (i, output) in self.tree.stores() {
             self.store(i, output);
         }
-        for (i, output, _) in self.tree.reductions() {
+        for (i, output, reduction) in self.tree.reductions() {
+            let value = format!("values[v]._{}", self.name(output.value));
             self.line("        {");
-            self.line("            Real x[V];");
+            self.line(&format!("            {} x[V];", running_type(reduction, self.tree.real())));
             self.line("#pragma unroll");
             self.line(&format!(
-                "            for (int v = 0; v < V; ++v) x[v] = values[v]._{};",
-                self.name(output.value)
+                "            for (int v = 0; v < V; ++v) x[v] = {};",
+                taken(reduction, &value, "m", "n + v")
             ));
             self.line(&format!("            reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows()));
             self.line("        }");

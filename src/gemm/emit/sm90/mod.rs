@@ -9,7 +9,7 @@ mod visitor;
 mod wgmma;
 
 use self::visitor::VisitorText;
-use super::arguments::EpilogueArguments;
+use super::arguments::{EpilogueArguments, headers};
 use super::element::{ElementFunction, Guard};
 use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
@@ -38,7 +38,7 @@ pub(crate) fn emit((tree, tail): (&ValidTree, Option<&ValidTree>), key: &Sm90Key
         tree.file(),
         env!("CARGO_PKG_VERSION")
     ));
-    text.push(&device::inlined(&["convert.cuh", "math.cuh", "sm90/gemm.cuh"]));
+    text.push(&device::inlined(&headers(tree, "sm90/gemm.cuh")));
     text.push("// ==== what follows is generated ====\nnamespace epilogue {\n\n");
     text.push(&format!("using Real = {};\n\n", real_name(tree.real())));
     text.push(&key.configuration(&SharedMap::of(key, &traffic), key.epilogue_rounds(tree.cost(), &traffic)));

@@ -3,11 +3,13 @@
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
-use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name};
+use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
 use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
 use super::super::tail::Tail;
 use super::inputs::{Accesses, Read, Way, position_of};
-use crate::evt::{Axis, Form, ParameterClass, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
+use crate::evt::{
+    Axis, Form, ParameterClass, Position, Reduction, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
+};
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
@@ -108,8 +110,9 @@ impl<'a> VisitorText<'a> {
             let class = self.reduction_class(reduction.axis);
             self.line(&format!("    static constexpr int reduction_at{i} = {end};"));
             self.line(&format!(
-                "    using Reduction{i} = sm90::{class}<Config, {}, Real, reduction_at{i}>;",
-                operation(reduction.op)
+                "    using Reduction{i} = sm90::{class}<Config, {}, {}, reduction_at{i}>;",
+                operation(reduction.op),
+                running_type(*reduction, self.tree.real())
             ));
             end = format!("reduction_at{i} + Reduction{i}::BYTES");
         }
@@ -389,9 +392,13 @@ impl<'a> VisitorText<'a> {
         for (i, output) in &outputs {
             self.store(*i, output);
         }
-        let reduced: Vec<(usize, ValueId)> = self.tree.reductions().map(|(i, o, _)| (i, o.value)).collect();
-        for (i, value) in reduced {
-            self.with_values(value, &format!("reduction{i}.add(block, column, x, inside);"));
+        let (row, column) = (position_of(Position::Row, self.swapped), position_of(Position::Column, self.swapped));
+        let reduced: Vec<(usize, ValueId, Reduction)> =
+            self.tree.reductions().map(|(i, o, r)| (i, o.value, r)).collect();
+        for (i, value, reduction) in reduced {
+            let then = format!("reduction{i}.add(block, column, x, inside);");
+            let value = format!("values[v]._{}", self.tree.value(value).name);
+            self.with(&running_type(reduction, self.tree.real()), &taken(reduction, &value, &row, &column), &then);
         }
         self.lines(["    }", ""]);
     }
@@ -399,10 +406,15 @@ impl<'a> VisitorText<'a> {
     /// Writes a block in which `x` holds the values of `value`.
     fn with_values(&mut self, value: ValueId, then: &str) {
         let (name, ty) = (&self.tree.value(value).name, visitor_type(self.tree, value));
+        self.with(ty, &format!("values[v]._{name}"), then);
+    }
+
+    /// Writes a block in which `x` holds what an expression gives for each `v`.
+    fn with(&mut self, ty: &str, each: &str, then: &str) {
         self.line("        {");
         self.line(&format!("            {ty} x[V];"));
         self.line("#pragma unroll");
-        self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = values[v]._{name};"));
+        self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = {each};"));
         self.line(&format!("            {then}"));
         self.line("        }");
     }

@@ -76,7 +76,10 @@ impl Traffic {
                 traffic.outputs.push((argument, output.element));
             }
         }
-        let along = |axis| tree.reductions().filter(|(_, _, r)| r.axis == axis).count();
+        let along = |axis| {
+            let reductions = tree.reductions().filter(move |(_, _, r)| r.axis == axis);
+            reductions.map(|(_, _, r)| r.running_values()).sum::<usize>()
+        };
         (traffic.row_reductions, traffic.column_reductions, traffic.all_reductions) =
             (along(Axis::Row), along(Axis::Column), along(Axis::All));
         traffic

@@ -5,40 +5,13 @@
 //! (ping-pong). The whole takes at least as long as the memory bandwidth and the board's power allow.
 
 use super::super::candidate::{Bound, Candidate};
+use super::super::constants::Sm90Constants;
 use super::super::machine::Machine;
 use super::super::repacking::Repacking;
 use super::workload::Workload;
 use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
 use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
 use crate::gemm::kernel::{KernelKey, SplitK};
-
-/// Usable shares of the peaks, as others measured them on an H100: of the tensor cores' rate, and of the clock while
-/// they are busy.
-const TENSOR_SHARE: f64 = 0.92;
-const BUSY_CLOCK: f64 = 0.956;
-/// The clock, as a share of the boost clock, that the power limit allows for long products of random numbers (788
-/// TFLOP/s at 8192³ on an H200).
-const POWER_CLOCK: f64 = 0.80;
-/// The same for products of 8-bit types, of which there are twice as many per clock (1250 to 1400 TFLOP/s are
-/// expected).
-const POWER_CLOCK_8_BIT: f64 = 0.66;
-/// The share of the power of idle multiprocessors, in the last wave, that the working ones can't use.
-const IDLE_POWER: f64 = 0.1;
-/// Microseconds after which the power limit takes effect.
-const POWER_AFTER: f64 = 200.0;
-/// Clocks from the request for a stage to its arrival.
-const LATENCY: f64 = 900.0;
-/// Clocks at the start of a launch, for barriers and the first stage; and the additional clocks with clusters.
-const START: f64 = 1800.0;
-const CLUSTER_START: f64 = 300.0;
-/// The share of the additions that take FP8 sums out of the tensor cores that is not hidden by the other warpgroup's
-/// products.
-const PROMOTION_SHARE: f64 = 0.5;
-
-/// Instructions of a function such as erf: with the short formula for results of at most 16 bits, and with the accurate
-/// one.
-const SHORT_FUNCTION: f64 = 8.0;
-const FUNCTION: f64 = 24.0;
 
 /// Registers for addresses, counters and barriers of a consumer; and for the address and strides of an argument that is
 /// accessed element by element. As counted in kernels that NVRTC 13.0 compiles.
@@ -71,14 +44,15 @@ pub(crate) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<S
 /// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bound, f64) {
+    let constants = &machine.constants.sm90;
     let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
     let (along_rows, along_columns) = key.mma_cluster();
     let work = rows * columns * key.instruction.tile_k() as f64;
     // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks.
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
     // One addition for each accumulator, of which a multiprocessor does 128 per clock.
-    let promotion = if key.promoted { PROMOTION_SHARE * rows * columns / 128.0 } else { 0.0 };
-    let tensor = work / key.instruction.rate() / TENSOR_SHARE + promotion;
+    let promotion = if key.promoted { constants.promotion_share * rows * columns / 128.0 } else { 0.0 };
+    let tensor = work / key.instruction.rate() / constants.tensor_share + promotion;
     let shared = tensor * shared_rate / 128.0;
     // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
@@ -89,8 +63,8 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let read_rows = inside(m, result_rows, key.tile.rows);
     let read_columns = inside(n, result_columns, key.tile.columns);
     let l2_bytes = 128.0 * (read_rows / along_columns as f64 + read_columns / along_rows as f64);
-    let l2 = l2_bytes * BUSY_CLOCK / machine.l2_bytes_per_clock();
-    let latency = LATENCY / key.stages as f64;
+    let l2 = l2_bytes * constants.busy_clock / machine.l2_bytes_per_clock();
+    let latency = constants.latency / key.stages as f64;
     let longest = tensor.max(shared).max(l2).max(latency);
     let bound = if tensor >= longest {
         Bound::Arithmetic
@@ -100,30 +74,34 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
         Bound::L2
     };
     let shared_bytes = rows / 64.0 * (64.0 + columns) * 128.0;
-    (longest, bound, (l2_bytes + 0.25 * shared_bytes) / work)
+    (longest, bound, (l2_bytes + constants.power_of_shared * shared_bytes) / work)
 }
 
 /// Clocks of a tile's epilogue.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
-fn epilogue_clocks(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
+fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> f64 {
     let e = w.tree.cost();
     let (rows, columns) = key.result_tile();
     let elements = (rows * columns) as f64;
     let narrow = w.tree.outputs().iter().all(|output| output.element.size() <= 2);
-    let costly = if narrow || key.fast_math { SHORT_FUNCTION } else { FUNCTION };
-    let operations = 4.0 + e.simple_operations as f64 + costly * e.costly_operations as f64;
-    let reductions = 2 * e.row_reductions + 5 * e.column_reductions + e.all_reductions;
+    let costly = if narrow || key.fast_math { constants.short_function } else { constants.function };
+    let operations = constants.element + e.simple_operations as f64 + costly * e.costly_operations as f64;
+    let reductions = constants.row_reduction * e.row_reductions as f64
+        + constants.column_reduction * e.column_reductions as f64
+        + constants.all_reduction * e.all_reductions as f64;
     let staged: usize = traffic.inputs.iter().chain(&traffic.outputs).map(|(_, element)| 2 * element.size()).sum();
     // What tensor copies can't reach is accessed in small pieces.
     let copied = traffic.inputs.len() + traffic.outputs.len();
-    let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * 16.0;
+    let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * constants.direct;
     let steps = elements / (64.0 * key.staging.step as f64 * key.tile.consumers as f64);
-    let complete = if reductions > 0 { 1500.0 } else { 0.0 };
+    let reduces = e.row_reductions + e.column_reductions + e.all_reductions > 0;
+    let complete = if reduces { constants.complete } else { 0.0 };
     // A single warpgroup does not keep the arithmetic units busy.
-    let share = if key.tile.schedule == Schedule::PingPong || key.tile.consumers == 1 { 0.6 } else { 1.0 };
-    elements * (operations + reductions as f64 * 2.0 + direct) / (128.0 * share)
+    let share =
+        if key.tile.schedule == Schedule::PingPong || key.tile.consumers == 1 { constants.lone_share } else { 1.0 };
+    elements * (operations + reductions + direct) / (128.0 * share)
         + elements * staged as f64 / 128.0
-        + steps * 60.0
+        + steps * constants.step
         + complete
 }
 
@@ -147,16 +125,17 @@ fn run_clocks(
     stage: f64,
     traffic: &Traffic,
 ) -> Clocks {
+    let constants = &machine.constants.sm90;
     let splits = split_k.splits();
     let units = Units::of(key, &w.problem, splits);
     let at_once = clusters_at_once(machine, key.cluster);
     let k_blocks = w.problem.k.div_ceil(key.instruction.tile_k());
-    let exchange = (key.tile.rows * key.tile.columns * 4) as f64 * BUSY_CLOCK / machine.l2_bytes_per_clock();
-    let last_epilogue = epilogue_clocks(w, key, traffic);
+    let exchange = (key.tile.rows * key.tile.columns * 4) as f64 * constants.busy_clock / machine.l2_bytes_per_clock();
+    let last_epilogue = epilogue_clocks(constants, w, key, traffic);
     let shared = match split_k {
         SplitK::None | SplitK::Stream => 0.0,
-        SplitK::Serial(n) => 2.0 * exchange + 600.0 * (n - 1) as f64,
-        SplitK::Parallel(n) => (1.0 + n as f64) * exchange + 1500.0,
+        SplitK::Serial(n) => 2.0 * exchange + constants.serial_turn * (n - 1) as f64,
+        SplitK::Parallel(n) => (1.0 + n as f64) * exchange + constants.parallel_turn,
     };
     let epilogue = last_epilogue / splits as f64 + shared;
     let waves = units.count().div_ceil(at_once as u128) as f64;
@@ -166,7 +145,7 @@ fn run_clocks(
             let whole = (s.units - s.streamed).div_ceil(s.clusters) as f64 * s.k_blocks as f64;
             // A part is stored, and the cluster that finishes the unit reads the parts before its own.
             let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
-            (share + whole, s.units.div_ceil(s.clusters) as f64, exchange * parts + 1500.0)
+            (share + whole, s.units.div_ceil(s.clusters) as f64, exchange * parts + constants.stream_turn)
         }
         _ => (waves * k_blocks.div_ceil(splits).max(1) as f64, waves, 0.0),
     };
@@ -179,8 +158,18 @@ fn run_clocks(
     };
     // When the last tile's sum is complete and its epilogue begins, all operands have long arrived.
     let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };
-    let clustered = if key.cluster == Cluster::NONE { 0.0 } else { CLUSTER_START };
-    Clocks { product: all - last, outside: START + clustered + cut + last, mostly_epilogue: epilogues > product }
+    let clustered = if key.cluster == Cluster::NONE { 0.0 } else { constants.cluster_start };
+    Clocks {
+        product: all - last,
+        outside: constants.start + clustered + cut + last,
+        mostly_epilogue: epilogues > product,
+    }
+}
+
+/// The model's estimates for one kernel, whether or not it is emitted; `split_k` must be of the key's kind.
+#[must_use]
+pub fn estimate(machine: &Machine, w: &Workload<'_>, key: &Sm90Key, split_k: SplitK) -> Candidate {
+    predict(machine, w, key, split_k, &Traffic::of(w.tree, key.direct))
 }
 
 /// The candidate for a kernel, with the model's estimates.
@@ -192,7 +181,7 @@ pub(crate) fn predict(
     split_k: SplitK,
     traffic: &Traffic,
 ) -> Candidate {
-    let (p, e) = (&w.problem, w.tree.cost());
+    let (p, e, constants) = (&w.problem, w.tree.cost(), &machine.constants.sm90);
     let splits = split_k.splits();
     let (count, per_cluster) = (Units::of(key, p, splits).count(), key.cluster.blocks());
     let (stage, mut bound, bytes_per_work) = stage_clocks(machine, w, key);
@@ -208,21 +197,21 @@ pub(crate) fn predict(
     let bytes = l * ((m * k + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power; this also breaks ties.
-    let busy = clocks.product / (boost * BUSY_CLOCK) * (1.0 + 0.5 * bytes_per_work);
-    let outside = clocks.outside / (boost * BUSY_CLOCK);
-    let share = if w.instruction.element_size() == 1 { POWER_CLOCK_8_BIT } else { POWER_CLOCK };
+    let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);
+    let outside = clocks.outside / (boost * constants.busy_clock);
+    let share = if w.instruction.element_size() == 1 { constants.power_clock_8_bit } else { constants.power_clock };
     // The tensor cores multiply whole tiles.
     let multiplied = count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k / splits as f64;
     let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);
     let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
     let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };
-    let power = power * (1.0 + 0.5 * bytes_per_work) * (1.0 + IDLE_POWER * tail);
-    let mut microseconds = busy.max(if busy > POWER_AFTER { power } else { 0.0 });
+    let power = power * (1.0 + constants.power_of_bytes * bytes_per_work) * (1.0 + constants.idle_power * tail);
+    let mut microseconds = busy.max(if busy > constants.power_after { power } else { 0.0 });
     if memory > microseconds {
         bound = Bound::Memory;
     }
     // The smaller of the two times is never completely hidden.
-    microseconds = microseconds.max(memory) + 0.05 * microseconds.min(memory) + outside;
+    microseconds = microseconds.max(memory) + constants.overlap * microseconds.min(memory) + outside;
     Candidate {
         key: KernelKey::Sm90(*key),
         split_k,

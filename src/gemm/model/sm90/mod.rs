@@ -5,4 +5,5 @@ pub(crate) mod cost;
 pub(crate) mod workload;
 
 pub use candidates::{candidates, has_room, rank};
+pub use cost::estimate;
 pub use workload::Workload;

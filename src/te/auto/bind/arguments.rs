@@ -7,7 +7,7 @@ use epilogue_runtime::{Device, DeviceTensor};
 use smallvec::SmallVec;
 
 use crate::sync::lock;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
@@ -21,8 +21,14 @@ pub(in crate::te::auto) struct Sizes(Arc<HashMap<Var, i64>>);
 impl Sizes {
     /// The value of an integer expression of sizes.
     pub(in crate::te::auto) fn value(&self, x: &Expr) -> Result<i64, TeError> {
-        evaluate(x, &self.0).map_err(|_| TeError::Run {
-            reason: format!("the size {} can't be found from the arguments' shapes", crate::te::text::expression(x)),
+        evaluate(x, &self.0).map_err(|_| {
+            RunError::Failed {
+                reason: format!(
+                    "the size {} can't be found from the arguments' shapes",
+                    crate::te::text::expression(x)
+                ),
+            }
+            .into()
         })
     }
 
@@ -103,11 +109,11 @@ impl Signature {
     ) -> Result<Bound<'a>, TeError> {
         if arguments.len() != self.parameters.len() {
             let needed = self.parameters.iter().map(Tensor::name).collect();
-            return Err(TeError::ArgumentCount { given: arguments.len(), needed });
+            return Err(RunError::ArgumentCount { given: arguments.len(), needed }.into());
         }
         let mut tensors = Vec::with_capacity(arguments.len());
         for (place, (parameter, argument)) in self.parameters.iter().zip(arguments).enumerate() {
-            let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+            let refuse = |reason: String| RunError::Argument { tensor: parameter.name(), reason }.into();
             let given: &DeviceTensor = match (argument, place < self.inputs) {
                 (Argument::Input(tensor), true) => tensor,
                 (Argument::Output(tensor), false) => tensor,
@@ -160,7 +166,7 @@ impl Signature {
                 if usize::try_from(needed) != Ok(*given) {
                     let text = crate::te::text::expression(extent);
                     let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
-                    return Err(TeError::Argument { tensor: parameter.name(), reason });
+                    return Err(RunError::Argument { tensor: parameter.name(), reason }.into());
                 }
             }
         }
@@ -170,7 +176,7 @@ impl Signature {
     /// Checks that every output is written only once, and shares no memory with another argument.
     fn check_outputs(&self, tensors: &[&DeviceTensor]) -> Result<(), TeError> {
         for (place, (parameter, tensor)) in self.parameters.iter().zip(tensors).enumerate().skip(self.inputs) {
-            let refuse = |reason: String| TeError::Argument { tensor: parameter.name(), reason };
+            let refuse = |reason: String| RunError::Argument { tensor: parameter.name(), reason }.into();
             if tensor.has_internal_overlap() {
                 let (shape, strides) = (tensor.shape(), tensor.strides());
                 return Err(refuse(format!(

@@ -7,7 +7,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::arguments::Bound;
 use crate::te::auto::pattern::reads::Read;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
@@ -60,7 +60,12 @@ impl Space {
         for axis in axes {
             let Some(domain) = axis.domain() else {
                 let reason = "it has no range of its own";
-                return Err(TeError::Bound { stage: "te::auto".to_owned(), axis: axis.name().to_owned(), reason });
+                return Err(LoweringError::Bound {
+                    stage: "te::auto".to_owned(),
+                    axis: axis.name().to_owned(),
+                    reason,
+                }
+                .into());
             };
             extents.push(bound.sizes.value(&domain.extent)?.max(0));
             minima.push(bound.sizes.value(&domain.min)?);
@@ -103,12 +108,13 @@ impl Space {
                 if read.guard.is_some() {
                     return Ok(None);
                 }
-                return Err(TeError::Run {
+                return Err(RunError::Failed {
                     reason: format!(
                         "{} is read at indices {low} to {high} of its dimension {d}, which has {extent}",
                         read.tensor.name()
                     ),
-                });
+                }
+                .into());
             }
             base += first * tensor.strides()[d] as i64;
         }
@@ -203,5 +209,5 @@ pub(in crate::te::auto) fn tensor_of<'a>(
     let place = parameters.iter().position(|p| p == tensor);
     place
         .and_then(|place| bound.tensors.get(place).copied())
-        .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+        .ok_or_else(|| LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }.into())
 }

@@ -15,7 +15,7 @@ use crate::ElementType;
 use crate::te::auto::bind::arguments::{Bound, Sizes};
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
 
@@ -109,7 +109,7 @@ impl Elements {
         for place in places {
             let argument = parameters.iter().position(|parameter| *parameter == reads[place].tensor);
             let given = argument.and_then(|argument| Some((argument, *bound.tensors.get(argument)?)));
-            let missing = || TeError::MissingArgument { tensor: reads[place].tensor.name(), what: "an input" };
+            let missing = || LoweringError::MissingArgument { tensor: reads[place].tensor.name(), what: "an input" };
             let (argument, tensor) = given.ok_or_else(missing)?;
             let element = tensor.element_type();
             let (address, computed) = match &space.reads[place] {

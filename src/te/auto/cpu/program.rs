@@ -9,7 +9,7 @@ use crate::expr::{Body, ExprNode, Function, Op};
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::var::Var;
 
@@ -188,7 +188,7 @@ impl Program {
         }
         let register = self.compute(x, sizes)?;
         if self.steps.len() > MOST_STEPS {
-            return Err(TeError::Unfolded { most: MOST_STEPS });
+            return Err(ExpressionError::Unfolded { most: MOST_STEPS }.into());
         }
         self.divided.insert(key, register);
         Ok(register)

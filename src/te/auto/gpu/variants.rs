@@ -50,6 +50,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::te::error::RunError;
 
     /// A run of new sizes doesn't wait while a kernel of another key is compiled.
     #[test]
@@ -57,7 +58,7 @@ mod tests {
         const LONG: Duration = Duration::from_secs(60);
         let variants = Variants::<&str>::default();
         let device = Device::cpu();
-        let refused = || Err(TeError::Run { reason: "this is no kernel".to_owned() });
+        let refused = || Err(RunError::Failed { reason: "this is no kernel".to_owned() }.into());
         let ((begun, has_begun), (end, may_end)) = (channel(), channel::<()>());
         std::thread::scope(|scope| {
             let (variants, device) = (&variants, &device);

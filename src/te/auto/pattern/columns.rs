@@ -8,7 +8,7 @@ use super::passes::{Combination, Found, Member, axes_of, inlined, parts, passes,
 use super::reads::refused;
 use super::recurrence::{ColumnReduction, Output, Recurrence, StateComponents, of_step, reads_backwards};
 use crate::te::arith::equal;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
@@ -24,8 +24,8 @@ impl Recurrence {
     /// Adds the reductions that outputs need.
     ///
     /// # Errors
-    /// [`TeError::Target`] for reductions that need each other, that have an initial value, or that are over axes other
-    /// than the columns'.
+    /// [`LoweringError::Target`] for reductions that need each other, that have an initial value, or that are over axes
+    /// other than the columns'.
     pub(in crate::te::auto) fn add_column_reduction(
         &mut self,
         found: &[Found],
@@ -180,7 +180,9 @@ impl Recurrence {
         let place = |tensor: &Tensor| {
             let tensor = made.iter().find(|(own, _)| own == tensor).map_or(tensor, |(_, output)| output);
             let place = self.parameters.iter().position(|parameter| parameter == tensor);
-            place.ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+            place.ok_or_else(|| {
+                TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" })
+            })
         };
         let places = map.parameters.iter().map(place).collect::<Result<_, _>>()?;
         Ok(Some((map, places)))

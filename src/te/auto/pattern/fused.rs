@@ -74,7 +74,8 @@ impl Reduction {
     /// The fused reduction of `outputs`, which are reductions or are computed from them element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what automatic schedules can't do: reductions over different axes, other shapes.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what automatic schedules can't do: reductions
+    /// over different axes, other shapes.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let found = reductions(outputs);
@@ -109,7 +110,8 @@ impl Reduction {
     /// Outputs without any reduction: they have one shape, and are computed element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for outputs of different shapes, and for an output that is a reduction or reads one.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for outputs of different shapes, and for an output
+    /// that is a reduction or reads one.
     pub(in crate::te::auto) fn map(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let pointwise = |output: &Tensor| {

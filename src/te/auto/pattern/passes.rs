@@ -70,7 +70,8 @@ pub(in crate::te::auto) fn parts(operation: &Operation) -> Option<(&Compute, &Re
 /// axis depends on an output's index, it is widened to all its possible values.
 ///
 /// # Errors
-/// [`TeError::Target`] for a range that depends on more than sums of indices and sizes.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for a range that depends on more than sums of indices
+/// and sizes.
 pub(in crate::te::auto) fn axes_of(operation: &Operation) -> Result<Vec<Axis>, TeError> {
     let (compute, reduce) = parts(operation).ok_or_else(|| refused(operation.name()))?;
     let ranges = ranges(operation.name(), compute, reduce)?;
@@ -211,7 +212,7 @@ pub(in crate::te::auto) struct Member<'a> {
 /// way and may be reordered in the same way. So none of them changes what the others compute.
 ///
 /// # Errors
-/// [`TeError::Target`] for reductions over other axes.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for reductions over other axes.
 pub(in crate::te::auto) fn passes<'a>(
     found: &'a [Found],
     axes: &[Axis],

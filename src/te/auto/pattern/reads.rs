@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::ElementType;
 use crate::te::arith::{Linear, simplify};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::graph::Operands;
@@ -157,7 +157,7 @@ impl Reads {
         }
         self.known.steps += 1;
         if self.known.steps > MOST_PARTS {
-            return Err(TeError::Unfolded { most: MOST_PARTS });
+            return Err(ExpressionError::Unfolded { most: MOST_PARTS }.into());
         }
         let made = self.part(x, guard, axes, special)?;
         self.known.parts.insert((x.clone(), guard.cloned()), made.clone());
@@ -320,5 +320,5 @@ pub(in crate::te::auto) fn cast(value: Expr, from: DType, to: DType) -> Expr {
 }
 
 pub(in crate::te::auto) fn refused(what: &str) -> TeError {
-    TeError::Target { what: what.to_owned(), target: TARGET }
+    LoweringError::Target { what: what.to_owned(), target: TARGET }.into()
 }

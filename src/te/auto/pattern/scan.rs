@@ -24,7 +24,8 @@ impl Recurrence {
     /// The recurrence of `outputs`, which are states of a scan or are computed from them element by element.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what automatic schedules can't do: columns that read each other's state, several scans.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what automatic schedules can't do: columns that
+    /// read each other's state, several scans.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let operation = scanned(first.operation())?

@@ -13,7 +13,7 @@ use crate::te::auto::gpu::emit::loops::Side;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 
 /// A cell on a GPU.
 pub(in crate::te::auto) struct CellKernel {
@@ -36,7 +36,7 @@ impl CellKernel {
             multiprocessors: i64::from(properties.multiprocessors.max(1)),
             shared_bytes: i64::from(properties.shared_bytes_per_block),
         };
-        let steps = i64::try_from(steps).map_err(|_| TeError::IntegerRange)?;
+        let steps = i64::try_from(steps).map_err(|_| RunError::IntegerRange)?;
         choose(&self.cell, bound, steps, self.order, room)
     }
 

@@ -21,7 +21,7 @@ use crate::te::auto::kernel::Ran;
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::Read;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::lang::axis::Domain;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
@@ -102,7 +102,7 @@ impl OneKernel {
         let (space, parameters) = (self.space(bound)?, &self.reduction.parameters);
         let place = |(read, steps): (&Read, &Option<Steps>)| {
             let argument = parameters.iter().position(|parameter| *parameter == read.tensor);
-            let none = || TeError::MissingArgument { tensor: read.tensor.name(), what: "an input" };
+            let none = || LoweringError::MissingArgument { tensor: read.tensor.name(), what: "an input" };
             Ok((argument.ok_or_else(none)?, steps.as_ref().map(|steps| steps.address)))
         };
         self.reduction.reads.list.iter().zip(&space.reads).map(place).collect()
@@ -298,8 +298,8 @@ impl Values<'_> {
 }
 
 fn size(sizes: &Sizes, var: Var) -> Result<i64, TeError> {
-    sizes.of(var).ok_or_else(|| TeError::Run {
-        reason: format!("the size {} can't be found from the arguments' shapes", var.name()),
+    sizes.of(var).ok_or_else(|| {
+        RunError::Failed { reason: format!("the size {} can't be found from the arguments' shapes", var.name()) }.into()
     })
 }
 

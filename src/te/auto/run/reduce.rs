@@ -12,7 +12,7 @@ use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 
@@ -166,6 +166,6 @@ impl Intermediates {
 }
 
 fn extents(tensor: &Tensor, bound: &Bound<'_>) -> Result<Vec<usize>, TeError> {
-    let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
+    let extent = |x| usize::try_from(bound.sizes.value(x)?).map_err(|_| RunError::IntegerRange.into());
     tensor.shape().iter().map(extent).collect()
 }

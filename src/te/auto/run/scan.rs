@@ -22,7 +22,7 @@ use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_shape::KernelSequence;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::lang::tensor::Tensor;
 
 /// A scan on a device.
@@ -172,7 +172,7 @@ impl Runs for ScanKernel {
         }
         if total < pattern.given_steps {
             let reason = format!("the scan has {total} steps, but {} are given", pattern.given_steps);
-            return Err(TeError::Run { reason });
+            return Err(RunError::Failed { reason }.into());
         }
         let space = self.space(bound)?;
         if space.extents[..pattern.outer()].contains(&0) {
@@ -213,7 +213,7 @@ fn apart(device: &Device, pattern: &Recurrence, order: Order) -> Result<Option<(
     let Some(sequence) = KernelSequence::of(&outputs)? else { return Ok(None) };
     let place = |tensor: &Tensor| {
         let place = pattern.parameters.iter().position(|parameter| parameter == tensor);
-        place.ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+        place.ok_or_else(|| TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }))
     };
     let places = sequence.parameters.iter().map(place).collect::<Result<_, _>>()?;
     Ok(Some((SeveralKernels::new(device, sequence, order)?, places)))

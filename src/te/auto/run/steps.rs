@@ -8,7 +8,7 @@ use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::by_step::{Stage, StepTensor, Stepwise};
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
 
@@ -37,14 +37,15 @@ impl StepKernels {
 
 impl Runs for StepKernels {
     fn run_bound(&self, stream: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
-        let steps = |x: &Expr| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::IntegerRange);
+        let steps =
+            |x: &Expr| usize::try_from(bound.sizes.value(x)?).map_err(|_| TeError::from(RunError::IntegerRange));
         let (total, given) = (steps(&self.total_steps)?, steps(&self.given_steps)?);
         if total == 0 {
             return Ok(None);
         }
         if total < given {
             let reason = format!("the scan has {total} steps, but {given} are given");
-            return Err(TeError::Run { reason });
+            return Err(RunError::Failed { reason }.into());
         }
         let (inputs, states) = bound.tensors.split_at(self.inputs);
         let first = states.iter().map(|state| state.slice(0, 0..given)).collect::<Result<Vec<_>, _>>()?;
@@ -74,7 +75,7 @@ impl Runs for StepKernels {
         };
         for step in given..total {
             let rows = states.iter().map(|state| row(state, step)).collect::<Result<Vec<_>, _>>()?;
-            let number = i64::try_from(step).map_err(|_| TeError::IntegerRange)?;
+            let number = i64::try_from(step).map_err(|_| RunError::IntegerRange)?;
             let of_step = run(&self.step, &rows, bound.sizes.with(self.time, number))?;
             if step + 1 == total {
                 let choice = format!("{} steps, one after the other{reason}, of {}", total - given, of_step.choice);

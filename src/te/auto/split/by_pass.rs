@@ -11,7 +11,7 @@ use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reduction
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::build::compute::placeholder_of;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 use crate::te::lang::var::Var;
@@ -145,9 +145,9 @@ impl Building<'_> {
                 self.whole.parameters.iter().position(|parameter| parameter == tensor).map(TensorOrigin::Argument);
             let intermediate =
                 || self.made.intermediates.iter().position(|held| held == tensor).map(TensorOrigin::Intermediate);
-            argument
-                .or_else(intermediate)
-                .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+            argument.or_else(intermediate).ok_or_else(|| {
+                TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" })
+            })
         };
         let origins = reduction.parameters.iter().map(origin).collect::<Result<_, _>>()?;
         self.made.steps.push(Step { reduction, origins });

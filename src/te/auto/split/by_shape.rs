@@ -13,7 +13,7 @@ use crate::te::auto::pattern::passes::{Found, computed_from, reads_at_own_indice
 use crate::te::auto::pattern::reads::{read_type, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::build::compute::{compute_over, placeholder_of};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::graph::visit_operations;
 use crate::te::lang::tensor::{Operation, Tensor};
@@ -54,7 +54,7 @@ impl KernelSequence {
     /// The kernels of outputs that need several; `None` if the outputs depend on neither reductions nor scans.
     ///
     /// # Errors
-    /// [`TeError::Target`] for what no kernel can do.
+    /// [`LoweringError::Target`] for what no kernel can do.
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Option<Self>, TeError> {
         let contents = Contents::of(outputs);
         if contents.scans || contents.reductions { Self::of_any(outputs) } else { Ok(None) }
@@ -275,7 +275,9 @@ impl Building<'_> {
                 .map(|output| TensorOrigin::Argument(inputs + output))
                 .or_else(argument)
                 .or_else(intermediate)
-                .ok_or_else(|| TeError::MissingArgument { tensor: tensor.name(), what: "an input" })
+                .ok_or_else(|| {
+                    TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" })
+                })
         };
         let placed = |(part, written): (Part, Vec<(Tensor, Tensor)>)| {
             let origins = part.parameters().iter().map(|tensor| origin(tensor, &written)).collect::<Result<_, _>>()?;

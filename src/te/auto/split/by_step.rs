@@ -7,9 +7,9 @@
 //!
 //! A step is an ordinary set of kernels ([`KernelSequence`]) in which time is a size. They compute the stages of the
 //! update without their time axis, each at the step at which the update reads it. The kernels read the states from the
-//! memory of all steps, and write one row of it, which no read of an update reaches
-//! ([`scan`](crate::te::build::scan) has checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's index
-//! but don't depend on the state are done for that step only.
+//! memory of all steps, and write one row of it, which no read of an update reaches ([`scan`](crate::te::build::scan)
+//! has checked this). So no other order is needed than that of kernels in a stream. Computations that use a step's
+//! index but don't depend on the state are done for that step only.
 
 use std::sync::Arc;
 
@@ -61,7 +61,8 @@ pub(in crate::te::auto) struct Stepwise {
 
 impl Stepwise {
     /// # Errors
-    /// [`TeError::Target`] for states of truth values, and for what no kernel can do.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) for states of truth values, and for what no kernel
+    /// can do.
     pub(in crate::te::auto) fn of(operation: &Arc<Operation>) -> Result<Self, TeError> {
         let refuse = || refused(&format!("{}, which is not a scan,", operation.name()));
         let scan = operation.as_scan().ok_or_else(refuse)?;

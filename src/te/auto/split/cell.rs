@@ -34,7 +34,7 @@ use crate::te::auto::pattern::passes::parts;
 use crate::te::auto::pattern::reads::{Affine, Read, read_type, refused};
 use crate::te::build::compute::placeholder_of;
 use crate::te::build::scan::reads_state;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::ranges::Axes;
@@ -129,7 +129,7 @@ impl Cell {
     /// Analyses a scan. `inputs` are the tensors that it is known to read; more are added.
     ///
     /// # Errors
-    /// [`TeError::Target`] if it must run step by step.
+    /// [`LoweringError::Target`](crate::te::LoweringError::Target) if it must run step by step.
     pub(in crate::te::auto) fn of(scan: &Scan, inputs: &mut Vec<Tensor>) -> Result<Self, TeError> {
         let name = scan.state[0].name();
         let domain = scan.axis.domain().ok_or_else(|| refused(&format!("{name}, a scan without steps,")))?;
@@ -371,7 +371,7 @@ impl Building<'_> {
         }
         // By level; the order within a level stays.
         stages.sort_by_key(|stage| stage.level);
-        let given = u32::try_from(given).map_err(|_| TeError::IntegerRange)?;
+        let given = u32::try_from(given).map_err(|_| RunError::IntegerRange)?;
         let parameters = inputs.iter().chain(&self.scan.state).cloned().collect();
         Ok(Cell { parameters, inputs: inputs.len(), given, rows, stages, buffers, _time: kept })
     }

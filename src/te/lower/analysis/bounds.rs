@@ -12,7 +12,7 @@ use super::readers::{Counters, inside, over_axes, reads, starts_before};
 use super::rolling::Rolling;
 use crate::te::arith::interval::Interval;
 use crate::te::arith::{equal, simplify_in};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, ScheduleError, TeError};
 use crate::te::lang::axis::{Axis, Domain};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::Expr;
@@ -99,7 +99,7 @@ fn check_whole(stage: &Stage, nest: &LoopNest) -> Result<(), TeError> {
             "it is computed inside another stage, where only a part of {} is needed; compute it by itself (`compute_root`)",
             axis.name()
         );
-        Err(TeError::Primitive { primitive: "transform_layout", stage: stage.name().to_owned(), reason })
+        Err(ScheduleError::Primitive { primitive: "transform_layout", stage: stage.name().to_owned(), reason }.into())
     })
 }
 
@@ -201,7 +201,7 @@ fn needed(
     let scope = stage.scope.unwrap_or_else(|| default_scope(schedule, stage));
     let refuse = |reason| {
         let parent = at.map_or_else(|| "the scan's loop".to_owned(), |(i, _)| schedule.stages[i].name().to_owned());
-        TeError::ComputeAt { stage: stage.name().to_owned(), parent, reason }
+        ScheduleError::ComputeAt { stage: stage.name().to_owned(), parent, reason }.into()
     };
     let whole: Vec<Domain> = stage
         .operation
@@ -317,13 +317,13 @@ fn place(schedule: &Schedule, arguments: &[&Tensor], plan: &mut Plan, index: usi
             && !given
             && !is_state
         {
-            return Err(TeError::MissingArgument { tensor: tensor.name(), what });
+            return Err(LoweringError::MissingArgument { tensor: tensor.name(), what }.into());
         }
         if is_state {
             if stage.layout.is_some() {
                 let reason = "it is a scan's state, whose memory is laid out by time".to_owned();
                 let stage = stage.name().to_owned();
-                return Err(TeError::Primitive { primitive: "transform_layout", stage, reason });
+                return Err(ScheduleError::Primitive { primitive: "transform_layout", stage, reason }.into());
             }
             continue;
         }

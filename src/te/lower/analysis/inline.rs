@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::{Compute, Operation, OperationKind};
 use crate::te::schedule::{Attach, Schedule};
@@ -14,7 +14,8 @@ const MOST: usize = 1 << 16;
 /// The same schedule without its inlined stages.
 ///
 /// # Errors
-/// [`TeError::Inlined`] for a stage that becomes too large; [`TeError::Nested`].
+/// [`ScheduleError::Inlined`] for a stage that becomes too large;
+/// [`ExpressionError::Nested`](crate::te::ExpressionError::Nested).
 pub(crate) fn inline(schedule: &Schedule) -> Result<Schedule, TeError> {
     let mut result = schedule.clone();
     while let Some(index) = result.stages.iter().position(|stage| matches!(stage.attach, Attach::Inline)) {
@@ -48,7 +49,7 @@ fn check_size(stage: &str, body: &[Expr]) -> Result<(), TeError> {
         });
     }
     if operations > MOST {
-        return Err(TeError::Inlined { stage: stage.to_owned(), most: MOST });
+        return Err(ScheduleError::Inlined { stage: stage.to_owned(), most: MOST }.into());
     }
     mistake.map_or(Ok(()), Err)
 }

@@ -1,6 +1,6 @@
 //! Limits how deeply a program's statements nest: walks descend by recursion, and must fit the 2 MiB stack of a thread.
 
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::schedule::{Attach, Schedule, Stage};
 
 /// The most loops, splits and pragmas of a stage together with those around it. Splits count because each makes a test.
@@ -10,7 +10,7 @@ const MOST_LOOPS: usize = 256;
 const MOST_STATEMENTS: usize = 640;
 
 /// # Errors
-/// [`TeError::NestedLoops`].
+/// [`LoweringError::NestedLoops`].
 pub(crate) fn check_nesting(schedule: &Schedule) -> Result<(), TeError> {
     let own = |stage: &Stage| match stage.attach {
         Attach::Inline => 0,
@@ -29,7 +29,7 @@ pub(crate) fn check_nesting(schedule: &Schedule) -> Result<(), TeError> {
         ];
         for (what, given, most) in checks {
             if given > most {
-                return Err(TeError::NestedLoops { stage: stage.name().to_owned(), what, given, most });
+                return Err(LoweringError::NestedLoops { stage: stage.name().to_owned(), what, given, most }.into());
             }
         }
     }

@@ -14,7 +14,8 @@ impl Schedule {
     /// Lowering does this automatically.
     ///
     /// # Errors
-    /// [`TeError::Inlined`] and [`TeError::Nested`] for a stage that is too large after inlining.
+    /// [`ScheduleError::Inlined`](crate::te::ScheduleError::Inlined) and
+    /// [`ExpressionError::Nested`](crate::te::ExpressionError::Nested) for a stage that is too large after inlining.
     pub fn normalize(&self) -> Result<Self, TeError> {
         let mut placed = self.clone();
         for index in 0..placed.stages.len() {

@@ -3,7 +3,7 @@
 //! If only some of a reduction's loops are bound to threads, every thread first reduces over the other loops alone, and
 //! then the threads combine their results. So the threads' loops run outside the serial ones.
 
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::expr::Kind;
 use crate::te::lang::thread::Thread;
@@ -38,7 +38,7 @@ impl Over {
     /// How a stage reduces whose loops are in this order. `once` tells whether a loop has one iteration.
     ///
     /// # Errors
-    /// [`TeError::ThreadReduction`] for a reduction over threads that no device can do.
+    /// [`LoweringError::ThreadReduction`] for a reduction over threads that no device can do.
     pub(crate) fn of(stage: &Stage, once: impl Fn(Axis) -> bool) -> Result<Self, TeError> {
         let reduced: Vec<Axis> = stage.leaves.iter().copied().filter(|leaf| leaf.kind() == AxisKind::Reduce).collect();
         let threads: Vec<Option<Thread>> =
@@ -46,7 +46,7 @@ impl Over {
         if threads.is_empty() {
             return Ok(Self::Loops);
         }
-        let refuse = |reason| Err(TeError::ThreadReduction { stage: stage.name().to_owned(), reason });
+        let refuse = |reason| Err(LoweringError::ThreadReduction { stage: stage.name().to_owned(), reason }.into());
         if threads.contains(&Some(Thread::Virtual)) {
             return refuse("virtual threads can't be reduced over; bind the reduction axis to threadIdx");
         }

@@ -3,7 +3,7 @@
 
 use super::bounds::Plan;
 use crate::te::arith::simplify;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, ScanError, TeError};
 use crate::te::ir::program::Requirement;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Scan;
@@ -14,19 +14,20 @@ use crate::te::text::expression;
 /// The preconditions on the sizes of a run.
 ///
 /// # Errors
-/// [`TeError::SplitRemainder`] for a condition that no sizes fulfil, or that depends on loops around the stage.
+/// [`LoweringError::SplitRemainder`] for a condition that no sizes fulfil, or that depends on loops around the stage.
 pub(crate) fn requirements(schedule: &Schedule, plan: &Plan) -> Result<Vec<Requirement>, TeError> {
     let mut all: Vec<Requirement> = Vec::new();
     for (stage, nest) in schedule.stages.iter().zip(&plan.nests) {
         all.extend(stage.operation().as_scan().and_then(has_its_first_steps));
         let Some(nest) = nest else { continue };
         for (axis, extent, condition) in nest.preconditions() {
-            let broken = TeError::SplitRemainder {
+            let broken = LoweringError::SplitRemainder {
                 stage: stage.operation().name().to_owned(),
                 axis: axis.name().to_owned(),
                 extent: expression(&extent),
                 condition: expression(condition),
-            };
+            }
+            .into();
             let condition = simplify(condition);
             match condition.as_int() {
                 Some(0) => return Err(broken),
@@ -45,13 +46,14 @@ fn has_its_first_steps(scan: &Scan) -> Option<Requirement> {
     let (init, state) = (scan.init.first()?, scan.state.first()?);
     let (steps, total) = (init.shape().swap_remove(0), state.shape().swap_remove(0));
     let condition = simplify(&total.greater_equal(&steps));
-    let broken = TeError::ScanShape {
+    let broken = ScanError::Shape {
         what: "state",
         tensor: state.name(),
         dimension: 0,
         needed: format!("{} or more", expression(&steps)),
         given: expression(&total),
-    };
+    }
+    .into();
     (condition.as_int() != Some(1)).then_some(Requirement { condition, broken })
 }
 

@@ -2,7 +2,7 @@
 //! reader would find them all.
 
 use super::bounds::{Plan, threads_around};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::AxisKind;
 use crate::te::lang::buffer::Scope;
 use crate::te::lang::thread::Thread;
@@ -18,9 +18,9 @@ fn is_private(scope: Scope, thread: Thread) -> bool {
 }
 
 /// # Errors
-/// [`TeError::AcrossThreads`] for a stage in private memory whose elements are computed by several threads or blocks. A
-/// reduction over threads to one value is allowed, because each of them gets the result; but not for readers in another
-/// launch, and not if the loop also runs over data.
+/// [`LoweringError::AcrossThreads`] for a stage in private memory whose elements are computed by several threads or
+/// blocks. A reduction over threads to one value is allowed, because each of them gets the result; but not for readers
+/// in another launch, and not if the loop also runs over data.
 pub(crate) fn check_private_memory(schedule: &Schedule, plan: &Plan) -> Result<(), TeError> {
     for (stage, buffers) in schedule.stages.iter().zip(&plan.buffers) {
         let Some(buffer) = buffers.first() else { continue };
@@ -35,14 +35,15 @@ pub(crate) fn check_private_memory(schedule: &Schedule, plan: &Plan) -> Result<(
             }
             // What one launch computes here, another launch reads.
             let others_read = matches!(thread, Thread::Block(_)) || total && !in_launch;
-            return Err(TeError::AcrossThreads {
+            return Err(LoweringError::AcrossThreads {
                 tensor: buffer.name().to_owned(),
                 scope: scope.name(),
                 owner: if scope == Scope::Local { "thread" } else { "block" },
                 axis: leaf.name().to_owned(),
                 thread: thread.name(),
                 wider: if others_read { Scope::Global } else { Scope::Shared }.name(),
-            });
+            }
+            .into());
         }
     }
     Ok(())

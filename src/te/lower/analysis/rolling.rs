@@ -5,7 +5,7 @@
 //! `s` elements are new; they overwrite those that left the window.
 
 use crate::te::arith::Linear;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::Expr;
@@ -112,7 +112,7 @@ impl Rolling {
 }
 
 fn refuse(stage: &Stage, reason: String) -> TeError {
-    TeError::Primitive { primitive: "rolling_buffer", stage: stage.name().to_owned(), reason }
+    ScheduleError::Primitive { primitive: "rolling_buffer", stage: stage.name().to_owned(), reason }.into()
 }
 
 /// By how much the least index grows from one iteration to the next; `None` if that is not a constant.

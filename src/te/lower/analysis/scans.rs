@@ -3,19 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::te::error::TeError;
+use crate::te::error::{ScanError, TeError};
 use crate::te::lang::tensor::Operation;
 use crate::te::schedule::{Attach, Schedule};
 
 /// # Errors
-/// [`TeError::ScanShared`] for a part of two scans; [`TeError::ScanOutside`] for a stage that reads what exists only
+/// [`ScanError::Shared`] for a part of two scans; [`ScanError::Outside`] for a stage that reads what exists only
 /// inside a scan's loop, but that the scan's updates don't need.
 pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
     let mut parts: Vec<&Arc<Operation>> = Vec::new();
     for scan in schedule.stages.iter().filter_map(|stage| stage.operation().as_scan()) {
         for tensor in scan.init.iter().chain(&scan.update).chain(&scan.state) {
             if parts.iter().any(|known| Arc::ptr_eq(known, tensor.operation())) {
-                return Err(TeError::ScanShared { tensor: tensor.name() });
+                return Err(ScanError::Shared { tensor: tensor.name() }.into());
             }
             parts.push(tensor.operation());
         }
@@ -28,7 +28,7 @@ pub(crate) fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
         checked.push(scan);
         let outside = outside(schedule, scan);
         if let Some(stage) = outside.map(|index| schedule.stages[index].name().to_owned()) {
-            return Err(TeError::ScanOutside { stage, scan: scan.name().to_owned() });
+            return Err(ScanError::Outside { stage, scan: scan.name().to_owned() }.into());
         }
     }
     Ok(())

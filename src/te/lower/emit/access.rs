@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::te::arith::simplify_in;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr, Kind};
@@ -44,7 +44,7 @@ impl Emitter<'_> {
             let Kind::Read(tensor, indices) = inner.kind() else { return Ok(inner) };
             let producer = self.schedule.index(tensor)?;
             let buffer = self.plan.buffers[producer].get(tensor.value());
-            let missing = || TeError::MissingArgument { tensor: tensor.name(), what: "an input" };
+            let missing = || LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" };
             let buffer = buffer.ok_or_else(missing)?.clone();
             Ok(Expr::new(inner.dtype(), Kind::Load(buffer, self.relative(producer, indices.clone()))))
         })

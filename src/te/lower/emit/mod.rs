@@ -9,7 +9,7 @@ mod tensorize;
 mod values;
 
 use crate::te::arith::{Context, equal};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, ScheduleError, TeError};
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::axis::{Axis, AxisKind};
@@ -38,7 +38,7 @@ pub(super) struct Emitted {
 pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name: &str) -> Result<Emitted, TeError> {
     let mut given: Vec<(Tensor, Buffer)> = Vec::with_capacity(arguments.len());
     for tensor in arguments {
-        let missing = || TeError::NotScheduled { tensor: tensor.name() };
+        let missing = || ScheduleError::NotScheduled { tensor: tensor.name() };
         let unread = matches!(tensor.operation().kind(), OperationKind::Placeholder { .. });
         let buffer = match schedule.index_of(tensor.operation()) {
             Some(index) => plan.buffers[index].get(tensor.value()).cloned(),
@@ -50,7 +50,7 @@ pub(super) fn emit(schedule: &Schedule, plan: Plan, arguments: &[&Tensor], name:
                 true => "it is given twice among the arguments".to_owned(),
                 false => format!("it lies in the memory of {}, which is among the arguments, too", other.name()),
             };
-            return Err(TeError::Argument { tensor: tensor.name(), reason });
+            return Err(RunError::Argument { tensor: tensor.name(), reason }.into());
         }
         given.push(((*tensor).clone(), buffer));
     }
@@ -140,7 +140,7 @@ impl Emitter<'_> {
                 {
                     let stage = self.stage(index).name().to_owned();
                     let reason = "its reducer is not commutative, and the loops would change the order";
-                    return Err(TeError::ThreadReduction { stage, reason });
+                    return Err(LoweringError::ThreadReduction { stage, reason }.into());
                 }
                 let nest = self.plan.nests[index].as_ref();
                 let once = |leaf| nest.is_some_and(|nest| nest.extent(leaf).as_int() == Some(1));
@@ -255,13 +255,13 @@ impl Emitter<'_> {
             return Ok(with_pragmas(stage, leaf, statement));
         };
         let Some(thread) = axis.thread() else {
-            return Err(TeError::NotAThread { name: axis.name().to_owned() });
+            return Err(ScheduleError::NotAThread { name: axis.name().to_owned() }.into());
         };
         let is_virtual = thread == Thread::Virtual;
         if is_virtual && extent.as_int().is_none_or(|extent| extent < 1) {
             let axis = format!("{} of {} (extent {})", leaf.name(), stage.name(), expression(&extent));
             let reason = "a loop bound to a virtual thread needs a constant extent; split it by a constant first";
-            return Err(TeError::VirtualThread { axis, reason });
+            return Err(LoweringError::VirtualThread { axis, reason }.into());
         }
         self.context.push(axis.var(), &extent);
         // Each axis of a virtual thread is separate.
@@ -272,12 +272,13 @@ impl Emitter<'_> {
                 let inner = body(self);
                 if !equal(&launched, &extent) {
                     self.context.pop();
-                    return Err(TeError::ThreadExtent {
+                    return Err(LoweringError::ThreadExtent {
                         thread: thread.name(),
                         stage: self.stage(index).name().to_owned(),
                         needed: expression(&launched),
                         given: expression(&extent),
-                    });
+                    }
+                    .into());
                 }
                 inner.map(|inner| with_pragmas(stage, leaf, rename(inner, axis.var(), var)))
             }

@@ -4,7 +4,7 @@ use super::Emitter;
 use crate::te::arith::interval::Interval;
 use crate::te::arith::{ceil_div, simplify, simplify_in};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::expr::Expr;
 use crate::te::lang::var::Var;
@@ -26,8 +26,9 @@ impl Emitter<'_> {
         let stage = &self.schedule.stages[index];
         let Some(nest) = &self.plan.nests[index] else { return Ok(Stmt::Seq(Vec::new())) };
         let producer = self.schedule.index(&prefetch.tensor)?;
-        let refuse =
-            |reason: String| TeError::Primitive { primitive: "prefetch", stage: stage.name().to_owned(), reason };
+        let refuse = |reason: String| {
+            ScheduleError::Primitive { primitive: "prefetch", stage: stage.name().to_owned(), reason }.into()
+        };
         let Some(buffer) = self.plan.buffers[producer].get(prefetch.tensor.value()).cloned() else {
             return Err(refuse(format!(
                 "{} has no memory to fetch from: it is computed inline",

@@ -1,7 +1,7 @@
 //! Makes scans: the initial steps, then the time loop around all updates.
 
 use super::{Emitter, allocate};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::expr::Expr;
 use crate::te::lang::thread::Thread;
@@ -64,10 +64,13 @@ impl Emitter<'_> {
         let extent = self.extent_among(thread, |part| {
             matches!(&schedule.stages[part].attach, Attach::ScanUpdate(scan) if schedule.index_of(scan) == Some(index))
         });
-        extent.ok_or_else(|| TeError::Bound {
-            stage: schedule.stages[index].name().to_owned(),
-            axis: thread.name().to_owned(),
-            reason: "bind a loop of the scan's update to it",
+        extent.ok_or_else(|| {
+            LoweringError::Bound {
+                stage: schedule.stages[index].name().to_owned(),
+                axis: thread.name().to_owned(),
+                reason: "bind a loop of the scan's update to it",
+            }
+            .into()
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::te::arith::{Linear, simplify, simplify_in};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, ScheduleError, TeError};
 use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::axis::{Axis, AxisKind};
@@ -100,7 +100,7 @@ impl Emitter<'_> {
     /// Checks the intrinsic against the loops, and finds the memory that it works on.
     fn placed(&self, index: usize, place: usize) -> Result<Placed, TeError> {
         let stage = &self.schedule.stages[index];
-        let missing = || TeError::Run { reason: format!("{} has no intrinsic", stage.name()) };
+        let missing = || RunError::Failed { reason: format!("{} has no intrinsic", stage.name()) }.into();
         let (Some((_, intrin)), Some(compute)) = (&stage.tensorized, stage.operation.as_compute()) else {
             return Err(missing());
         };
@@ -253,7 +253,7 @@ impl Emitter<'_> {
             let part = placed.found.parts.iter().find(|part| part.pattern == declared.tensor).cloned();
             let Some(part) = part else { continue };
             let producer = self.schedule.index(&part.tensor)?;
-            let missing = || TeError::MissingArgument { tensor: part.tensor.name(), what: "an input" };
+            let missing = || LoweringError::MissingArgument { tensor: part.tensor.name(), what: "an input" };
             let buffer = self.plan.buffers[producer].get(part.tensor.value()).ok_or_else(missing)?;
             self.check_layout(intrin, producer)?;
             let base = self.relative(producer, part.base);
@@ -337,5 +337,5 @@ impl Emitter<'_> {
 }
 
 fn refuse(intrin: &TensorIntrin, reason: String) -> TeError {
-    TeError::Intrinsic { intrinsic: intrin.operation().name().to_owned(), reason }
+    ScheduleError::Intrinsic { intrinsic: intrin.operation().name().to_owned(), reason }.into()
 }

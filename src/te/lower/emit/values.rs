@@ -3,7 +3,7 @@
 
 use super::{Emitter, Reducing, allocate};
 use crate::te::arith::simplify_in;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, ScheduleError, TeError};
 use crate::te::ir::stmt::{AllReduce, Stmt};
 use crate::te::lang::axis::{Axis, AxisKind};
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -27,11 +27,12 @@ impl Emitter<'_> {
             return self.initial_stores(index, &loops, reduce);
         };
         if tensorized.is_some() {
-            return Err(TeError::Primitive {
+            return Err(ScheduleError::Primitive {
                 primitive: "tensorize",
                 stage: stage.name().to_owned(),
                 reason: "a loop of it is fused of data and reduction axes; an intrinsic needs them apart".to_owned(),
-            });
+            }
+            .into());
         }
         loops.extend(parts);
         let whole = self.plan.nests[index].replace(nest);
@@ -130,7 +131,7 @@ impl Emitter<'_> {
         for (thread, var) in indices {
             if thread == Thread::Virtual {
                 let reason = "the store predicate uses it, but no loop around the store is bound to it";
-                return Err(TeError::VirtualThread { axis: var.name().to_owned(), reason });
+                return Err(LoweringError::VirtualThread { axis: var.name().to_owned(), reason }.into());
             }
             if let Some((_, launched, _)) = self.launched.iter().chain(&launches).find(|(known, ..)| *known == thread) {
                 renamed.push((var, *launched));
@@ -151,10 +152,13 @@ impl Emitter<'_> {
         let schedule = self.schedule;
         let root = schedule.outermost(index);
         let extent = self.extent_among(thread, |part| schedule.outermost(part) == root);
-        extent.ok_or_else(|| TeError::Bound {
-            stage: schedule.stages[index].name().to_owned(),
-            axis: thread.name().to_owned(),
-            reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
+        extent.ok_or_else(|| {
+            LoweringError::Bound {
+                stage: schedule.stages[index].name().to_owned(),
+                axis: thread.name().to_owned(),
+                reason: "the store predicate needs it: bind a loop of the stage, or of one computed inside it, to it",
+            }
+            .into()
         })
     }
 

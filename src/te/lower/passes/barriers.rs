@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::te::arith::{Linear, simplify};
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
@@ -30,8 +30,8 @@ pub(crate) fn place_barriers(mut statement: Stmt, circular: Vec<(Buffer, usize)>
 }
 
 /// # Errors
-/// [`TeError::DivergentBarrier`] for a barrier that only some threads of a block reach. `condition` is the surrounding
-/// condition, or the loop extent, that depends on the thread.
+/// [`LoweringError::DivergentBarrier`] for a barrier that only some threads of a block reach. `condition` is the
+/// surrounding condition, or the loop extent, that depends on the thread.
 fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeError> {
     let of_thread = |var: Var| matches!(var.thread(), Some(Thread::Thread(_)));
     let condition = match statement {
@@ -39,7 +39,7 @@ fn check_reached(statement: &Stmt, condition: Option<&Expr>) -> Result<(), TeErr
             condition.or_else(|| own.contains(|x| x.as_var().is_some_and(of_thread)).then_some(own))
         }
         Stmt::Barrier => {
-            let refuse = |condition| Err(TeError::DivergentBarrier { condition: expression(condition) });
+            let refuse = |condition| Err(LoweringError::DivergentBarrier { condition: expression(condition) }.into());
             return condition.map_or(Ok(()), refuse);
         }
         _ => condition,
@@ -349,7 +349,7 @@ impl Barriers {
         for a in earlier {
             for b in later.iter().filter(|b| b.buffer == a.buffer && (a.writes || b.writes) && !self.apart(a, b)) {
                 if a.buffer.scope() == Scope::Global && !self.same(a, b, |thread| matches!(thread, Thread::Block(_))) {
-                    return Err(TeError::AcrossBlocks { tensor: a.buffer.name().to_owned() });
+                    return Err(TeError::Lowering(LoweringError::AcrossBlocks { tensor: a.buffer.name().to_owned() }));
                 }
                 needed |= !self.same(a, b, |thread| matches!(thread, Thread::Thread(_)));
             }

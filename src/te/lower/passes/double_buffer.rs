@@ -13,7 +13,7 @@
 //! The pass runs before barriers are placed. That pass sees that the halves don't overlap, so one barrier an iteration
 //! is enough.
 
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 use crate::te::lang::buffer::Buffer;
@@ -47,7 +47,7 @@ pub(crate) fn double(mut statement: Stmt, stages: &[DoubleBuffered]) -> Result<S
 
 impl DoubleBuffered {
     fn refuse(&self, reason: impl Into<String>) -> TeError {
-        TeError::Primitive { primitive: "double_buffer", stage: self.stage.clone(), reason: reason.into() }
+        ScheduleError::Primitive { primitive: "double_buffer", stage: self.stage.clone(), reason: reason.into() }.into()
     }
 
     /// Finds the innermost loop around the allocation of the stage's memory.

@@ -1,7 +1,7 @@
 //! Applies pragmas after the loops are made: removes skipped regions, and checks that the pragmas of parallel loops
 //! stand where they have a meaning.
 
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::pragma::Pragma;
 use crate::te::ir::stmt::{LoopKind, Note, Stmt};
 
@@ -14,7 +14,7 @@ pub(crate) fn skip_regions(statement: Stmt) -> Stmt {
 }
 
 /// # Errors
-/// [`TeError::Pragma`] for a pragma of parallel loops that is not around or inside such a loop as it must be.
+/// [`ScheduleError::Pragma`] for a pragma of parallel loops that is not around or inside such a loop as it must be.
 pub(crate) fn check_parallel(statement: &Stmt) -> Result<(), TeError> {
     check(statement, Region { launched: false, parallel: false })
 }
@@ -30,7 +30,8 @@ struct Region {
 fn check(statement: &Stmt, mut region: Region) -> Result<(), TeError> {
     if let Stmt::Note { note: Note::Pragma(axis, pragma), .. } = statement {
         let refuse = |reason: &str| {
-            Err(TeError::Pragma { key: pragma.key().to_owned(), reason: format!("at {}: {reason}", axis.name()) })
+            Err(ScheduleError::Pragma { key: pragma.key().to_owned(), reason: format!("at {}: {reason}", axis.name()) }
+                .into())
         };
         match pragma {
             Pragma::ParallelLaunchPoint if region.launched => {

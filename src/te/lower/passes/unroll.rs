@@ -6,7 +6,7 @@
 //! `explicit` the loop is written out; otherwise it is only marked for the target's compiler.
 
 use super::simplify::simplify;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::pragma::Pragma;
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::substitute;
@@ -40,7 +40,7 @@ impl Program {
     /// The same program with loops unrolled.
     ///
     /// # Errors
-    /// [`TeError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.
+    /// [`LoweringError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.
     pub fn unrolled(&self, config: &UnrollConfig) -> Result<Self, TeError> {
         let mut pass = Unroller { config: *config, active: true, steps: 0, depth: 0, loops: 0 };
         Ok(Self { body: simplify(pass.walk(self.body.clone())?), ..self.clone() })
@@ -140,7 +140,9 @@ impl Unroller {
             self.loops += 1;
             return Ok(Stmt::For { var, extent, kind, body });
         }
-        let refuse = |reason| TeError::Unroll { counter: var.name().to_owned(), extent: expression(&extent), reason };
+        let refuse = |reason| {
+            LoweringError::Unroll { counter: var.name().to_owned(), extent: expression(&extent), reason }.into()
+        };
         if marked && times.is_none() && config.explicit {
             return Err(refuse(
                 "only a constant number of iterations can be written out; split the loop by a constant",

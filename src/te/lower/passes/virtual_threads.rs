@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use super::simplify::simplify;
 use crate::te::arith::simplify as simplified;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::rewrite::{redirect, substitute, with_fresh_buffers};
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -27,7 +27,7 @@ const WRITTEN_OUT: i64 = 16;
 /// The same program without virtual threads.
 ///
 /// # Errors
-/// [`TeError::VirtualThread`] if the work of the virtual threads can't be interleaved.
+/// [`LoweringError::VirtualThread`] if the work of the virtual threads can't be interleaved.
 pub(crate) fn inject(statement: Stmt) -> Result<Stmt, TeError> {
     if !has_virtual(&statement) {
         return Ok(statement);
@@ -69,7 +69,7 @@ fn each_child(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>)
 }
 
 fn refuse(var: Var, reason: &'static str) -> TeError {
-    TeError::VirtualThread { axis: var.name().to_owned(), reason }
+    LoweringError::VirtualThread { axis: var.name().to_owned(), reason }.into()
 }
 
 /// Interleaves the work of one loop of virtual threads.
@@ -95,7 +95,7 @@ impl Injector {
     }
 
     /// # Errors
-    /// [`TeError::VirtualThread`] for memory whose extents depend on the virtual thread.
+    /// [`LoweringError::VirtualThread`] for memory whose extents depend on the virtual thread.
     fn check_memory(&self, statement: &Stmt) -> Result<(), TeError> {
         if let Stmt::Allocate { buffer, .. } = statement
             && buffer.allocation().iter().any(|extent| self.varies(extent))

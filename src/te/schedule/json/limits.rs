@@ -1,7 +1,7 @@
 //! The limits of a saved schedule's size. The cost of reading, lowering and compiling it follows from the number of its
 //! parts. The limits refuse a text that was made to be slow.
 
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 
 /// The greatest number of something.
 pub(super) struct Limit {
@@ -26,9 +26,9 @@ pub(super) const CALLS: Limit = Limit { what: "functions that call each other in
 
 impl Limit {
     /// # Errors
-    /// [`TeError::JsonSize`] if there are more.
+    /// [`ScheduleError::JsonSize`] if there are more.
     pub(super) fn check(&self, given: usize) -> Result<(), TeError> {
         let Self { what, most } = *self;
-        if given > most { Err(TeError::JsonSize { what, given, most }) } else { Ok(()) }
+        if given > most { Err(ScheduleError::JsonSize { what, given, most }.into()) } else { Ok(()) }
     }
 }

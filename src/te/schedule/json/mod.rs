@@ -24,7 +24,7 @@ use serde_json::Value;
 use self::schedule::read_schedule;
 use self::write::write_schedule;
 use super::Schedule;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::lang::tensor::Tensor;
 
 /// The value of `format`.
@@ -38,7 +38,8 @@ impl Schedule {
     /// example the arguments of [`lower`](crate::te::lower).
     ///
     /// # Errors
-    /// [`TeError::NotScheduled`] for a tensor of another schedule; [`TeError::Json`] for what the format can't express.
+    /// [`ScheduleError::NotScheduled`] for a tensor of another schedule; [`ScheduleError::Json`] for what the format
+    /// can't express.
     pub fn to_json(&self, tensors: &[&Tensor]) -> Result<String, TeError> {
         Ok(write_schedule(self, tensors)?.to_string())
     }
@@ -47,9 +48,10 @@ impl Schedule {
     /// All its variables and axes are new ones.
     ///
     /// # Errors
-    /// [`TeError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for operations and
-    /// functions that are too large when shared parts count once for each use; [`TeError::Json`] for text that is not
-    /// valid, of another version, or incomplete; the error of the constructor or primitive that refuses its content.
+    /// [`ScheduleError::JsonSize`] for more than 4 MiB of text, 32768 nodes, 1024 stages or 256 groups, or for
+    /// operations and functions that are too large when shared parts count once for each use; [`ScheduleError::Json`]
+    /// for text that is not valid, of another version, or incomplete; the error of the constructor or primitive that
+    /// refuses its content.
     pub fn from_json(text: &str) -> Result<(Self, Vec<Tensor>), TeError> {
         limits::BYTES.check(text.len())?;
         let value: Value = serde_json::from_str(text).map_err(|error| mistake(format!("it is not JSON: {error}")))?;
@@ -65,5 +67,5 @@ impl Schedule {
 }
 
 fn mistake(reason: String) -> TeError {
-    TeError::Json { reason }
+    ScheduleError::Json { reason }.into()
 }

@@ -20,6 +20,7 @@ use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::reduce::{Combiner, Reduce};
 use crate::te::lang::tensor::{Operation, OperationKind, Scan, Tensor};
 use crate::te::lang::var::{Var, interned};
+use crate::te::schedule::primitives::is_size;
 
 /// What a node stands for.
 enum Node {
@@ -213,21 +214,19 @@ impl Nodes {
         Ok(())
     }
 
-    /// Integers that depend on sizes only.
-    fn sizes(&self, values: &[Value]) -> Result<Vec<Expr>, TeError> {
-        let sizes = self.expressions(values)?;
-        self.count(&sizes)?;
-        for size in &sizes {
-            let mut fixed = size.dtype().is_integer();
-            size.visit(&mut |x| {
-                fixed &= !matches!(x.kind(), Kind::Read(..) | Kind::Reduce(..))
-                    && x.as_var().is_none_or(|var| !var.is_counter());
-            });
-            if !fixed {
-                return Err(mistake(format!("{} is no size", crate::te::text::expression(size))));
-            }
+    /// An integer that depends on sizes only.
+    pub(super) fn size(&self, value: &Value) -> Result<Expr, TeError> {
+        let size = self.expression(value)?;
+        self.count([&size])?;
+        if is_size(&size) {
+            Ok(size)
+        } else {
+            Err(mistake(format!("{} is no size", crate::te::text::expression(&size))))
         }
-        Ok(sizes)
+    }
+
+    fn sizes(&self, values: &[Value]) -> Result<Vec<Expr>, TeError> {
+        values.iter().map(|value| self.size(value)).collect()
     }
 
     fn new_axis(&self, value: &Value) -> Result<Axis, TeError> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::nodes::{Nodes, elements, list, member, place, shortened, text, truth};
 use super::{limits, mistake, names};
 use crate::te::arith::equal;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::stmt::LoopKind;
 use crate::te::lang::axis::{Axis, AxisKind, Domain};
 use crate::te::lang::buffer::Scope;
@@ -148,7 +148,7 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     }
     if optional(value, "scope")?.is_some() {
         let name = text(value, "scope")?;
-        stage.scope = Some(Scope::parse(name).ok_or_else(|| TeError::Scope { name: name.to_owned() })?);
+        stage.scope = Some(Scope::parse(name).ok_or_else(|| ScheduleError::Scope { name: name.to_owned() })?);
     }
     stage.group = optional(value, "scan")?.map(|scan| nodes.operation(scan)).transpose()?;
     stage.member = optional(value, "group")?.map(place).transpose()?.map(Group);
@@ -212,9 +212,9 @@ fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError
         let [parent, outer, inner] = axes.as_slice() else { return Err(wrong()) };
         let at = place_of(stage, *parent)?;
         let by = if value.get("factor").is_some() {
-            SplitBy::Factor(nodes.expression(&value["factor"])?)
+            SplitBy::Factor(nodes.size(&value["factor"])?)
         } else {
-            SplitBy::Parts(nodes.expression(member(value, "parts")?)?)
+            SplitBy::Parts(nodes.size(member(value, "parts")?)?)
         };
         let (SplitBy::Factor(x) | SplitBy::Parts(x)) = &by;
         if !x.dtype().is_integer() || x.as_int().is_some_and(|x| x <= 0) || outer == inner {

@@ -19,7 +19,7 @@ use crate::ElementType;
 use crate::expr::{Function, Op};
 use crate::te::arith::Context;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::number::round;
@@ -75,7 +75,7 @@ impl Printer<'_> {
     fn shared(&mut self, x: &Expr, mode: ArithmeticMode) -> Result<String, TeError> {
         let text = self.with_parts(x, mode)?;
         if text.len() > MOST_TEXT {
-            return Err(TeError::Unfolded { most: MOST_TEXT / 8 });
+            return Err(ExpressionError::Unfolded { most: MOST_TEXT / 8 }.into());
         }
         Ok(text)
     }
@@ -117,7 +117,7 @@ impl Printer<'_> {
             Kind::Call(function, operands) => self.call(function, operands, x.dtype()),
             Kind::Load(buffer, indices) => self.load(x, buffer, indices),
             Kind::Read(tensor, indices) => self.read(x, tensor, indices),
-            Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
+            Kind::Reduce(..) => Err(LoweringError::NotLowered { what: expression(x) }.into()),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }
@@ -229,7 +229,7 @@ impl Printer<'_> {
             Binary::And => "&&",
             Binary::Or => "||",
             Binary::FloorDiv | Binary::FloorMod => {
-                return Err(TeError::OperandType { operation: format!("{op:?}"), given: dtype });
+                return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
             }
         };
         let wraps = mode == ArithmeticMode::Value
@@ -359,7 +359,7 @@ impl Printer<'_> {
             (Op::Add | Op::Sub | Op::Mul | Op::Div, [x, y]) => format!("({x} {} {y})", op.symbol()),
             (Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne | Op::Select, _) => {
                 let what = format!("the operation {op:?} as a function; write it as an expression");
-                return Err(TeError::Target { what, target: "CUDA" });
+                return Err(LoweringError::Target { what, target: "CUDA" }.into());
             }
             _ => {
                 self.library.math = true;

@@ -9,7 +9,7 @@ use super::refusal::refuse;
 use super::{CudaKernel, CudaProgram, HostStep, emit};
 use crate::pool::Pool;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::program::Program;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
@@ -130,7 +130,7 @@ impl CudaTarget {
     fn scratch_shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, TeError> {
         let extent = |extent: &Expr| {
             let extent = evaluate(extent, &binding.sizes)?.max(0);
-            usize::try_from(extent).map_err(|_| TeError::IntegerRange)
+            usize::try_from(extent).map_err(|_| RunError::IntegerRange.into())
         };
         self.narrow.emitted.scratch.iter().map(|buffer| buffer.allocation().iter().map(extent).collect()).collect()
     }
@@ -210,7 +210,7 @@ impl Run<'_> {
                 if value <= 0 {
                     return Ok(());
                 }
-                *place = u32::try_from(value).map_err(|_| TeError::Run {
+                *place = u32::try_from(value).map_err(|_| RunError::Failed {
                     reason: format!("{} has an extent of {value}; a launch has at most 2^32 - 1", kernel.symbol),
                 })?;
             }
@@ -219,23 +219,23 @@ impl Run<'_> {
         let mut arguments = Vec::with_capacity(kernel.buffers.len() + scalars.len());
         for (buffer, written) in &kernel.buffers {
             let Some(tensor) = self.memory.get(buffer) else {
-                return Err(TeError::Run { reason: format!("{} has no memory", buffer.name()) });
+                return Err(RunError::Failed { reason: format!("{} has no memory", buffer.name()) }.into());
             };
             arguments.push(if *written { KernelArgument::Output(tensor) } else { KernelArgument::Input(tensor) });
         }
         arguments.extend(scalars.iter().map(|bytes| KernelArgument::Value(bytes)));
-        let shared_bytes = u32::try_from(kernel.shared_bytes).map_err(|_| TeError::IntegerRange)?;
+        let shared_bytes = u32::try_from(kernel.shared_bytes).map_err(|_| RunError::IntegerRange)?;
         let shape = Launch { grid, block, shared_bytes, ..Launch::default() };
         Ok(compiled.launch(&shape, &arguments, self.stream)?)
     }
 
     fn scalar(&self, var: Var, sizes: &HashMap<Var, i64>) -> Result<Vec<u8>, TeError> {
-        let missing = || TeError::Unbound { variable: var.name().to_owned() };
+        let missing = || LoweringError::Unbound { variable: var.name().to_owned() };
         let value = *sizes.get(&var).ok_or_else(missing)?;
         if var.dtype() != DType::I32 || self.wide {
             return Ok(value.to_ne_bytes().to_vec());
         }
-        let value = i32::try_from(value).map_err(|_| TeError::IntegerRange)?;
+        let value = i32::try_from(value).map_err(|_| RunError::IntegerRange)?;
         Ok(value.to_ne_bytes().to_vec())
     }
 }

@@ -7,7 +7,7 @@ use epilogue_runtime::Site;
 use crate::expr::cuda::Functions;
 use crate::expr::{Function, Real};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ScheduleError, TeError};
 use crate::te::ir::device_call::DeviceFunction;
 use crate::{ElementType, device};
 
@@ -126,7 +126,7 @@ impl Library {
             Some(known) if known == function => {}
             Some(_) => {
                 let reason = "another device function of the same name, with another definition, is called".to_owned();
-                return Err(TeError::Intrinsic { intrinsic: function.name().to_owned(), reason });
+                return Err(ScheduleError::Intrinsic { intrinsic: function.name().to_owned(), reason }.into());
             }
         }
         Ok(())

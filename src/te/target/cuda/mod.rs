@@ -92,7 +92,7 @@ struct CudaKernel {
 /// Prints a program. `wide` makes indices 64 bits long, for memory of 2^30 elements and more.
 ///
 /// # Errors
-/// [`TeError::Target`] for what a GPU doesn't support.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for what a GPU doesn't support.
 fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
     let split = split::split(&partition(with_one_index(program.body.clone())))?;
     let name = identifier(&program.name);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
@@ -21,7 +21,7 @@ pub(crate) trait Names {
     /// An element of a tensor that is not lowered to a buffer.
     fn read(&self, tensor: &Tensor, indices: &[String]) -> Result<String, TeError> {
         let _ = indices;
-        Err(TeError::NotLowered { what: tensor.name() })
+        Err(LoweringError::NotLowered { what: tensor.name() }.into())
     }
 
     /// Whether variables of [`DType::I32`] are `long long` here, for memory of 2^31 elements and more.

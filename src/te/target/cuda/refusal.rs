@@ -1,7 +1,7 @@
 //! Refuses what CUDA code does not support.
 
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 
 pub(super) fn refuse(what: String) -> TeError {
-    TeError::Target { what, target: "CUDA" }
+    LoweringError::Target { what, target: "CUDA" }.into()
 }

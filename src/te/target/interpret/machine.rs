@@ -10,7 +10,7 @@ use super::scalar::Scalar;
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Function, Op};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::stmt::{AllReduce, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
@@ -153,7 +153,7 @@ fn allocate(buffer: &Buffer, threads: &mut [Thread], active: &[usize]) -> Result
             len = len.saturating_mul(threads[thread].integer(extent)?.max(0));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let elements = super::unwritten(len).ok_or_else(|| TeError::Run {
+        let elements = super::unwritten(len).ok_or_else(|| RunError::Failed {
             reason: format!("there is no memory for {len} elements of {}", buffer.name()),
         })?;
         let fresh = || Rc::new(RefCell::new(elements));
@@ -272,7 +272,7 @@ impl Thread {
     fn integer_once(&self, x: &Expr, known: &mut Known) -> Result<i64, TeError> {
         match self.once(x, known)? {
             Scalar::Int(value) => Ok(value),
-            Scalar::Float(_) => Err(TeError::Run { reason: format!("{} is not an integer", expression(x)) }),
+            Scalar::Float(_) => Err(RunError::Failed { reason: format!("{} is not an integer", expression(x)) }.into()),
         }
     }
 
@@ -288,7 +288,7 @@ impl Thread {
                 let mut at: i64 = 0;
                 for (index, stride) in indices.iter().zip(buffer.strides()) {
                     let step = self.integer_once(index, known)?.checked_mul(self.integer(stride)?);
-                    at = step.and_then(|step| at.checked_add(step)).ok_or(TeError::IntegerRange)?;
+                    at = step.and_then(|step| at.checked_add(step)).ok_or(RunError::IntegerRange)?;
                 }
                 at
             }
@@ -303,7 +303,7 @@ impl Thread {
     }
 
     fn write(&mut self, buffer: &Buffer, at: usize, value: Scalar) -> Result<(), TeError> {
-        let missing = || TeError::Run { reason: format!("{} has no memory here", buffer.name()) };
+        let missing = || RunError::Failed { reason: format!("{} has no memory here", buffer.name()) };
         let memory = self.memory.get(buffer).ok_or_else(missing)?;
         if let Some(slot) = memory.borrow_mut().get_mut(at) {
             *slot = Some(value);
@@ -341,7 +341,7 @@ impl Thread {
             Kind::Apply(op, operands) => self.apply(*op, operands, x.dtype(), known),
             Kind::Call(function, operands) => self.call(function, operands, x.dtype(), known),
             Kind::Load(buffer, indices) => self.load(buffer, indices, known),
-            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
+            Kind::Read(..) | Kind::Reduce(..) => Err(LoweringError::NotLowered { what: expression(x) }.into()),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }
@@ -351,7 +351,7 @@ impl Thread {
             Kind::Int(value) => Ok(Scalar::Int(*value)),
             Kind::Float(value) => Scalar::constant(*value, x.dtype()),
             Kind::Var(var) => {
-                let missing = || TeError::Unbound { variable: var.name().to_owned() };
+                let missing = || LoweringError::Unbound { variable: var.name().to_owned() }.into();
                 self.vars.get(var).copied().ok_or_else(missing)
             }
             _ => Err(TeError::Internal { what: format!("{} has operands", expression(x)) }),
@@ -379,8 +379,9 @@ impl Thread {
     fn load(&self, buffer: &Buffer, indices: &[Expr], known: &mut Known) -> Result<Scalar, TeError> {
         let at = self.offset_once(buffer, indices, known)?;
         let memory = self.memory.get(buffer).and_then(|memory| memory.borrow().get(at).copied().flatten());
-        memory.ok_or_else(|| TeError::Run {
-            reason: format!("{} is read at element {at}, which was not written", buffer.name()),
+        memory.ok_or_else(|| {
+            RunError::Failed { reason: format!("{} is read at element {at}, which was not written", buffer.name()) }
+                .into()
         })
     }
 }

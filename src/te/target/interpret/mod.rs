@@ -13,7 +13,7 @@ pub use self::scalar::Scalar;
 use self::machine::Machine;
 use super::arguments::places;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, RunError, TeError};
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::with_one_index;
 use crate::te::ir::stmt::Stmt;
@@ -34,7 +34,7 @@ impl Array {
     /// An array of a type; values are rounded to it.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when `values` are not as many as `shape` holds.
+    /// [`RunError::Argument`] when `values` are not as many as `shape` holds.
     pub fn new(dtype: impl Into<DType>, shape: &[usize], values: &[f64]) -> Result<Self, TeError> {
         let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
@@ -46,13 +46,13 @@ impl Array {
     /// An array of an integer type with exact values. ([`Array::new`] takes f64, which is exact up to 2^53.)
     ///
     /// # Errors
-    /// [`TeError::Argument`] when `values` are not as many as `shape` holds; [`TeError::Unrepresentable`] for a value
-    /// that the type doesn't hold, or a type that is not an integer type.
+    /// [`RunError::Argument`] when `values` are not as many as `shape` holds; [`ExpressionError::Unrepresentable`] for
+    /// a value that the type doesn't hold, or a type that is not an integer type.
     pub fn of_integers(dtype: impl Into<DType>, shape: &[usize], values: &[i64]) -> Result<Self, TeError> {
         let dtype = DType::of(dtype);
         check_count(shape, values.len())?;
         if let Some(value) = values.iter().find(|value| !dtype.holds(**value)) {
-            return Err(TeError::Unrepresentable { value: format!("the integer {value}"), dtype });
+            return Err(ExpressionError::Unrepresentable { value: format!("the integer {value}"), dtype }.into());
         }
         let elements = values.iter().map(|value| Some(Scalar::Int(*value))).collect();
         Ok(Self { dtype, shape: shape.to_vec(), elements })
@@ -117,14 +117,14 @@ fn check_count(shape: &[usize], given: usize) -> Result<(), TeError> {
     }
     let held = held.map_or_else(|| "more elements than memory".to_owned(), |held| format!("{held} elements"));
     let reason = format!("the shape {shape:?} holds {held}, {given} were given");
-    Err(TeError::Argument { tensor: "array".to_owned(), reason })
+    Err(RunError::Argument { tensor: "array".to_owned(), reason }.into())
 }
 
 impl Program {
     /// [`Program::interpret`] with arguments that are given with their tensors, in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
     /// errors of [`Program::interpret`].
     pub fn interpret_bound(&self, arguments: &mut [(&Tensor, &mut Array)]) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
@@ -144,9 +144,9 @@ impl Program {
     /// tensors ([`Program::interpret_bound`] takes them in any order). Sizes are taken from their shapes.
     ///
     /// # Errors
-    /// [`TeError::Argument`] for a shape, type or number of arguments that doesn't fit; [`TeError::Run`] for an access
-    /// out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the sizes
-    /// break.
+    /// [`RunError::Argument`] for a shape, type or number of arguments that doesn't fit; [`RunError::Failed`] for an
+    /// access out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the
+    /// sizes break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
         let sizes = bind(&self.arguments, arguments)?;
         let mut written =
@@ -180,11 +180,11 @@ fn is_written(body: &Stmt, by: &Buffer) -> bool {
 fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<Var, Scalar>, TeError> {
     if parameters.len() != arguments.len() {
         let needed = parameters.iter().map(|(tensor, _)| tensor.name()).collect();
-        return Err(TeError::ArgumentCount { given: arguments.len(), needed });
+        return Err(RunError::ArgumentCount { given: arguments.len(), needed }.into());
     }
     let mut sizes = HashMap::new();
     for ((tensor, buffer), array) in parameters.iter().zip(arguments) {
-        let refuse = |reason: String| TeError::Argument { tensor: tensor.name(), reason };
+        let refuse = |reason: String| RunError::Argument { tensor: tensor.name(), reason }.into();
         if buffer.dtype() != array.dtype {
             return Err(refuse(format!("elements of type {} are needed, {} were given", buffer.dtype(), array.dtype)));
         }
@@ -205,7 +205,7 @@ fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<
             if let Some(var) = symbol.as_var() {
                 sizes.insert(var, Scalar::Int(stride));
             }
-            stride = i64::try_from(*extent).ok().and_then(|n| stride.checked_mul(n)).ok_or(TeError::IntegerRange)?;
+            stride = i64::try_from(*extent).ok().and_then(|n| stride.checked_mul(n)).ok_or(RunError::IntegerRange)?;
         }
     }
     let machine = Machine::new(sizes.clone());
@@ -215,7 +215,7 @@ fn bind(parameters: &[(Tensor, Buffer)], arguments: &[Array]) -> Result<HashMap<
             if usize::try_from(needed) != Ok(*given) {
                 let text = crate::te::text::expression(extent);
                 let reason = format!("dimension {d} is {text}, which is {needed} here; {given} was given");
-                return Err(TeError::Argument { tensor: tensor.name(), reason });
+                return Err(RunError::Argument { tensor: tensor.name(), reason }.into());
             }
         }
     }
@@ -227,7 +227,7 @@ impl Machine {
     fn size(&self, x: &Expr) -> Result<i64, TeError> {
         match self.host(x)? {
             Scalar::Int(value) => Ok(value),
-            Scalar::Float(_) => Err(TeError::Run { reason: "a size is not an integer".to_owned() }),
+            Scalar::Float(_) => Err(RunError::Failed { reason: "a size is not an integer".to_owned() }.into()),
         }
     }
 }
@@ -245,9 +245,15 @@ mod tests {
         let program = te::lower(&te::create_schedule(&[&b]), &[&a, &b], "main")?;
         for extent in [1usize << 28, 1 << 31, 1 << 32, 1 << 63, usize::MAX] {
             let shape = [extent, extent];
-            assert!(matches!(Array::new(DType::F32, &shape, &[1.0]), Err(TeError::Argument { .. })), "{extent}");
+            assert!(
+                matches!(Array::new(DType::F32, &shape, &[1.0]), Err(TeError::Run(RunError::Argument { .. }))),
+                "{extent}"
+            );
             let mut arguments = [Array::unwritten(DType::F32, &shape), Array::unwritten(DType::F32, &shape)];
-            assert!(matches!(program.interpret(&mut arguments), Err(TeError::Argument { .. })), "{extent}");
+            assert!(
+                matches!(program.interpret(&mut arguments), Err(TeError::Run(RunError::Argument { .. }))),
+                "{extent}"
+            );
         }
         assert!(Array::new(DType::F32, &[usize::MAX, 0, 2], &[])?.values().is_empty());
         Ok(())

@@ -5,7 +5,7 @@ use epilogue_runtime::DataError;
 use crate::ElementType;
 use crate::expr::{Op, Real, fold};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::expr::Binary;
 use crate::te::lang::number;
 
@@ -70,7 +70,9 @@ impl Scalar {
         let real = if dtype == DType::from(ElementType::F64) { Real::F64 } else { Real::F32 };
         match fold::apply(op, operands, real) {
             Some(value) => Self::Float(value).in_type(dtype),
-            None => Err(TeError::Target { what: format!("the operation {op:?}"), target: "the interpreter" }),
+            None => {
+                Err(LoweringError::Target { what: format!("the operation {op:?}"), target: "the interpreter" }.into())
+            }
         }
     }
 }
@@ -125,7 +127,7 @@ fn floats(op: Binary, a: f64, b: f64, dtype: DType) -> Result<Scalar, TeError> {
         Binary::Eq => return truth(a == b),
         Binary::Ne => return truth(a != b),
         Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => {
-            return Err(TeError::OperandType { operation: format!("{op:?}"), given: dtype });
+            return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
         }
     };
     Scalar::apply(operation, &[a, b], dtype)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
@@ -28,7 +28,7 @@ impl<'a> HostTensor<'a> {
     /// Row-major elements that are only read.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when there are not as many values as `shape` holds.
+    /// [`RunError::Argument`] when there are not as many values as `shape` holds.
     pub fn read<T: Element>(values: &'a [T], shape: &[usize]) -> Result<Self, TeError> {
         // SAFETY: the slice is borrowed for as long as the tensor lives, and never written through it.
         let tensor =
@@ -39,7 +39,7 @@ impl<'a> HostTensor<'a> {
     /// Row-major elements that are read and written.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when there are not as many values as `shape` holds.
+    /// [`RunError::Argument`] when there are not as many values as `shape` holds.
     pub fn write<T: PlainElement>(values: &'a mut [T], shape: &[usize]) -> Result<Self, TeError> {
         // SAFETY: the slice is borrowed exclusively for as long as the tensor lives.
         let tensor = unsafe { Self::from_raw(values.as_mut_ptr().cast(), values.len(), T::TYPE.into(), shape, true) };
@@ -49,7 +49,7 @@ impl<'a> HostTensor<'a> {
     /// Row-major elements of any type that are only read, as bytes in the host's order. A truth value is one byte.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
+    /// [`RunError::Argument`] when there are not as many bytes as `shape` needs.
     pub fn read_bytes(dtype: impl Into<DType>, bytes: &'a [u8], shape: &[usize]) -> Result<Self, TeError> {
         let dtype = DType::of(dtype);
         check_bytes(dtype, bytes.len())?;
@@ -61,7 +61,7 @@ impl<'a> HostTensor<'a> {
     /// Row-major elements of any type that are read and written, as bytes in the host's order.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when there are not as many bytes as `shape` needs.
+    /// [`RunError::Argument`] when there are not as many bytes as `shape` needs.
     pub fn write_bytes(dtype: impl Into<DType>, bytes: &'a mut [u8], shape: &[usize]) -> Result<Self, TeError> {
         let dtype = DType::of(dtype);
         check_bytes(dtype, bytes.len())?;
@@ -87,7 +87,7 @@ impl<'a> HostTensor<'a> {
     /// The same memory with other extents and strides, in elements. A stride of 0 repeats elements along an axis.
     ///
     /// # Errors
-    /// [`TeError::Argument`] when the memory is too small for them, or when it is written and two indices share an
+    /// [`RunError::Argument`] when the memory is too small for them, or when it is written and two indices share an
     /// element.
     pub fn with_strides(mut self, shape: &[usize], strides: &[usize]) -> Result<Self, TeError> {
         if shape.len() != strides.len() {
@@ -183,7 +183,7 @@ fn check_bytes(dtype: DType, bytes: usize) -> Result<(), TeError> {
 }
 
 fn refuse(tensor: &str, reason: String) -> TeError {
-    TeError::Argument { tensor: tensor.to_owned(), reason }
+    RunError::Argument { tensor: tensor.to_owned(), reason }.into()
 }
 
 /// What the arguments of a run determine.

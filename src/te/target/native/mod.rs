@@ -27,7 +27,7 @@ use self::code::{Code, Source, generate};
 use super::arguments::places;
 use super::binding::check_requirements;
 use crate::sync::lock;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::ir::program::{Program, Requirement};
 use crate::te::ir::rewrite::with_one_index;
 use crate::te::ir::stmt::Stmt;
@@ -44,8 +44,8 @@ const PROOFS: usize = 64;
 /// layouts is compiled when a run first needs it.
 ///
 /// # Errors
-/// [`TeError::Target`] for what native code can't do: a barrier that not all threads reach, or an unsupported
-/// processor.
+/// [`LoweringError::Target`](crate::te::LoweringError::Target) for what native code can't do: a barrier that not all
+/// threads reach, or an unsupported processor.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
     let body =
         threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
@@ -124,7 +124,7 @@ impl NativeKernel {
     /// in any order.
     ///
     /// # Errors
-    /// [`TeError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
+    /// [`RunError::Argument`], which names the tensor, for one that is missing, given twice or not the program's; the
     /// errors of [`NativeKernel::run`].
     pub fn run_bound(&self, arguments: Vec<(&Tensor, HostTensor<'_>)>) -> Result<(), TeError> {
         let parameters: Vec<&Tensor> = self.arguments.iter().map(|(tensor, _)| tensor).collect();
@@ -142,10 +142,10 @@ impl NativeKernel {
     /// allocates holds zeros or older values.
     ///
     /// # Errors
-    /// [`TeError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, for an argument that is
-    /// written but was passed for reading, or for one that shares memory with another that is written; nothing is run
-    /// then. [`TeError::Run`] for an access out of bounds, a division by zero, or an allocation that fails; some
-    /// elements may have been written.
+    /// [`RunError::Argument`] for a number, type, shape or layout of arguments that doesn't fit, for an argument that
+    /// is written but was passed for reading, or for one that shares memory with another that is written; nothing is
+    /// run then. [`RunError::Failed`] for an access out of bounds, a division by zero, or an allocation that fails;
+    /// some elements may have been written.
     pub fn run(&self, arguments: &mut [HostTensor<'_>]) -> Result<(), TeError> {
         check_sharing(&self.arguments, &self.written, arguments)?;
         // SAFETY: memory that is written is not shared.
@@ -169,7 +169,7 @@ impl NativeKernel {
         let mut values = Vec::with_capacity(self.variables.len());
         for var in &self.variables {
             let missing =
-                || TeError::Run { reason: format!("the size {} can't be found from the arguments", var.name()) };
+                || RunError::Failed { reason: format!("the size {} can't be found from the arguments", var.name()) };
             values.push(*sizes.get(var).ok_or_else(missing)?);
         }
         let units = self.steps.iter().map(|var| sizes.get(var) == Some(&1)).collect();

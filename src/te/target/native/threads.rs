@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use crate::te::arith::simplify;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, TeError};
 use crate::te::ir::rewrite::{redirect, substitute};
 use crate::te::ir::stmt::{AllReduce, LoopKind, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -421,5 +421,5 @@ fn map(statement: Stmt, f: &mut dyn FnMut(Stmt) -> Result<Stmt, TeError>) -> Res
 }
 
 fn refuse(what: String) -> TeError {
-    TeError::Target { what, target: "native code" }
+    LoweringError::Target { what, target: "native code" }.into()
 }

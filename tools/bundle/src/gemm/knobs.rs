@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use epilogue::evt::Tree;
 use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Sm90Key};
 use epilogue::gemm::{Builder, Candidate, KernelKey, SplitK};
-use epilogue::{Device, Gemm};
+use epilogue::{Device, ElementType, Gemm};
 use serde_json::{Value, json};
 
 use super::shapes::Shape;
@@ -39,6 +39,14 @@ pub(crate) fn steps(shape: Shape) -> Vec<Step> {
         steps.push(step("candidates", 60, candidates));
         if shape.headline {
             steps.push(step("autotune", 60, autotune));
+        }
+        if shape.headline && shape.element == ElementType::BF16 && name == EPILOGUES[0] {
+            let of = move |run: fn(&Machine, &Race<'_>) -> Outcome<Vec<Value>>| {
+                move |machine: &Machine| run(machine, &Race { shape: &shape, epilogue: name, tree: tree() })
+            };
+            let picked = format!("picks/gemm/{at}/{name}");
+            steps.push(Step::new(format!("kernels/{picked}"), 1, 4, of(prepare_picks)).preparing(&picked));
+            steps.push(Step::timed(picked, 1, shape.race_seconds(), of(picks)));
         }
     }
     steps
@@ -100,6 +108,39 @@ fn compiled(builders: &[Builder]) -> Outcome<Vec<Gemm>> {
         }
     }
     Ok(gemms)
+}
+
+/// The candidates that are timed beside the model's choice in tier 1.
+const NEXT: usize = 5;
+
+/// The plans of the model's choice and of the candidates that come next.
+fn picked(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Gemm>> {
+    let count = if machine.is_rehearsal() { 2 } else { 1 + NEXT };
+    let chosen = race.model(&machine.device)?;
+    let candidates = chosen.choice().candidates().iter().take(count);
+    let of = |candidate| builder(&machine.device, race.tree.clone(), race.shape).candidate(candidate);
+    compiled(&candidates.map(of).collect::<Vec<_>>())
+}
+
+fn prepare_picks(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
+    picked(machine, race)?;
+    Timer::new(&machine.device)?;
+    Ok(Vec::new())
+}
+
+/// Whether the model's choice is the best one: its time beside those of the candidates that come next.
+fn picks(machine: &Machine, race: &Race<'_>) -> Outcome<Vec<Value>> {
+    let gemms = picked(machine, race)?;
+    if gemms.is_empty() {
+        return Ok(vec![json!({"kind": "skipped", "why": "this device has no kernels to choose among"})]);
+    }
+    let times = race.run(machine, &gemms)?;
+    let rows = gemms.iter().zip(times).enumerate().filter_map(|(place, (gemm, time))| {
+        let mut row = row(gemm.choice().kernel()?, time);
+        row["by"] = json!(if place == 0 { "model".to_owned() } else { format!("candidate {}", place + 1) });
+        Some(row)
+    });
+    Ok(vec![race.record(machine, "picks", &rows.collect::<Vec<_>>())])
 }
 
 /// The kernels that the model ranks best, and the best of a family that is not among them: the model's constants are

@@ -69,18 +69,32 @@ pub(crate) fn steps(on: On) -> Vec<Step> {
 
 /// A plan for a shape's operands.
 fn builder(device: &Device, tree: Tree, shape: &Shape) -> Builder {
-    let (a, b) = shape.majors;
-    let layouts = |major, outer| {
-        let along = if major == Major::K { shape.k } else { outer } * shape.element.size();
-        let widths = [16, 8, 4, 2, 1].into_iter();
-        let copy_bytes = widths.filter(|width| along.is_multiple_of(*width)).max().unwrap_or(1);
-        OperandLayout { major, copy_bytes: copy_bytes.max(shape.element.size()) }
-    };
+    let (a, b) = layouts_of([shape.m, shape.n, shape.k], shape.element, shape.majors);
     Builder::new(device, tree)
         .elements(shape.element, shape.element)
         .arithmetic(shape.arithmetic())
         .problem(shape.m, shape.n, shape.k)
-        .layouts(layouts(a, shape.m), layouts(b, shape.n))
+        .layouts(a, b)
+}
+
+/// The layouts of packed operands of an M×N×K product.
+pub(crate) fn layouts_of(
+    [m, n, k]: [usize; 3],
+    element: ElementType,
+    (a, b): (Major, Major),
+) -> (OperandLayout, OperandLayout) {
+    let of = |major, outer| {
+        let along = if major == Major::K { k } else { outer } * element.size();
+        let widths = [16, 8, 4, 2, 1].into_iter();
+        let copy_bytes = widths.filter(|width| along.is_multiple_of(*width)).max().unwrap_or(1);
+        OperandLayout { major, copy_bytes: copy_bytes.max(element.size()) }
+    };
+    (of(a, m), of(b, n))
+}
+
+/// The timed epilogue with this name.
+pub(crate) fn epilogue_of(element: ElementType, name: &str) -> Option<Tree> {
+    epilogues::of(element).into_iter().find(|named| named.name == name).map(|named| (named.tree)())
 }
 
 /// Our own contenders: their names, and the builders of their plans.

@@ -71,6 +71,12 @@ impl Shape {
         let of_a_run = self.operations() / 5e14;
         3 + (1200.0 * of_a_run) as u64
     }
+
+    /// About how long it takes to time six kernels of ours against each other, without compilation.
+    pub(crate) fn race_seconds(&self) -> u64 {
+        let of_a_run = self.operations() / 5e14;
+        1 + (300.0 * of_a_run) as u64
+    }
 }
 
 /// Tier 1: sizes from small to large, a transformer's, small M, long K, odd.

@@ -1,7 +1,10 @@
 //! The file's epilogues as visitor trees.
 
 use epilogue::ElementType;
-use epilogue::evt::{Axis, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{
+    Axis, Composed, ComposedOp, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree,
+    TreeBuilder,
+};
 use epilogue::expr;
 use epilogue_syntax::ast::{self, ClassKind};
 use epilogue_syntax::check::Checked;
@@ -192,6 +195,9 @@ impl Builder for TreeSink<'_, '_> {
             None => (Axis::All, false),
         };
         let word = reduction.op.as_ref().map(ToString::to_string).unwrap_or_default();
+        if let Some(op) = composed_op(&word) {
+            return self.at(reduction.word.span()).compose(Composed { axis, batch, op }, x);
+        }
         let op = reduce_op(&word).unwrap_or_else(|| {
             self.definitions.mistake(reduction.word.span(), format_args!("there is no reduction `{word}`"));
             ReduceOp::Add
@@ -251,8 +257,14 @@ fn reduce_op(word: &str) -> Option<ReduceOp> {
         "Min" => ReduceOp::Min,
         "AbsMax" => ReduceOp::AbsMax,
         "SumSquares" => ReduceOp::SumSquares,
+        "ArgMax" => ReduceOp::ArgMax,
+        "ArgMin" => ReduceOp::ArgMin,
         _ => return None,
     })
+}
+
+fn composed_op(word: &str) -> Option<ComposedOp> {
+    ComposedOp::ALL.into_iter().find(|op| op.name() == word)
 }
 
 #[cfg(test)]
@@ -262,6 +274,9 @@ mod tests {
     #[test]
     fn every_word_of_the_language_is_known() {
         assert!(ast::POSITIONS.into_iter().all(|word| position(word).is_some()));
-        assert!(ast::REDUCE_OPS.into_iter().all(|word| reduce_op(word).is_some_and(|op| format!("{op:?}") == word)));
+        assert!(ast::COMPOSED_OPS.into_iter().all(|word| composed_op(word).is_some_and(|op| op.name() == word)));
+        assert_eq!(ast::COMPOSED_OPS.len(), ComposedOp::ALL.len());
+        let reductions = || ast::REDUCE_OPS.into_iter().chain(ast::INDEX_OPS);
+        assert!(reductions().all(|word| reduce_op(word).is_some_and(|op| format!("{op:?}") == word)));
     }
 }

@@ -118,6 +118,29 @@ pub fn phases(
     (d, loss, largest, whole)
 }
 
+/// Reductions that are made of others.
+#[epilogue]
+pub fn composed(accum: Accum, bias: RowVector) -> (Tensor, ColumnVector<bool>, ColumnVector, RowVector, DeviceScalar) {
+    let x = accum + bias;
+    let open = reduction_op(x > 0.0, Row, Any);
+    let mean = reduction_op(x, Row, Mean);
+    let spread = reduction_op(x, (Column, Batch), Variance);
+    let log_sum = reduction_op(x, All, LogSumExp) - 1.0;
+    let all = reduction_op(open && x < 1e4, All, All);
+    let d = if all { x - mean } else { spread };
+    (d, open, mean, spread, log_sum)
+}
+
+/// Where elements are.
+#[epilogue]
+pub fn extremes(accum: Accum) -> (Tensor, ColumnVector<i32>, RowVector<i64>, DeviceScalar<i64>) {
+    let most = reduction_op(accum, Row, ArgMax);
+    let least = max(reduction_op(accum, Column, ArgMin), 1);
+    let place = reduction_op(accum, All, ArgMax) + 1;
+    let d = if column() == most && row() != least { accum } else { real(place) };
+    (d, most, least, place)
+}
+
 /// Several accumulators, a tensor that is changed in place, a name of the struct's own.
 #[epilogue(name = Gated)]
 pub fn gated_in_place(

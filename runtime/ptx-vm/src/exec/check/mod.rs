@@ -3,3 +3,4 @@
 pub(in crate::exec) mod fault;
 pub(in crate::exec) mod observe;
 pub(in crate::exec) mod undefined;
+pub(in crate::exec) mod variables;

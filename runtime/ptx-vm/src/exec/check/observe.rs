@@ -10,12 +10,18 @@ use crate::program::Row;
 use crate::program::flags::{AccessFlags, BarrierFlags, SCOPE_SHIFT};
 use crate::race::{self, Access, At, BarrierArrival, Kind, Observer, Order, Scope, Space};
 
-/// What an access does.
+/// What an access will do, or what a strong access has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum AccessKind {
     Read,
     Write,
     Atomic,
+    /// A strong read was performed. Lanes in `stale` saw only what was written without a release.
+    HasRead {
+        stale: u32,
+    },
+    /// An atomic was performed.
+    WasAtomic,
 }
 
 /// The bytes of a lane's access, and of one element. One number stands for an access of one element.
@@ -95,17 +101,38 @@ impl Context<'_> {
         race::shared_address(rank.checked_sub(1).unwrap_or(self.block as u32), offset)
     }
 
-    fn described(&self, space: MemorySpace, addresses: &Addresses, mask: u32) -> (Space, Addresses) {
+    /// The space and addresses as the detector has them; `shared` is room for addresses of shared memory.
+    fn described<'d>(
+        &self,
+        space: MemorySpace,
+        addresses: &'d Addresses,
+        mask: u32,
+        shared: &'d mut Addresses,
+    ) -> (Space, &'d Addresses) {
         if space == MemorySpace::Global {
-            return (Space::Global, *addresses);
+            return (Space::Global, addresses);
         }
-        let mut shared = [0; 32];
-        for lane in lanes_of(mask) {
-            shared[lane] = self.shared_address(addresses[lane]);
+        let own = race::shared_address(self.block as u32, 0);
+        let is_own = addresses.iter().fold(0, |all, &address| all | address as u32) >> window::CLUSTER_SHIFT == 0;
+        for (lane, shared) in shared.iter_mut().enumerate() {
+            // A loop for the usual case that the compiler can make a few instructions.
+            *shared = own | u64::from(addresses[lane] as u32);
+        }
+        if !is_own {
+            lanes_of(mask).for_each(|lane| shared[lane] = self.shared_address(addresses[lane]));
         }
         (Space::Shared, shared)
     }
 
+    /// Remembers the last access of each lane.
+    fn note_access(&mut self, mask: u32) {
+        let pc = self.pc;
+        for (lane, last) in self.warp.last_access.iter_mut().enumerate() {
+            *last = if mask >> lane & 1 != 0 { pc } else { *last };
+        }
+    }
+
+    /// Reports an access.
     #[inline(never)]
     pub(in crate::exec) fn observe_access(
         &mut self,
@@ -117,41 +144,15 @@ impl Context<'_> {
         kind: AccessKind,
     ) {
         let at = self.at(mask);
-        let (space, addresses) = self.described(space, addresses, mask);
-        let access = access(flags, space, &addresses, size.into(), kind);
-        self.tell(|o| o.access(at, &access));
-    }
-
-    #[inline(never)]
-    pub(in crate::exec) fn observe_done(
-        &mut self,
-        flags: u32,
-        space: MemorySpace,
-        addresses: &Addresses,
-        mask: u32,
-        size: impl Into<Size>,
-        kind: AccessKind,
-    ) {
-        let at = self.at(mask);
-        let (space, addresses) = self.described(space, addresses, mask);
-        let access = access(flags, space, &addresses, size.into(), kind);
-        self.tell(|o| o.observed(at, &access));
-    }
-
-    /// Reports that a strong read of global memory was performed. Lanes in `stale` saw only what was written without a
-    /// release.
-    #[inline(never)]
-    pub(in crate::exec) fn observe_seen(
-        &mut self,
-        flags: u32,
-        addresses: &Addresses,
-        mask: u32,
-        size: Size,
-        stale: u32,
-    ) {
-        let at = self.at(mask);
-        let access = Access { stale, ..access(flags, Space::Global, addresses, size, AccessKind::Read) };
-        self.tell(|o| o.observed(at, &access));
+        let mut shared = [0; 32];
+        let (space, addresses) = self.described(space, addresses, mask, &mut shared);
+        let access = access(flags, space, addresses, size.into(), kind);
+        if matches!(kind, AccessKind::HasRead { .. } | AccessKind::WasAtomic) {
+            self.tell(|o| o.observed(at, &access));
+        } else {
+            self.note_access(mask);
+            self.tell(|o| o.access(at, &access));
+        }
     }
 
     /// Reports a plain store of rows. `present` reads the old memory value of an element of a lane.
@@ -167,29 +168,36 @@ impl Context<'_> {
     ) {
         let size = Size::of::<T>(rows.len());
         let at = self.at(mask);
-        let (space, addresses) = self.described(space, addresses, mask);
-        let columns: Vec<[T::Cell; 32]> = rows.iter().map(|&row| *self.lanes::<T>(row)).collect();
-        let same = |a: u32, b: u32| columns.iter().all(|c| c[a as usize] == c[b as usize]);
-        let mut access = access(flags, space, &addresses, size, AccessKind::Write);
-        access.same_value = Some(&same);
+        self.note_access(mask);
+        // The functions below read registers meanwhile.
+        let Some(mut observer) = self.cluster.observer.take() else { return };
+        let mut shared = [0; 32];
+        let (space, addresses) = self.described(space, addresses, mask, &mut shared);
+        let same = |a: u32, b: u32| {
+            let same = |column: &[T::Cell; 32]| column[a as usize] == column[b as usize];
+            rows.iter().all(|&row| same(self.lanes::<T>(row)))
+        };
         let kept = |lane: u32, present: &dyn Fn(usize, usize) -> T| {
-            let mut elements = columns.iter().enumerate();
             let lane = lane as usize;
-            elements.all(|(n, column)| T::from_cell(column[lane]).into_bits() == present(lane, n).into_bits())
+            let mut elements = rows.iter().enumerate();
+            elements.all(|(n, &row)| self.get::<T>(row, lane).into_bits() == present(lane, n).into_bits())
         };
         let unchanged = |lane: u32| present.is_some_and(|present| kept(lane, present));
+        let mut access = access(flags, space, addresses, size, AccessKind::Write);
+        access.same_value = Some(&same);
         access.unchanged = Some(&unchanged);
-        if let Some(observer) = &mut self.cluster.observer {
-            observer.access(at, &access);
-        }
+        observer.access(at, &access);
+        self.cluster.observer = Some(observer);
     }
 
     /// `ldmatrix` and `stmatrix`: the lanes in `rows` give the addresses of 16-byte rows.
     #[inline(never)]
     pub(in crate::exec) fn observe_rows(&mut self, addresses: &Addresses, mask: u32, rows: u32, kind: AccessKind) {
         let at = self.at(mask);
-        let (space, addresses) = self.described(MemorySpace::Shared, addresses, rows);
-        let mut access = access(0, space, &addresses, 16.into(), kind);
+        self.note_access(mask);
+        let mut shared = [0; 32];
+        let (space, addresses) = self.described(MemorySpace::Shared, addresses, rows, &mut shared);
+        let mut access = access(0, space, addresses, 16.into(), kind);
         access.rows = Some(rows);
         self.tell(|o| o.access(at, &access));
     }
@@ -239,10 +247,11 @@ impl Context<'_> {
 }
 
 fn access(flags: u32, space: Space, addresses: &Addresses, size: Size, kind: AccessKind) -> Access<'_> {
-    let kind = match kind {
-        AccessKind::Read => Kind::Read,
-        AccessKind::Write => Kind::Write,
-        AccessKind::Atomic => Kind::Atomic,
+    let (kind, stale) = match kind {
+        AccessKind::Read => (Kind::Read, 0),
+        AccessKind::Write => (Kind::Write, 0),
+        AccessKind::Atomic | AccessKind::WasAtomic => (Kind::Atomic, 0),
+        AccessKind::HasRead { stale } => (Kind::Read, stale),
     };
     Access {
         space,
@@ -256,7 +265,7 @@ fn access(flags: u32, space: Space, addresses: &Addresses, size: Size, kind: Acc
         same_value: None,
         unchanged: None,
         non_coherent: flags & AccessFlags::NON_COHERENT.bits() != 0,
-        stale: 0,
+        stale,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Undefined values: those read from unwritten shared memory or from beyond a shared variable, or from lanes that take no part in a shuffle.
+//! Undefined values: those read from unwritten shared memory, from beyond a shared or local variable, or from lanes that
+//! take no part in a shuffle.
 //!
 //! Reading them is not an error yet. Software pipelines fetch one step more than they use, merges read one key beyond
 //! the last, and products of a tile at the edge take rows that were never loaded, but whose results are not stored. The
@@ -16,19 +17,13 @@ use crate::program::{Instruction, Row};
 
 impl Context<'_> {
     /// Records that an instruction has read unwritten values: for each of its destinations, in order, which lanes.
-    /// `offset` is the place of the first of them.
+    /// `from` is what `lane`, the first of them, read.
     #[cold]
     #[inline(never)]
-    pub(in crate::exec) fn note_undefined(
-        &mut self,
-        lanes: impl Fn(usize) -> u32,
-        lane: usize,
-        offset: u32,
-        bytes: u32,
-    ) {
+    pub(in crate::exec) fn note_undefined(&mut self, lanes: impl Fn(usize) -> u32, lane: usize, from: ReadFrom) {
         let (program, pc) = (self.program, self.pc);
         let undefined = &mut self.warp.undefined;
-        let read = undefined.number(Read { pc, lane, from: ReadFrom::Shared { offset, bytes } });
+        let read = undefined.number(Read { pc, lane, from });
         for (n, &row) in program.dataflow.of(pc).defs.iter().enumerate() {
             undefined.set(row, lanes(n), lanes(n), read as u32);
         }
@@ -162,8 +157,15 @@ impl Context<'_> {
         };
         // The read is the cause.
         self.pc = pc;
-        let (offset, bytes) = match from {
-            ReadFrom::Shared { offset, bytes } => (offset, bytes),
+        let (space, place, offset, bytes) = match from {
+            ReadFrom::Shared { offset, bytes } => {
+                let place = self.past_variable(offset, bytes);
+                let place = place.unwrap_or_else(|| format!("byte {offset} of the block's shared memory"));
+                (MemorySpace::Shared, place, offset, bytes)
+            }
+            ReadFrom::Local { offset, bytes } => {
+                (MemorySpace::Local, self.past_local(offset, bytes).unwrap_or_default(), offset, bytes)
+            }
             ReadFrom::Lane(source) => {
                 let message = format!(
                     "the shuffle gives the lane the value of lane {source}, which takes no part in it; used at PTX line {line}"
@@ -171,10 +173,8 @@ impl Context<'_> {
                 return self.invalid(Some(lane), message);
             }
         };
-        let place = self.past_variable(offset, bytes);
-        let place = place.unwrap_or_else(|| format!("byte {offset} of the block's shared memory"));
         let buffer = format!("{place}, read here and used at PTX line {line}");
-        let kind = FaultKind::Uninitialised { space: MemorySpace::Shared, address: offset.into(), bytes, buffer };
+        let kind = FaultKind::Uninitialised { space, address: offset.into(), bytes, buffer };
         self.fail(Some(lane), kind)
     }
 

@@ -122,7 +122,10 @@ impl<'a> Context<'a> {
                 self.past_variable(offset, bytes)
                     .unwrap_or_else(|| format!("the block has {} bytes of shared memory", self.shared_size))
             }
-            MemorySpace::Local => format!("a thread has {} bytes of local memory", self.program.local_bytes),
+            MemorySpace::Local => {
+                let past = address.checked_sub(window::LOCAL).and_then(|offset| self.past_local(offset as u32, bytes));
+                past.unwrap_or_else(|| format!("a thread has {} bytes of local memory", self.program.local_declared))
+            }
             MemorySpace::Parameter => format!("the kernel has {} bytes of parameters", self.program.parameter_bytes),
         };
         self.fail(Some(lane), FaultKind::OutOfBounds { space, address, bytes, nearest })
@@ -234,57 +237,6 @@ impl<'a> Context<'a> {
             return Err(self.out_of_bounds(lane, space, address, bytes));
         }
         Ok((block, offset))
-    }
-
-    /// The lanes whose access touches bytes between two shared variables.
-    #[inline(always)]
-    pub(in crate::exec) fn lanes_past_variables(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
-        let gaps = self.program.shared_gaps.as_slice();
-        if gaps.is_empty() || !self.checked {
-            return 0;
-        }
-        let (mut low, mut high) = (u32::MAX, 0);
-        for (lane, &offset) in offsets.iter().enumerate() {
-            let active = mask >> lane & 1 != 0;
-            low = low.min(if active { offset } else { u32::MAX });
-            high = high.max(if active { offset } else { 0 });
-        }
-        // All lanes usually access one variable, before the first gap that ends after them.
-        match gaps.iter().find(|(_, end)| *end > low) {
-            Some((start, _)) if high + bytes > *start => self.each_past_variables(offsets, mask, bytes),
-            _ => 0,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn each_past_variables(&self, offsets: &[u32; 32], mask: u32, bytes: u32) -> u32 {
-        let past = |lane: &usize| self.past_variable(offsets[*lane], bytes).is_some();
-        lanes_of(mask).filter(past).fold(0, |lanes, lane| lanes | 1 << lane)
-    }
-
-    /// If an access touches bytes between two shared variables: where it is.
-    #[cold]
-    pub(in crate::exec) fn past_variable(&self, offset: u32, bytes: u32) -> Option<String> {
-        let program = self.program;
-        let gap = program.shared_gaps.iter().find(|(start, end)| offset < *end && offset + bytes > *start)?;
-        let (name, start, size) = program.shared_names.iter().rfind(|(_, start, _)| *start < gap.0)?;
-        let end = start + size;
-        Some(match offset.checked_sub(end) {
-            Some(distance) => format!("{distance} bytes past the end of shared variable `{name}` of {size} bytes"),
-            None => format!("across the end of shared variable `{name}` of {size} bytes"),
-        })
-    }
-
-    /// Before a write: checks that it stays in its variable.
-    #[inline(always)]
-    pub(in crate::exec) fn check_variables(&mut self, offsets: &[u32; 32], mask: u32, bytes: u32) -> Result<(), Flow> {
-        let past = self.lanes_past_variables(offsets, mask, bytes);
-        if past == 0 {
-            return Ok(());
-        }
-        let lane = past.trailing_zeros() as usize;
-        Err(self.out_of_bounds(lane, MemorySpace::Shared, offsets[lane].into(), bytes))
     }
 
     #[cold]

@@ -67,16 +67,10 @@ fn give(context: &mut Context<'_>, i: &Instruction, lane: usize, size: u32, old:
 /// True if a value in memory has changed.
 fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<bool, Flow> {
     let size = i.flags >> SIZE_SHIFT & 15;
+    let flags = i.flags | AccessFlags::STRONG.bits();
     context.check_global(addresses, mask, size, alignment(i))?;
     if context.is_observed() {
-        context.observe_access(
-            i.flags | AccessFlags::STRONG.bits(),
-            MemorySpace::Global,
-            addresses,
-            mask,
-            size,
-            AccessKind::Atomic,
-        );
+        context.observe_access(flags, MemorySpace::Global, addresses, mask, size, AccessKind::Atomic);
     }
     let program = context.program;
     let function = &program.functions[i.list as usize + usize::from(i.has(AtomicFlags::FLUSHED_IN_GLOBAL))];
@@ -97,19 +91,12 @@ fn global(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
         changed |= old != new;
         if context.is_weak() {
             let word = Word { address: addresses[lane], bytes: size };
-            context.weak_write(i.flags | AccessFlags::STRONG.bits(), word, [old, new], true);
+            context.weak_write(flags, word, [old, new], true);
         }
         give(context, i, lane, size, old);
     }
     if context.is_observed() {
-        context.observe_done(
-            i.flags | AccessFlags::STRONG.bits(),
-            MemorySpace::Global,
-            addresses,
-            mask,
-            size,
-            AccessKind::Atomic,
-        );
+        context.observe_access(flags, MemorySpace::Global, addresses, mask, size, AccessKind::WasAtomic);
     }
     context.count_read(MemorySpace::Global, mask, size);
     context.count_write(MemorySpace::Global, mask, size);
@@ -144,15 +131,9 @@ pub(in crate::exec) unsafe fn update(pointer: *const u8, size: u32, function: im
 
 fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mask: u32) -> Result<bool, Flow> {
     let size = i.flags >> SIZE_SHIFT & 15;
+    let flags = i.flags | AccessFlags::STRONG.bits();
     if context.is_observed() {
-        context.observe_access(
-            i.flags | AccessFlags::STRONG.bits(),
-            MemorySpace::Shared,
-            addresses,
-            mask,
-            size,
-            AccessKind::Atomic,
-        );
+        context.observe_access(flags, MemorySpace::Shared, addresses, mask, size, AccessKind::Atomic);
     }
     context.share_views();
     context.learn_views();
@@ -176,14 +157,7 @@ fn shared(context: &mut Context<'_>, i: &Instruction, addresses: &[u64; 32], mas
         give(context, i, lane, size, old);
     }
     if context.is_observed() {
-        context.observe_done(
-            i.flags | AccessFlags::STRONG.bits(),
-            MemorySpace::Shared,
-            addresses,
-            mask,
-            size,
-            AccessKind::Atomic,
-        );
+        context.observe_access(flags, MemorySpace::Shared, addresses, mask, size, AccessKind::WasAtomic);
     }
     context.count_read(MemorySpace::Shared, mask, size);
     context.count_write(MemorySpace::Shared, mask, size);

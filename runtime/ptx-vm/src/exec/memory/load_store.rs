@@ -11,6 +11,7 @@ use crate::exec::lane::Lane;
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
 use crate::exec::memory::weak::see_older;
+use crate::exec::state::undefined::ReadFrom;
 use crate::exec::state::weak;
 use crate::memory::global::{Allocation, Word};
 use crate::memory::shared::POISON;
@@ -143,7 +144,8 @@ fn load_global_in<T: Lane + Word, const N: usize>(
     if i.has(AccessFlags::STRONG) {
         let stale = if context.is_weak() { see_older::<T, N>(context, i.flags, addresses, mask, values) } else { 0 };
         if context.is_observed() {
-            context.observe_seen(i.flags, addresses, mask, Size::of::<T>(N), stale);
+            let kind = AccessKind::HasRead { stale };
+            context.observe_access(i.flags, MemorySpace::Global, addresses, mask, Size::of::<T>(N), kind);
         }
     }
     Ok(())
@@ -167,7 +169,7 @@ fn load_shared<T: Lane + Word, const N: usize>(
     let unwritten = context.unwritten_shared(&offsets, mask, size);
     if unwritten != 0 {
         let lane = unwritten.trailing_zeros() as usize;
-        context.note_undefined(|_| unwritten, lane, offsets[lane], size);
+        context.note_undefined(|_| unwritten, lane, ReadFrom::Shared { offset: offsets[lane], bytes: size });
     }
     context.count_shared(true, &offsets, mask, size);
     let data = context.shared;
@@ -180,7 +182,8 @@ fn load_shared<T: Lane + Word, const N: usize>(
         }
     }
     if context.is_observed() && i.has(AccessFlags::STRONG) {
-        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), AccessKind::Read);
+        let kind = AccessKind::HasRead { stale: 0 };
+        context.observe_access(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), kind);
     }
     Ok(())
 }
@@ -211,7 +214,8 @@ fn load_distributed<T: Lane + Word, const N: usize>(
     }
     context.count_read(MemorySpace::DistributedShared, mask, size);
     if context.is_observed() && i.has(AccessFlags::STRONG) {
-        context.observe_done(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), AccessKind::Read);
+        let kind = AccessKind::HasRead { stale: 0 };
+        context.observe_access(i.flags, MemorySpace::Shared, addresses, mask, Size::of::<T>(N), kind);
     }
     Ok(())
 }
@@ -225,6 +229,7 @@ fn load_private<T: Lane + Word, const N: usize>(
     values: &mut Values<T, N>,
 ) -> Result<(), Flow> {
     let size = (size_of::<T>() * N) as u32;
+    let past = context.lanes_past_local(addresses, mask, size);
     for lane in lanes_of(mask) {
         let address = addresses[lane];
         let (bytes, start) = if address >= window::LOCAL {
@@ -252,6 +257,11 @@ fn load_private<T: Lane + Word, const N: usize>(
             raw[..size_of::<T>()].copy_from_slice(&bytes[at..at + size_of::<T>()]);
             values[lane] = T::from_bits(u64::from_le_bytes(raw)).to_cell();
         }
+    }
+    if past != 0 {
+        let lane = past.trailing_zeros() as usize;
+        let offset = (addresses[lane] - window::LOCAL) as u32;
+        context.note_undefined(|_| past, lane, ReadFrom::Local { offset, bytes: size });
     }
     let space = if addresses[mask.trailing_zeros() as usize] >= window::LOCAL {
         MemorySpace::Local
@@ -446,8 +456,12 @@ fn store_local<T: Lane + Word, const N: usize>(
     mask: u32,
 ) -> Result<(), Flow> {
     let size = (size_of::<T>() * N) as u32;
+    let past = context.lanes_past_local(addresses, mask, size);
     for lane in lanes_of(mask) {
         let start = context.local_place(lane, addresses[lane], size, size)?;
+        if past >> lane & 1 != 0 {
+            return Err(context.out_of_bounds(lane, MemorySpace::Local, addresses[lane], size));
+        }
         for n in 0..N {
             let row = element_row(context, i, i.b, n, N);
             let value: T = context.get(row, lane);

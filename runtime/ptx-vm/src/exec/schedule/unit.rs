@@ -1,7 +1,7 @@
 //! A unit: a resident cluster (without clusters: a block), and the turns of its warps.
 
 use crate::error::LaunchError;
-use crate::exec::context::Context;
+use crate::exec::context::{Context, lanes_of};
 use crate::exec::memory::bulk;
 use crate::exec::schedule::run::{Slice, Stop, run};
 use crate::exec::state::block::{Block, Cluster};
@@ -11,7 +11,8 @@ use crate::exec::state::worker::WorkerState;
 use crate::memory::shared::SharedMemory;
 use crate::memory::window;
 use crate::options::Completion;
-use crate::program::{Fill, Source, Special};
+use crate::program::{Fill, Program, Source, Special};
+use crate::race::At;
 
 /// A cluster with its warps.
 pub(in crate::exec) struct Unit {
@@ -43,7 +44,7 @@ impl Unit {
         let blocks = (0..launch.cluster_size)
             .map(|_| Block {
                 index: [0; 3],
-                shared: SharedMemory::new(launch.shared_bytes, launch.checked, &launch.program.shared_gaps),
+                shared: SharedMemory::new(launch.shared_bytes, launch.checked, &launch.program.shared.gaps),
                 barriers: Default::default(),
                 living_warps: 0,
                 committed_products: vec![0; warps_per_block as usize],
@@ -125,7 +126,7 @@ impl Unit {
                 self.end_of_warp(index);
             }
             if matches!(after, Status::Done | Status::Barrier(_) | Status::Ready) {
-                moved |= self.complete_barriers(self.warps[index].block);
+                moved |= self.complete_barriers(self.warps[index].block, launch.program);
                 moved |= self.complete_cluster_barrier();
             }
         }
@@ -215,7 +216,7 @@ impl Unit {
     }
 
     /// Lets warps continue whose barrier is complete. True if there were any.
-    fn complete_barriers(&mut self, rank: usize) -> bool {
+    fn complete_barriers(&mut self, rank: usize, program: &Program) -> bool {
         let mut any = false;
         for id in 0..16u8 {
             let block = &mut self.cluster.blocks[rank];
@@ -225,6 +226,9 @@ impl Unit {
             }
             any = true;
             block.barriers[id as usize] = Default::default();
+            if self.cluster.observer.is_some() {
+                self.report_threads_around(rank, id, program);
+            }
             if let Some(observer) = &mut self.cluster.observer {
                 observer.barrier_complete(rank as u32, id.into());
             }
@@ -235,6 +239,29 @@ impl Unit {
             }
         }
         any
+    }
+
+    /// Reports threads that have ended, and before that have gone around the barrier at which others wait.
+    fn report_threads_around(&mut self, rank: usize, id: u8, program: &Program) {
+        let Some(observer) = &mut self.cluster.observer else { return };
+        let of_block = || self.warps.iter().filter(|warp| warp.block == rank);
+        if of_block().all(|warp| warp.exited == 0) {
+            return;
+        }
+        for after in &program.after_barriers {
+            let waits = |warp: &Warp| warp.status == Status::Barrier(id) && warp.pc == after.barrier + 1;
+            if !of_block().any(waits) {
+                continue;
+            }
+            for warp in of_block() {
+                let around = |lane: &usize| after.contains(warp.last_access[*lane]);
+                let lanes = lanes_of(warp.exited).filter(around).fold(0, |lanes, lane| lanes | 1 << lane);
+                if lanes != 0 {
+                    let at = At { rank: rank as u32, warp: warp.index, lanes, pc: after.barrier };
+                    observer.barrier_passed(at, id.into());
+                }
+            }
+        }
     }
 
     /// Lets warps continue if all that have not ended have arrived at the cluster barrier.
@@ -323,6 +350,7 @@ fn new_warp(launch: &LaunchState<'_>, block: usize, index: u32) -> Warp {
         views: Default::default(),
         cluster_phase: None,
         barrier_result: None,
+        last_access: [u32::MAX; 32],
     }
 }
 

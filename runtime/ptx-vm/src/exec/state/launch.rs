@@ -222,7 +222,7 @@ impl race::Names for LaunchState<'_> {
             }
             race::Space::Shared => {
                 let offset = race::shared_offset(address);
-                let found = self.program.shared_names.iter().find(|n| (n.1..n.1 + n.2).contains(&offset));
+                let found = self.program.shared.names.iter().find(|n| (n.1..n.1 + n.2).contains(&offset));
                 match found {
                     Some((name, start, _)) => Some((name.clone(), (offset - start).into())),
                     None => offset

@@ -15,6 +15,8 @@ pub(in crate::exec) struct Read {
 pub(in crate::exec) enum ReadFrom {
     /// Bytes of shared memory that were unwritten.
     Shared { offset: u32, bytes: u32 },
+    /// Bytes beyond a local variable.
+    Local { offset: u32, bytes: u32 },
     /// A register of a lane that takes no part in the shuffle (PTX ISA §9.7.9.6: unpredictable).
     Lane(u32),
 }

@@ -71,6 +71,8 @@ pub(in crate::exec) struct Warp {
     pub(in crate::exec) cluster_phase: Option<u32>,
     /// The result that `bar.red` will write when the barrier completes.
     pub(in crate::exec) barrier_result: Option<BarrierResult>,
+    /// If a detector watches: each lane's last access to shared or global memory, as an instruction.
+    pub(in crate::exec) last_access: [u32; 32],
 }
 
 /// The destination of a barrier's reduction.
@@ -112,6 +114,7 @@ impl Warp {
         self.views = Views::default();
         self.cluster_phase = None;
         self.barrier_result = None;
+        self.last_access = [u32::MAX; 32];
     }
 
     /// Sets the running lanes aside at `pc`, and lets the group with the lowest program counter run. False if every

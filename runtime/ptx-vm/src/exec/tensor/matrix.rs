@@ -6,6 +6,7 @@ use crate::exec::context::{Context, Flow};
 use crate::exec::lanes::Operation;
 use crate::exec::memory::access::Addresses;
 use crate::exec::state::fault::FaultKind;
+use crate::exec::state::undefined::ReadFrom;
 use crate::memory::window;
 use crate::numerics::fragment::{self, TileRows};
 use crate::numerics::mma::Mma;
@@ -81,7 +82,8 @@ impl<const N: usize> Operation for LoadMatrix<N> {
         if unwritten != 0 {
             let transposed = i.has(MatrixFlags::TRANSPOSED);
             let lane = unwritten.trailing_zeros() as usize;
-            context.note_undefined(|n| holders(unwritten >> (8 * n) & 0xff, transposed), lane, offsets[lane], 16);
+            let from = ReadFrom::Shared { offset: offsets[lane], bytes: 16 };
+            context.note_undefined(|n| holders(unwritten >> (8 * n) & 0xff, transposed), lane, from);
         }
         context.count_shared(true, &offsets, rows, 16);
         let data = context.shared;

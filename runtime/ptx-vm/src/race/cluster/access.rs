@@ -1,10 +1,11 @@
 //! Weak, strong and atomic accesses of threads.
 
-use super::super::history::Place;
+use super::super::cell::Judge;
+use super::super::history::{Piece, Place};
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
 use super::super::pattern::Seen;
-use super::super::shadow::{Judge, Stamp};
+use super::super::stamp::Stamp;
 use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::{ClusterDetector, Knowledge};
@@ -25,14 +26,92 @@ pub(super) fn by_address(lanes: u32, addresses: &[u64; 32]) -> impl Iterator<Ite
     })
 }
 
-/// Whether it is a plain read of the same bytes by all lanes, and there are several.
-fn reads_one_place(lanes: u32, access: &Access<'_>) -> bool {
+/// Whether the addresses are the same again after `distance` lanes, in each group of twice as many.
+fn repeats(addresses: &[u64; 32], distance: usize) -> bool {
+    let mut differs = addresses[0] ^ addresses[distance];
+    if differs == 0 {
+        for pair in addresses.chunks_exact(2 * distance) {
+            let (low, high) = pair.split_at(distance);
+            differs |= low.iter().zip(high).fold(0, |differs, (a, b)| differs | a ^ b);
+        }
+    }
+    differs == 0
+}
+
+/// Groups of lanes that read the same bytes by a plain read, as one: the first lane of each, and its lanes. What is found
+/// is the same address in all lanes, and addresses that repeat after a power of two.
+fn groups(lanes: u32, access: &Access<'_>) -> impl Iterator<Item = (u32, u32)> {
+    let plain = access.kind == Kind::Read && access.order == Order::Weak;
     let first = access.addresses[lanes.trailing_zeros() as usize % 32];
-    let same = |(lane, &address): (usize, &u64)| address == first || lanes >> lane & 1 == 0;
-    access.kind == Kind::Read
-        && access.order == Order::Weak
-        && !lanes.is_power_of_two()
-        && access.addresses.iter().enumerate().all(same)
+    let is_first = |(lane, &address): (usize, &u64)| address == first || lanes >> lane & 1 == 0;
+    // The bits of a lane's number on which its address does not depend.
+    let mut free = 0;
+    if plain && lanes == u32::MAX {
+        free = (0..5).filter(|&bit| repeats(access.addresses, 1 << bit)).fold(0, |free, bit| free | 1 << bit);
+    } else if plain && access.addresses.iter().enumerate().all(is_first) {
+        free = 31;
+    }
+    let group = (0..32).filter(|lane| lane & !free == 0).fold(0, |group, lane| group | 1 << lane);
+    let mut left = lanes;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros();
+            // Of lanes that are not all active, either all form one group or each one does.
+            let members = if free == 31 { lanes } else { group << lane };
+            left &= !members;
+            (lane, members)
+        })
+    })
+}
+
+/// The fewest neighbouring lanes whose accesses are worth being checked as a row.
+const ROW: u32 = 4;
+
+/// Whether all lanes are neighbours that access neighbouring elements.
+fn is_row(lanes: u32, access: &Access<'_>) -> bool {
+    let first = lanes.trailing_zeros();
+    let run = u64::from(lanes) >> first;
+    let size = u64::from(access.size);
+    let start = access.addresses[first as usize % 32].wrapping_sub(u64::from(first) * size);
+    // Without branches, so that the compiler can make it a few instructions.
+    let mut wrong = 0;
+    for (lane, &address) in access.addresses.iter().enumerate() {
+        let differs = address ^ start.wrapping_add(lane as u64 * size);
+        wrong |= if lanes >> lane & 1 != 0 { differs } else { 0 };
+    }
+    run & (run + 1) == 0 && wrong == 0
+}
+
+/// The rows of an access: runs of neighbouring lanes that access neighbouring elements; and the other lanes.
+fn rows(lanes: u32, access: &Access<'_>) -> ([u32; (32 / ROW) as usize], u32) {
+    let mut rows = [0; (32 / ROW) as usize];
+    let plain = access.order == Order::Weak && access.kind != Kind::Atomic;
+    if !plain || !access.size.is_power_of_two() || access.size > 16 {
+        return (rows, lanes);
+    }
+    let is_aligned = |lane: u32| access.addresses[lane as usize % 32].is_multiple_of(access.size.into());
+    if lanes.count_ones() >= ROW && is_aligned(lanes.trailing_zeros()) && is_row(lanes, access) {
+        rows[0] = lanes;
+        return (rows, 0);
+    }
+    let (mut left, mut others, mut count) = (lanes, 0, 0);
+    while left != 0 {
+        let first = left.trailing_zeros();
+        let is_next = |lane: &u32| {
+            let address = access.addresses[*lane as usize - 1].wrapping_add(access.size.into());
+            left >> lane & 1 != 0 && access.addresses[*lane as usize] == address
+        };
+        let end = (first + 1..32).find(|lane| !is_next(lane)).unwrap_or(32);
+        let run = (u32::MAX >> (32 - (end - first))) << first;
+        left &= !run;
+        if end - first >= ROW && is_aligned(first) {
+            rows[count] = run;
+            count += 1;
+        } else {
+            others |= run;
+        }
+    }
+    (rows, others)
 }
 
 impl ClusterDetector {
@@ -101,17 +180,14 @@ impl ClusterDetector {
             found: &mut self.found,
         };
         let mut remote = 0u32;
-        // Lanes that read the same bytes read them as one.
-        let together = access.rows.is_none() && reads_one_place(at.lanes, access);
-        let checked = if together { at.lanes & at.lanes.wrapping_neg() } else { rows };
-        for lane in lanes_of(checked) {
+        for (lane, members) in groups(rows, access) {
             let address = access.addresses[lane as usize];
             let rank = shared_rank(address);
-            if access.rows.is_none() && !together {
-                now.lanes = 1 << lane;
-                eyes.lanes = now.lanes;
+            if access.rows.is_none() {
+                now.lanes = members;
+                eyes.lanes = members;
             }
-            remote |= u32::from(rank != at.rank) << lane;
+            remote |= if rank == at.rank { 0 } else { members };
             if let Some(block) = self.blocks.get_mut(rank as usize) {
                 let (origin, offset) = (shared_address(rank, 0), shared_offset(address));
                 block.shadow.check(origin, offset, access.size, &now, &mut eyes);
@@ -128,8 +204,7 @@ impl ClusterDetector {
         }
         if remote != 0 {
             for lane in lanes_of(remote) {
-                let lanes = if together { at.lanes } else { 1 << lane };
-                self.touch_remote(at, lanes, shared_rank(access.addresses[lane as usize]));
+                self.touch_remote(at, 1 << lane, shared_rank(access.addresses[lane as usize]));
             }
         }
     }
@@ -180,14 +255,20 @@ impl ClusterDetector {
             same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
-        let together = reads_one_place(at.lanes, access);
-        let checked = if together { at.lanes & at.lanes.wrapping_neg() } else { at.lanes };
-        let accesses = lanes_of(checked).map(|lane| {
-            let lanes = if together { at.lanes } else { 1 << lane };
-            (access.addresses[lane as usize], access.size, now.by(lanes))
+        let (rows, others) = rows(at.lanes, access);
+        let first = |lanes: u32| access.addresses[lanes.trailing_zeros() as usize];
+        let rows = rows.into_iter().take_while(|&row| row != 0).map(|lanes| {
+            let length = lanes.count_ones() * access.size;
+            Piece { first: first(lanes), length, each: access.size, stamp: now.by(lanes), eyes: lanes }
         });
-        let aim = |eyes: &mut Eyes<'_>, stamp: &Stamp| eyes.lanes = stamp.lanes;
-        self.launch.history.check(accesses, &mut eyes, aim);
+        let others = groups(others, access).map(|(_, lanes)| Piece {
+            first: first(lanes),
+            length: access.size,
+            each: 0,
+            stamp: now.by(lanes),
+            eyes: lanes,
+        });
+        self.launch.history.check(rows.chain(others), &mut eyes);
     }
 
     /// The release half of strong writes and atomics.

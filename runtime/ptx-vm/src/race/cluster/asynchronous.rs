@@ -1,8 +1,9 @@
 //! Asynchronous copies and products.
 
+use super::super::history::Piece;
 use super::super::judge::Eyes;
 use super::super::observer::{At, Bulk, CopyAsync, Footprint, Scope, Space};
-use super::super::shadow::Stamp;
+use super::super::stamp::Stamp;
 use super::super::warp::{BULK_READS, BULK_WRITES, COPIES, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
 use super::ClusterDetector;
@@ -41,10 +42,10 @@ impl ClusterDetector {
         eyes.space = Space::Global;
         let now = now.reading();
         let reads = lanes_of(at.lanes).filter(|&lane| copy.read[lane as usize] > 0).map(|lane| {
-            let lane_index = lane as usize;
-            (copy.sources[lane_index], copy.read[lane_index], now.by(1 << lane))
+            let (first, length) = (copy.sources[lane as usize], copy.read[lane as usize]);
+            Piece { first, length, each: 0, stamp: now.by(1 << lane), eyes: 1 << lane }
         });
-        self.launch.history.check(reads, &mut eyes, |eyes, stamp| eyes.lanes = stamp.lanes);
+        self.launch.history.check(reads, &mut eyes);
     }
 
     pub(super) fn copies_arrive(&mut self, at: At, addresses: &[u64; 32]) {
@@ -156,8 +157,14 @@ impl ClusterDetector {
             }
             Space::Global => {
                 // A range does not fit in a length only if it is longer than 4 GiB; boxes and bulk copies are not.
-                let pieces = ranges.iter().map(|range| (range.start, (range.end - range.start) as u32, now));
-                self.launch.history.check(pieces, &mut eyes, |_, _| {});
+                let piece = |range: &Range<u64>| Piece {
+                    first: range.start,
+                    length: (range.end - range.start) as u32,
+                    each: 0,
+                    stamp: now,
+                    eyes: at.lanes,
+                };
+                self.launch.history.check(ranges.iter().map(piece), &mut eyes);
             }
         }
     }

@@ -231,6 +231,9 @@ impl Observer for ClusterDetector {
     fn barrier_complete(&mut self, rank: u32, id: u32) {
         self.barrier_completes(rank, id);
     }
+    fn barrier_passed(&mut self, at: At, id: u32) {
+        self.fault(at, at.lanes, Fault::BarrierPassed { id });
+    }
     fn cluster_arrive(&mut self, at: At, order: MbarrierOrder, aligned: bool) {
         self.arrives_at_cluster(at, order, aligned);
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::single_range_in_vec_init)]
 
 mod engines;
+mod rows;
 mod threads;
 
 use super::*;

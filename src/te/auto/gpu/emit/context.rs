@@ -14,7 +14,7 @@ use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::bind::iteration_space::Space;
 use crate::te::auto::pattern::reads::{Read, read_type};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Tensor;
@@ -412,7 +412,7 @@ pub(in crate::te::auto) fn used_axes(
 /// Checks that sizes and axes that expressions use as 32-bit integers fit in 32 bits.
 ///
 /// # Errors
-/// [`TeError::IntegerRange`].
+/// [`RunError::IntegerRange`].
 pub(in crate::te::auto) fn check_ranges(
     axes: &[Axis],
     used: &[bool],
@@ -423,10 +423,14 @@ pub(in crate::te::auto) fn check_ranges(
     let fits = |dtype: DType, value: i64| dtype != DType::I32 || i32::try_from(value).is_ok();
     for var in expressions.iter().flat_map(|x| sizes_of(x)) {
         if !fits(var.dtype(), sizes.value(&Expr::from(var))?) {
-            return Err(TeError::IntegerRange);
+            return Err(RunError::IntegerRange.into());
         }
     }
     let last = |place: usize| space.minima[place].saturating_add(space.extents[place]);
     let mut used = (0..axes.len()).filter(|place| used[*place]);
-    if used.all(|place| fits(axes[place].var().dtype(), last(place))) { Ok(()) } else { Err(TeError::IntegerRange) }
+    if used.all(|place| fits(axes[place].var().dtype(), last(place))) {
+        Ok(())
+    } else {
+        Err(RunError::IntegerRange.into())
+    }
 }

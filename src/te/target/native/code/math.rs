@@ -8,7 +8,7 @@ use super::{Site, Translator, Val, unexpected};
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Function, Op};
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, TeError};
 use crate::te::lang::expr::{Binary, Expr};
 use crate::te::target::native::host;
 use crate::te::text::expression;
@@ -32,7 +32,7 @@ impl Translator<'_, '_, '_> {
                 Binary::Eq => return Ok(self.float_compare(FloatCC::Equal, a, b, dtype)),
                 Binary::Ne => return Ok(self.float_compare(FloatCC::NotEqual, a, b, dtype)),
                 Binary::FloorDiv | Binary::FloorMod | Binary::And | Binary::Or => {
-                    return Err(TeError::OperandType { operation: format!("{op:?}"), given: dtype });
+                    return Err(ExpressionError::OperandType { operation: format!("{op:?}"), given: dtype }.into());
                 }
             };
             return self.apply(operation, vec![a, b], dtype);

@@ -10,7 +10,7 @@ use super::{Memory, Site, Translator, Val, shown, unexpected};
 use crate::ElementType;
 use crate::te::arith::coefficient;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
 use crate::te::target::native::argument::element_size;
@@ -157,7 +157,7 @@ impl Translator<'_, '_, '_> {
     }
 
     fn target(&mut self, buffer: &Buffer, index: &Expr, width: usize) -> Result<AccessTarget, TeError> {
-        let missing = || TeError::Run { reason: format!("{} has no memory here", buffer.name()) };
+        let missing = || RunError::Failed { reason: format!("{} has no memory here", buffer.name()) };
         let memory = *self.memory.get(buffer).ok_or_else(missing)?;
         let offset = self.index(index)?;
         let size = i64::try_from(element_size(buffer.dtype())).unwrap_or(1);

@@ -31,7 +31,7 @@ use self::memory::Promoted;
 use super::host;
 use super::host::{Entry, Status};
 use crate::sync::lock;
-use crate::te::error::TeError;
+use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::Expr;
@@ -76,7 +76,7 @@ impl Code {
             }
             Some(Site::Division(divisor)) => DataError::DivisionByZero { divisor: Some(divisor.clone()) }.into(),
             Some(Site::Memory(name)) => {
-                TeError::Run { reason: format!("there is no memory for {name}: {value} bytes are needed") }
+                RunError::Failed { reason: format!("there is no memory for {name}: {value} bytes are needed") }.into()
             }
             None => DataError::Unknown.into(),
         })
@@ -152,11 +152,15 @@ fn target() -> Result<OwnedTargetIsa, TeError> {
         let builder = cranelift_native::builder().map_err(str::to_owned)?;
         builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
     });
-    found.clone().map_err(|what| TeError::Target { what, target: "native code" })
+    found.clone().map_err(|what| LoweringError::Target { what, target: "native code" }.into())
 }
 
 fn failed(error: &dyn std::fmt::Display) -> TeError {
-    TeError::Target { what: format!("a program that the code generator refuses ({error})"), target: "native code" }
+    LoweringError::Target {
+        what: format!("a program that the code generator refuses ({error})"),
+        target: "native code",
+    }
+    .into()
 }
 
 /// One slot of the array of values with which a function is called.
@@ -399,7 +403,7 @@ impl<'p> Translator<'_, '_, 'p> {
 
 /// The error for what a program for one thread must not contain.
 fn unexpected(what: &str) -> TeError {
-    TeError::Target { what: what.to_owned(), target: "native code" }
+    LoweringError::Target { what: what.to_owned(), target: "native code" }.into()
 }
 
 /// An access as a message shows it.

@@ -9,7 +9,7 @@ use cranelift_module::Module;
 use super::memory::{Promoted, fixed_bytes};
 use super::plan::{VectorPlan, in_registers, limits, vector_plan, whole};
 use super::{Binding, FrameSlot, Lanes, Pending, Site, Translator, Val, unexpected};
-use crate::te::error::TeError;
+use crate::te::error::{RunError, TeError};
 use crate::te::ir::stmt::{LoopKind, Stmt};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Expr, Kind};
@@ -209,7 +209,7 @@ impl<'p> Translator<'_, '_, 'p> {
         free.statement(body);
         let mut slots: Vec<(FrameSlot, Value)> = Vec::new();
         for buffer in free.buffers.iter().filter(|buffer| !free.own.contains(buffer)) {
-            let missing = || TeError::Run { reason: format!("{} has no memory here", buffer.name()) };
+            let missing = || RunError::Failed { reason: format!("{} has no memory here", buffer.name()) };
             let memory = *self.memory.get(buffer).ok_or_else(missing)?;
             slots.push((FrameSlot::Pointer(buffer.clone()), memory.pointer));
             slots.push((FrameSlot::Length(buffer.clone()), memory.len));

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 use super::{Binding, Translator, Val, unexpected};
 use crate::ElementType;
 use crate::te::dtype::DType;
-use crate::te::error::TeError;
+use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::expr::{Binary, Expr, Kind};
 use crate::te::lang::graph::Id;
 use crate::te::lang::number;
@@ -86,7 +86,7 @@ impl Known {
     fn enter(&mut self) -> Result<(), TeError> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
-            return Err(TeError::Unfolded { most: MOST_STEPS });
+            return Err(ExpressionError::Unfolded { most: MOST_STEPS }.into());
         }
         self.nested += 1;
         Ok(())
@@ -141,7 +141,7 @@ impl Translator<'_, '_, '_> {
                 self.values(operands).and_then(|operands| self.function(function, &operands, x.dtype()))
             }
             Kind::Load(buffer, indices) => self.load(buffer, indices),
-            Kind::Read(..) | Kind::Reduce(..) => Err(TeError::NotLowered { what: expression(x) }),
+            Kind::Read(..) | Kind::Reduce(..) => Err(LoweringError::NotLowered { what: expression(x) }.into()),
             Kind::Invalid(error) => Err(error.clone()),
         }
     }
@@ -211,7 +211,7 @@ impl Translator<'_, '_, '_> {
     }
 
     fn variable(&mut self, x: &Expr) -> Result<Val, TeError> {
-        let missing = || TeError::Unbound { variable: expression(x) };
+        let missing = || LoweringError::Unbound { variable: expression(x) };
         let var = x.as_var().ok_or_else(missing)?;
         if let Some(lanes) = self.lanes.filter(|lanes| lanes.var == var) {
             let first = self.lane_counter(lanes.base, lanes.single.unwrap_or(0));

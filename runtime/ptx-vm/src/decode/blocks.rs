@@ -1,0 +1,85 @@
+//! The control flow of a kernel: its basic blocks, and what comes after a barrier for good.
+
+use super::decoder::Decoder;
+use super::effect::Successor;
+use crate::program::AfterBarrier;
+
+/// A basic block: code without branches inside.
+pub(super) struct Block {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) successors: Vec<usize>,
+}
+
+/// The blocks of the code, in order. `starts` has the position of each label.
+pub(super) fn blocks(decoder: &Decoder<'_>, starts: &[u32]) -> Vec<Block> {
+    let length = decoder.code.len();
+    let mut leader = vec![false; length + 1];
+    leader[0] = true;
+    for &start in starts {
+        leader[start as usize] = true;
+    }
+    for (index, effect) in decoder.effects.iter().enumerate() {
+        if effect.successor != Successor::Next {
+            leader[index + 1] = true;
+        }
+    }
+    let begins: Vec<usize> = (0..length).filter(|&i| leader[i]).collect();
+    let mut block_of = vec![0; length + 1];
+    for (number, &start) in begins.iter().enumerate() {
+        let end = begins.get(number + 1).copied().unwrap_or(length);
+        block_of[start..end].fill(number);
+    }
+    begins
+        .iter()
+        .enumerate()
+        .map(|(number, &start)| {
+            let end = begins.get(number + 1).copied().unwrap_or(length);
+            let last = &decoder.effects[end - 1];
+            let mut successors = vec![];
+            if (last.successor == Successor::Next || last.conditional) && end < length {
+                successors.push(number + 1);
+            }
+            match &last.successor {
+                Successor::Label(label) => successors.push(block_of[starts[*label as usize] as usize]),
+                Successor::Table(table) => {
+                    successors.extend(decoder.tables[*table].iter().map(|&l| block_of[starts[l as usize] as usize]));
+                }
+                Successor::Next | Successor::None => {}
+            }
+            Block { start, end, successors }
+        })
+        .collect()
+}
+
+/// For each of these barriers, the code after it from which it can't be reached again.
+pub(super) fn after_barriers(barriers: &[usize], blocks: &[Block]) -> Vec<AfterBarrier> {
+    let mut before: Vec<Vec<usize>> = vec![vec![]; blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        block.successors.iter().for_each(|&successor| before[successor].push(number));
+    }
+    let after = |&barrier: &usize| {
+        let own = blocks.partition_point(|block| block.end <= barrier);
+        let reached = steps_from(own, blocks.len(), |block| &blocks[block].successors);
+        let reaching = steps_from(own, blocks.len(), |block| &before[block]);
+        let parts = blocks.iter().enumerate().filter_map(|(number, block)| match number == own {
+            true if !reached[own] => Some((barrier as u32 + 1, block.end as u32)),
+            false if reached[number] && !reaching[number] => Some((block.start as u32, block.end as u32)),
+            _ => None,
+        });
+        AfterBarrier { barrier: barrier as u32, code: parts.collect() }
+    };
+    barriers.iter().map(after).collect()
+}
+
+/// Which blocks can be reached from one of them in one step or more.
+fn steps_from<'b>(start: usize, blocks: usize, next: impl Fn(usize) -> &'b Vec<usize>) -> Vec<bool> {
+    let mut found = vec![false; blocks];
+    let mut left = next(start).clone();
+    while let Some(block) = left.pop() {
+        if !std::mem::replace(&mut found[block], true) {
+            left.extend(next(block));
+        }
+    }
+    found
+}

@@ -1,0 +1,19 @@
+//! What comes after a barrier for good.
+
+/// An aligned barrier of all threads of the block, and the code after it from which it can't be reached again. A thread
+/// that executes this code without the barrier has gone around it.
+#[derive(Clone, Debug)]
+pub(crate) struct AfterBarrier {
+    /// The barrier's instruction.
+    pub(crate) barrier: u32,
+    /// Start and end of the parts of that code, in order.
+    pub(crate) code: Vec<(u32, u32)>,
+}
+
+impl AfterBarrier {
+    /// Whether an instruction belongs to that code.
+    pub(crate) fn contains(&self, pc: u32) -> bool {
+        let part = self.code.partition_point(|(_, end)| *end <= pc);
+        self.code.get(part).is_some_and(|(start, _)| *start <= pc)
+    }
+}

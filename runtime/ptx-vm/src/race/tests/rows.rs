@@ -1,0 +1,147 @@
+//! Accesses of neighbouring lanes to neighbouring elements, which are judged as one, against the same accesses by the same
+//! lanes in the opposite order, which are not.
+
+use super::*;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// `count` lanes of a warp from `lane` on access as many elements of `1 << shift` bytes from number `place` on.
+    Access {
+        writes: bool,
+        warp: u32,
+        lane: u32,
+        count: u32,
+        shift: u32,
+        place: u64,
+    },
+    WarpSync {
+        warp: u32,
+        lanes: u32,
+    },
+    Barrier,
+}
+
+const WARPS: u32 = 3;
+
+fn event() -> impl Strategy<Value = Event> {
+    // Usually all lanes access the same rows, as in most kernels.
+    let lanes = prop_oneof![4 => Just((0, 32)), 1 => Just((0, 16)), 1 => Just((16, 16)), 2 => (0u32..32, 1u32..33)];
+    let place = prop_oneof![3 => (0u64..4).prop_map(|row| row * 32), 1 => 0u64..160];
+    let shift = prop_oneof![4 => Just(2), 1 => 0u32..5];
+    let access =
+        (any::<bool>(), 0..WARPS, lanes, shift, place).prop_map(|(writes, warp, (lane, count), shift, place)| {
+            Event::Access { writes, warp, lane, count: count.min(32 - lane), shift, place }
+        });
+    let sync = (0..WARPS, prop_oneof![Just(ALL), any::<u32>()]);
+    let sync = sync.prop_map(|(warp, lanes)| Event::WarpSync { warp, lanes: lanes | 1 });
+    prop_oneof![6 => access, 1 => sync, 1 => Just(Event::Barrier)]
+}
+
+/// Plays the events; in the mirror, lane 31 has the place of lane 0. Gives what was found, without the lanes.
+fn found(events: &[Event], mirrored: bool) -> Vec<(u32, u32, Hazard, RaceCause)> {
+    let turned = |lanes: u32| if mirrored { lanes.reverse_bits() } else { lanes };
+    let mut play = Play::new(1, 1, WARPS * 32);
+    for event in events {
+        match *event {
+            Event::Access { writes, warp, lane, count, shift, place } => {
+                let lanes = (u32::MAX >> (32 - count)) << lane;
+                let at = play.at(0, warp, turned(lanes));
+                let mut addresses: [u64; 32] = std::array::from_fn(|l| {
+                    (1 << 20) - 512 + ((place + l as u64) << shift) - (u64::from(lane) << shift)
+                });
+                if mirrored {
+                    addresses.reverse();
+                }
+                let kind = if writes { Kind::Write } else { Kind::Read };
+                play.access_by(0, at, &plain(Space::Global, kind, &addresses, 1 << shift));
+            }
+            Event::WarpSync { warp, lanes } => {
+                let at = play.at(0, warp, turned(lanes));
+                play.c().warp_sync(at);
+            }
+            Event::Barrier => play.barrier(0, 0..WARPS),
+        }
+    }
+    let site = |party: &Party| party.site.as_ref().map_or(0, |site| site.pc);
+    let findings = play.end();
+    let mut found: Vec<_> = findings
+        .iter()
+        .map(|finding| match finding {
+            Finding::Race(race) => (site(&race.first), site(&race.second), race.hazard, race.cause),
+            Finding::Fault { .. } => panic!("unexpected: {finding}"),
+        })
+        .collect();
+    found.sort_by_key(|found| format!("{found:?}"));
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn rows_are_judged_as_their_lanes(events in proptest::collection::vec(event(), 2..12)) {
+        prop_assert_eq!(found(&events, false), found(&events, true));
+    }
+}
+
+#[test]
+fn the_lanes_of_a_row_that_race_are_named() {
+    // Warp 1 writes what the upper half of warp 0 wrote.
+    let mut play = Play::new(1, 1, 64);
+    let row = |base: u64| std::array::from_fn(|lane| base + 4 * lane as u64);
+    let at = play.at(0, 0, ALL);
+    play.access_by(0, at, &plain(Space::Global, Kind::Write, &row(4096), 4));
+    let at = play.at(0, 1, ALL);
+    play.access_by(0, at, &plain(Space::Global, Kind::Write, &row(4096 + 64), 4));
+    let findings = play.end();
+    let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((race.first.lanes, race.second.lanes, race.address), (1 << 16, 1, 4096 + 64));
+}
+
+#[test]
+fn lanes_that_read_one_place_are_judged_as_one() {
+    // Lane 3 writes a word that every other lane reads; only the others need a bar.warp.sync.
+    let mut play = Play::new(1, 1, 32);
+    let address = [shared_address(0, 64); 32];
+    let at = play.at(0, 0, 1 << 3);
+    play.access_by(0, at, &plain(Space::Shared, Kind::Write, &address, 4));
+    let at = play.at(0, 0, 0xffff);
+    play.access_by(0, at, &plain(Space::Shared, Kind::Read, &address, 4));
+    let findings = play.end();
+    let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((race.cause, race.second.lanes), (RaceCause::UnorderedLanes, 0xfff7));
+}
+
+/// One instruction's atomic on one word, in a loop.
+fn atomic(play: &mut Play, warp: u32, lanes: u32) {
+    let at = At { rank: 0, warp, lanes, pc: 1000 };
+    let address = [shared_address(0, 64); 32];
+    let access = Access { order: Order::Relaxed, scope: Scope::Gpu, ..plain(Space::Shared, Kind::Atomic, &address, 4) };
+    play.access_by(0, at, &access);
+}
+
+fn read_by_warp_1(play: &mut Play) {
+    let at = play.at(0, 1, 1);
+    play.access_by(0, at, &plain(Space::Shared, Kind::Read, &[shared_address(0, 64); 32], 4));
+}
+
+#[test]
+fn atomics_in_a_loop_are_remembered_as_one_until_something_is_passed_on() {
+    // What both lanes did before the barrier is known after it.
+    let mut play = Play::new(1, 1, 64);
+    atomic(&mut play, 0, 1);
+    atomic(&mut play, 0, 2);
+    play.barrier(0, 0..2);
+    read_by_warp_1(&mut play);
+    assert_eq!(play.causes(), []);
+    // Lane 1 comes after the barrier.
+    let mut play = Play::new(1, 1, 64);
+    atomic(&mut play, 0, 1);
+    play.barrier(0, 0..2);
+    atomic(&mut play, 0, 2);
+    read_by_warp_1(&mut play);
+    let findings = play.end();
+    let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((race.cause, race.first.lanes), (RaceCause::Unordered, 2));
+}

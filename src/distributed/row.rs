@@ -1,0 +1,504 @@
+//! Products whose K is divided among ranks: partial sums, which the ranks add up.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use epilogue_runtime::{Communicator, Device, DeviceTensor, Stream};
+
+use super::agreement::{Agreement, digest};
+use super::error::Error;
+use super::rows::{self, Owned, Rows, matrix};
+use super::trees::{self, Part};
+use crate::gemm::{self, Arithmetic, Gemm, Right};
+use crate::pool::Pool;
+use crate::{Argument, Arguments, ElementType, Epilogue};
+
+/// Rows from which on a product is cut into chunks, and into how many, unless it is told otherwise: so that the others'
+/// sums are on their way while a rank multiplies.
+const ROWS_IN_CHUNKS: usize = 1024;
+const CHUNKS: usize = 4;
+
+/// Who gets the sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combine {
+    /// Every rank gets all of it: the results have M rows on every rank.
+    #[default]
+    AllReduce,
+    /// Rank r gets the r-th part of its rows: the results have M / ranks rows. What follows, such as a norm, is divided
+    /// among the ranks (*sequence parallel*), until a [`ColumnParallel`](super::ColumnParallel) gathers the rows.
+    ReduceScatter,
+}
+
+/// Whether the epilogue is applied to partial sums or to the sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// After the sum over the ranks: the same as of one product. The partial sums are f32 (f64 of f64 operands), and are
+    /// read from memory once more.
+    #[default]
+    After,
+    /// Before it, in the product's own kernel: what every rank has computed of its partial sum is added up. That is right
+    /// for what is linear in the accumulators and has nothing else, such as `alpha * accum`; a bias would be added once by
+    /// every rank. The sums travel in the outputs' type, so in 16 bits half as much is sent.
+    Before,
+}
+
+/// What can be said of a [`RowParallel`]; [`Default`] is what one wants at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowSettings {
+    combine: Combine,
+    place: Place,
+    chunks: Option<usize>,
+    arithmetic: Arithmetic,
+    always_agree: bool,
+}
+
+impl RowSettings {
+    /// Who gets the sum; by default every rank.
+    #[must_use]
+    pub fn combine(mut self, combine: Combine) -> Self {
+        self.combine = combine;
+        self
+    }
+
+    /// Where the epilogue is; by default after the sum.
+    #[must_use]
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// The number of chunks of rows: while one is summed, the next is multiplied. By default 4 from 1024 rows on, if the
+    /// epilogue allows it.
+    #[must_use]
+    pub fn chunks(mut self, chunks: usize) -> Self {
+        self.chunks = Some(chunks.max(1));
+        self
+    }
+
+    /// How the product is computed.
+    #[must_use]
+    pub fn arithmetic(mut self, arithmetic: Arithmetic) -> Self {
+        self.arithmetic = arithmetic;
+        self
+    }
+
+    /// With NCCL, whether ranks agree at every run and not only at the first of a shape: for looking for a mistake. It waits
+    /// for the GPU.
+    #[must_use]
+    pub fn always_agree(mut self, always_agree: bool) -> Self {
+        self.always_agree = always_agree;
+        self
+    }
+}
+
+/// A product whose K is divided among ranks: each has some columns of A and the same rows of B, and the ranks add up their
+/// partial sums.
+///
+/// It is the second half of a tensor-parallel layer, whose A is what a [`ColumnParallel`](super::ColumnParallel) has left on
+/// each rank; [the module](super) has an example. The ranks' K may differ.
+///
+/// Sums over ranks are in a fixed order between threads, and in NCCL's order on GPUs, which is the same at every run on the
+/// same computers. They are not the bits that one rank alone would get, since rounding depends on the order.
+pub struct RowParallel<E = ()> {
+    ranks: Communicator,
+    settings: RowSettings,
+    product: Gemm<()>,
+    /// What is applied to the sum, if it isn't before.
+    after: Option<Gemm<()>>,
+    chunks: usize,
+    agreement: Agreement,
+    memory: Pool<Memory>,
+    epilogue: PhantomData<fn() -> E>,
+}
+
+/// Tensors of one run: for each chunk, what is sent, and what is received if that is another.
+#[derive(Debug)]
+struct Memory {
+    shapes: Vec<(ElementType, Vec<usize>)>,
+    tensors: Vec<DeviceTensor>,
+}
+
+impl<E> fmt::Debug for RowParallel<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowParallel")
+            .field("ranks", &self.ranks)
+            .field("settings", &self.settings)
+            .field("product", &self.product)
+            .field("after", &self.after)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RowParallel {
+    /// Plans the product of tensors like this rank's `a` (`[M, K]`) and `b` (`[K, N]`; one for each of several
+    /// accumulators). Every rank plans for itself.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn plan<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+    ) -> Result<RowParallel<E>, Error> {
+        Self::plan_with(device, ranks, a, b, RowSettings::default())
+    }
+
+    /// [`plan`](Self::plan), and more is said of it.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn plan_with<'b, E: Epilogue>(
+        device: &Device,
+        ranks: &Communicator,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        settings: RowSettings,
+    ) -> Result<RowParallel<E>, Error> {
+        let (b, tree) = (b.into(), E::tree());
+        let (m, _) = matrix("A", a)?;
+        let first = first(&b)?;
+        matrix("B", first)?;
+        let extent = extent(m, ranks, settings.combine)?;
+        let whole = Rows { parts: parts(ranks, settings.combine), extent, range: 0..extent };
+        let sums = sums_of(a)?;
+        let of = |tree| gemm::Builder::<()>::new(device, tree).arithmetic(settings.arithmetic);
+        let planned = |chunks: usize, tree| -> Result<Gemm<()>, Error> {
+            let range = rows::chunks(extent, chunks)[0].clone();
+            let a = Rows { range, ..whole.clone() }.of(a)?;
+            Ok(of(tree).operands(&a, b.clone())?.plan()?)
+        };
+        let (product, after, asked) = if settings.place == Place::Before {
+            let probe = planned(1, tree.clone())?;
+            trees::check_before(probe.tree())?;
+            let chunks = chunks(probe.tree(), settings.chunks, extent)?;
+            (if chunks == 1 { probe } else { planned(chunks, tree)? }, None, chunks)
+        } else {
+            let of_sums = trees::of_sums(tree.clone(), sums)?;
+            let (a, b) = nothing(a, first, extent)?;
+            let after = of(of_sums).operands(&a, &b)?.plan()?;
+            if settings.combine == Combine::ReduceScatter
+                && let Some(what) = trees::needs_all(after.tree(), Part::Rows)
+            {
+                let advice = "use `Combine::AllReduce`";
+                return Err(Error::Local { epilogue: after.tree().name(), what, part: "rows", advice });
+            }
+            let chunks = chunks(after.tree(), settings.chunks, extent)?;
+            (planned(chunks, trees::partial(&tree, sums))?, Some(after), chunks)
+        };
+        Ok(RowParallel {
+            ranks: ranks.clone(),
+            settings,
+            product,
+            after,
+            chunks: asked,
+            agreement: Agreement::default(),
+            memory: Pool::default(),
+            epilogue: PhantomData,
+        })
+    }
+}
+
+impl<E: Epilogue> RowParallel<E> {
+    /// Multiplies, adds up over the ranks, and applies the epilogue, on the device's default stream. All ranks must call it,
+    /// each on a thread of its own.
+    ///
+    /// Of [`Combine::ReduceScatter`], tensors and column vectors of the epilogue have this rank's rows if it is after the sum.
+    /// If it is before, inputs have all rows, and outputs this rank's.
+    ///
+    /// # Errors
+    /// [`Error`]. If it is found before anything runs (shapes, types, arguments, ranks that disagree), nothing has been
+    /// written on any rank.
+    pub fn run<'a, 'b>(
+        &self,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {
+        self.run_on(&self.product.device().default_stream(), a, b, arguments)
+    }
+
+    /// [`run`](Self::run) on the given stream; the sums over ranks are on another, which is ordered with it.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_on<'a, 'b>(
+        &self,
+        stream: &Stream,
+        a: &DeviceTensor,
+        b: impl Into<Right<'b>>,
+        arguments: E::Arguments<'a>,
+    ) -> Result<(), Error> {
+        let (b, arguments) = (b.into(), arguments.arguments());
+        let device = self.product.device();
+        let dry = device.dry_stream();
+        if stream.is_dry() {
+            return self.put(&dry, &dry, a, &b, &arguments);
+        }
+        // Everything is checked, and what is missing is compiled, before the others are told that this rank is ready.
+        let ready = self.put(&dry, &dry, a, &b, &arguments).and_then(|()| self.description(a, &b));
+        self.agreement.reach(&self.ranks, self.settings.always_agree, ready)?;
+        self.put(stream, &self.ranks.stream(device), a, &b, &arguments)
+    }
+
+    /// What must be the same on all ranks.
+    fn description(&self, a: &DeviceTensor, b: &Right<'_>) -> Result<String, Error> {
+        let (m, n, tree) = (a.shape()[0], first(b)?.shape()[1], E::tree());
+        let RowSettings { combine, place, .. } = self.settings;
+        let summed: Vec<&str> = match &self.after {
+            Some(_) => vec![sums_of(a)?.name()],
+            None => self.product.tree().outputs().iter().map(|output| output.element.name()).collect(),
+        };
+        Ok(format!(
+            "call=row-parallel product;rows={m};columns={n};combination={combine:?};place of the epilogue={place:?};\
+             chunks={};element types={};epilogue={} ({})",
+            self.chunks,
+            summed.join(", "),
+            tree.name(),
+            digest(&format!("{:?}", tree.nodes())),
+        ))
+    }
+
+    /// Puts everything on the streams: of the products, and of what the ranks do together.
+    fn put(
+        &self,
+        stream: &Stream,
+        between: &Stream,
+        a: &DeviceTensor,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        let ((m, _), (_, n)) = (matrix("A", a)?, matrix("B", first(b)?)?);
+        let extent = extent(m, &self.ranks, self.settings.combine)?;
+        let parts = parts(&self.ranks, self.settings.combine);
+        let all: Vec<Rows> =
+            rows::chunks(extent, self.chunks).into_iter().map(|range| Rows { parts, extent, range }).collect();
+        let memory = self.memory(stream, &all, n)?;
+        let per_chunk = (memory.tensors.len() / all.len()).max(1);
+        let mut of_chunk: Vec<Vec<DeviceTensor>> = memory.tensors.chunks(per_chunk).map(<[_]>::to_vec).collect();
+        match &self.after {
+            None => {
+                for (rows, sent) in all.iter().zip(&mut of_chunk) {
+                    self.before(stream, between, (a, b), arguments, rows, sent)?;
+                }
+            }
+            // The next chunk is multiplied before the epilogue of this one waits for its sum.
+            Some(after) => {
+                let mut waiting: Option<(&Rows, Vec<DeviceTensor>)> = None;
+                for (rows, tensors) in all.iter().zip(of_chunk) {
+                    let sums = self.partial(stream, between, (a, b), rows, tensors)?;
+                    if let Some((rows, sums)) = waiting.replace((rows, sums)) {
+                        Self::apply(after, stream, (a, first(b)?), arguments, rows, &sums)?;
+                    }
+                }
+                if let Some((rows, sums)) = waiting {
+                    Self::apply(after, stream, (a, first(b)?), arguments, rows, &sums)?;
+                }
+            }
+        }
+        self.memory.put(stream, memory);
+        Ok(())
+    }
+
+    /// The memory of a run: for each chunk the outputs of its product and, of a reduce-scatter after which there is an
+    /// epilogue, this rank's parts of their sums. Each has an allocation of its own, so that they wait for nothing else.
+    fn memory(&self, stream: &Stream, all: &[Rows], n: usize) -> Result<Arc<Memory>, Error> {
+        let received = self.after.is_some() && self.settings.combine == Combine::ReduceScatter;
+        let mut shapes = Vec::new();
+        for rows in all {
+            let sent = self.product.tree().outputs().iter().map(|output| (output.element, rows.shape(n)));
+            shapes.extend(sent);
+            if received {
+                let outputs = self.product.tree().outputs().iter();
+                shapes.extend(outputs.map(|output| (output.element, vec![rows.range.len(), n])));
+            }
+        }
+        if let Some(memory) = self.memory.take(stream, |memory| memory.shapes == shapes) {
+            return Ok(memory);
+        }
+        let tensors = shapes.iter().map(|(element, shape)| stream.zeros_of(*element, shape));
+        let tensors = tensors.collect::<Result<_, _>>()?;
+        Ok(Arc::new(Memory { shapes, tensors }))
+    }
+
+    /// The partial sums of some rows, and their sums over the ranks.
+    fn partial(
+        &self,
+        stream: &Stream,
+        between: &Stream,
+        (a, b): (&DeviceTensor, &Right<'_>),
+        rows: &Rows,
+        mut sent: Vec<DeviceTensor>,
+    ) -> Result<Vec<DeviceTensor>, Error> {
+        let mut received = sent.split_off(self.product.tree().outputs().len());
+        let outputs: Vec<Argument<'_>> = sent.iter_mut().map(Argument::Output).collect();
+        self.product.run_arguments(stream, &rows.of(a)?, b.clone(), &outputs)?;
+        if self.settings.combine == Combine::AllReduce {
+            for sum in &mut sent {
+                self.ranks.all_reduce_in_place(sum, between)?;
+            }
+            return Ok(sent);
+        }
+        for (sent, received) in sent.iter().zip(&mut received) {
+            self.ranks.reduce_scatter(sent, received, between)?;
+        }
+        Ok(received)
+    }
+
+    /// Applies the epilogue to some rows of the sums.
+    fn apply(
+        after: &Gemm<()>,
+        stream: &Stream,
+        (a, b): (&DeviceTensor, &DeviceTensor),
+        arguments: &[Argument<'_>],
+        rows: &Rows,
+        sums: &[DeviceTensor],
+    ) -> Result<(), Error> {
+        // The sums have one part of the rows, whatever the product had.
+        let Rows { extent, range, .. } = rows.clone();
+        let length = range.len();
+        let all = length == extent;
+        let rows = Rows { parts: 1, extent, range };
+        let own = after.tree().parameters().len() - sums.len();
+        let (names, columns) = (after.tree().argument_names().count() - sums.len(), b.shape()[1]);
+        if arguments.len() != names {
+            let names = after.tree().argument_names().collect();
+            return Err(
+                gemm::Error::ArgumentCount { epilogue: after.tree().name(), given: arguments.len(), names }.into()
+            );
+        }
+        let placed = |sums: Vec<Owned>| -> Result<Vec<Owned>, Error> {
+            let mut given = rows::whole(arguments)?;
+            given.splice(own..own, sums);
+            Ok(given)
+        };
+        let mut owned = if all {
+            placed(sums.iter().cloned().map(Owned::Input).collect())?
+        } else {
+            // The sums are of these rows already: they take the place of what stands for them here.
+            let whole = sums[0].device().without_memory(sums[0].element_type(), [extent, columns])?;
+            let mut stand_ins = placed(sums.iter().map(|_| Owned::Input(whole.clone())).collect())?;
+            let mut part = rows::arguments(after.tree(), &Owned::borrowed(&mut stand_ins), &rows, columns)?;
+            for (place, sum) in part[own..].iter_mut().zip(sums) {
+                *place = Owned::Input(sum.clone());
+            }
+            part
+        };
+        let (a, b) = nothing(a, b, length)?;
+        after.run_arguments(stream, &a, &b, &Owned::borrowed(&mut owned))?;
+        Ok(())
+    }
+
+    /// The product of some rows with the epilogue, and the sums of what it gives.
+    fn before(
+        &self,
+        stream: &Stream,
+        between: &Stream,
+        (a, b): (&DeviceTensor, &Right<'_>),
+        arguments: &[Argument<'_>],
+        rows: &Rows,
+        sent: &mut [DeviceTensor],
+    ) -> Result<(), Error> {
+        let (tree, n) = (self.product.tree(), first(b)?.shape()[1]);
+        let (inputs, results) = arguments.split_at(tree.parameters().len().min(arguments.len()));
+        if results.len() != sent.len() {
+            let names = tree.argument_names().collect();
+            return Err(gemm::Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names }.into());
+        }
+        // Outputs of all rows stand for the results, of which a rank may have a part only.
+        let mut given = rows::whole(inputs)?;
+        for output in tree.outputs() {
+            let all = [rows.parts * rows.extent, n];
+            given.push(Owned::Output(self.product.device().without_memory(output.element, all)?));
+        }
+        let mut own = rows::arguments(tree, &Owned::borrowed(&mut given), rows, n)?;
+        for (place, sent) in own[inputs.len()..].iter_mut().zip(&*sent) {
+            *place = Owned::Output(sent.clone());
+        }
+        let mut parts = Vec::new();
+        for (output, result) in tree.outputs().iter().zip(results) {
+            let name = output.name;
+            let Argument::Output(result) = result else {
+                let (given, needed) = ("a tensor to read", "a tensor to write");
+                return Err(gemm::Error::ArgumentKind { name, given, needed }.into());
+            };
+            if result.shape() != [rows.extent, n] {
+                let (given, needed) = (result.shape().to_vec(), format!("{:?}", [rows.extent, n]));
+                return Err(gemm::Error::ArgumentShape { name, given, needed }.into());
+            }
+            parts.push(result.slice(0, rows.range.clone())?);
+        }
+        self.product.run_arguments(stream, &rows.of(a)?, b.clone(), &Owned::borrowed(&mut own))?;
+        for (sent, part) in sent.iter().zip(&mut parts) {
+            match self.settings.combine {
+                Combine::AllReduce => self.ranks.all_reduce(sent, part, between)?,
+                Combine::ReduceScatter => self.ranks.reduce_scatter(sent, part, between)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E> RowParallel<E> {
+    /// The number of chunks of rows that a run is cut into, at most.
+    #[must_use]
+    pub fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    /// The plan of this rank's product: with the epilogue if that is before the sum, else of the partial sums.
+    #[must_use]
+    pub fn product(&self) -> &Gemm<()> {
+        &self.product
+    }
+
+    /// The plan of the epilogue that is applied to the sum, if it is after it: a product of which nothing is read.
+    #[must_use]
+    pub fn epilogue(&self) -> Option<&Gemm<()>> {
+        self.after.as_ref()
+    }
+}
+
+fn first<'a>(b: &Right<'a>) -> Result<&'a DeviceTensor, Error> {
+    Ok(b.first()?)
+}
+
+/// The parts that the rows of a product are divided into.
+fn parts(ranks: &Communicator, combine: Combine) -> usize {
+    match combine {
+        Combine::AllReduce => 1,
+        Combine::ReduceScatter => ranks.ranks(),
+    }
+}
+
+/// The rows of a part.
+fn extent(rows: usize, ranks: &Communicator, combine: Combine) -> Result<usize, Error> {
+    let parts = parts(ranks, combine);
+    if rows.is_multiple_of(parts) { Ok(rows / parts) } else { Err(Error::Rows { rows, ranks: parts }) }
+}
+
+/// The type of partial sums.
+fn sums_of(a: &DeviceTensor) -> Result<ElementType, Error> {
+    match a.element_type() {
+        ElementType::F64 => Ok(ElementType::F64),
+        element if element.is_float() => Ok(ElementType::F32),
+        element => Err(Error::Integers { element }),
+    }
+}
+
+/// Operands without terms, for an epilogue that reads no accumulator.
+fn nothing(a: &DeviceTensor, b: &DeviceTensor, rows: usize) -> Result<(DeviceTensor, DeviceTensor), Error> {
+    Ok((a.slice(0, 0..rows)?.slice(1, 0..0)?, b.slice(0, 0..0)?))
+}
+
+/// The number of chunks, as asked for or by default.
+pub(super) fn chunks(tree: &crate::evt::ValidTree, asked: Option<usize>, extent: usize) -> Result<usize, Error> {
+    match (asked, trees::needs_all(tree, Part::Rows)) {
+        (Some(chunks), Some(what)) if chunks > 1 => Err(Error::Chunks { epilogue: tree.name(), chunks, what }),
+        (Some(chunks), _) => Ok(chunks),
+        (None, None) if extent >= ROWS_IN_CHUNKS => Ok(CHUNKS),
+        (None, _) => Ok(1),
+    }
+}

@@ -1,0 +1,164 @@
+//! The arguments of a run on some of the rows.
+
+use std::ops::Range;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::error::Error;
+use crate::evt::{ShapeClass, ValidTree};
+use crate::{Argument, gemm};
+
+/// The extents of a matrix.
+pub(super) fn matrix(operand: &'static str, tensor: &DeviceTensor) -> Result<(usize, usize), Error> {
+    match *tensor.shape() {
+        [rows, columns] => Ok((rows, columns)),
+        _ => Err(Error::Matrix { operand, shape: tensor.shape().to_vec() }),
+    }
+}
+
+/// The rows that one launch has.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// The parts that all rows are divided into, one for each rank; 1 if they aren't.
+    pub(super) parts: usize,
+    /// The rows of each part.
+    pub(super) extent: usize,
+    /// Those of each part that are meant.
+    pub(super) range: Range<usize>,
+}
+
+impl Rows {
+    fn is_all(&self) -> bool {
+        self.range == (0..self.extent)
+    }
+
+    /// These rows of a tensor whose first axis is the rows: a view with the parts as its first axis, if there are several.
+    pub(super) fn of(&self, tensor: &DeviceTensor) -> Result<DeviceTensor, Error> {
+        if self.parts == 1 {
+            return Ok(tensor.slice(0, self.range.clone())?);
+        }
+        if self.is_all() {
+            return Ok(tensor.clone());
+        }
+        let shape = [&[self.parts, self.extent], &tensor.shape()[1..]].concat();
+        Ok(tensor.reshape(shape)?.slice(1, self.range.clone())?)
+    }
+
+    /// The shape of these rows of something with so many columns.
+    pub(super) fn shape(&self, columns: usize) -> Vec<usize> {
+        match self.parts {
+            1 => vec![self.range.len(), columns],
+            _ if self.is_all() => vec![self.parts * self.extent, columns],
+            parts => vec![parts, self.range.len(), columns],
+        }
+    }
+}
+
+/// `0..extent` in so many parts, the last of which may be smaller; at least one.
+pub(super) fn chunks(extent: usize, chunks: usize) -> Vec<Range<usize>> {
+    let length = extent.div_ceil(chunks.max(1)).max(1);
+    let ranges = (0..extent.max(1).div_ceil(length)).map(|i| i * length..((i + 1) * length).min(extent));
+    ranges.collect()
+}
+
+/// An argument, by value.
+pub(super) enum Owned {
+    Scalar(f64),
+    Input(DeviceTensor),
+    Output(DeviceTensor),
+}
+
+impl Owned {
+    pub(super) fn borrowed(all: &mut [Self]) -> Vec<Argument<'_>> {
+        let one = |owned| match owned {
+            &mut Self::Scalar(value) => Argument::Scalar(value),
+            Self::Input(tensor) => Argument::Input(&*tensor),
+            Self::Output(tensor) => Argument::Output(tensor),
+        };
+        all.iter_mut().map(one).collect()
+    }
+
+    fn map(
+        argument: &Argument<'_>,
+        part: impl FnOnce(&DeviceTensor) -> Result<DeviceTensor, Error>,
+    ) -> Result<Self, Error> {
+        Ok(match argument {
+            Argument::Scalar(value) => Self::Scalar(*value),
+            Argument::Input(tensor) => Self::Input(part(tensor)?),
+            Argument::Output(tensor) => Self::Output(part(tensor)?),
+        })
+    }
+}
+
+/// The class of each argument of a run: of every parameter, then of the outputs that are no parameter's.
+pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, ShapeClass)> {
+    let parameters = tree.parameters().iter().map(|parameter| (parameter.name, parameter.class.shape_class()));
+    let outputs = tree.outputs().iter().filter(|output| output.parameter.is_none());
+    parameters.chain(outputs.map(|output| (output.name, output.class))).collect()
+}
+
+/// The arguments of a run on some rows of a product with `columns` columns, from those of a run on all.
+///
+/// # Errors
+/// [`gemm::Error::ArgumentShape`], [`gemm::Error::ArgumentCount`].
+pub(super) fn arguments(
+    tree: &ValidTree,
+    given: &[Argument<'_>],
+    rows: &Rows,
+    columns: usize,
+) -> Result<Vec<Owned>, Error> {
+    let classes = classes(tree);
+    if classes.len() != given.len() {
+        let names = tree.argument_names().collect();
+        return Err(gemm::Error::ArgumentCount { epilogue: tree.name(), given: given.len(), names }.into());
+    }
+    let all = rows.parts * rows.extent;
+    let one = |((name, class), argument): (&(&'static str, ShapeClass), &Argument<'_>)| {
+        Owned::map(argument, |tensor| {
+            let needed: &[usize] = match class {
+                ShapeClass::Tensor => &[all, columns],
+                ShapeClass::ColumnVector => &[all],
+                // The same for all rows; the product checks it.
+                ShapeClass::RowVector | ShapeClass::Scalar => return Ok(tensor.clone()),
+            };
+            if tensor.shape() == needed {
+                return rows.of(tensor);
+            }
+            let (given, needed) = (tensor.shape().to_vec(), format!("{needed:?}"));
+            Err(gemm::Error::ArgumentShape { name, given, needed }.into())
+        })
+    };
+    classes.iter().zip(given).map(one).collect()
+}
+
+/// The arguments as they are.
+pub(super) fn whole(given: &[Argument<'_>]) -> Result<Vec<Owned>, Error> {
+    given.iter().map(|argument| Owned::map(argument, |tensor| Ok(tensor.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use epilogue_runtime::Device;
+
+    #[test]
+    fn chunks_cover_everything_once() {
+        assert_eq!(chunks(10, 4), [0..3, 3..6, 6..9, 9..10]);
+        assert_eq!(chunks(3, 8), [0..1, 1..2, 2..3]);
+        let whole = |extent, parts| (chunks(extent, parts).len(), chunks(extent, parts)[0].clone());
+        assert_eq!((whole(0, 3), whole(7, 1)), ((1, 0..0), (1, 0..7)));
+    }
+
+    #[test]
+    fn rows_of_every_part() {
+        let device = Device::cpu();
+        let values: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let matrix = device.tensor(&values, [6, 2]).expect("a tensor");
+        let middle = Rows { parts: 2, extent: 3, range: 1..2 };
+        let part = middle.of(&matrix).expect("a view");
+        assert_eq!((part.shape(), middle.shape(2)), (&[2, 1, 2][..], vec![2, 1, 2]));
+        assert_eq!(part.to_vec::<f32>().expect("values"), [2.0, 3.0, 8.0, 9.0]);
+        let all = Rows { parts: 2, extent: 3, range: 0..3 };
+        assert_eq!((all.of(&matrix).expect("a view").shape(), all.shape(2)), (&[6, 2][..], vec![6, 2]));
+    }
+}

@@ -1,0 +1,112 @@
+//! The trees of a product of several ranks: what each multiplies, and what is computed of the sums. And what in an
+//! epilogue doesn't go with a part of the rows or columns.
+
+use super::error::Error;
+use crate::ElementType;
+use crate::evt::{
+    Form, MAX_ACCUMULATORS, Node, OutputKind, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass,
+    Site, Tree, TreeBuilder, ValidOutput, ValidTree, ValueKind,
+};
+
+/// The sums over ranks, as parameters of the epilogue that is applied to them.
+const SUMS: [&str; MAX_ACCUMULATORS] = ["sum_over_ranks", "second_over_ranks", "third_over_ranks", "fourth_over_ranks"];
+
+/// A rank's partial sums: an output for each accumulator.
+pub(super) fn partial(tree: &Tree, element: ElementType) -> Tree {
+    let mut builder = TreeBuilder::new("partial_product", file!());
+    for (name, sum) in tree.accumulators().iter().zip(SUMS) {
+        let accumulator = builder.accum(name);
+        builder.output(sum, accumulator, ShapeClass::Tensor, Some(element));
+    }
+    builder.finish()
+}
+
+/// The epilogue with its accumulators read from memory, from parameters after its own.
+///
+/// # Errors
+/// [`Error::Name`].
+pub(super) fn of_sums(mut tree: Tree, element: ElementType) -> Result<Tree, Error> {
+    let names = tree.parameters.iter().map(|parameter| parameter.name);
+    if let Some(name) = names.chain(tree.outputs.iter().map(|output| output.name)).find(|name| SUMS.contains(name)) {
+        return Err(Error::Name { name });
+    }
+    let own = u32::try_from(tree.parameters.len()).unwrap_or(u32::MAX);
+    for data in &mut tree.nodes {
+        if let Node::Accum(i) = data.node {
+            data.node = Node::Load(ParameterId(own + u32::try_from(i).unwrap_or(u32::MAX)));
+        }
+    }
+    let sums = SUMS.iter().take(tree.accumulators.len());
+    tree.parameters.extend(sums.map(|&name| Parameter {
+        name,
+        class: ParameterClass::Tensor,
+        element: Some(element),
+        site: Site::default(),
+    }));
+    // There is a product, of which nothing is read.
+    tree.accumulators.truncate(1);
+    Ok(tree)
+}
+
+fn reductions(tree: &ValidTree) -> impl Iterator<Item = Reduction> {
+    let values = tree.values().iter().filter_map(|value| match value.kind {
+        ValueKind::Reduce(reduction, _) => Some(reduction),
+        _ => None,
+    });
+    values.chain(tree.outputs().iter().filter_map(ValidOutput::reduction))
+}
+
+fn positions(tree: &ValidTree) -> impl Iterator<Item = Position> {
+    tree.values().iter().filter_map(|value| match value.kind {
+        ValueKind::Position(position) => Some(position),
+        _ => None,
+    })
+}
+
+/// What a tree can't have where a run has a part of the product only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Some of the rows.
+    Rows,
+    /// Some of the columns.
+    Columns,
+}
+
+/// What of an epilogue needs all rows, or all columns.
+pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
+    let crosses = |reduction: &Reduction| {
+        let along = match part {
+            Part::Rows => ShapeClass::ColumnVector,
+            Part::Columns => ShapeClass::RowVector,
+        };
+        // What is left of the axis after the reduction has not crossed it.
+        reduction.axis.result_class() != along || reduction.form == Form::Partial
+    };
+    if let Some(reduction) = reductions(tree).find(crosses) {
+        let form = if reduction.form == Form::Partial { "per-tile partials" } else { "a reduction" };
+        return Some(format!("{form} along {:?}", reduction.axis));
+    }
+    let is_of = |position: &Position| match part {
+        Part::Rows => matches!(position, Position::Row | Position::Rows | Position::Batch),
+        Part::Columns => matches!(position, Position::Column | Position::Columns),
+    };
+    positions(tree).find(is_of).map(|position| format!("`{}()`", position.name()))
+}
+
+/// # Errors
+/// [`Error::Before`] unless all that the epilogue returns can be summed over ranks.
+pub(super) fn check_before(tree: &ValidTree) -> Result<(), Error> {
+    let refuse = |what: String| Err(Error::Before { epilogue: tree.name(), what });
+    if reductions(tree).next().is_some() {
+        return refuse("a reduction".to_owned());
+    }
+    for output in tree.outputs() {
+        if output.parameter.is_some() {
+            return refuse(format!("the `TensorMut` `{}`", output.name));
+        }
+        if output.class != ShapeClass::Tensor || output.kind != OutputKind::Store {
+            return refuse(format!("the {} `{}`", output.class.name(), output.name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! A block of the product, of panels of B's words.
+
+use std::arch::x86_64::{
+    __m512i, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32,
+    _mm512_setzero_si512,
+};
+use std::marker::PhantomData;
+
+use super::pack::VECTORS;
+use super::{LANES, Words, Work};
+
+/// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers.
+const ROWS: usize = 6;
+
+/// The words of A: rows in place, or a panel; strides are bytes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct Rows {
+    pub(in crate::gemm::cpu) pointer: *const u8,
+    /// From one row to the next.
+    pub(in crate::gemm::cpu) row: isize,
+    /// From one word to the next.
+    pub(in crate::gemm::cpu) word: isize,
+}
+
+impl Rows {
+    #[inline(always)]
+    fn at(self, row: usize, word: usize) -> *const u8 {
+        self.pointer.wrapping_offset(row as isize * self.row).wrapping_offset(word as isize * self.word)
+    }
+}
+
+/// Panels of B, of so many words each.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct Panels<'a> {
+    pub(in crate::gemm::cpu) words: &'a [i32],
+    pub(in crate::gemm::cpu) deep: usize,
+}
+
+/// `to += a · b` for so many rows and columns, of the words `first..end`; the rows of `to` are `stride` apart.
+///
+/// # Safety
+/// `a` must have these rows of `end - first` words, which nobody writes meanwhile; the CPU must multiply such words.
+///
+/// # Panics
+/// If `b` or `to` are too short.
+pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
+    [rows, columns]: [usize; 2],
+    (first, end): (usize, usize),
+    a: Rows,
+    b: Panels<'_>,
+    to: &mut [W::Sum],
+    stride: usize,
+) {
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    assert!(b.words.len() >= super::panel_words(columns, b.deep) && first <= end && end <= b.deep, "all words of B");
+    assert!(to.len() >= (rows - 1) * stride + columns, "room for the block");
+    // SAFETY: the caller's promise, and what was tested.
+    unsafe {
+        W::compiled_for(Block::<W> { rows, columns, first, end, a, b, to: to.as_mut_ptr(), stride, of: PhantomData });
+    }
+}
+
+struct Block<'a, W: Words> {
+    rows: usize,
+    columns: usize,
+    first: usize,
+    end: usize,
+    a: Rows,
+    b: Panels<'a>,
+    to: *mut W::Sum,
+    stride: usize,
+    of: PhantomData<W>,
+}
+
+impl<W: Words> Work for Block<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run(self) {
+        for column in (0..self.columns).step_by(VECTORS * LANES) {
+            for row in (0..self.rows).step_by(ROWS) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (self.columns - column).div_ceil(LANES) {
+                        1 => self.of_rows::<1>(row, column),
+                        2 => self.of_rows::<2>(row, column),
+                        3 => self.of_rows::<3>(row, column),
+                        _ => self.of_rows::<VECTORS>(row, column),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<W: Words> Block<'_, W> {
+    #[inline(always)]
+    unsafe fn of_rows<const WIDE: usize>(&self, row: usize, column: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.rows - row {
+                1 => self.sums::<1, WIDE>(row, column),
+                2 => self.sums::<2, WIDE>(row, column),
+                3 => self.sums::<3, WIDE>(row, column),
+                4 => self.sums::<4, WIDE>(row, column),
+                5 => self.sums::<5, WIDE>(row, column),
+                _ => self.sums::<ROWS, WIDE>(row, column),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums<const HIGH: usize, const WIDE: usize>(&self, row: usize, column: usize) {
+        // SAFETY: the caller's promise: `a` has the rows and words, `b` whole panels, `to` the rows and columns.
+        unsafe {
+            let mut b = self.b.words.as_ptr().add(column * self.b.deep + self.first * WIDE * LANES);
+            let mut sums = [[W::zero(); WIDE]; HIGH];
+            for word in 0..self.end - self.first {
+                let mut columns = [_mm512_setzero_si512(); WIDE];
+                for (j, to) in columns.iter_mut().enumerate() {
+                    *to = _mm512_loadu_si512(b.add(j * LANES).cast());
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let a = _mm512_set1_epi32(self.a.at(row + i, word).cast::<i32>().read_unaligned());
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = W::dot(*sum, a, column);
+                    }
+                }
+                b = b.add(WIDE * LANES);
+            }
+            for (i, sums) in sums.into_iter().enumerate() {
+                for (j, sum) in sums.into_iter().enumerate() {
+                    let first = column + j * LANES;
+                    let to = self.to.add((row + i) * self.stride + first);
+                    add::<W>(to, sum, self.columns - first);
+                }
+            }
+        }
+    }
+}
+
+/// Adds sums to at most `count` numbers.
+#[inline(always)]
+pub(super) unsafe fn add<W: Words>(to: *mut W::Sum, sums: W::Sums, count: usize) {
+    let mask = u16::MAX >> (LANES - count.min(LANES));
+    // SAFETY: the caller's promise: there are as many numbers.
+    unsafe {
+        let before: __m512i = _mm512_maskz_loadu_epi32(mask, to.cast());
+        let after = W::bits(W::add(W::of_bits(before), sums));
+        _mm512_mask_storeu_epi32(to.cast(), mask, after);
+    }
+}

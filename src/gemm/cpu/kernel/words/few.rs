@@ -1,0 +1,146 @@
+//! Few rows of A, whose words are contiguous along K, of bf16s; B is contiguous along N and stays where it is: a word of
+//! each column is made in registers of two of its rows.
+
+use std::arch::x86_64::{
+    __m512i, __mmask32, _mm512_maskz_loadu_epi16, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_unpackhi_epi16, _mm512_unpacklo_epi16,
+};
+
+use super::block::add;
+use super::pack::{Least, Magnitude, Source};
+use super::{Bf16, LANES, Words as _, Work};
+
+/// The most rows.
+pub(in crate::gemm::cpu) const FEW: usize = 6;
+
+/// Columns in a vector of B's elements.
+const WIDE: usize = 2 * LANES;
+
+/// `to += a · b` for at most [`FEW`] rows, so many columns and elements along K; the rows of `to` are `stride` apart.
+/// Gives the least magnitude of B's elements.
+///
+/// # Safety
+/// `a` and `b` must have these elements, contiguous along K and along N, which nobody writes meanwhile; the CPU must
+/// multiply words of bf16s.
+///
+/// # Panics
+/// If `to` is too short.
+pub(in crate::gemm::cpu) unsafe fn few(
+    [rows, columns, depth]: [usize; 3],
+    (a, b): (Source, Source),
+    to: &mut [f32],
+    stride: usize,
+) -> Magnitude {
+    assert!(rows == 0 || columns == 0 || to.len() >= (rows - 1) * stride + columns, "room for the block");
+    // SAFETY: the caller's promise, and what was tested.
+    unsafe { Bf16::compiled_for(Few { rows, columns, depth, a, b, to: to.as_mut_ptr(), stride }) }
+}
+
+struct Few {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    a: Source,
+    b: Source,
+    to: *mut f32,
+    stride: usize,
+}
+
+impl Work for Few {
+    type Output = Magnitude;
+
+    #[inline(always)]
+    unsafe fn run(self) -> Magnitude {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.rows {
+                0 => Least::new().magnitude(),
+                // One row reads B's rows in longer pieces.
+                1 => self.all::<1, 8>(),
+                2 => self.all::<2, 4>(),
+                3 => self.all::<3, 2>(),
+                4 => self.all::<4, 2>(),
+                5 => self.all::<5, 2>(),
+                _ => self.all::<FEW, 2>(),
+            }
+        }
+    }
+}
+
+impl Few {
+    /// All columns, so many vectors at a time.
+    #[inline(always)]
+    unsafe fn all<const HIGH: usize, const VECTORS: usize>(&self) -> Magnitude {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut least = Least::new();
+            for column in (0..self.columns).step_by(VECTORS * WIDE) {
+                least = self.sums::<HIGH, VECTORS>(column, least);
+            }
+            least.magnitude()
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sums<const HIGH: usize, const VECTORS: usize>(&self, column: usize, least: Least) -> Least {
+        // SAFETY: the caller's promise; only elements that there are are read.
+        unsafe {
+            let mut masks: [__mmask32; VECTORS] = [0; VECTORS];
+            for (j, mask) in masks.iter_mut().enumerate() {
+                let count = self.columns.saturating_sub(column + j * WIDE).min(WIDE);
+                *mask = if count == 0 { 0 } else { u32::MAX >> (WIDE - count) };
+            }
+            let mut least = least;
+            // Of the columns in the lower and the upper half of each quarter of a vector.
+            let mut sums = [[[Bf16::zero(); 2]; VECTORS]; HIGH];
+            for k in (0..self.depth).step_by(2) {
+                let is_pair = k + 1 < self.depth;
+                let mut words = [[_mm512_setzero_si512(); 2]; VECTORS];
+                for (j, (words, mask)) in words.iter_mut().zip(masks).enumerate() {
+                    let at = |k| self.b.at(k, column + j * WIDE).cast();
+                    let first = _mm512_maskz_loadu_epi16(mask, at(k));
+                    let second = _mm512_maskz_loadu_epi16(if is_pair { mask } else { 0 }, at(k + 1));
+                    least = least.with(first).with(second);
+                    *words = [_mm512_unpacklo_epi16(first, second), _mm512_unpackhi_epi16(first, second)];
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let at = self.a.at(k, i);
+                    let word = if is_pair {
+                        at.cast::<i32>().read_unaligned()
+                    } else {
+                        i32::from(at.cast::<u16>().read_unaligned())
+                    };
+                    let a = _mm512_set1_epi32(word);
+                    for (sums, words) in sums.iter_mut().zip(words) {
+                        for (sum, b) in sums.iter_mut().zip(words) {
+                            *sum = Bf16::dot(*sum, a, b);
+                        }
+                    }
+                }
+            }
+            for (i, sums) in sums.into_iter().enumerate() {
+                for (j, [lower, upper]) in sums.into_iter().enumerate() {
+                    for (half, sum) in in_order(Bf16::bits(lower), Bf16::bits(upper)).into_iter().enumerate() {
+                        let first = column + j * WIDE + half * LANES;
+                        if first < self.columns {
+                            let to = self.to.add(i * self.stride + first);
+                            add::<Bf16>(to, Bf16::of_bits(sum), self.columns - first);
+                        }
+                    }
+                }
+            }
+            least
+        }
+    }
+}
+
+/// Quarters of two vectors in turns: the columns as they are in memory.
+#[inline(always)]
+unsafe fn in_order(lower: __m512i, upper: __m512i) -> [__m512i; 2] {
+    // SAFETY: the caller's promise: the CPU has the instruction.
+    unsafe {
+        let first = _mm512_shuffle_i32x4::<0x44>(lower, upper);
+        let second = _mm512_shuffle_i32x4::<0xee>(lower, upper);
+        [_mm512_shuffle_i32x4::<0xd8>(first, first), _mm512_shuffle_i32x4::<0xd8>(second, second)]
+    }
+}

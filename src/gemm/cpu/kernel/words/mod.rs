@@ -1,0 +1,208 @@
+//! Products of words: 32 bits that hold two bf16s or four 8-bit integers, neighbours along K, which a CPU with AVX-512's
+//! dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first.
+//!
+//! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
+//! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
+//! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
+//!
+//! # What is summed, and how
+//! Integers are summed exactly, in 32 bits. bf16s are multiplied exactly and summed in f32, rounded to nearest at least
+//! once for each word, in the order of K ([`dots`]: in sixteen parts, which are then added).
+//!
+//! `vdpbf16ps` takes subnormal numbers for 0, and makes 0 of subnormal results. So it multiplies only what has none:
+//! every product of two bf16s, and so every sum of such products, is a multiple of 2^(e - 14), if `e` is the sum of the
+//! operands' least exponents. Where that is at least 2^-126 no result is subnormal; [`Magnitude`] tells, and other
+//! operands are multiplied by their caller in another way. (Intel 64 and IA-32 Architectures Software Developer's
+//! Manual, volume 2, `VDPBF16PS`.)
+
+mod block;
+mod dots;
+mod few;
+mod pack;
+#[cfg(test)]
+mod tests;
+
+use std::arch::x86_64::{
+    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
+    _mm512_reduce_add_epi32, _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+};
+use std::mem::transmute;
+use std::sync::LazyLock;
+
+pub(in crate::gemm::cpu) use self::block::{Panels, Rows, block};
+pub(in crate::gemm::cpu) use self::dots::dots;
+pub(in crate::gemm::cpu) use self::few::{FEW, few};
+pub(in crate::gemm::cpu) use self::pack::{Source, magnitude, pack, panel_words};
+
+/// Lanes of a vector: columns, or words along K.
+pub(super) const LANES: usize = 16;
+
+/// Whether this CPU multiplies words of bf16s.
+pub(in crate::gemm::cpu) fn multiplies_bf16() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| has_avx512() && is_x86_feature_detected!("avx512bf16"));
+    *HAS
+}
+
+/// Whether this CPU multiplies words of 8-bit integers.
+pub(in crate::gemm::cpu) fn multiplies_integers() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| has_avx512() && is_x86_feature_detected!("avx512vnni"));
+    *HAS
+}
+
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl")
+}
+
+/// Work whose loops are compiled for the CPUs that multiply some words.
+pub(in crate::gemm::cpu) trait Work {
+    /// The result of the work.
+    type Output;
+
+    /// Does the work. It must be `#[inline(always)]`, and so must be all functions that it calls.
+    ///
+    /// # Safety
+    /// It is called by [`Words::compiled_for`] only.
+    unsafe fn run(self) -> Self::Output;
+}
+
+/// How words are multiplied.
+///
+/// # Safety
+/// The functions need a CPU that multiplies such words; all but the first are inlined into its work.
+pub(in crate::gemm::cpu) trait Words: Copy {
+    /// A sum.
+    type Sum: bytemuck::Pod + std::ops::AddAssign + std::fmt::Debug;
+    /// A vector of sums.
+    type Sums: Copy;
+    /// Elements of a word.
+    const ELEMENTS: usize;
+
+    /// Does work that is compiled for a CPU that multiplies such words.
+    unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
+    /// No terms.
+    unsafe fn zero() -> Self::Sums;
+    /// `sums`, and in each lane the products of the elements of `a`'s word and of `b`'s.
+    unsafe fn dot(sums: Self::Sums, a: __m512i, b: __m512i) -> Self::Sums;
+    unsafe fn add(x: Self::Sums, y: Self::Sums) -> Self::Sums;
+    /// The sum of all lanes.
+    unsafe fn total(x: Self::Sums) -> Self::Sum;
+    /// The same bits.
+    fn bits(x: Self::Sums) -> __m512i;
+    /// The same bits.
+    fn of_bits(x: __m512i) -> Self::Sums;
+}
+
+/// Two bf16s.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct Bf16;
+
+/// Four 8-bit integers: A's are signed and B's are not.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct SignedByUnsigned;
+
+/// Four 8-bit integers: B's are signed and A's are not.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct UnsignedBySigned;
+
+impl Words for Bf16 {
+    type Sum = f32;
+    type Sums = __m512;
+    const ELEMENTS: usize = 2;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
+        // SAFETY: this is the one place that calls it.
+        unsafe { work.run() }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sums: __m512, a: __m512i, b: __m512i) -> __m512 {
+        // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
+        unsafe { _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(x: __m512, y: __m512) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_add_ps(x, y) }
+    }
+
+    #[inline(always)]
+    unsafe fn total(x: __m512) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_reduce_add_ps(x) }
+    }
+
+    #[inline(always)]
+    fn bits(x: __m512) -> __m512i {
+        // SAFETY: both types are 512 bits, of which all values are allowed.
+        unsafe { transmute(x) }
+    }
+
+    #[inline(always)]
+    fn of_bits(x: __m512i) -> __m512 {
+        // SAFETY: both types are 512 bits, of which all values are allowed.
+        unsafe { transmute(x) }
+    }
+}
+
+macro_rules! integers {
+    ($($words:ty: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+        $(impl Words for $words {
+            type Sum = i32;
+            type Sums = __m512i;
+            const ELEMENTS: usize = 4;
+
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+            unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
+                // SAFETY: this is the one place that calls it.
+                unsafe { work.run() }
+            }
+
+            #[inline(always)]
+            unsafe fn zero() -> __m512i {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_setzero_si512() }
+            }
+
+            #[inline(always)]
+            unsafe fn dot($sums: __m512i, $a: __m512i, $b: __m512i) -> __m512i {
+                // SAFETY: the caller's promise.
+                unsafe { $dot }
+            }
+
+            #[inline(always)]
+            unsafe fn add(x: __m512i, y: __m512i) -> __m512i {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_add_epi32(x, y) }
+            }
+
+            #[inline(always)]
+            unsafe fn total(x: __m512i) -> i32 {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_reduce_add_epi32(x) }
+            }
+
+            #[inline(always)]
+            fn bits(x: __m512i) -> __m512i {
+                x
+            }
+
+            #[inline(always)]
+            fn of_bits(x: __m512i) -> __m512i {
+                x
+            }
+        })*
+    };
+}
+
+integers! {
+    SignedByUnsigned: |sums, a, b| _mm512_dpbusd_epi32(sums, b, a);
+    UnsignedBySigned: |sums, a, b| _mm512_dpbusd_epi32(sums, a, b);
+}

@@ -1,0 +1,308 @@
+//! Panels of words: what is contiguous in memory as the multiplication reads it.
+//!
+//! ```text
+//!             panel 0: 64 columns          panel 1: 64 columns, or as many vectors as there are columns left for
+//! word 0    | 16 | 16 | 16 | 16 |        | 16 | 16 |          each number: a word of so many columns
+//! word 1    | 16 | 16 | 16 | 16 |        | 16 | 16 |
+//! …
+//! ```
+//!
+//! Panel 1 follows panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
+
+use std::arch::x86_64::{
+    __m512i, _mm_maskz_loadu_epi8, _mm256_maskz_loadu_epi16, _mm512_and_si512, _mm512_cvtepu8_epi32,
+    _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_min_epu16, _mm512_or_si512,
+    _mm512_set1_epi8, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32,
+    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64, _mm512_xor_si512,
+};
+
+use super::{LANES, Words, Work};
+
+/// Vectors of a panel that is not the last.
+pub(super) const VECTORS: usize = 4;
+
+/// A matrix of elements that words are made of, at an address; its strides are bytes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct Source {
+    pub(in crate::gemm::cpu) pointer: *const u8,
+    /// From one element along K to the next.
+    pub(in crate::gemm::cpu) along: isize,
+    /// From one column (of A: one row) to the next.
+    pub(in crate::gemm::cpu) across: isize,
+}
+
+impl Source {
+    pub(in crate::gemm::cpu) fn at(self, k: usize, column: usize) -> *const u8 {
+        let offset = (k as isize).wrapping_mul(self.along).wrapping_add((column as isize).wrapping_mul(self.across));
+        self.pointer.wrapping_offset(offset)
+    }
+}
+
+/// The least magnitude of bf16s that are not 0, as their bits without the sign; all bits if there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::gemm::cpu) struct Magnitude(u16);
+
+impl Magnitude {
+    /// Whether all products of such numbers with those of the other least magnitude, and all sums of them, are free of
+    /// subnormal numbers. (The module says why.)
+    pub(in crate::gemm::cpu) fn has_normal_products(self, other: Self) -> bool {
+        // With a bias of 127 each; 14 bits follow the first one of a product of two significands.
+        const LEAST: u16 = 2 * 127 - 126 + 14;
+        let exponent = |x: Self| x.0 >> 7;
+        exponent(self) > 0 && exponent(other) > 0 && exponent(self) + exponent(other) >= LEAST
+    }
+}
+
+/// The least magnitude in lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Least(__m512i);
+
+impl Least {
+    #[inline(always)]
+    pub(super) unsafe fn new() -> Self {
+        // SAFETY: the caller's promise: the CPU has the instruction.
+        Self(unsafe { _mm512_set1_epi8(-1) })
+    }
+
+    /// Takes bf16s into account. 0 becomes the greatest number, because it wraps.
+    #[inline(always)]
+    pub(super) unsafe fn with(self, x: __m512i) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let magnitude = _mm512_and_si512(x, _mm512_set1_epi16(0x7fff));
+            Self(_mm512_min_epu16(self.0, _mm512_sub_epi16(magnitude, _mm512_set1_epi16(1))))
+        }
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn magnitude(self) -> Magnitude {
+        let mut lanes = [0u16; 2 * LANES];
+        // SAFETY: the array has the size of a vector.
+        unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), self.0) };
+        Magnitude(lanes.into_iter().min().unwrap_or(u16::MAX).saturating_add(1))
+    }
+}
+
+/// The words of all panels of so many columns (of A: rows), of so many words each.
+pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
+    columns.next_multiple_of(LANES) * words
+}
+
+/// Writes panels of the `depth`×`columns` elements of a source; gives the least magnitude if they are bf16s. With
+/// `flipped`, the first bit of every element is changed: signed integers become unsigned ones that are greater by 128,
+/// and the other way round. (What is missing at the end of K is then 128, and counts for nothing where A has 0 there.)
+///
+/// # Safety
+/// The elements must be readable, and nobody writes them meanwhile; the CPU must multiply such words.
+pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
+    from: Source,
+    depth: usize,
+    columns: usize,
+    flipped: bool,
+    to: &mut [i32],
+) -> Magnitude {
+    let words = depth.div_ceil(W::ELEMENTS);
+    let to = &mut to[..panel_words(columns, words)];
+    // SAFETY: the caller's promise.
+    unsafe { W::compiled_for(Pack::<W> { from, depth, columns, flipped, to, of: std::marker::PhantomData }) }
+}
+
+struct Pack<'a, W> {
+    from: Source,
+    depth: usize,
+    columns: usize,
+    flipped: bool,
+    to: &'a mut [i32],
+    of: std::marker::PhantomData<W>,
+}
+
+impl<W: Words> Work for Pack<'_, W> {
+    type Output = Magnitude;
+
+    #[inline(always)]
+    unsafe fn run(self) -> Magnitude {
+        let words = self.depth.div_ceil(W::ELEMENTS);
+        let mut to = self.to.as_mut_ptr();
+        // SAFETY: `to` has room for all panels; the caller's promise for what is read.
+        unsafe {
+            let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
+            let mut least = Least::new();
+            for first in (0..self.columns).step_by(VECTORS * LANES) {
+                let vectors = (self.columns - first).div_ceil(LANES).min(VECTORS);
+                for vector in 0..vectors {
+                    let column = first + vector * LANES;
+                    for word in (0..words).step_by(LANES) {
+                        let cell = self.cell(word, column);
+                        for (i, x) in cell.into_iter().enumerate().take(words - word) {
+                            if W::ELEMENTS == 2 {
+                                least = least.with(x);
+                            }
+                            let at = to.add(((word + i) * vectors + vector) * LANES);
+                            _mm512_storeu_si512(at.cast(), _mm512_xor_si512(x, flip));
+                        }
+                    }
+                }
+                to = to.add(vectors * words * LANES);
+            }
+            least.magnitude()
+        }
+    }
+}
+
+impl<W: Words> Pack<'_, W> {
+    const BYTES: usize = 4 / W::ELEMENTS;
+
+    /// Sixteen words of sixteen columns, a vector for each word; 0 for what there isn't.
+    #[inline(always)]
+    unsafe fn cell(&self, word: usize, column: usize) -> [__m512i; LANES] {
+        let k = word * W::ELEMENTS;
+        let (deep, wide) = (self.depth - k, (self.columns - column).min(LANES));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.from.along == Self::BYTES as isize {
+                self.of_columns(k, column, deep.min(LANES * W::ELEMENTS), wide)
+            } else if self.from.across == Self::BYTES as isize {
+                self.of_rows(k, column, deep, wide)
+            } else {
+                self.of_elements(k, column, deep, wide)
+            }
+        }
+    }
+
+    /// Of columns that are contiguous along K.
+    #[inline(always)]
+    unsafe fn of_columns(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
+        let mask = u64::MAX >> (64 - deep * Self::BYTES);
+        // SAFETY: only elements that there are are read.
+        unsafe {
+            let mut columns = [_mm512_setzero_si512(); LANES];
+            for (j, to) in columns.iter_mut().enumerate().take(wide) {
+                *to = _mm512_maskz_loadu_epi8(mask, self.from.at(k, column + j).cast());
+            }
+            transpose(columns)
+        }
+    }
+
+    /// Of rows that are contiguous along N.
+    #[inline(always)]
+    unsafe fn of_rows(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
+        let mask = u16::MAX >> (LANES - wide);
+        // SAFETY: only elements that there are are read.
+        unsafe {
+            let mut cell = [_mm512_setzero_si512(); LANES];
+            for (i, word) in cell.iter_mut().enumerate() {
+                for part in (0..W::ELEMENTS).take_while(|part| i * W::ELEMENTS + part < deep) {
+                    let at = self.from.at(k + i * W::ELEMENTS + part, column);
+                    let row = if W::ELEMENTS == 2 {
+                        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at.cast()))
+                    } else {
+                        _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, at.cast()))
+                    };
+                    let row = match part * 8 * Self::BYTES {
+                        0 => row,
+                        8 => _mm512_slli_epi32::<8>(row),
+                        16 => _mm512_slli_epi32::<16>(row),
+                        _ => _mm512_slli_epi32::<24>(row),
+                    };
+                    *word = _mm512_or_si512(*word, row);
+                }
+            }
+            cell
+        }
+    }
+
+    /// Of elements anywhere.
+    #[inline(always)]
+    unsafe fn of_elements(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
+        let mut words = [[0u8; 4 * LANES]; LANES];
+        for (i, word) in words.iter_mut().enumerate() {
+            for part in (0..W::ELEMENTS).take_while(|part| i * W::ELEMENTS + part < deep) {
+                for j in 0..wide {
+                    let at = self.from.at(k + i * W::ELEMENTS + part, column + j);
+                    let to = &mut word[4 * j + part * Self::BYTES..][..Self::BYTES];
+                    // SAFETY: the caller's promise; the destination has the element's bytes.
+                    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), Self::BYTES) };
+                }
+            }
+        }
+        // SAFETY: each line has the size of a vector.
+        unsafe {
+            let mut cell = [_mm512_setzero_si512(); LANES];
+            for (to, from) in cell.iter_mut().zip(&words) {
+                *to = _mm512_loadu_si512(from.as_ptr().cast());
+            }
+            cell
+        }
+    }
+}
+
+/// Lane `j` of vector `i` is lane `i` of vector `j`.
+#[inline(always)]
+unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
+    // SAFETY: the caller's promise: the CPU has the instructions.
+    unsafe {
+        let zero = _mm512_setzero_si512();
+        // Pairs, then groups of four, of neighbouring vectors, in each quarter of the lanes.
+        let (mut pairs, mut fours, mut to) = ([zero; LANES], [zero; LANES], [zero; LANES]);
+        for i in (0..LANES).step_by(2) {
+            pairs[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+            pairs[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+        }
+        for i in (0..LANES).step_by(4) {
+            fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+            fours[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+            fours[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+            fours[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+        }
+        // Quarters of lanes change places.
+        for i in 0..4 {
+            let low = _mm512_shuffle_i32x4::<0x44>(fours[i], fours[4 + i]);
+            let high = _mm512_shuffle_i32x4::<0xee>(fours[i], fours[4 + i]);
+            let (low_2, high_2) = (
+                _mm512_shuffle_i32x4::<0x44>(fours[8 + i], fours[12 + i]),
+                _mm512_shuffle_i32x4::<0xee>(fours[8 + i], fours[12 + i]),
+            );
+            to[i] = _mm512_shuffle_i32x4::<0x88>(low, low_2);
+            to[4 + i] = _mm512_shuffle_i32x4::<0xdd>(low, low_2);
+            to[8 + i] = _mm512_shuffle_i32x4::<0x88>(high, high_2);
+            to[12 + i] = _mm512_shuffle_i32x4::<0xdd>(high, high_2);
+        }
+        to
+    }
+}
+
+/// The least magnitude of the bf16s in rows that are contiguous along K.
+///
+/// # Safety
+/// As for [`pack`], of words of bf16s.
+pub(in crate::gemm::cpu) unsafe fn magnitude(from: Source, depth: usize, rows: usize) -> Magnitude {
+    // SAFETY: the caller's promise.
+    unsafe { super::Bf16::compiled_for(Scan { from, depth, rows }) }
+}
+
+struct Scan {
+    from: Source,
+    depth: usize,
+    rows: usize,
+}
+
+impl Work for Scan {
+    type Output = Magnitude;
+
+    #[inline(always)]
+    unsafe fn run(self) -> Magnitude {
+        const STEP: usize = 2 * LANES;
+        // SAFETY: only elements that there are are read.
+        unsafe {
+            let mut least = Least::new();
+            for i in 0..self.rows {
+                for k in (0..self.depth).step_by(STEP) {
+                    let mask = u64::MAX >> (64 - 2 * (self.depth - k).min(STEP));
+                    least = least.with(_mm512_maskz_loadu_epi8(mask, self.from.at(k, i).cast()));
+                }
+            }
+            least.magnitude()
+        }
+    }
+}

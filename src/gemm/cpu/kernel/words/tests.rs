@@ -1,0 +1,204 @@
+use half::bf16;
+use proptest::prelude::*;
+
+use super::*;
+
+/// How a matrix lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    AlongK,
+    Across,
+    /// With gaps on both sides.
+    Neither,
+}
+
+/// A matrix of elements of so many bytes each, and their values.
+struct Operand {
+    memory: Vec<u8>,
+    values: Vec<i64>,
+    deep: usize,
+    source: [isize; 2],
+}
+
+impl Operand {
+    /// Of values from `least` on; `write` makes an element of a value.
+    fn new(
+        [deep, wide]: [usize; 2],
+        order: Order,
+        seed: usize,
+        bytes: usize,
+        range: std::ops::Range<i64>,
+        write: impl Fn(i64) -> Vec<u8>,
+    ) -> Self {
+        let [along, across] = match order {
+            Order::AlongK => [1, deep + seed % 3],
+            Order::Across => [wide + seed % 5, 1],
+            Order::Neither => [3, 3 * deep + 2],
+        };
+        let mut memory = vec![0xa5; bytes * (deep * along + wide * across + 1)];
+        let mut values = Vec::new();
+        for j in 0..wide {
+            for k in 0..deep {
+                let value = range.start + ((k * 37 + j * 11 + seed * 5) as i64) % (range.end - range.start);
+                memory[bytes * (k * along + j * across)..][..bytes].copy_from_slice(&write(value));
+                values.push(value);
+            }
+        }
+        Self { memory, values, deep, source: [along, across].map(|stride| (stride * bytes) as isize) }
+    }
+
+    fn source(&self) -> Source {
+        let [along, across] = self.source;
+        Source { pointer: self.memory.as_ptr(), along, across }
+    }
+
+    fn at(&self, k: usize, j: usize) -> i64 {
+        self.values[j * self.deep + k]
+    }
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::AlongK), Just(Order::Across), Just(Order::Neither)]
+}
+
+/// The product by panels, in two parts of K, and by dot products where both operands are contiguous along it.
+fn check<W: Words>(a: &Operand, b: &Operand, [rows, columns]: [usize; 2], flipped: bool, off: i64)
+where
+    W::Sum: From<i8>,
+{
+    let depth = a.deep;
+    let stride = columns + 2;
+    let as_wide = |x: W::Sum| Wide::of(x);
+    let wanted = |i: usize, j: usize| -> i64 { 1 + (0..depth).map(|k| a.at(k, i) * (b.at(k, j) + off)).sum::<i64>() };
+    let compare = |to: &[W::Sum], what: &str| {
+        for (at, &x) in to.iter().enumerate() {
+            let (i, j) = (at / stride, at % stride);
+            let wanted = if j < columns { wanted(i, j) } else { 1 };
+            assert_eq!(as_wide(x), wanted.into(), "{what}: row {i}, column {j}");
+        }
+    };
+    let words = depth.div_ceil(W::ELEMENTS);
+    let mut to = vec![W::Sum::from(1); rows * stride];
+    let (mut of_a, mut of_b) = (vec![-1; panel_words(rows, words)], vec![-1; panel_words(columns, words)]);
+    // SAFETY: the operands have these extents, and the caller has asked the CPU.
+    unsafe {
+        pack::<W>(a.source(), depth, rows, false, &mut of_a);
+        pack::<W>(b.source(), depth, columns, flipped, &mut of_b);
+        for first in (0..rows).step_by(64) {
+            let high = 64.min(rows - first);
+            let word = panel_words(high, 1) * 4;
+            let panel = &of_a[panel_words(first, words)..];
+            for (first_word, end) in [(0, words / 3), (words / 3, words)] {
+                let pointer = panel[first_word * word / 4..].as_ptr().cast();
+                let rows = Rows { pointer, row: 4, word: word as isize };
+                let to = &mut to[first * stride..];
+                block::<W>([high, columns], (first_word, end), rows, Panels { words: &of_b, deep: words }, to, stride);
+            }
+        }
+        compare(&to, "panels");
+        let element = (4 / W::ELEMENTS) as isize;
+        if a.source().along == element && b.source().along == element {
+            to.fill(W::Sum::from(1));
+            dots::<W>([rows, columns, depth], (a.source(), b.source()), flipped, &mut to, stride);
+            compare(&to, "dot products");
+        }
+    }
+}
+
+/// A sum of either type.
+#[derive(Debug, PartialEq)]
+struct Wide(f64);
+
+impl Wide {
+    fn of<T: bytemuck::Pod>(x: T) -> Self {
+        let words: i32 = bytemuck::cast(x);
+        if std::any::TypeId::of::<T>() == std::any::TypeId::of::<f32>() {
+            Self(f64::from(f32::from_bits(words as u32)))
+        } else {
+            Self(f64::from(words))
+        }
+    }
+}
+
+impl From<i64> for Wide {
+    fn from(x: i64) -> Self {
+        Self(x as f64)
+    }
+}
+
+proptest! {
+    /// Sums of products of small integers are exact.
+    #[test]
+    fn bf16s_are_multiplied(
+        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        of_a in order(), of_b in order(), seed in 0usize..100,
+    ) {
+        if multiplies_bf16() {
+            let write = |x: i64| bf16::from_f32(x as f32).to_le_bytes().to_vec();
+            let a = Operand::new([depth, rows], of_a, seed, 2, -9..10, write);
+            let b = Operand::new([depth, columns], of_b, seed + 1, 2, -7..8, write);
+            check::<Bf16>(&a, &b, [rows, columns], false, 0);
+            if rows <= FEW && of_a == Order::AlongK && of_b == Order::Across {
+                let mut to = vec![0.0; rows * columns];
+                // SAFETY: the operands have these extents, and the CPU has been asked.
+                unsafe { few([rows, columns, depth], (a.source(), b.source()), &mut to, columns) };
+                for (at, x) in to.into_iter().enumerate() {
+                    let wanted: i64 = (0..depth).map(|k| a.at(k, at / columns) * b.at(k, at % columns)).sum();
+                    prop_assert_eq!(f64::from(x), wanted as f64, "few rows");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_multiplied(
+        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        of_a in order(), of_b in order(), seed in 0usize..100, (a_signed, b_signed) in any::<(bool, bool)>(),
+    ) {
+        if multiplies_integers() {
+            let write = |x: i64| vec![x as u8];
+            let range = |signed: bool| if signed { -128..128 } else { 0..256 };
+            let a = Operand::new([depth, rows], of_a, seed, 1, range(a_signed), write);
+            let b = Operand::new([depth, columns], of_b, seed + 1, 1, range(b_signed), write);
+            match (a_signed, b_signed) {
+                (true, true) => check::<SignedByUnsigned>(&a, &b, [rows, columns], true, 128),
+                (true, false) => check::<SignedByUnsigned>(&a, &b, [rows, columns], false, 0),
+                (false, true) => check::<UnsignedBySigned>(&a, &b, [rows, columns], false, 0),
+                (false, false) => check::<UnsignedBySigned>(&a, &b, [rows, columns], true, -128),
+            }
+        }
+    }
+
+    /// The least magnitude is found wherever it is, and decides rightly.
+    #[test]
+    fn magnitudes_are_found(
+        deep in 1usize..70, wide in 1usize..40, of in order(), at in any::<prop::sample::Index>(), bits in 1u16..0x7f80,
+        negative in any::<bool>(),
+    ) {
+        if multiplies_bf16() {
+            let one = bf16::MAX.to_le_bytes().to_vec();
+            let mut operand = Operand::new([deep, wide], of, 3, 2, 0..2, |x| if x == 0 { vec![0, 0x80] } else { one.clone() });
+            let (k, j) = (at.index(deep * wide) % deep, at.index(deep * wide) / deep);
+            let [along, across] = operand.source;
+            let place = k * along as usize + j * across as usize;
+            operand.memory[place..place + 2].copy_from_slice(&(bits | u16::from(negative) << 15).to_le_bytes());
+            let mut to = vec![0; panel_words(wide, deep.div_ceil(2))];
+            // SAFETY: the operand has these extents, and the CPU has been asked.
+            let found = unsafe { pack::<Bf16>(operand.source(), deep, wide, false, &mut to) };
+            let exponent = i32::from(bits >> 7) - 127;
+            for other in 1..255 {
+                let mut word = [0; LANES];
+                let other_bits = [(other << 7) as u16; 1];
+                let source = Source { pointer: other_bits.as_ptr().cast(), along: 2, across: 2 };
+                // SAFETY: there is one element.
+                let other_found = unsafe { pack::<Bf16>(source, 1, 1, false, &mut word) };
+                let normal = exponent > -127 && exponent + (other - 127) - 14 >= -126;
+                prop_assert_eq!(found.has_normal_products(other_found), normal);
+            }
+            if of == Order::AlongK {
+                // SAFETY: as above.
+                prop_assert_eq!(unsafe { magnitude(operand.source(), deep, wide) }, found);
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The product of a tile by [words](super::kernel::words): of bf16s or 8-bit integers, on CPUs with instructions for them.
+
+use std::ops::Range;
+
+use super::kernel::words::{
+    Bf16, FEW, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few, magnitude,
+    multiplies_bf16, multiplies_integers, pack, panel_words,
+};
+use super::product::{Product, WordPanels};
+use super::tile::Tile;
+use crate::ElementType;
+
+/// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
+const DEEP: usize = 512;
+/// Rows of a panel of A's.
+const HIGH: usize = 64;
+/// The most rows, or columns, for which dot products are faster than panels.
+const FEW_DOTS: usize = 12;
+/// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
+const EXACT: usize = 1 << 15;
+
+impl Product<'_> {
+    /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may
+    /// be in it or come of it; then `to` is unspecified.
+    ///
+    /// # Safety
+    /// The conditions of [`Product::tile`].
+    pub(super) unsafe fn bf16_by_words(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [f32],
+    ) -> bool {
+        if (self.a.element, self.b.element) != (ElementType::BF16, ElementType::BF16) || !multiplies_bf16() {
+            return false;
+        }
+        to.fill(0.0);
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let (a, b) = self.sources(tile, depth.start);
+        // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
+        unsafe {
+            if a.along == 2 && (m.min(n) <= FEW_DOTS && b.along == 2 || m <= FEW && b.across == 2) {
+                let of_a = magnitude(a, depth.len(), m);
+                let extents = [m, n, depth.len()];
+                let of_b = if b.along == 2 {
+                    dots::<Bf16>(extents, (a, b), false, to, n)
+                } else {
+                    few(extents, (a, b), to, n)
+                };
+                return of_a.has_normal_products(of_b);
+            }
+            depth.clone().step_by(DEEP).all(|first| {
+                let depth = first..depth.end.min(first + DEEP);
+                self.panels_of_words::<Bf16>(tile, depth, false, memory, to)
+            })
+        }
+    }
+
+    /// Adds products of 8-bit integers, over a range of K, to the exact sums `to`. `false` if this CPU has no
+    /// instructions for it; then nothing has been added.
+    ///
+    /// # Safety
+    /// The conditions of [`Product::tile`].
+    pub(super) unsafe fn integers_by_words(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [f64],
+    ) -> bool {
+        use ElementType::{I8, U8};
+        if !multiplies_integers() {
+            return false;
+        }
+        for first in depth.clone().step_by(EXACT) {
+            let depth = first..depth.end.min(first + EXACT);
+            // The instruction multiplies a signed by an unsigned integer; B's are made what A's are not.
+            // SAFETY: the CPU multiplies such words; the caller's promise.
+            unsafe {
+                match (self.a.element, self.b.element) {
+                    (I8, b) => self.exact_by_words::<SignedByUnsigned>(tile, depth, b == I8, -128, memory, to),
+                    (_, b) => self.exact_by_words::<UnsignedBySigned>(tile, depth, b == U8, 128, memory, to),
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds products of integers that 32 bits hold. Where B's are `flipped`, each of them is off by 128: A's sums times
+    /// `correction` are added.
+    unsafe fn exact_by_words<W: Words<Sum = i32>>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        flipped: bool,
+        correction: i64,
+        memory: &mut WordPanels,
+        to: &mut [f64],
+    ) {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let (a, b) = self.sources(tile, depth.start);
+        let mut sums = std::mem::take(&mut memory.sums);
+        sums.clear();
+        sums.resize(to.len(), 0);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+                dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
+            } else {
+                for first in depth.clone().step_by(DEEP) {
+                    let depth = first..depth.end.min(first + DEEP);
+                    self.panels_of_words::<W>(tile, depth, flipped, memory, &mut sums);
+                }
+            }
+            for (i, (to, sums)) in to.chunks_exact_mut(n.max(1)).zip(sums.chunks_exact(n.max(1))).enumerate() {
+                let off = if flipped { correction * self.sum_of_row(tile, i, depth.clone()) } else { 0 };
+                to.iter_mut().zip(sums).for_each(|(to, &sum)| *to += (i64::from(sum) + off) as f64);
+            }
+        }
+        memory.sums = sums;
+    }
+
+    /// The sum of integers of a row of A's.
+    unsafe fn sum_of_row(&self, tile: &Tile, row: usize, depth: Range<usize>) -> i64 {
+        let [_, down, along] = self.a.strides;
+        let from = self.a_from(tile, depth.start).wrapping_offset(row as isize * down);
+        let signed = self.a.element == ElementType::I8;
+        let byte = |k: usize| {
+            // SAFETY: the caller's promise.
+            let byte = unsafe { from.wrapping_offset(k as isize * along).read() };
+            if signed { i32::from(byte as i8) } else { i32::from(byte) }
+        };
+        // At most 2^15 of them.
+        i64::from((0..depth.len()).map(byte).sum::<i32>())
+    }
+
+    /// Adds the products of at most [`DEEP`] elements along K. `false`, and nothing, if a subnormal number may be in them
+    /// or come of them.
+    unsafe fn panels_of_words<W: Words>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        flipped: bool,
+        memory: &mut WordPanels,
+        to: &mut [W::Sum],
+    ) -> bool {
+        let (m, n, k) = (tile.rows.len(), tile.columns.len(), depth.len());
+        let (a, b) = self.sources(tile, depth.start);
+        let (whole, words) = (k / W::ELEMENTS, k.div_ceil(W::ELEMENTS));
+        let bytes = 4 / W::ELEMENTS;
+        let is_in_place = a.along == bytes as isize;
+        let WordPanels { a: of_a, b: of_b, last, .. } = memory;
+        of_b.resize(of_b.len().max(panel_words(n, words)), 0);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let least = pack::<W>(b, k, n, flipped, of_b);
+            let least_of_a = if !is_in_place {
+                of_a.resize(of_a.len().max(panel_words(m, words)), 0);
+                pack::<W>(a, k, m, false, of_a)
+            } else if W::ELEMENTS == 2 {
+                magnitude(a, k, m)
+            } else {
+                least
+            };
+            if W::ELEMENTS == 2 && !least_of_a.has_normal_products(least) {
+                return false;
+            }
+            let b = Panels { words: of_b, deep: words };
+            if is_in_place {
+                let rows = Rows { pointer: a.pointer, row: a.across, word: 4 };
+                block::<W>([m, n], (0, whole), rows, b, to, n);
+                if whole < words {
+                    last.clear();
+                    last.extend((0..m).map(|i| last_word(a, i, whole * W::ELEMENTS..k, bytes)));
+                    let rows = Rows { pointer: last.as_ptr().cast(), row: 4, word: 0 };
+                    block::<W>([m, n], (whole, words), rows, b, to, n);
+                }
+                return true;
+            }
+            for first in (0..m).step_by(HIGH) {
+                let high = HIGH.min(m - first);
+                let panel = &of_a[panel_words(first, words)..][..panel_words(high, words)];
+                let word = panel_words(high, 1) * 4;
+                let rows = Rows { pointer: panel.as_ptr().cast(), row: 4, word: word as isize };
+                block::<W>([high, n], (0, words), rows, b, &mut to[first * n..], n);
+            }
+        }
+        true
+    }
+
+    /// The tile's rows of A and columns of B, from index `k` on.
+    fn sources(&self, tile: &Tile, k: usize) -> (Source, Source) {
+        let source = |pointer: *const u8, along: isize, across: isize, element: ElementType| {
+            let size = element.size() as isize;
+            Source { pointer, along: along * size, across: across * size }
+        };
+        let ([_, a_down, a_along], [_, b_along, b_across]) = (self.a.strides, self.b.strides);
+        (
+            source(self.a_from(tile, k), a_along, a_down, self.a.element),
+            source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
+        )
+    }
+}
+
+/// A row's last word, with 0 for what there isn't.
+unsafe fn last_word(a: Source, row: usize, depth: Range<usize>, bytes: usize) -> i32 {
+    let mut word = [0; 4];
+    for (k, to) in depth.zip(word.chunks_exact_mut(bytes)) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(a.at(k, row), to.as_mut_ptr(), bytes) };
+    }
+    i32::from_le_bytes(word)
+}

@@ -1,0 +1,37 @@
+//! Errors of runs: arguments, sizes, and what a program meets.
+
+/// A mistake in a call of something that is built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An integer that no index holds.
+    #[error("a size or index is beyond the range of its integer type")]
+    IntegerRange,
+    /// Too few or too many arguments of a run.
+    #[error(
+        "{given} argument{} given; needed are {}: {}",
+        if *.given == 1 { " was" } else { "s were" },
+        .needed.len(),
+        .needed.join(", ")
+    )]
+    ArgumentCount {
+        /// How many were given.
+        given: usize,
+        /// The tensors that are needed, in order.
+        needed: Vec<String>,
+    },
+    /// An argument of a run that doesn't fit its tensor.
+    #[error("argument {tensor}: {reason}")]
+    Argument {
+        /// The tensor.
+        tensor: String,
+        /// What was given and what is needed.
+        reason: String,
+    },
+    /// A mistake that is found while the program runs.
+    #[error("{reason}")]
+    Failed {
+        /// What happened.
+        reason: String,
+    },
+}

@@ -1,0 +1,149 @@
+//! Reductions beyond sums and extremes, on every device, tile and split of K.
+
+use epilogue::evt::Tree;
+use epilogue::evt::random::Choices;
+use epilogue::gemm::sm90::{Cluster, Request, Schedule};
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
+use epilogue::prelude::*;
+use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::{Arch, testing};
+
+use crate::case::{Family, Kernel};
+use crate::hopper::{BF16, tile};
+
+#[epilogue]
+fn layer_norm(accum: Accum, weight: RowVector, epsilon: Scalar) -> (Tensor, ColumnVector, ColumnVector) {
+    let mean = reduction_op(accum, Row, Mean);
+    let variance = reduction_op(accum, Row, Variance);
+    let d = (accum - mean) * rsqrt(variance + epsilon) * weight;
+    (d, mean, variance)
+}
+
+/// Nothing of M×N.
+#[epilogue]
+fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, ColumnVector<bool>) {
+    let picked = reduction_op(if column() == integer(labels) { accum } else { 0.0 }, Row, Add);
+    let loss = reduction_op(accum, Row, LogSumExp) - picked;
+    let learned = !reduction_op(accum > picked, Row, Any);
+    (loss, learned)
+}
+
+/// Along columns and over everything, also of all batches.
+#[epilogue]
+fn statistics(
+    accum: Accum,
+    mask: Tensor<bool>,
+) -> (RowVector, RowVector, RowVector<bool>, DeviceScalar, DeviceScalar<bool>, RowVector<f16>) {
+    let x = if mask { accum } else { 0.5 };
+    let mean = reduction_op(x, Column, Mean);
+    let spread = reduction_op(x, (Column, Batch), Variance);
+    let small = reduction_op(x < 3.0, Column, All);
+    let log_sum = reduction_op(x, All, LogSumExp);
+    let any = reduction_op(mask && accum > 2.0, (All, Batch), Any);
+    let rounded = mean;
+    (mean, spread, small, log_sum, any, rounded)
+}
+
+/// Where elements are, and what is there.
+#[epilogue]
+fn places(
+    accum: Accum,
+    bias: RowVector<f32>,
+) -> (ColumnVector<i64>, ColumnVector, RowVector<i32>, DeviceScalar<i64>, DeviceScalar<i32>, RowVector<i64>) {
+    let x = (accum + bias).cast::<f8e4m3>();
+    let most = reduction_op(x, Row, ArgMax);
+    let largest = reduction_op(x, Row, Max);
+    let least = reduction_op(x, Column, ArgMin);
+    let place = reduction_op(x, All, ArgMax);
+    let lowest = reduction_op(accum, All, ArgMin);
+    let by_column = reduction_op(sqrt(x), Column, ArgMax);
+    (most, largest, least, place, lowest, by_column)
+}
+
+/// One-hot rows: an index that is used.
+#[epilogue]
+fn one_hot(accum: Accum) -> (Tensor, ColumnVector<i32>, Tensor<bool>) {
+    let index = reduction_op(accum, Row, ArgMax);
+    let top = column() == index;
+    let d = if top { accum } else { 0.0 };
+    let last = index + 1;
+    let first = row() == reduction_op(accum, Column, ArgMin);
+    (d, last, first)
+}
+
+const SHAPES: [(usize, usize, usize, usize); 4] =
+    [(150, 172, 200, 1), (33, 129, 65, 2), (1, 3, 0, 3), (64, 17, 321, 1)];
+
+fn trees() -> [Tree; 5] {
+    [LayerNorm::tree(), CrossEntropy::tree(), Places::tree(), OneHot::tree(), Statistics::tree()]
+}
+
+#[track_caller]
+fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize, usize)]) {
+    for (i, &(m, n, k, batch)) in shapes.iter().enumerate() {
+        let problem = Problem::new(m, n, k);
+        let problem = if batch == 1 { problem } else { problem.batched(batch) };
+        let result = kernel.product(problem, &mut Choices::new(&[seed, i as u32, 7, 77, 5, 13]));
+        result.unwrap_or_else(|error| panic!("{name}: {problem:?}: {error}"));
+    }
+}
+
+#[test]
+fn on_the_cpu() {
+    for (i, tree) in trees().into_iter().enumerate() {
+        for tile in [None, Some((32, 64))] {
+            let builder = Builder::new(&Device::cpu(), tree.clone()).problem(64, 64, 64);
+            let tile = tile.map(|(m, n)| Tile { m, n, k: 1, warp_m: 1, warp_n: 1, stages: 1 });
+            let builder = tile.into_iter().fold(builder, Builder::tile);
+            let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::Mn)).expect("a plan");
+            check(&kernel, tree.name(), i as u32, &SHAPES);
+        }
+    }
+}
+
+#[test]
+fn on_sm_80() {
+    if testing::compiler("reducers::on_sm_80").is_none() {
+        return;
+    }
+    let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On)).expect("a device");
+    let family = Family { hopper: false, ..BF16 };
+    let instruction = Instruction::of(ElementType::BF16, ElementType::BF16, Arithmetic::Exact).expect("an instruction");
+    let splits = [SplitK::Serial(2), SplitK::Stream, SplitK::Parallel(3)];
+    for (i, tree) in trees().into_iter().enumerate() {
+        let smallest = *Tile::all(instruction).last().expect("a tile");
+        let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64);
+        let builder = builder.tile(smallest).split_k(splits[i % splits.len()]);
+        let kernel = Kernel::planned(builder, &family, (Major::K, Major::Mn));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{}: {error}", tree.name()));
+        check(&kernel, tree.name(), i as u32, &SHAPES[1..][..2]);
+    }
+}
+
+#[test]
+fn on_sm_90a() {
+    if testing::compiler("reducers::on_sm_90a").is_none() {
+        return;
+    }
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    let splits = [SplitK::Parallel(3), SplitK::None, SplitK::Stream, SplitK::Serial(2)];
+    let tiles =
+        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
+    for (i, tree) in trees().into_iter().enumerate() {
+        let ((rows, columns, schedule, swapped), split_k) = (tiles[i % 4], splits[i % 4]);
+        let completion = [Completion::Random, Completion::Lazy][i % 2];
+        let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
+        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+        let request = Request {
+            tile: Some(tile(rows, columns, schedule)),
+            swapped: Some(swapped),
+            split_k: Some(split_k),
+            cluster: Some(Cluster::NONE),
+            ..Request::default()
+        };
+        let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64).multiprocessors(4).sm90(request);
+        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{}: {request}: {error}", tree.name()));
+        check(&kernel, tree.name(), i as u32, &SHAPES[1..][..2]);
+    }
+}

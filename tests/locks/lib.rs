@@ -1,0 +1,1 @@
+//! Where threads wait for each other, tried in every order of their steps: `models.rs`.
