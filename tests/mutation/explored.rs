@@ -92,8 +92,11 @@ fn copies(device: &Device) -> Result<(), Error> {
 /// Runs a kernel and compares.
 type Trial<'t> = Box<dyn Fn(&Device) -> Result<(), String> + Sync + 't>;
 
+/// A family, and what runs its kernel and compares.
+type Family = (&'static str, fn(&Device) -> Result<(), Error>);
+
 /// The families that have no mutants.
-const OTHERS: [(&str, fn(&Device) -> Result<(), Error>); 4] =
+const OTHERS: [Family; 4] =
     [("groups of rows", groups_of_rows), ("groups of K", groups_of_k), ("phases", phases), ("copies", copies)];
 
 /// What is wrong in any of the schedules.
