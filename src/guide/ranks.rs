@@ -90,13 +90,16 @@
 //! ([`LaunchedRank`](crate::distributed::LaunchedRank) knows `torchrun`, `mpirun` and `srun`); where the ranks meet, the
 //! variable `EPILOGUE_RENDEZVOUS` says: a file that all see, new for every job, or a port on rank 0's computer.
 //!
-//! ```ignore
+//! ```no_run
 //! use epilogue::distributed::{Communicator, LaunchedRank, Rendezvous};
+//! # use epilogue::{Device, distributed::Error};
+//! # fn block(_: &Device, _: &Communicator) -> Result<Vec<f32>, Error> { Ok(Vec::new()) }
 //!
 //! let me = LaunchedRank::from_environment()?.unwrap_or_default();
 //! let device = Device::cuda(me.local_rank)?;
 //! let ranks = Communicator::nccl(&device, &me, &Rendezvous::from_environment()?)?;
 //! let y = block(&device, &ranks)?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! ```sh
