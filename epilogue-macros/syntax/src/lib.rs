@@ -15,6 +15,7 @@
 pub mod ast;
 mod attribute;
 pub mod check;
+pub mod depth;
 pub mod operations;
 mod parse;
 pub mod report;
@@ -62,6 +63,9 @@ pub fn epilogue(
     files: Files,
     errors: &mut Errors,
 ) -> Option<EpilogueFunction> {
+    if !can_be_parsed([&arguments, &item], errors) {
+        return None;
+    }
     let name = attribute::name_argument(arguments, errors);
     let item = attribute::function_item(item, "epilogue", errors)?;
     let (header, mut epilogue) = parse::function(&item, errors);
@@ -71,6 +75,9 @@ pub fn epilogue(
 
 /// Reads what stands in `epilogue!(…)`; `None` if it is no closure. All mistakes are in `errors`.
 pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<(Epilogue, Checked)> {
+    if !can_be_parsed([&input], errors) {
+        return None;
+    }
     match syn::parse2::<ExprClosure>(input) {
         Ok(item) => {
             let mut epilogue = parse::closure(&item, errors);
@@ -91,9 +98,20 @@ pub fn elementwise(
     files: Files,
     errors: &mut Errors,
 ) -> Option<ElementwiseFunction> {
+    if !can_be_parsed([&arguments, &item], errors) {
+        return None;
+    }
     let cuda = attribute::cuda_argument(arguments, errors);
     let item = attribute::function_item(item, "elementwise", errors)?;
     let (header, mut function) = parse::elementwise(&item, errors);
     let constants = check::elementwise(&header, &mut function, files, errors);
     Some(ElementwiseFunction { item, header, function, constants, cuda })
+}
+
+/// Whether nothing is nested too deep; otherwise that is reported.
+fn can_be_parsed<const N: usize>(all: [&TokenStream; N], errors: &mut Errors) -> bool {
+    let found = all.into_iter().map(depth::check).find_map(Result::err);
+    let can = found.is_none();
+    found.into_iter().for_each(|error| errors.push(error));
+    can
 }

@@ -17,6 +17,8 @@ use std::str::FromStr;
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::{ItemUse, UseTree};
 
+use crate::depth;
+
 /// What a file says about a name that is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sight {
@@ -177,7 +179,8 @@ impl File {
     }
 
     fn import(&mut self, trees: &[TokenTree], depth: usize) {
-        match syn::parse2::<ItemUse>(trees.iter().cloned().collect()) {
+        let tokens: TokenStream = trees.iter().cloned().collect();
+        match depth::check(&tokens).and_then(|()| syn::parse2::<ItemUse>(tokens)) {
             Ok(item) => self.import_tree(&item.tree, &mut Vec::new(), depth),
             Err(_) => self.globs.push(None),
         }

@@ -457,22 +457,29 @@ fn a_mistaken_command_line() {
 
 #[test]
 fn a_text_that_is_too_deep_is_refused() {
-    for deep in ["(".repeat(100_000), "-".repeat(100_000), "x+".repeat(50_000)] {
+    for (deep, word) in [
+        ("(".repeat(100_000), "cannot parse"),
+        ("(".repeat(2000) + "accum" + &")".repeat(2000) + "; ", "nested too deep"),
+        ("-".repeat(100_000), "nested too deep"),
+        ("x+".repeat(50_000), "nested too deep"),
+        ("x = {-(".repeat(300) + "accum" + &")}".repeat(300) + "; ", "nested too deep"),
+    ] {
         let file =
             File::new("deep", &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {deep}accum; d }}"));
         let output = run(&["tree", file.path()]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("too long to be read"), "{}", text(&output.stderr));
+        let said = text(&output.stderr);
+        assert!(said.contains(word) && said.len() < 1500, "{said}");
     }
     // The longest that is read.
     let file = File::new(
         "long",
-        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "accum + ".repeat(1000)),
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "accum + ".repeat(990)),
     );
     assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
     let file = File::new(
         "minus",
-        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "-".repeat(4000)),
+        &format!("#[epilogue]\nfn f(accum: Accum) -> Tensor {{\nlet d = {}accum; d }}", "-".repeat(990)),
     );
     assert_eq!(run(&["tree", file.path()]).status.code(), Some(0));
 }

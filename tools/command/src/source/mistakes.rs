@@ -4,6 +4,9 @@ use std::fmt;
 
 use proc_macro2::Span;
 
+/// Characters of a line that are shown before a mistake, and as many after its beginning.
+const LONGEST_LEAD: usize = 120;
+
 /// A text, and what messages call it.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -81,14 +84,16 @@ impl fmt::Display for Mistakes {
             }
             let number = line.to_string();
             let margin = " ".repeat(number.len());
+            let before = column.saturating_sub(1);
+            let from = before.saturating_sub(LONGEST_LEAD);
+            let part: String = shown.chars().skip(from).take(2 * LONGEST_LEAD).collect();
             // Tabs stay tabs, so that the marks stand under what they mark.
-            let lead: String =
-                shown.chars().take(column.saturating_sub(1)).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let lead: String = part.chars().take(before - from).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let marks = "^".repeat((*width).min(2 * LONGEST_LEAD));
             write!(
                 f,
-                "\n{margin}--> {}:{line}:{column}\n{margin} |\n{number} | {shown}\n{margin} | {lead}{}",
+                "\n{margin}--> {}:{line}:{column}\n{margin} |\n{number} | {part}\n{margin} | {lead}{marks}",
                 self.name,
-                "^".repeat(*width)
             )?;
         }
         Ok(())

@@ -17,18 +17,15 @@ mod names;
 mod operations;
 mod tree;
 
+use epilogue_syntax::depth;
+use proc_macro2::TokenStream;
+
 pub(crate) use element::element;
 pub use mistakes::{Mistakes, Text};
 pub use tree::Epilogue;
 
 /// The longest text, in bytes.
 const LONGEST: usize = 1 << 20;
-
-/// Brackets within each other.
-const DEEPEST: usize = 200;
-
-/// Tokens between two ends of statements or arguments: an expression nests as deep as it is long.
-const LONGEST_STATEMENT: usize = 4096;
 
 /// The epilogues of a file, in order.
 ///
@@ -61,31 +58,7 @@ fn checked(text: &Text) -> Result<(), Mistakes> {
         let message = format!("the text has {} bytes; at most {LONGEST} are read", text.text.len());
         return Err(Mistakes::whole(text, message));
     }
-    let (mut depth, mut tokens, mut in_word) = (0_usize, 0_usize, false);
-    for (number, line) in text.text.lines().enumerate() {
-        let code = line.split("//").next().unwrap_or_default();
-        for character in code.chars() {
-            match character {
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            let is_word = character.is_alphanumeric() || character == '_';
-            match character {
-                ';' | ',' | '{' | '}' => tokens = 0,
-                _ if !(character.is_whitespace() || is_word && in_word) => tokens += 1,
-                _ => {}
-            }
-            in_word = is_word;
-            if depth > DEEPEST || tokens > LONGEST_STATEMENT {
-                let message = format!(
-                    "this is too long to be read: brackets nest at most {DEEPEST} deep, and a statement has at most \
-                     {LONGEST_STATEMENT} tokens; bind its parts with `let`"
-                );
-                return Err(Mistakes::at(text, u32::try_from(number + 1).unwrap_or(0), 1, message));
-            }
-        }
-        in_word = false;
-    }
-    Ok(())
+    // What is not Rust is refused where it is parsed.
+    let tokens = text.text.parse::<TokenStream>().unwrap_or_default();
+    depth::check(&tokens).map_err(|error| Mistakes::of(text, [error]))
 }

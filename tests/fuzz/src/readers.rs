@@ -1,0 +1,59 @@
+//! The readers, each with what must hold for an input that it accepts.
+
+use epilogue::te::{self, Schedule, ScriptStyle, Tensor};
+use epilogue_runtime::bundle::Bundle;
+use epilogue_syntax::report::Errors;
+use epilogue_syntax::sight::Files;
+use proc_macro2::TokenStream;
+use ptx_vm::Module;
+
+/// Whether every kernel is parsed and decoded.
+pub(crate) fn ptx(input: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(input) else { return false };
+    Module::parse(text).is_ok_and(|module| module.refused().next().is_none())
+}
+
+pub(crate) fn schedule(input: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(input) else { return false };
+    let Ok((schedule, tensors)) = Schedule::from_json(text) else { return false };
+    let tensors: Vec<&Tensor> = tensors.iter().collect();
+    let written = schedule.to_json(&tensors).expect("what was read can be written");
+    let _ = Schedule::from_json(&written).expect("what was written can be read");
+    te::lower(&schedule, &tensors, "main").is_ok_and(|program| !program.script(ScriptStyle::LATER).is_empty())
+}
+
+pub(crate) fn bundle(input: &[u8]) -> bool {
+    let Ok(bundle) = Bundle::from_bytes(with_right_hash(input.to_vec())) else { return false };
+    bundle.kernels().all(|kernel| !kernel.name.is_empty())
+}
+
+/// The file with the correct hash of its head and index, as a forger would write it; unchanged if it is too short.
+/// The page of `epilogue_runtime::bundle` draws the file.
+fn with_right_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Some(length) = bytes.get(24..32).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes) else {
+        return bytes;
+    };
+    let end = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(72).min(bytes.len());
+    if end < 72 {
+        return bytes;
+    }
+    let hash = blake3::Hasher::new().update(&bytes[..40]).update(&bytes[72..end]).finalize();
+    bytes[40..72].copy_from_slice(hash.as_bytes());
+    bytes
+}
+
+/// Whether one of the three macros has nothing to say about it.
+pub(crate) fn macros(input: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(input) else { return false };
+    let Ok(tokens) = text.parse::<TokenStream>() else { return false };
+    let mut accepted = false;
+    let mut accepts = |read: &dyn Fn(&mut Errors) -> bool| {
+        let mut errors = Errors::default();
+        accepted |= read(&mut errors) && errors.is_empty();
+    };
+    let none = TokenStream::new;
+    accepts(&|errors| epilogue_syntax::epilogue(none(), tokens.clone(), Files::default(), errors).is_some());
+    accepts(&|errors| epilogue_syntax::closure(tokens.clone(), Files::default(), errors).is_some());
+    accepts(&|errors| epilogue_syntax::elementwise(none(), tokens.clone(), Files::default(), errors).is_some());
+    accepted
+}
