@@ -4,7 +4,9 @@
 mod cells;
 mod cells_in_one_launch;
 mod chain;
+mod chain_exact;
 mod kernels;
+mod maps;
 mod reduce;
 #[path = "../../tools/kernels/sass.rs"]
 #[allow(dead_code, reason = "the static gate of GEMM kernels reads the rest of it")]

@@ -7,13 +7,14 @@ mod maps;
 mod products;
 mod recurrences;
 mod reductions;
+mod script;
 mod windows;
 
 use epilogue::ElementType;
 use epilogue::te::{self, Expr, TeError, Tensor, var};
 use fastrand::Rng;
 
-use self::idioms::Script;
+use self::script::Script;
 use crate::case::{Numbers, lacks_nvrtc};
 use crate::replay::World;
 use crate::trial::{Case, Generator, MakeIntrinsic, check_all, element_of};
