@@ -5,13 +5,13 @@
 //! accesses were all made by neighbouring lanes side by side has one cell for each such row: see [`strip`](super::strip).
 
 use super::cell::{Cell, Judge, Spill};
-use super::spread::{Spread, Spreads};
+use super::spread::{Spread, Spreads, WORD, WORDS};
 use super::stamp::Stamp;
 use super::strip::{Row, Strip};
 use super::warp::lanes_of;
 
 /// Number of bytes of memory for one page.
-pub(super) const PAGE: u64 = 256;
+pub(super) const PAGE: u64 = (WORD * WORDS) as u64;
 const COARSE: u8 = 4;
 
 /// One page of cells, or of strips.

@@ -5,11 +5,12 @@
 //! nothing there, and only later writes have to meet it. It is then remembered once, not in each cell.
 
 use super::cell::Judge;
-use super::shadow::PAGE;
 use super::stamp::Stamp;
 
 /// Bytes of a word, the smallest place that is remembered.
-const WORD: u32 = 4;
+pub(super) const WORD: u32 = 4;
+/// The words of a page: the bits of a number.
+pub(super) const WORDS: u32 = u64::BITS;
 /// Reads of one page by one warp that are remembered.
 const READS: usize = 16;
 /// Actors whose writes to one page are told apart.
@@ -33,7 +34,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// The largest distance at which reads are worth being remembered together.
-    pub(super) const FARTHEST: u64 = PAGE / 4;
+    pub(super) const FARTHEST: u64 = (WORDS * WORD / 4) as u64;
 
     /// The groups: the first byte in the page, and the lanes.
     pub(super) fn groups(self) -> impl Iterator<Item = (u32, u32)> {
@@ -44,7 +45,7 @@ impl Spread {
     #[inline]
     fn words(self) -> u64 {
         let (mut words, mut distance, mut groups) = (touched(self.first, self.each), self.stride / WORD, 1);
-        while groups < self.count && distance < 64 {
+        while groups < self.count && distance < WORDS {
             words |= words << distance;
             (distance, groups) = (2 * distance, 2 * groups);
         }
@@ -55,13 +56,13 @@ impl Spread {
 /// The words that these bytes of a page touch.
 fn touched(first: u32, length: u32) -> u64 {
     let (start, end) = (first / WORD, (first + length).div_ceil(WORD));
-    if start < end { u64::MAX >> (64 - (end - start)) << start } else { 0 }
+    if start < end { u64::MAX >> (WORDS - (end - start)) << start } else { 0 }
 }
 
 /// The words that these bytes of a page fill.
 fn filled(first: u32, length: u32) -> u64 {
     let (start, end) = (first.div_ceil(WORD), (first + length) / WORD);
-    if start < end { u64::MAX >> (64 - (end - start)) << start } else { 0 }
+    if start < end { u64::MAX >> (WORDS - (end - start)) << start } else { 0 }
 }
 
 /// A read, as far as nothing has overwritten it.
@@ -187,8 +188,6 @@ fn judge_groups<J: Judge>(read: &Read, page: u64, written: std::ops::Range<u32>,
         }
     }
 }
-
-const _: () = assert!(PAGE == 64 * WORD as u64, "the words of a page are the bits of a number");
 
 #[cfg(test)]
 mod tests {
