@@ -184,9 +184,9 @@
 //! cargo run --release -p ptx-vm -- run kernel.ptx --grid 4 --block 128 --arg zeros:4096 --arg u32:1024 --explore 16
 //! ```
 //!
-//! `run` looks for races in one random schedule; its exit code is 3 if it finds something. `--explore` tries many
-//! schedules, and prints the options that repeat the first finding. A product's kernel takes one large struct, which is
-//! hard to write there: for those use an emulated device.
+//! `run` looks for races in one random schedule with weak memory; its exit code is 3 if it finds something. `--explore`
+//! tries many schedules, and prints the options that repeat the first finding. A product's kernel takes one large struct,
+//! which is hard to write there: for those use an emulated device.
 //!
 //! # Tensor expressions
 //!

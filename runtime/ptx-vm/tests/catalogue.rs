@@ -53,6 +53,9 @@ setp.eq.u32 %p2, %wp, 0;
 setp.eq.u32 %p3, %cta, 0;
 ";
 
+/// When asynchronous work takes effect, and whether memory is weak.
+type Mode = (Completion, bool);
+
 struct Case<'a> {
     name: String,
     expected: Vec<&'a str>,
@@ -114,12 +117,12 @@ impl Case<'_> {
         format!(".version 8.6\n.target {target}{PRELUDE}{}\nret;\n}}\n", body.join("\n"))
     }
 
-    fn run(&self, correct: bool, completion: Completion) -> Result<Vec<Finding>, LaunchFailure> {
+    fn run(&self, correct: bool, mode: Mode) -> Result<Vec<Finding>, LaunchFailure> {
         let ptx = self.ptx(correct);
         let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}\n{ptx}", self.name));
         let arch = if self.arch == 80 { Arch::Sm80 } else { Arch::Sm90a };
-        let options = Options::default().arch(arch).workers(1).detector(Detector::On).completion(completion);
-        let options = options.memory_checks(self.checks == 1);
+        let options = Options::default().arch(arch).workers(1).detector(Detector::On).completion(mode.0);
+        let options = options.memory_checks(self.checks == 1).weak_memory(mode.1);
         let machine = Machine::new(options);
         let buffers: Vec<Address> = ["a", "b", "c"]
             .iter()
@@ -168,21 +171,27 @@ fn is_refusal(error: &LaunchError) -> Option<&'static str> {
 
 /// Empty if the case behaves as it says.
 fn check(case: &Case<'_>) -> Vec<String> {
-    let modes = [Completion::Eager, Completion::Lazy, Completion::Random];
-    let modes = if case.every == 1 { &modes[..] } else { &modes[..1] };
-    modes.iter().flat_map(|&completion| check_in(case, completion)).collect()
+    let modes = [
+        (Completion::Eager, false),
+        // As the command runs kernels.
+        (Completion::Random, true),
+        (Completion::Lazy, false),
+        (Completion::Random, false),
+    ];
+    let modes = if case.every == 1 { &modes[..] } else { &modes[..2] };
+    modes.iter().flat_map(|&mode| check_in(case, mode)).collect()
 }
 
-fn check_in(case: &Case<'_>, completion: Completion) -> Vec<String> {
+fn check_in(case: &Case<'_>, mode: Mode) -> Vec<String> {
     let mut wrong = Vec::new();
-    match case.run(true, completion) {
+    match case.run(true, mode) {
         Ok(findings) => {
             wrong.extend(findings.iter().map(|f| format!("{}: the correct kernel: {f}", case.name)));
         }
         Err(error) => wrong.push(format!("{}: the correct kernel: {error}", case.name)),
     }
     let is_expected = |found: &String| case.expected.contains(&found.as_str());
-    match case.run(false, completion) {
+    match case.run(false, mode) {
         Ok(findings) => {
             let kinds: Vec<_> = findings.iter().map(kind).collect();
             if !kinds.iter().any(is_expected) {

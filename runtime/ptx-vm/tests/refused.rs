@@ -4,11 +4,14 @@
 
 use ptx_vm::Module;
 
-const REFUSED: [(&str, &str); 20] = [
+const REFUSED: [(&str, &str); 29] = [
     ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1]", "`mma.sync` with `ldmatrix` is"),
     ("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1]", "several devices"),
-    ("alloca.u64 %rd1, %rd2", "run-time size"),
-    ("stacksave.u64 %rd1", "run-time size"),
+    ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%r1}, {%r1}, {%r1}, {%r1}", "`mma.sync` with `ldmatrix` is"),
+    ("multimem.red.relaxed.sys.global.add.f32 [%rd1], %f1", "several devices"),
+    ("alloca.u64 %rd1, %rd2", "`.local` array"),
+    ("stacksave.u64 %rd1", "`.local` array"),
+    ("stackrestore.u64 %rd1", "`.local` array"),
     ("st.bulk.weak.shared::cta [%rd1], 64, 0", "sm_100"),
     ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%rd1]", "sm_100a"),
     ("shfl.down.b32 %r1, %r2, 1, 31", "sm_70"),
@@ -19,7 +22,13 @@ const REFUSED: [(&str, &str); 20] = [
     ("fence.acquire.sync_restrict::shared::cluster.cluster", "`fence.acq_rel.cluster`"),
     ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1}, %r1, 0", "sparse"),
     ("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%r1, %r2}, {%r1}, {%r1}, {%r1, %r2}", "4-bit"),
-    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1}", ""),
+    ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc {%r1}, {%r1}, {%r1}, {%r1}", "1-bit"),
+    ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r1}, {%r1}, {%r1}, {%r1}", "`.m16n8k8`"),
+    ("mma.sync.aligned.m8n8k4.col.row.f16.f16.f16.f16 {%r1}, {%r1}, {%r1}, {%r1}", "`.m16n8k8`"),
+    ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f1}, %rd1, %rd1, %r1, 0, 1, 1, 1, 0, 0", "sparse"),
+    ("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r1}, %rd1, %rd1, 1", "1-bit"),
+    ("redux.sync.add.f32 %f1, %f2, 0xffffffff", "sm_100a"),
+    ("cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%rd1, {%r1, %r1, %r1}], {%h1}", "`.tile` maps are"),
     (
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
          [%r1], [%rd1, {%r1, %r1, %r1}], [%r1], {%h1}",

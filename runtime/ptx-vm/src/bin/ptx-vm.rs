@@ -3,6 +3,7 @@
 //! Only reading of arguments and printing belong here. What a program that uses the library would also want belongs
 //! there.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ struct CommandLine {
 enum Verb {
     /// Runs a kernel and prints what it wrote, and its races; the status is 3 if there are any.
     Run(Box<Command>),
-    /// Lists the kernels of a file, with their parameters.
+    /// Lists the kernels of a file, with their parameters, and those that have an instruction that is not supported.
     List {
         /// The PTX.
         #[arg(value_name = "FILE.ptx")]
@@ -60,16 +61,17 @@ struct Command {
     #[arg(long = "arg", value_name = "VALUE")]
     arguments: Vec<String>,
     /// Afterwards, the first N (16) values of the buffer of argument INDEX (from 0); TYPE is u8 u32 s32 u64 f32 f64 f16.
+    /// With --explore: which values there were, after how many schedules.
     #[arg(long = "print", value_name = "INDEX:TYPE[:N]")]
     prints: Vec<String>,
     /// Afterwards, that buffer's bytes to a file.
-    #[arg(long = "save", value_name = "INDEX:PATH")]
+    #[arg(long = "save", value_name = "INDEX:PATH", conflicts_with = "explore")]
     saves: Vec<String>,
     /// The machine.
     #[arg(long, default_value = "sm_80")]
     arch: Machines,
-    /// Threads; one per core if it is not said.
-    #[arg(long, value_name = "N")]
+    /// Threads; one per core if it is not said. With weak memory there is one.
+    #[arg(long, value_name = "N", conflicts_with = "explore")]
     workers: Option<usize>,
     /// Runs N schedules, says how many found what, and the fewest random choices that the first finding needs; the status
     /// is 3 if there is any.
@@ -79,16 +81,16 @@ struct Command {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Random choices that are made; all if it is not said.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "explore")]
     choices: Option<u64>,
     /// When asynchronous work takes effect.
-    #[arg(long, default_value = "random")]
+    #[arg(long, default_value = "random", conflicts_with = "explore")]
     completion: Completions,
-    /// Lets strong reads of global memory see older values that the memory model allows.
-    #[arg(long)]
-    weak_memory: bool,
+    /// Strong reads of global memory see the newest value, not an older one that the memory model allows, too.
+    #[arg(long, conflicts_with = "explore")]
+    no_weak_memory: bool,
     /// Doesn't look for races.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "explore")]
     no_detector: bool,
     /// Races in which both write the same value are races, too.
     #[arg(long)]
@@ -97,7 +99,7 @@ struct Command {
     #[arg(long)]
     no_memory_checks: bool,
     /// Counts instructions, bytes and bank conflicts.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "explore")]
     statistics: bool,
 }
 
@@ -148,7 +150,8 @@ impl Command {
         if let Some(choices) = self.choices {
             options.random_choices = choices;
         }
-        options.weak_memory = self.weak_memory;
+        // Exploring mixes schedules with and without it.
+        options.weak_memory = !self.no_weak_memory && self.explore == 0;
         options.same_values = self.same_values;
         options.memory_checks = !self.no_memory_checks;
         options.statistics = self.statistics;
@@ -191,6 +194,9 @@ fn list(module: &Module) -> String {
         for (index, parameter) in kernel.parameters().iter().enumerate() {
             let _ = writeln!(text, "  {index}: {} bytes, aligned to {}", parameter.size, parameter.alignment);
         }
+    }
+    for (name, reason) in module.refused() {
+        let _ = writeln!(text, "{name} can't be run: {reason}");
     }
     text
 }
@@ -322,7 +328,13 @@ fn passed(ready: &[Ready]) -> Vec<Argument<'_>> {
 
 /// Runs many schedules, each on its own machine.
 fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, bool), String> {
-    prepare_all(&Machine::new(command.options()), command)?;
+    let machine = Machine::new(command.options());
+    let ready = prepare_all(&machine, command)?;
+    for print in &command.prints {
+        printed(&machine, &ready, print)?;
+    }
+    let mut values = BTreeMap::<String, u32>::new();
+    let mut left = command.explore;
     let exploration = explore(command.explore, &command.options(), |options| {
         let machine = Machine::new(options.clone());
         let ready = match prepare_all(&machine, command) {
@@ -330,20 +342,31 @@ fn explored(module: &Module, name: &str, command: &Command) -> Result<(String, b
             Err(message) => return vec![message],
         };
         let (races, error) = match machine.launch(module, name, &command.launch(), &passed(&ready)) {
-            Ok(report) => (report.races, None),
+            Ok(report) => {
+                // Schedules beyond those that were asked for make the first finding's smaller.
+                for print in command.prints.iter().filter(|_| left > 0) {
+                    let text = printed(&machine, &ready, print).unwrap_or_else(|error| error + "\n");
+                    *values.entry(text).or_default() += 1;
+                }
+                (report.races, None)
+            }
             Err(failure) => (failure.races, Some(failure.error.to_string())),
         };
+        left = left.saturating_sub(1);
         races.iter().map(ToString::to_string).chain(error).collect()
     });
     let mut text = format!("{name}: {} schedules\n", exploration.runs);
+    for (values, runs) in &values {
+        let _ = write!(text, "after {runs} of {}: {values}", exploration.runs);
+    }
     for (found, runs) in &exploration.found {
         let _ = writeln!(text, "found by {runs} of {}: {found}", exploration.runs);
     }
     if let Some((_, schedule)) = exploration.first {
         let completion = format!("{:?}", schedule.completion).to_lowercase();
         let _ = write!(text, "the first again: --workers 1 --completion {completion} --seed {}", schedule.seed);
-        if schedule.weak_memory {
-            text.push_str(" --weak-memory");
+        if !schedule.weak_memory {
+            text.push_str(" --no-weak-memory");
         }
         if schedule.random_choices != u64::MAX {
             let _ = write!(text, " --choices {}", schedule.random_choices);

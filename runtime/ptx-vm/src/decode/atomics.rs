@@ -37,7 +37,9 @@ impl<'a> Decoder<'a> {
         };
         let scalar = opcode.scalar()?;
         if scalar == ScalarType::B128 {
-            return Err(opcode.error("atomics of 128 bits are not supported: the host has none"));
+            return Err(
+                opcode.error("atomics of 128 bits are not supported: the host has none; use 64 bits, or a lock")
+            );
         }
         let returns = opcode.base() == "atom";
         let expected = 2 + usize::from(returns) + usize::from(operation == "cas");

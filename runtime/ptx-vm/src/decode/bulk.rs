@@ -34,6 +34,9 @@ impl<'a> Decoder<'a> {
             self.push(i);
             return Ok(());
         }
+        if opcode.text.contains("im2col") {
+            return Err(opcode.error("`.im2col` maps are not supported; `.tile` maps are"));
+        }
         if opcode.take("prefetch") {
             opcode.take("tensor");
             opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]);
@@ -63,9 +66,6 @@ impl<'a> Decoder<'a> {
         let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
             return Err(opcode.error("the state spaces are missing"));
         };
-        if opcode.text.contains("im2col") {
-            return Err(opcode.error("`.im2col` maps are not supported; `.tile` maps are"));
-        }
         opcode.take("tile");
         let direction = match (to, from) {
             ("global", "shared::cta") => Direction::Store,

@@ -77,7 +77,9 @@ impl<'a> Decoder<'a> {
 
     fn shuffle(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         if !opcode.take("sync") {
-            return Err(opcode.error("only `shfl.sync` is supported: sm_70 and later have no other"));
+            return Err(opcode.error(
+                "only `shfl.sync` is supported: sm_70 and later have no other; name the lanes in a member mask",
+            ));
         }
         let run: Handler = match opcode.take_any(&["up", "down", "bfly", "idx"]) {
             Some("up") => handler::<Shuffle<{ collective::UP }>>(),
@@ -107,7 +109,9 @@ impl<'a> Decoder<'a> {
 
     fn vote(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         if !opcode.take("sync") {
-            return Err(opcode.error("only `vote.sync` is supported: sm_70 and later have no other"));
+            return Err(opcode.error(
+                "only `vote.sync` is supported: sm_70 and later have no other; name the lanes in a member mask",
+            ));
         }
         let mode = opcode.take_any(&["all", "any", "uni", "ballot"]);
         let run: Handler = match mode {
@@ -162,7 +166,11 @@ impl<'a> Decoder<'a> {
             .zip(reduced_element(scalar))
             .filter(|(_, e)| matches!(e, Element::B32 | Element::U32 | Element::S32));
         let Some(function) = function.and_then(|(reduction, element)| reduction.function(element)) else {
-            return Err(opcode.error("this operation is not supported"));
+            return Err(opcode.error(if scalar == ScalarType::F32 {
+                "sums and extrema of `.f32` need sm_100a; use `shfl.sync`"
+            } else {
+                "this operation is not supported"
+            }));
         };
         self.count(opcode, operands, 3..=3)?;
         let mut i = self.with(scalar_handler::<Redux>());

@@ -292,7 +292,7 @@ impl<'a> Decoder<'a> {
 
     fn dispatch(&mut self, opcode: &mut Opcode<'a>, operands: &'a [ast::Operand<'a>]) -> Result<(), ParseError> {
         if opcode.text.starts_with("st.bulk") {
-            return Err(opcode.error("stores in bulk need sm_100"));
+            return Err(opcode.error("stores in bulk need sm_100; write the zeros with `st`"));
         }
         let groups = [
             Self::data,
@@ -316,9 +316,11 @@ impl<'a> Decoder<'a> {
             "tex" | "tld4" | "txq" | "istypep" => "textures are not supported",
             "suld" | "sust" | "sured" | "suq" => "surfaces are not supported",
             "tcgen05" => "tensor memory (sm_100) is not supported",
-            "wmma" => "fragments of `wmma` are not supported; `mma.sync` with `ldmatrix` is",
-            "multimem" => "multicast objects over several devices are not supported",
-            "alloca" | "stacksave" | "stackrestore" => "arrays of run-time size on the stack are not supported",
+            "wmma" => "the layout of fragments of `wmma` is not documented; `mma.sync` with `ldmatrix` is supported",
+            "multimem" => "a multicast object is memory of several devices, and there is one; use `ld`, `st` and `red`",
+            "alloca" | "stacksave" | "stackrestore" => {
+                "arrays of run-time size on the stack are not supported; declare a `.local` array of the largest size"
+            }
             _ => "the instruction is not known",
         }))
     }

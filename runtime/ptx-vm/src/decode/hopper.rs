@@ -248,6 +248,12 @@ impl<'a> Decoder<'a> {
     }
 
     fn warpgroup_multiply(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
+        if opcode.take("sp") {
+            return Err(opcode.error("sparse products are not supported; expand A and leave out `.sp`"));
+        }
+        if opcode.text.split('.').any(|part| part == "b1") {
+            return Err(opcode.error("products of 1-bit elements are not supported; widen them to 8 bits"));
+        }
         let sizes: Vec<(usize, String)> =
             [8, 16, 32].iter().flat_map(|k| (8..=256).step_by(8).map(move |n| (n, format!("m64n{n}k{k}")))).collect();
         let Some((n, shape)) = sizes.iter().find(|s| opcode.take(&s.1)) else {

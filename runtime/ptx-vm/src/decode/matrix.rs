@@ -41,7 +41,7 @@ impl<'a> Decoder<'a> {
     fn move_tiles(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         self.sync_aligned(opcode)?;
         if !opcode.take("m8n8") {
-            return Err(opcode.error("only `.m8n8` is supported: the other shapes need sm_100a"));
+            return Err(opcode.error("only `.m8n8` of `.b16` is supported: the other shapes need sm_100a"));
         }
         let count = match opcode.take_any(&["x1", "x2", "x4"]) {
             Some("x1") => 1,
@@ -94,12 +94,17 @@ impl<'a> Decoder<'a> {
 
     fn multiply(&mut self, opcode: &mut Opcode<'a>, operands: &'a [Operand<'a>]) -> Result<(), ParseError> {
         if opcode.text.starts_with("mma.sp") {
-            return Err(opcode.error("sparse products are not supported"));
+            return Err(opcode.error("sparse products are not supported; expand A and use `mma.sync`"));
         }
         if opcode.text.split('.').any(|part| matches!(part, "s4" | "u4" | "b1")) {
-            return Err(opcode.error("products of 4-bit and 1-bit elements are not supported"));
+            return Err(opcode.error("products of 4-bit and 1-bit elements are not supported; widen them to 8 bits"));
         }
         self.sync_aligned(opcode)?;
+        if opcode.text.contains(".m8n8k4.") && opcode.text.contains(".f16.f16.") {
+            return Err(opcode.error(
+                "products of eight lanes each, made for sm_70, are not supported; use `.m16n8k8` or `.m16n8k16`",
+            ));
+        }
         const SHAPES: [(&str, Shape); 9] = [
             ("m8n8k4", Shape { m: 8, n: 8, k: 4 }),
             ("m8n8k16", Shape { m: 8, n: 8, k: 16 }),

@@ -26,6 +26,7 @@ mod observer;
 mod others;
 mod pattern;
 mod shadow;
+mod spread;
 mod stamp;
 mod strip;
 mod warp;

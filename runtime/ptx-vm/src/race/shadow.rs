@@ -5,12 +5,13 @@
 //! accesses were all made by neighbouring lanes side by side has one cell for each such row: see [`strip`](super::strip).
 
 use super::cell::{Cell, Judge, Spill};
+use super::spread::{Spread, Spreads, WORD, WORDS};
 use super::stamp::Stamp;
 use super::strip::{Row, Strip};
 use super::warp::lanes_of;
 
 /// Number of bytes of memory for one page.
-pub(super) const PAGE: u64 = 256;
+pub(super) const PAGE: u64 = (WORD * WORDS) as u64;
 const COARSE: u8 = 4;
 
 /// One page of cells, or of strips.
@@ -20,17 +21,19 @@ struct Page<const READS: usize> {
     /// Empty as long as strips stand for all of it.
     cells: Box<[Cell<READS>]>,
     strips: Vec<Strip<READS>>,
+    /// Reads that whole warps made, if pages have such.
+    spreads: Option<Box<Spreads>>,
 }
 
 impl<const READS: usize> Page<READS> {
     /// A page of empty cells of `1 << shift` bytes.
     fn new(shift: u8) -> Self {
-        Self { shift, cells: vec![Cell::EMPTY; (PAGE >> shift) as usize].into(), strips: Vec::new() }
+        Self { shift, cells: vec![Cell::EMPTY; (PAGE >> shift) as usize].into(), strips: Vec::new(), spreads: None }
     }
 
     /// A page without accesses, for strips.
     fn striped() -> Self {
-        Self { shift: COARSE, cells: Box::default(), strips: Vec::new() }
+        Self { shift: COARSE, cells: Box::default(), strips: Vec::new(), spreads: None }
     }
 
     /// Replaces the strips by cells, one or more for each lane.
@@ -74,7 +77,7 @@ impl<const READS: usize> Page<READS> {
                 cells.push(cell);
             }
         }
-        *self = Self { shift, cells: cells.into(), strips: Vec::new() };
+        (self.shift, self.cells) = (shift, cells.into());
     }
 
     fn check<J: Judge>(&mut self, bytes: Bytes, now: &Stamp, judge: &mut J, spill: &mut Spill) {
@@ -89,13 +92,21 @@ impl<const READS: usize> Page<READS> {
         let shift = self.shift;
         let cells = &mut self.cells[(first >> shift) as usize..((first + length) >> shift) as usize];
         let address = page_address + u64::from(first);
+        if let Some(spreads) = &mut self.spreads
+            && now.writes()
+        {
+            spreads.write(page_address, first, length, now, judge);
+        }
         for (index, cell) in cells.iter_mut().enumerate() {
             cell.check(now, judge, spill, address + ((index as u64) << shift));
         }
         if u64::from(length) == PAGE && shift != COARSE && now.writes() && !now.is_strong() {
             // Overwritten as a whole: no finer accesses are left.
-            *self = Self::new(COARSE);
+            *self = Self { spreads: self.spreads.take(), ..Self::new(COARSE) };
             self.cells.iter_mut().for_each(|cell| cell.write = *now);
+            if let Some(spreads) = &mut self.spreads {
+                spreads.overwritten(now);
+            }
         }
     }
 }
@@ -144,9 +155,40 @@ impl<const READS: usize> Shadow<READS> {
             }
             let page_address = origin + u64::from(at - within);
             let bytes = Bytes { page_address, first: within, length };
-            let page = self.pages[number].get_or_insert_with(|| Page::new(bytes.shift()));
+            let page = self.pages[number].get_or_insert_with(|| {
+                let spreads = (!self.spill.is_bounded()).then(Box::default);
+                Page { spreads, ..Page::new(bytes.shift()) }
+            });
             page.check(bytes, now, judge, &mut self.spill);
             at += length;
+        }
+    }
+
+    /// Checks a plain read by warp `warp` of the block whose memory this is. `spread.first` is an offset in this shadow.
+    pub(super) fn check_spread<J: Judge>(
+        &mut self,
+        origin: u64,
+        spread: Spread,
+        warp: u32,
+        now: &Stamp,
+        judge: &mut J,
+    ) {
+        const PAGE32: u32 = PAGE as u32;
+        let mut left = spread;
+        while left.count > 0 {
+            let (number, within) = ((left.first / PAGE32) as usize, left.first % PAGE32);
+            let count = (PAGE32 - within).div_ceil(left.stride).min(left.count);
+            let part = Spread { first: within, count, ..left };
+            let spreads = self.pages.get_mut(number).and_then(|page| page.as_mut()?.spreads.as_mut());
+            if !spreads.is_some_and(|spreads| spreads.read(part, warp, now, judge)) {
+                for (start, lanes) in part.groups() {
+                    judge.aim(lanes);
+                    self.check(origin, left.first - within + start, left.each, &now.by(lanes), judge);
+                }
+            }
+            left.first += count * left.stride;
+            left.count -= count;
+            left.lanes = left.lanes.checked_shl(count * left.step).unwrap_or(0);
         }
     }
 

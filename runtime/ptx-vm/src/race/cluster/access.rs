@@ -5,6 +5,7 @@ use super::super::history::{Piece, Place};
 use super::super::judge::Eyes;
 use super::super::observer::{Access, At, Kind, Order, Scope, Space};
 use super::super::pattern::Seen;
+use super::super::spread::Spread;
 use super::super::stamp::Stamp;
 use super::super::warp::{THREADS, lanes_of};
 use super::super::{shared_address, shared_offset, shared_rank};
@@ -38,20 +39,29 @@ fn repeats(addresses: &[u64; 32], distance: usize) -> bool {
     differs == 0
 }
 
-/// Groups of lanes that read the same bytes by a plain read, as one: the first lane of each, and its lanes. What is found
-/// is the same address in all lanes, and addresses that repeat after a power of two.
-fn groups(lanes: u32, access: &Access<'_>) -> impl Iterator<Item = (u32, u32)> {
+/// The bits of a lane's number on which its address does not depend, if the access is a plain read. What is found is
+/// the same address in all lanes, and addresses that repeat after a power of two.
+fn free_bits(lanes: u32, access: &Access<'_>) -> u32 {
     let plain = access.kind == Kind::Read && access.order == Order::Weak;
     let first = access.addresses[lanes.trailing_zeros() as usize % 32];
     let is_first = |(lane, &address): (usize, &u64)| address == first || lanes >> lane & 1 == 0;
-    // The bits of a lane's number on which its address does not depend.
-    let mut free = 0;
     if plain && lanes == u32::MAX {
-        free = (0..5).filter(|&bit| repeats(access.addresses, 1 << bit)).fold(0, |free, bit| free | 1 << bit);
+        (0..5).filter(|&bit| repeats(access.addresses, 1 << bit)).fold(0, |free, bit| free | 1 << bit)
     } else if plain && access.addresses.iter().enumerate().all(is_first) {
-        free = 31;
+        31
+    } else {
+        0
     }
-    let group = (0..32).filter(|lane| lane & !free == 0).fold(0, |group, lane| group | 1 << lane);
+}
+
+/// The lanes whose numbers have no other bits.
+fn lanes_with(bits: u32) -> u32 {
+    (0..32).filter(|lane| lane & !bits == 0).fold(0, |lanes, lane| lanes | 1 << lane)
+}
+
+/// Groups of lanes that read the same bytes by a plain read, as one: the first lane of each, and its lanes.
+fn groups(lanes: u32, free: u32) -> impl Iterator<Item = (u32, u32)> {
+    let group = lanes_with(free);
     let mut left = lanes;
     std::iter::from_fn(move || {
         (left != 0).then(|| {
@@ -62,6 +72,33 @@ fn groups(lanes: u32, access: &Access<'_>) -> impl Iterator<Item = (u32, u32)> {
             (lane, members)
         })
     })
+}
+
+/// The groups of a whole warp's plain read of shared memory, if there are several at equal small distances in one block's
+/// memory.
+fn spread(lanes: u32, free: u32, access: &Access<'_>) -> Option<Spread> {
+    let plain = access.kind == Kind::Read && access.order == Order::Weak;
+    let (each, start) = (access.size, access.addresses[0]);
+    if !plain || lanes != u32::MAX || !matches!(each, 4 | 8 | 16) || !start.is_multiple_of(each.into()) {
+        return None;
+    }
+    // The lanes of a group either follow each other, or are a power of two apart.
+    let (step, count) = match free {
+        0 | 1 | 3 | 7 | 15 => (free + 1, 32 / (free + 1)),
+        16 | 24 | 28 | 30 => (1, 32 - free),
+        _ => return None,
+    };
+    let place = |group: u32| access.addresses[(group * step) as usize % 32];
+    let stride = place(1).wrapping_sub(start);
+    let last = place(count - 1);
+    if !(u64::from(each)..=Spread::FARTHEST).contains(&stride)
+        || !stride.is_multiple_of(each.into())
+        || shared_rank(start) != shared_rank(last)
+        || (2..count).any(|group| place(group) != start + u64::from(group) * stride)
+    {
+        return None;
+    }
+    Some(Spread { first: shared_offset(start), count, each, stride: stride as u32, lanes: lanes_with(free), step })
 }
 
 /// The fewest neighbouring lanes whose accesses are worth being checked as a row.
@@ -179,8 +216,17 @@ impl ClusterDetector {
             same_values: self.launch.shape.same_values,
             found: &mut self.found,
         };
+        let free = free_bits(rows, access);
+        if access.rows.is_none()
+            && let Some(spread) = spread(rows, free, access)
+            && shared_rank(access.addresses[0]) == at.rank
+            && let Some(block) = self.blocks.get_mut(at.rank as usize)
+        {
+            block.shadow.check_spread(shared_address(at.rank, 0), spread, at.warp, &now, &mut eyes);
+            return;
+        }
         let mut remote = 0u32;
-        for (lane, members) in groups(rows, access) {
+        for (lane, members) in groups(rows, free) {
             let address = access.addresses[lane as usize];
             let rank = shared_rank(address);
             if access.rows.is_none() {
@@ -261,7 +307,7 @@ impl ClusterDetector {
             let length = lanes.count_ones() * access.size;
             Piece { first: first(lanes), length, each: access.size, stamp: now.by(lanes), eyes: lanes }
         });
-        let others = groups(others, access).map(|(_, lanes)| Piece {
+        let others = groups(others, free_bits(others, access)).map(|(_, lanes)| Piece {
             first: first(lanes),
             length: access.size,
             each: 0,
