@@ -73,7 +73,11 @@
 //!     // Chooses a kernel, and on a GPU generates and compiles it, or finds it in the cache.
 //!     let gemm = Gemm::plan::<RowReduction>(&device, &a, &b)?;
 //!     let (alpha, beta) = (1.0, 0.5);
-//!     gemm.run(&a, &b, RowReduction { alpha, beta, c: &c, d: &mut d, reduction: &mut reduction })?;
+//!     gemm.run(
+//!         &a,
+//!         &b,
+//!         RowReduction { alpha, beta, c: &c, d: &mut d, reduction: &mut reduction },
+//!     )?;
 //!
 //!     // A·B is 4, 5, 10, 11; tanh(20) rounds to 1.
 //!     assert_eq!(d.to_vec::<f32>()?, [4.0, 6.0, 9.0, 11.0]);
@@ -85,7 +89,8 @@
 //! ```
 //!
 //! The attribute makes the struct `RowReduction`, with a field for every parameter and every returned name: a missing
-//! or misspelt argument is a compile error. [`language`] describes what such a function may contain.
+//! or misspelt argument is a compile error. [`language`] describes what such a function may contain; the [`guide`] goes on
+//! from here, and its [cookbook](guide::cookbook) has the usual epilogues.
 //!
 //! # What is supported
 //!

@@ -523,6 +523,66 @@ fn cudarc_slices_and_streams() {
     }
 }
 
+/// Work in a scope comes after cudarc's earlier work on any of its streams, and before its later work.
+#[test]
+fn a_scope_borrows_memory_of_cudarc() {
+    for device in
+        devices("a_scope_borrows_memory_of_cudarc").into_iter().filter(|d| matches!(d.kind(), DeviceKind::Cuda { .. }))
+    {
+        let kernel = device.compile(&source("affine")).unwrap();
+        let context = CudaContext::new(0).unwrap();
+        let (first, second) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let (before, values, mut after) = ([1.0f32, 2.0, 3.0, 4.0], [5.0f32, 6.0, 7.0, 8.0], [0.0f32; 4]);
+        let mut theirs = first.clone_htod(&before).unwrap();
+        second.memcpy_htod(&values, &mut theirs).unwrap();
+        let mut result = second.alloc_zeros::<f32>(4).unwrap();
+        let place = theirs.device_ptr(&first).0;
+        let (left, written) = device.scope(|scope| {
+            let x = scope.borrow_cuda(theirs.as_view(), [2, 2]).unwrap();
+            assert_eq!(x.device_address(), place, "in place");
+            let y = scope.borrow_cuda_mut(result.as_view_mut(), [2, 2]).unwrap();
+            scale(&kernel, 10.0, &x, &y, &device.new_stream().unwrap()).unwrap();
+            // Read by the host within the scope.
+            let part = scope.borrow_cuda_strided(theirs.slice(1..), [2], [2]).unwrap();
+            assert_eq!(part.to_vec::<f32>().unwrap(), [6.0, 8.0]);
+            assert!(matches!(x.to_dlpack(), Err(Error::Exchange(ExchangeError::Borrowed))));
+            let refused = scale(&kernel, 1.0, &y, &x, &device.default_stream());
+            assert!(matches!(refused, Err(Error::Exchange(ExchangeError::ReadOnly))), "{refused:?}");
+            (x, y)
+        });
+        // cudarc's later work comes after it, on any of its streams.
+        let third = context.new_stream().unwrap();
+        third.memcpy_dtoh(&result, &mut after).unwrap();
+        third.memcpy_htod(&before, &mut theirs).unwrap();
+        third.synchronize().unwrap();
+        assert_eq!(after, [50.0, 60.0, 70.0, 80.0]);
+
+        // What has left the scope has no memory.
+        let ended = |result: Result<(), Error>| {
+            assert!(matches!(result, Err(Error::Exchange(ExchangeError::Ended))), "{result:?}");
+        };
+        let ours = device.zeros::<f32>([2, 2]).unwrap();
+        ended(left.to_vec::<f32>().map(drop));
+        ended(written.clone().copy_from(&before));
+        ended(scale(&kernel, 1.0, &left, &ours, &device.default_stream()));
+        ended(scale(&kernel, 1.0, &ours, &written, &Stream::of_cudarc(&device, &third).unwrap()));
+        let recorded = device.capture(|stream| scale(&kernel, 1.0, &left, &ours, stream));
+        ended(recorded.and_then(|graph| graph.launch(&device.default_stream())));
+
+        device.scope(|scope| {
+            let short = scope.borrow_cuda(theirs.as_view(), [5]).unwrap_err();
+            assert!(matches!(short, Error::Layout(LayoutError::DataLength { needed: 5, given: 4, .. })), "{short}");
+            let beyond = scope.borrow_cuda_strided(theirs.as_view(), [2, 2], [3, 1]).unwrap_err();
+            assert!(matches!(beyond, Error::Layout(LayoutError::TooShort { needed: 5, given: 4, .. })), "{beyond}");
+            let negative = scope.borrow_cuda_strided(theirs.as_view(), [2], [-1]).unwrap_err();
+            assert!(matches!(negative, Error::Layout(LayoutError::NegativeStride { .. })), "{negative}");
+        });
+        let host = Device::cpu().scope(|scope| scope.borrow_cuda(theirs.as_view(), [4]).map(drop)).unwrap_err();
+        assert!(matches!(host, Error::Unsupported { .. }), "{host}");
+        first.synchronize().unwrap(); // while `before` lives
+    }
+}
+
 #[test]
 fn more_memory_than_there_is() {
     for device in devices("more_memory_than_there_is").into_iter().chain([Device::cpu()]) {

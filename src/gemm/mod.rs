@@ -6,7 +6,6 @@
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
-//! | say more of it: layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
 //! | compare results with the f64 reference | [`Gemm::reference`] |

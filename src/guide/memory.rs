@@ -13,7 +13,7 @@
 //! | a safetensors file (feature `safetensors`) | `scope.borrow_safetensor`; `device.share_safetensors` | |
 //! | candle's tensors (crate `epilogue-candle`, in `examples/candle/` of the repository) | `Fused::<E>::new().input("bias", &bias).run(&x, &w)` | its results are candle's tensors |
 //! | DLPack: PyTorch, JAX, NumPy, … | [`Device::take_dlpack`](crate::Device::take_dlpack) | [`to_dlpack`](crate::DeviceTensor::to_dlpack) |
-//! | cudarc's slices and streams | [`Device::take_cuda_slice`](crate::Device::take_cuda_slice), [`Stream::of_cudarc`](crate::Stream::of_cudarc) | [`into_cuda_slice`](crate::DeviceTensor::into_cuda_slice) |
+//! | cudarc's slices and streams | `scope.borrow_cuda`, `borrow_cuda_strided`, `borrow_cuda_mut`; [`Device::take_cuda_slice`](crate::Device::take_cuda_slice), [`Stream::of_cudarc`](crate::Stream::of_cudarc) | you have it already; [`into_cuda_slice`](crate::DeviceTensor::into_cuda_slice) |
 //! | any GPU pointer | [`DeviceTensor::from_raw_cuda`](crate::DeviceTensor::from_raw_cuda) | [`device_address`](crate::DeviceTensor::device_address) |
 //!
 //! Of a tensor of truth values (`bool`), any byte is an element: 0 is false, others are true. So slices, `Vec`s and arrays of
@@ -127,5 +127,6 @@
 //!
 //! A GPU, and an emulated one, has memory of its own. Slices, `Vec`s, `Arc`s and arrays are refused there
 //! ([`Error::Unsupported`](crate::runtime::Error::Unsupported)), never copied in silence. DLPack tensors, cudarc's slices and raw
-//! pointers of that GPU are taken. Work on a cudarc slice comes after what cudarc has put on it, and the other way round when it
-//! is given back; with DLPack and raw pointers, ordering the two sides' streams is the caller's part.
+//! pointers of that GPU are taken, and cudarc's slices are borrowed in a scope, too. Work on a cudarc slice comes after what
+//! cudarc has put on it, and the other way round when it is given back or the scope ends; with DLPack and raw pointers,
+//! ordering the two sides' streams is the caller's part.

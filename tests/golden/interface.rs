@@ -4688,6 +4688,24 @@ impl<'env> Scope<'env> {
     ) -> Result<DeviceTensor> {}
 }
 impl<'env> Scope<'env> {
+    pub fn borrow_cuda<T: Element>(
+        &self,
+        view: CudaView<'env, T>,
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {}
+    pub fn borrow_cuda_strided<T: Element>(
+        &self,
+        view: CudaView<'env, T>,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+    ) -> Result<DeviceTensor> {}
+    pub fn borrow_cuda_mut<T: PlainElement>(
+        &self,
+        view: CudaViewMut<'env, T>,
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {}
+}
+impl<'env> Scope<'env> {
     pub fn borrow_safetensor(&self, tensor: &TensorView<'env>) -> Result<DeviceTensor> {}
 }
 impl Drop for Scope<'_> {}

@@ -17,6 +17,7 @@ use super::driver::call;
 use super::graph::{Relaxed, default_stream_captured};
 use super::stream::{CudaEvent, CudaStream};
 use crate::error::{Error, Result};
+use crate::exchange_error::ExchangeError;
 
 /// The number of events of borrowed streams from which completed ones are looked for and dropped.
 const POINTS_KEPT: usize = 8;
@@ -72,9 +73,15 @@ impl Entry {
 struct Uses {
     writer: Option<Entry>,
     readers: SmallVec<[Entry; 2]>,
+    /// The scope that the memory was lent for is over: others may use it now.
+    ended: bool,
 }
 
 impl Uses {
+    fn require_lasting(&self) -> Result<()> {
+        if self.ended { Err(ExchangeError::Ended.into()) } else { Ok(()) }
+    }
+
     fn all(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.writer.iter_mut().chain(&mut self.readers)
     }
@@ -149,6 +156,8 @@ enum Owner {
     Us,
     /// Someone else, who frees it.
     Lender,
+    /// Someone else, who has lent it for a scope.
+    Scope,
     /// A value that is dropped after the last use.
     Kept { keeper: Keeper },
 }
@@ -185,7 +194,8 @@ impl Allocation {
             unsafe { call!(cuMemAlloc_v2(&raw mut address, size)) }
         };
         made.map_err(|e| context.allocation_error(e, bytes))?;
-        let uses = Uses { writer: Some(Entry::new(&Use::Stream(Arc::clone(stream)))), readers: SmallVec::new() };
+        let writer = Some(Entry::new(&Use::Stream(Arc::clone(stream))));
+        let uses = Uses { writer, ..Uses::default() };
         Ok(Self { context, address, owner: Owner::Us, writable: true, uses: Mutex::new(uses) })
     }
 
@@ -195,6 +205,31 @@ impl Allocation {
     /// The address is memory of this GPU that lives until this value is dropped and its uses are over.
     pub(crate) unsafe fn borrow(context: &'static Context, address: CUdeviceptr) -> Self {
         Self { context, address, owner: Owner::Lender, writable: true, uses: Mutex::default() }
+    }
+
+    /// Someone else's memory, until [`end`](Self::end).
+    ///
+    /// # Safety
+    /// The address is memory of this GPU that lives until `end` has been called.
+    pub(crate) unsafe fn lent(context: &'static Context, address: CUdeviceptr, writable: bool) -> Self {
+        Self { context, address, owner: Owner::Scope, writable, uses: Mutex::default() }
+    }
+
+    /// Whether the memory is lent for a scope.
+    pub(crate) fn is_of_scope(&self) -> bool {
+        matches!(self.owner, Owner::Scope)
+    }
+
+    /// Ends all use of memory that was lent: refuses later uses, and makes later work of its owner's stream wait for those
+    /// so far.
+    pub(crate) fn end(&self, stream: &Arc<CudaStream>) {
+        let mut uses = self.uses();
+        uses.ended = true;
+        let ordered = self.context.bind().and_then(|_current| uses.precede(stream, Access::Write));
+        if ordered.is_err() {
+            // Errors of earlier work are reported by every later synchronisation, too.
+            let _ = uses.wait();
+        }
     }
 
     /// Memory of a value that is kept until the last use is over. Work that others have pending on it is not known
@@ -215,7 +250,7 @@ impl Allocation {
     pub(crate) fn keeper(&self) -> Option<&Keeper> {
         match &self.owner {
             Owner::Kept { keeper } => Some(keeper),
-            Owner::Us | Owner::Lender => None,
+            Owner::Us | Owner::Lender | Owner::Scope => None,
         }
     }
 
@@ -223,7 +258,7 @@ impl Allocation {
     pub(crate) fn into_keeper(mut self) -> Option<Keeper> {
         match std::mem::replace(&mut self.owner, Owner::Lender) {
             Owner::Kept { keeper } => Some(keeper),
-            Owner::Us | Owner::Lender => None,
+            Owner::Us | Owner::Lender | Owner::Scope => None,
         }
     }
 
@@ -265,7 +300,9 @@ impl Allocation {
         }
         let _current = self.context.bind()?;
         let stream = self.context.default_stream()?;
-        self.uses().precede(stream, Access::Read)?;
+        let mut uses = self.uses();
+        uses.require_lasting()?;
+        uses.precede(stream, Access::Read)?;
         let source = self.address + offset as u64;
         // SAFETY: the range lies in the allocation; `into` outlives the copy, because the stream is waited for.
         unsafe {
@@ -282,6 +319,7 @@ impl Allocation {
         let _current = self.context.bind()?;
         let stream = self.context.default_stream()?;
         let mut uses = self.uses();
+        uses.require_lasting()?;
         uses.precede(stream, Access::Write)?;
         let target = self.address + offset as u64;
         // SAFETY: the range lies in the allocation; `from` outlives the copy, because the stream is waited for (it
@@ -299,7 +337,7 @@ impl Drop for Allocation {
         let mut uses = std::mem::take(&mut *self.uses());
         let Ok(_current) = self.context.bind() else { return };
         let _ = match &self.owner {
-            Owner::Lender => return,
+            Owner::Lender | Owner::Scope => return,
             // Its owner knows nothing about the streams that use it, so this waits for them.
             Owner::Kept { .. } => uses.wait(),
             Owner::Us if self.context.has_pools => self.free_in_order(&mut uses),
@@ -352,6 +390,13 @@ fn in_capture(
     work()
 }
 
+/// A captured launch may run after the scope.
+pub(crate) fn lent_only() -> Error {
+    let reason = "a tensor's memory is lent for a scope only, and the graph may run after it: let the tensor take the slice \
+                  (`Device::take_cuda_slice`), or run before the capture";
+    Error::Capture { reason: reason.to_owned() }
+}
+
 fn captured_elsewhere() -> Error {
     let reason = "a tensor was last used on another stream, which is being captured, too: use the tensor on one of them \
                   first, or wait for that use before the capture begins";
@@ -373,7 +418,11 @@ pub(crate) fn order(
     used.dedup_by_key(|&mut (allocation, _)| std::ptr::from_ref(allocation) as usize);
     let mut locked: SmallVec<[(MutexGuard<'_, Uses>, Access); 8]> =
         used.iter().map(|&(allocation, access)| (allocation.uses(), access)).collect();
+    locked.iter().try_for_each(|(uses, _)| uses.require_lasting())?;
     if stream.context().driver().capture_id(stream.handle())?.is_some() {
+        if used.iter().any(|(allocation, _)| allocation.is_of_scope()) {
+            return Err(lent_only());
+        }
         return in_capture(stream, &mut locked, work);
     }
     for (uses, access) in &mut locked {

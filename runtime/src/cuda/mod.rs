@@ -23,6 +23,6 @@ pub(crate) use context::Context;
 pub(crate) use driver::check;
 pub(crate) use function::Function;
 pub(crate) use graph::{ExecutableGraph, beside};
-pub(crate) use memory::{Access, Allocation, order};
+pub(crate) use memory::{Access, Allocation, lent_only, order};
 pub(crate) use record::HostRecord;
 pub(crate) use stream::{CudaEvent, CudaStream};

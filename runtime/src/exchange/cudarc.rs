@@ -4,9 +4,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut as _};
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr as _, DevicePtrMut as _, DeviceSlice as _,
+};
 
 use super::Kept;
+use super::scope::{Scope, strided};
 use crate::buffer::{Buffer, Memory};
 use crate::create::check_length;
 use crate::cuda::{self, Allocation, Context};
@@ -120,6 +123,131 @@ impl DeviceTensor {
     }
 }
 
+impl<'env> Scope<'env> {
+    /// A read-only tensor in the memory of a cudarc view, in row-major order. Work on the tensor comes after everything
+    /// that cudarc has put on the slice, and cudarc's later work on the slice comes after that.
+    ///
+    /// ```no_run
+    /// use cudarc::driver::CudaContext;
+    /// use epilogue_runtime::Device;
+    ///
+    /// let (device, context) = (Device::cuda(0)?, CudaContext::new(0)?);
+    /// let stream = context.default_stream();
+    /// let (input, mut output) = (stream.clone_htod(&[1.0f32, 2.0])?, stream.alloc_zeros::<f32>(2)?);
+    /// device.scope(|scope| {
+    ///     let x = scope.borrow_cuda(input.as_view(), [2])?; // tensors as any
+    ///     let mut y = scope.borrow_cuda_mut(output.as_view_mut(), [2])?;
+    ///     y.copy_from_tensor(&x)
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// What is borrowed can't be part of a graph, which may be launched after the scope.
+    ///
+    /// # Errors
+    /// [`LayoutError::DataLength`] if `shape` needs another number of elements; [`Error::Unsupported`] and
+    /// [`Error::Device`] as for [`Stream::of_cudarc`]; [`Error::Capture`] while the slice's stream is captured; the
+    /// driver's errors.
+    pub fn borrow_cuda<T: Element>(&self, view: CudaView<'env, T>, shape: impl AsRef<[usize]>) -> Result<DeviceTensor> {
+        check_length(shape.as_ref(), view.len())?;
+        self.read_cuda(view, Layout::packed(shape.as_ref(), size_of::<T>())?)
+    }
+
+    /// A read-only tensor with the given strides, in elements, that begins at the first element of a cudarc view.
+    ///
+    /// # Errors
+    /// Those of [`borrow_cuda`](Self::borrow_cuda), but [`LayoutError::TooShort`] if the tensor reaches beyond the view;
+    /// [`LayoutError::StrideCount`], [`LayoutError::NegativeStride`].
+    pub fn borrow_cuda_strided<T: Element>(
+        &self,
+        view: CudaView<'env, T>,
+        shape: impl AsRef<[usize]>,
+        strides: impl AsRef<[isize]>,
+    ) -> Result<DeviceTensor> {
+        let layout = strided::<T>(view.len(), shape.as_ref(), strides.as_ref())?;
+        self.read_cuda(view, layout)
+    }
+
+    /// [`borrow_cuda`](Self::borrow_cuda) for reading and writing.
+    ///
+    /// # Errors
+    /// Those of [`borrow_cuda`](Self::borrow_cuda).
+    pub fn borrow_cuda_mut<T: PlainElement>(
+        &self,
+        mut view: CudaViewMut<'env, T>,
+        shape: impl AsRef<[usize]>,
+    ) -> Result<DeviceTensor> {
+        check_length(shape.as_ref(), view.len())?;
+        let layout = Layout::packed(shape.as_ref(), size_of::<T>())?;
+        let lender = Lender::new(self.device(), view.stream())?;
+        let (address, recorded) = view.device_ptr_mut(&lender.stream);
+        drop(recorded);
+        let (bytes, stream) = (view.len() * size_of::<T>(), Arc::clone(&lender.stream));
+        // SAFETY: for 'env the view is this scope's alone, and has values of this type.
+        unsafe { self.lend_cuda::<T>(lender, address, bytes, layout, true, move || drop(view.device_ptr_mut(&stream))) }
+    }
+
+    fn read_cuda<T: Element>(&self, view: CudaView<'env, T>, layout: Layout) -> Result<DeviceTensor> {
+        let lender = Lender::new(self.device(), view.stream())?;
+        let (address, recorded) = view.device_ptr(&lender.stream);
+        drop(recorded);
+        let (bytes, stream) = (view.len() * size_of::<T>(), Arc::clone(&lender.stream));
+        // SAFETY: for 'env the view is shared, and has values of this type.
+        unsafe { self.lend_cuda::<T>(lender, address, bytes, layout, false, move || drop(view.device_ptr(&stream))) }
+    }
+
+    /// A tensor in memory that is given back when the scope is dropped: `note` then tells cudarc that the memory was used.
+    ///
+    /// # Safety
+    /// For 'env the memory, of the lender's GPU, has as many bytes with values of the type `T`, as many as the layout
+    /// needs, and nobody else writes them. If they are to be written, nobody else reads them either.
+    unsafe fn lend_cuda<T: Element>(
+        &self,
+        lender: Lender,
+        address: u64,
+        bytes: usize,
+        layout: Layout,
+        writable: bool,
+        note: impl FnOnce() + Send + 'env,
+    ) -> Result<DeviceTensor> {
+        check_recorded(&lender.stream)?;
+        let (alignment, element) = (size_of::<T>(), T::TYPE);
+        if !address.is_multiple_of(alignment as u64) {
+            return Err(LayoutError::Misaligned { address, alignment, element }.into());
+        }
+        // SAFETY: 'env outlives this scope, which ends the use of the memory when it is dropped.
+        let allocation = unsafe { Allocation::lent(lender.context, address, writable) };
+        allocation.follow(&lender.on)?;
+        let buffer = Arc::new(Buffer::new(self.device().clone(), bytes, Memory::Cuda(allocation)));
+        let lent = Arc::clone(&buffer);
+        self.at_end(move || {
+            if let Memory::Cuda(allocation) = lent.memory() {
+                allocation.end(&lender.on);
+            }
+            note();
+        });
+        Ok(DeviceTensor::new(buffer, element, layout))
+    }
+}
+
+/// Whose memory is lent: the stream that its owner orders it by.
+struct Lender {
+    context: &'static Context,
+    stream: Arc<CudaStream>,
+    on: Arc<cuda::CudaStream>,
+}
+
+impl Lender {
+    fn new(device: &Device, stream: &Arc<CudaStream>) -> Result<Self> {
+        let context = gpu(device)?;
+        let on = cuda::CudaStream::of_cudarc(context, stream).ok_or_else(|| foreign(device, "a slice", stream))?;
+        if on.capture_id()?.is_some() {
+            return Err(cuda::lent_only());
+        }
+        Ok(Self { context, stream: Arc::clone(stream), on: Arc::new(on) })
+    }
+}
+
 fn kept_slice<T: Element>(allocation: &Allocation) -> Option<&CudaSlice<T>> {
     allocation.keeper()?.downcast_ref()
 }
@@ -136,11 +264,16 @@ fn release<T: Element>(device: &Device, allocation: &Allocation) -> Result<()> {
 fn settle<T>(slice: &mut CudaSlice<T>, stream: &Arc<CudaStream>) -> Result<u64> {
     let (address, recorded) = slice.device_ptr_mut(stream);
     drop(recorded);
+    check_recorded(stream)?;
+    Ok(address)
+}
+
+/// The error of what cudarc has just put on a stream, which it keeps for its next call.
+fn check_recorded(stream: &CudaStream) -> Result<()> {
     stream.context().check_err().map_err(|error| match cuda::check("cuStreamWaitEvent", error.0) {
         Err(error) => error,
         Ok(()) => not_taken(),
-    })?;
-    Ok(address)
+    })
 }
 
 fn gpu(device: &Device) -> Result<&'static Context> {

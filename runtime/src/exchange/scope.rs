@@ -18,6 +18,8 @@ use crate::tensor::DeviceTensor;
 pub struct Scope<'env> {
     device: Device,
     lent: Mutex<Vec<Arc<Buffer>>>,
+    /// Each gives a GPU's memory back to its owner.
+    give_back: Mutex<Vec<Box<dyn FnOnce() + Send + 'env>>>,
     /// Exactly `'env`: with a shorter lifetime, the closure's own memory could be borrowed.
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -55,10 +57,12 @@ impl Device {
     /// of other threads that uses the memory. (It would wait forever for a [`HostAccess`](crate::HostAccess) of such a
     /// tensor that is kept or forgotten.)
     ///
-    /// Only the CPU works in this computer's memory: other devices refuse `borrow` and similar functions.
+    /// Only the CPU works in this computer's memory: other devices refuse `borrow` and similar functions. On a GPU, tensors
+    /// can use cudarc's memory so: [`Scope::borrow_cuda`].
     pub fn scope<'env, R>(&self, work: impl FnOnce(&Scope<'env>) -> R) -> R {
         // Dropped at the end of this function, whatever `work` does, since it only gets a reference.
-        let scope = Scope { device: self.clone(), lent: Mutex::default(), env: PhantomData };
+        let (lent, give_back) = (Mutex::default(), Mutex::default());
+        let scope = Scope { device: self.clone(), lent, give_back, env: PhantomData };
         work(&scope)
     }
 }
@@ -186,6 +190,11 @@ impl<'env> Scope<'env> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&buffer));
         Ok(DeviceTensor::new(buffer, element, layout))
     }
+
+    /// Calls this when the scope is over.
+    pub(super) fn at_end(&self, give_back: impl FnOnce() + Send + 'env) {
+        self.give_back.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(give_back));
+    }
 }
 
 impl Drop for Scope<'_> {
@@ -194,6 +203,9 @@ impl Drop for Scope<'_> {
             if let Memory::Host(memory) = buffer.memory() {
                 memory.end();
             }
+        }
+        for give_back in self.give_back.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            give_back();
         }
     }
 }
@@ -234,7 +246,7 @@ pub(super) fn of_bytes(bytes: usize, element: ElementType, shape: &[usize]) -> R
 }
 
 /// A layout with the caller's strides, within `given` elements.
-fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<Layout, LayoutError> {
+pub(super) fn strided<T: Element>(given: usize, shape: &[usize], strides: &[isize]) -> Result<Layout, LayoutError> {
     let layout = Layout::strided(shape, strides, size_of::<T>())?;
     let needed = layout.span();
     if needed > given {

@@ -93,7 +93,7 @@ pub(crate) struct ProductOptions {
     #[command(flatten)]
     pub(crate) operands: OperandOptions,
     /// The extents: A has M × K elements, B K × N.
-    #[arg(long, value_name = "M,N,K", default_value = "128,128,64", value_parser = shape)]
+    #[arg(long, value_name = "M,N,K", default_value = "128,128,64", value_parser = shape, allow_hyphen_values = true)]
     pub(crate) shape: [usize; 3],
     /// So many products, along an axis in front of all tensors.
     #[arg(long, value_name = "L", value_parser = extent)]

@@ -446,6 +446,21 @@ fn a_mistaken_command_line() {
     "#]],
     );
     refuses(
+        &["choose", "-e", BIAS_RELU, "--shape", "-1,2,3"],
+        &expect![[r#"
+        error: invalid value '-1,2,3' for '--shape <M,N,K>': an extent is a number from 0 to 2147482624, not `-1`
+
+        For more information, try '--help'.
+    "#]],
+    );
+    refuses(
+        &["tree", "-e", "relu(accum)"],
+        &expect![[r#"
+            error: this is no epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or a function, `fn layer(accum: Accum) -> Tensor { … }`; a file stands without `-e`
+             --> the command line
+        "#]],
+    );
+    refuses(
         &["choose", "-e", BIAS_RELU, "--arch", "ampere"],
         &expect![[r#"
         error: invalid value 'ampere' for '--arch <ARCH>': `ampere` names no GPU architecture: write `sm_80`, `sm_90a` and the like
@@ -471,6 +486,14 @@ fn a_text_that_is_too_deep_is_refused() {
         let said = text(&output.stderr);
         assert!(said.contains(word) && said.len() < 1500, "{said}");
     }
+    // Of a long line, the part with the mistake is shown.
+    let long = format!("|accum| {{ let d = {}akkum + {}accum; d }}", "accum + ".repeat(400), "accum + ".repeat(400));
+    let said = text(&run(&["tree", "-e", &long]).stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    let marked = lines.iter().position(|line| line.contains('^')).expect("a mark");
+    assert!(lines.iter().all(|line| line.chars().count() < 200), "{said}");
+    let at = lines[marked].chars().position(|c| c == '^').expect("a mark");
+    assert_eq!(lines[marked - 1].chars().skip(at).take(5).collect::<String>(), "akkum", "{said}");
     // The longest that is read.
     let file = File::new(
         "long",

@@ -68,6 +68,7 @@ impl DeviceTensor {
         };
         match self.buffer().memory() {
             Memory::Host(memory) if memory.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
+            Memory::Cuda(allocation) if allocation.is_of_scope() => return Err(ExchangeError::Borrowed.into()),
             Memory::Cuda(allocation) => allocation.wait()?,
             Memory::None { .. } => {
                 let advice = "give a tensor of a device that computes";

@@ -4,9 +4,6 @@ use std::fmt;
 
 use proc_macro2::Span;
 
-/// Characters of a line that are shown before a mistake, and as many after its beginning.
-const LONGEST_LEAD: usize = 120;
-
 /// A text, and what messages call it.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -70,10 +67,36 @@ impl Mistake {
     }
 }
 
+/// The longest part of a line that is shown.
+const SHOWN: usize = 160;
+/// What is shown of a longer line before the mistake.
+const BEFORE: usize = 40;
+
+impl Mistake {
+    /// The line, and the characters before and under the mistake; of a long line the part with the mistake.
+    fn excerpt(&self) -> (String, String, usize) {
+        let start = self.column.saturating_sub(1);
+        let whole = self.shown.chars().count();
+        let from = if whole > SHOWN { start.saturating_sub(BEFORE).min(whole) } else { 0 };
+        let mut shown: String = self.shown.chars().skip(from).take(SHOWN).collect();
+        // Tabs stay tabs, so that the marks stand under what they mark.
+        let mut lead: String = shown.chars().take(start - from).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let width = self.width.min(SHOWN.saturating_sub(start - from)).max(1);
+        if from > 0 {
+            shown.insert(0, '…');
+            lead.insert(0, ' ');
+        }
+        if from + SHOWN < whole {
+            shown.push('…');
+        }
+        (shown, lead, width)
+    }
+}
+
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, mistake) in self.found.iter().enumerate() {
-            let Mistake { line, column, shown, width, message } = mistake;
+            let Mistake { line, column, message, .. } = mistake;
             if i > 0 {
                 f.write_str("\n\n")?;
             }
@@ -84,16 +107,12 @@ impl fmt::Display for Mistakes {
             }
             let number = line.to_string();
             let margin = " ".repeat(number.len());
-            let before = column.saturating_sub(1);
-            let from = before.saturating_sub(LONGEST_LEAD);
-            let part: String = shown.chars().skip(from).take(2 * LONGEST_LEAD).collect();
-            // Tabs stay tabs, so that the marks stand under what they mark.
-            let lead: String = part.chars().take(before - from).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            let marks = "^".repeat((*width).min(2 * LONGEST_LEAD));
+            let (shown, lead, width) = mistake.excerpt();
             write!(
                 f,
-                "\n{margin}--> {}:{line}:{column}\n{margin} |\n{number} | {part}\n{margin} | {lead}{marks}",
+                "\n{margin}--> {}:{line}:{column}\n{margin} |\n{number} | {shown}\n{margin} | {lead}{}",
                 self.name,
+                "^".repeat(width)
             )?;
         }
         Ok(())

@@ -48,9 +48,15 @@ pub fn read_expression(text: &Text) -> Result<Vec<Epilogue>, Mistakes> {
         return tree::closure(text).map(|epilogue| vec![epilogue]);
     }
     checked(text)?;
-    let file = syn::parse_file(&text.text).map_err(|error| Mistakes::of(text, [error]))?;
+    let file = syn::parse_file(&text.text).map_err(|error| {
+        let is_function = text.text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "fn");
+        if is_function { Mistakes::of(text, [error]) } else { Mistakes::whole(text, NO_EPILOGUE) }
+    })?;
     tree::all(text, &items::Items::with_bare_functions(&file))
 }
+
+const NO_EPILOGUE: &str = "this is no epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or \
+                           a function, `fn layer(accum: Accum) -> Tensor { … }`; a file stands without `-e`";
 
 /// Refuses what no parser should be given: it would descend too deep.
 fn checked(text: &Text) -> Result<(), Mistakes> {

@@ -1,0 +1,100 @@
+//! Mistakes in the modelled files, each of which a model must find: so models are known to be able to fail.
+
+/// A mistake: a text of a file, and what stands there instead.
+pub(crate) struct Mutant {
+    /// What is wrong.
+    pub(crate) name: &'static str,
+    /// The file, whose models are run: a name of `FILES`.
+    pub(crate) file: &'static str,
+    /// The right text, which the file has once.
+    pub(crate) right: &'static str,
+    /// The wrong one.
+    pub(crate) wrong: &'static str,
+    /// What the model that finds it says.
+    pub(crate) found: &'static str,
+}
+
+/// The modelled files, by the name of their module.
+pub(crate) const FILES: [(&str, &str); 2] =
+    [("variants", "../../src/variants.rs"), ("meeting", "../../runtime/src/communicator/meeting.rs")];
+
+const DEADLOCK: &str = "deadlock";
+const ASSERTION: &str = "assertion `left == right` failed";
+
+/// All mistakes.
+pub(crate) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "two make one kernel at once",
+        file: "variants",
+        right: "let _making = lock(&place.making);",
+        wrong: "",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "who has waited does not look again",
+        file: "variants",
+        right: "        if let Some(made) = place.made.get() {
+            return Ok(Arc::clone(made));
+        }
+        let made = Arc::new(make()?);",
+        wrong: "        let made = Arc::new(make()?);",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "the table is locked while a kernel is made",
+        file: "variants",
+        right: "        let place = {
+            let mut places = lock(&self.places);",
+        wrong: "        let mut places = lock(&self.places);
+        let place = {",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "a lock is not given back",
+        file: "variants",
+        right: "let _making = lock(&place.making);",
+        wrong: "let _making = std::mem::ManuallyDrop::new(lock(&place.making));",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "what was made elsewhere does not count",
+        file: "variants",
+        right: "lock(&self.places).insert(key, Arc::new(place));",
+        wrong: "lock(&self.places).entry(key).or_insert(Arc::new(place));",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "the lock is open between looking and waiting",
+        file: "meeting",
+        right: "state = self.changed.wait_timeout(state, left)",
+        // (The lifetime is what it is at all callers.)
+        wrong: "drop(state);
+            let this: &'a Self = unsafe { &*std::ptr::from_ref(self) };
+            state = self.changed.wait_timeout(this.lock(), left)",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "the last to come wakes nobody",
+        file: "meeting",
+        right: "            state.taken.fill(false);
+            self.changed.notify_all();",
+        wrong: "            state.taken.fill(false);",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "the last to take wakes nobody",
+        file: "meeting",
+        right: "            state.complete = None;
+            self.changed.notify_all();",
+        wrong: "            state.complete = None;",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "who leaves wakes nobody",
+        file: "meeting",
+        right: "        self.lock().gone[rank] = true;
+        self.changed.notify_all();",
+        wrong: "        self.lock().gone[rank] = true;",
+        found: DEADLOCK,
+    },
+];
