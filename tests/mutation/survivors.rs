@@ -36,6 +36,8 @@ const TOLD: &str = "a tile has no more steps than the ring has stages, and betwe
 const HEARD: &str = "the warp meets again when it hears what the team needs, before the first load";
 const NEVER: &str = "there is no third consumer";
 const FIRST: &str = "the places have not been used before, or the block has met since";
+const SOON: &str = "not run: so many batches in a row whose maps are not there need more blocks at once than these; in the scans \
+                    whose batches have no maps the same loads are found out";
 const ONE: &str = "there is one group of columns, and nothing is claimed after it";
 const OWN_ROW: &str = "since the barrier before only the first row's threads have read, and none of them the places of that row, \
                        which they alone write";
@@ -99,6 +101,8 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "6000 x 12", "bar.sync 0;", "everyone has read the last claim", ONE),
+    survivor(Operator::DropBarrier, "20000 x 2", "bar.sync 0;", "everyone has read the last claim", ONE),
+    survivor(Operator::NarrowerScope, "20000 x 2", "ld.relaxed.gpu", "b < BATCHES; ++b) flag[b] = place(b)", SOON),
     survivor(
         Operator::DropBarrier,
         "100 x 4 x 5",

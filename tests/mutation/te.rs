@@ -25,8 +25,8 @@ struct Array {
 
 /// Shapes whose reductions fit in a block and that need several blocks; chains of reductions in one launch, with a
 /// row's elements in registers and read again; scans of blocks that own their columns, and of blocks that share them,
-/// with look-back over one tile at a time and over several; scans with column reductions, for each mapping of lanes to
-/// columns; cells of recurrent networks, with a thread and with a warp per column.
+/// with look-back over one tile at a time, over several and by the maps of batches; scans with column reductions, for
+/// each mapping of lanes to columns; cells of recurrent networks, with a thread and with a warp per column.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     let mut all = Vec::new();
     for (rows, columns, of_rows) in
@@ -37,7 +37,7 @@ pub(crate) fn all() -> Vec<Box<dyn Subject>> {
     for (results, elements, of_rows) in [(3, 3000, true), (2, 40_000, true), (40, 6, false), (64, 700, false)] {
         all.push(chain(results, elements, of_rows));
     }
-    for (steps, columns) in [(130, 7000), (700, 40), (6000, 12)] {
+    for (steps, columns) in [(130, 7000), (700, 40), (6000, 12), (20_000, 2)] {
         all.push(running_sums(steps, columns));
     }
     for (shape, of_time) in [([40, 3, 50], false), ([100, 4, 5], true), ([4000, 2, 16], false)] {

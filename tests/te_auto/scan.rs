@@ -228,7 +228,8 @@ fn blocks_share_long_columns() -> Result<(), TeError> {
     }
     let device = emulated(Arch::SM_80);
     for (kind, steps, columns, time_inner) in [
-        (Kind::Sum, 60_000, 1, true),
+        // More than a batch of tiles, of 32 and of 16.
+        (Kind::Sum, 150_000, 1, true),
         (Kind::Linear, 30_000, 2, false),
         (Kind::Order2, 20_000, 1, true),
         (Kind::SumOfSums, 5_000, 40, false),

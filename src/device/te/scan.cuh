@@ -6,7 +6,7 @@
 //   warp      scans its lanes' maps by shuffles, SUBTILES times in a row
 //   tile      the warps' maps, in shared memory: where each warp starts, and the map of the whole tile
 //   column    the state at the tile's start: carried over by the block that owns the column, or looked up from the
-//             maps of all earlier tiles
+//             maps of earlier tiles and of batches of them
 //   lane      runs the update itself over its steps, from the state that it now knows, and stores
 //
 // Only the composition of maps reassociates. Which maps are composed with which depends on the shape of the tiles
@@ -359,13 +359,18 @@ __device__ __forceinline__ void scan_owned(const S& source) {
 // first state from the maps of all tiles before. A claimed tile's map is published without waiting for anything, and
 // all earlier tiles have been claimed: nobody waits forever, however many blocks run at once.
 //
-// Maps are composed in batches of ALONG tiles that begin at multiples of ALONG.
+// Maps are composed in batches of ALONG tiles that begin at multiples of ALONG, and a batch's last tile publishes the
+// map of the batch. From the state that a block knows from its last tile it goes on by the maps of batches, as many in a
+// row as have been published, and then by the maps of their tiles. The bits don't depend on which: a batch's map is
+// composed in the same order by everyone. (States would not do instead of the batches' maps: each waits for the one
+// before, which takes longer than the batch's tiles. Batches of few tiles come too fast for either.)
 template <class Config, class S>
 __device__ __forceinline__ void scan_shared(const S& source) {
     using Shape = TileShape<Config>;
     using Map = typename S::Map;
     using State = typename S::State;
-    constexpr int BATCHES = 8;  // whose maps are in flight together
+    constexpr bool PUBLISHED = Shape::ALONG >= 16;  // whether batches have maps of their own
+    constexpr int BATCHES = PUBLISHED ? 5 : 8;      // whose tiles' maps are in flight together
     __shared__ Map of_warp[Shape::WARPS * Shape::ACROSS];
     __shared__ State first_state[Shape::ACROSS];
     __shared__ u32 claimed;
@@ -384,8 +389,10 @@ __device__ __forceinline__ void scan_shared(const S& source) {
         // The first warp's: the state before batch `batch`.
         State state = source.begin(at);
         u32 batch = 0;
-        Map* const maps = source.maps() + static_cast<u64>(group) * tiles * Shape::ACROSS;
-        u32* const flags = source.flags() + static_cast<u64>(group) * tiles;
+        // A group's maps: those of tiles, and then those of batches; and their flags.
+        const u64 places = tiles + (tiles + Shape::ALONG - 1) / Shape::ALONG;
+        Map* const maps = source.maps() + group * places * Shape::ACROSS;
+        u32* const flags = source.flags() + group * places;
         while (true) {
             if (threadIdx.x == 0) claimed = atomic_add_relaxed(source.claims() + group, 1);
             __syncthreads();  // everyone has the claim, and has read the maps and state of the tile before
@@ -395,11 +402,31 @@ __device__ __forceinline__ void scan_shared(const S& source) {
             tile.read(source, at, exists, t, of_warp);
             __syncthreads();
             if (tile.warp == 0) {
+                const u32 own = t / Shape::ALONG;
+                // Lane y looks for the map of the y-th batch from here; its flag arrives during what follows.
+                const bool earlier = PUBLISHED && batch + tile.y < own;
+                const u32 looked = earlier ? load_relaxed(flags + tiles + batch + tile.y) : launch - 1;
                 const Map whole = tile.whole(of_warp);
                 if (tile.y == 0) maps[static_cast<u64>(t) * Shape::ACROSS + tile.x] = whole;
                 __syncwarp();  // all columns' maps are written before the flag goes up
                 if (threadIdx.x == 0) store_release(flags + t, launch);
-                const u32 own = t / Shape::ALONG;
+                u32 ready = 0;  // batches in a row whose maps are there
+                if constexpr (PUBLISHED) {
+                    if (t % Shape::ALONG == Shape::ALONG - 1) {
+                        const u32 place = own * Shape::ALONG + tile.y;
+                        while (!__all_sync(0xffffffffu, place == t || load_relaxed(flags + place) == launch)) {}
+                        fence_acquire_release();  // the maps are read after the flags
+                        Map of_tile = whole;
+                        if (place < t) of_tile = maps[static_cast<u64>(place) * Shape::ACROSS + tile.x];
+                        of_tile = scan_lanes<Config, S>(of_tile, tile.y);
+                        if (tile.y == Shape::ALONG - 1) maps[static_cast<u64>(tiles + own) * Shape::ACROSS + tile.x] = of_tile;
+                        __syncwarp();  // all columns' maps are written before the flag goes up
+                        if (threadIdx.x == 0) store_release(flags + tiles + own, launch);
+                    }
+                    const u32 missing = __ballot_sync(0xffffffffu, looked != launch);
+                    ready = missing == 0 ? Shape::ALONG : (__ffs(missing) - 1) / Shape::ACROSS;
+                    batch += ready;
+                }
                 State start = state;
                 while (true) {
                     // Lane y has tile y of every batch; of the last, this tile's own, there are those before it.
@@ -415,11 +442,17 @@ __device__ __forceinline__ void scan_shared(const S& source) {
                         for (int b = 0; b < BATCHES; ++b) up = up && flag[b] == launch;
                     } while (!__all_sync(0xffffffffu, up));
                     fence_acquire_release();  // the maps are read after the flags
+                    Map of_batch = S::identity();
+                    if (PUBLISHED && tile.y < ready)
+                        of_batch = maps[static_cast<u64>(tiles + batch - ready + tile.y) * Shape::ACROSS + tile.x];
 #pragma unroll
                     for (int b = 0; b < BATCHES; ++b) {
                         map[b] = S::identity();
                         if (place(b) < t) map[b] = maps[static_cast<u64>(place(b)) * Shape::ACROSS + tile.x];
                     }
+                    for (u32 b = 0; b < ready; ++b)
+                        state = start = S::apply(S::shuffle_from(of_batch, b * Shape::ACROSS + tile.x), start);
+                    ready = 0;
 #pragma unroll
                     for (int b = 0; b < BATCHES; ++b) {
                         if ((batch + b) * Shape::ALONG >= t) break;

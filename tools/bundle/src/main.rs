@@ -20,6 +20,7 @@ mod correctness;
 #[path = "../../../tests/gemm/divided.rs"]
 mod divided;
 mod estimate;
+mod fit;
 mod gemm;
 mod machine;
 mod options;
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         Some("work") => worker::serve(&words[1..]).map(|()| true),
         // `cargo xtask gpu-bundle` runs this, so that the GPU machine need not compile.
         Some("precompile") => gemm::precompile(&words[1..]).map(|()| true),
+        // `cargo xtask fit` runs this.
+        Some("fit") => fit::print(&words[1..]).map(|()| true),
         _ => run::run(&Options::parse()),
     };
     match done {

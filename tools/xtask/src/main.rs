@@ -69,6 +69,13 @@ enum Task {
     ///
     /// Without a product it prints those that the GPU bundle measures first, beside what the model of the choice says.
     Predict(Predict),
+    /// Fits the model's constants to the times that GPUs recorded (benches/results), and prints both.
+    ///
+    /// It prints each constant before and after, with the error of the predictions; nothing is written.
+    Fit {
+        /// The folders with results of one GPU each; all those of benches/results if none is given.
+        folders: Vec<std::path::PathBuf>,
+    },
     /// Prints the import circles and the layers of the workspace, as the test of its structure sees them.
     Structure,
     /// Prints the public interface of the published crates, without bodies and documentation.
@@ -174,6 +181,7 @@ impl Task {
             Self::Choices { others: true, .. } => example("kernels", &["choices", "--others"]),
             Self::Choices { .. } => example("kernels", &["choices"]),
             Self::Predict(predict) => predict.run(),
+            Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
             Self::Interface => {
                 print!("{}", interface::text()?);
@@ -225,6 +233,21 @@ fn mutate(of: &str) -> Result<(), Failure> {
     command.env("EPILOGUE_NVRTC", tools::nvrtc_in(&packages)?).env("EPILOGUE_MUTANTS", "all");
     command.env("EPILOGUE_MUTANTS_OF", of);
     if command.status()?.success() { Ok(()) } else { Err("a mutant is not explained".into()) }
+}
+
+/// Fits the model to the results in these folders, or to all.
+fn fit(folders: &[std::path::PathBuf]) -> Result<(), Failure> {
+    let mut folders = folders.to_vec();
+    if folders.is_empty() {
+        folders.extend(results::Gpu::all()?.into_iter().map(|gpu| gpu.folder));
+    }
+    for folder in folders {
+        let mut command = cargo(&["run", "--quiet", "--release", "--package", "epilogue-bundle", "--", "fit"]);
+        if !command.arg(&folder).status()?.success() {
+            return Err(format!("nothing was fitted to {}", folder.display()).into());
+        }
+    }
+    Ok(())
 }
 
 /// Runs one of the workspace's examples.

@@ -51,16 +51,16 @@ struct Workspace {
 }
 
 impl Workspace {
-    fn new(stream: &Stream, groups: usize, tiles: usize, map_bytes: usize) -> Result<Self, TeError> {
+    fn new(stream: &Stream, groups: usize, flags: usize, map_bytes: usize) -> Result<Self, TeError> {
         Ok(Self {
             claims: stream.zeros_of(ElementType::I32, [groups + 2])?,
-            flags: stream.zeros_of(ElementType::I32, [tiles.max(1)])?,
+            flags: stream.zeros_of(ElementType::I32, [flags.max(1)])?,
             maps: stream.zeros_of(ElementType::U8, [map_bytes.max(1)])?,
         })
     }
 
-    fn suffices(&self, groups: usize, tiles: usize, map_bytes: usize) -> bool {
-        self.claims.len() >= groups + 2 && self.flags.len() >= tiles && self.maps.len() >= map_bytes
+    fn suffices(&self, groups: usize, flags: usize, map_bytes: usize) -> bool {
+        self.claims.len() >= groups + 2 && self.flags.len() >= flags && self.maps.len() >= map_bytes
     }
 }
 
@@ -116,12 +116,12 @@ impl ScanKernel {
         plan: &ScanPlan,
         variant: &Variant,
     ) -> Result<(), TeError> {
-        let tiles = plan.shared_tiles().unsigned_abs() as usize;
+        let maps = plan.shared_maps().unsigned_abs() as usize;
         let groups = if plan.key.mapping == ScanMapping::Shared { plan.groups.unsigned_abs() as usize } else { 0 };
-        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * tiles * plan.key.across as usize;
-        let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, tiles, map_bytes)) {
+        let map_bytes = self.pattern.map.as_ref().map_or(0, map_bytes) * maps * plan.key.across as usize;
+        let workspace = match self.workspaces.take(stream, |w| w.suffices(groups, maps, map_bytes)) {
             Some(workspace) => workspace,
-            None => Arc::new(Workspace::new(stream, groups, tiles, map_bytes)?),
+            None => Arc::new(Workspace::new(stream, groups, maps, map_bytes)?),
         };
         let own = |field: ScanField| match field {
             ScanField::Columns => plan.columns as u64,

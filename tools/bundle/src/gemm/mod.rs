@@ -78,7 +78,11 @@ fn builder(device: &Device, tree: Tree, shape: &Shape) -> Builder {
 }
 
 /// The layouts of packed operands of an M×N×K product.
-fn layouts_of([m, n, k]: [usize; 3], element: ElementType, (a, b): (Major, Major)) -> (OperandLayout, OperandLayout) {
+pub(crate) fn layouts_of(
+    [m, n, k]: [usize; 3],
+    element: ElementType,
+    (a, b): (Major, Major),
+) -> (OperandLayout, OperandLayout) {
     let of = |major, outer| {
         let along = if major == Major::K { k } else { outer } * element.size();
         let widths = [16, 8, 4, 2, 1].into_iter();
@@ -86,6 +90,11 @@ fn layouts_of([m, n, k]: [usize; 3], element: ElementType, (a, b): (Major, Major
         OperandLayout { major, copy_bytes: copy_bytes.max(element.size()) }
     };
     (of(a, m), of(b, n))
+}
+
+/// The timed epilogue with this name.
+pub(crate) fn epilogue_of(element: ElementType, name: &str) -> Option<Tree> {
+    epilogues::of(element).into_iter().find(|named| named.name == name).map(|named| (named.tree)())
 }
 
 /// Our own contenders: their names, and the builders of their plans.

@@ -46,9 +46,12 @@ pub(in crate::te::auto) struct ScanPlan {
 }
 
 impl ScanPlan {
-    /// Number of maps in the workspace, and of flags.
-    pub(in crate::te::auto) fn shared_tiles(&self) -> i64 {
-        if self.key.mapping == ScanMapping::Shared { self.groups * self.tiles } else { 0 }
+    /// Number of maps in the workspace, of each column, and of flags: of tiles, and of batches of them. A batch has a tile
+    /// for each of a warp's lanes along time.
+    pub(in crate::te::auto) fn shared_maps(&self) -> i64 {
+        let batch = i64::from(32 / self.key.across.max(1));
+        let of_group = self.tiles + (self.tiles + batch - 1) / batch;
+        if self.key.mapping == ScanMapping::Shared { self.groups * of_group } else { 0 }
     }
 }
 

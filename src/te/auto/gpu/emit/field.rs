@@ -91,9 +91,9 @@ pub(in crate::te::auto) enum ScanField {
     Steps,
     /// Number of tiles that a column's steps are cut into.
     Tiles,
-    /// Workspace: what the tiles do to a state.
+    /// Workspace: what the tiles, and batches of them, do to a state.
     Maps,
-    /// Workspace: which tiles are known.
+    /// Workspace: which of that is known.
     Flags,
     /// Workspace: the tiles that blocks have taken.
     Claims,
