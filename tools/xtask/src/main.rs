@@ -5,6 +5,7 @@
 mod bundle;
 mod interface;
 mod messages;
+mod outside;
 mod plot;
 mod results;
 mod soak;
@@ -82,6 +83,10 @@ enum Task {
     Interface,
     /// Prints every message with which the library refuses something, for reading them in a row.
     Messages,
+    /// Runs README's example in a new crate outside of the workspace, with the default features and with none.
+    ///
+    /// It compiles everything anew, into target/outside.
+    Outside,
     /// Installs NVRTC and nvdisasm, pinned, into .tools (or the folder that `EPILOGUE_TOOLS` names).
     Tools,
     /// Installs the Python libraries that `cargo bench --bench peers` measures beside this one, into .tools/peers.
@@ -191,6 +196,7 @@ impl Task {
                 print!("{}", messages::all()?);
                 Ok(())
             }
+            Self::Outside => outside::run(),
             Self::Tools => {
                 println!("NVRTC and nvdisasm are in {}", tools::install_pinned()?.display());
                 Ok(())
