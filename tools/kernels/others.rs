@@ -90,9 +90,7 @@ fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<Str
         return Ok(format!("{percent}: a tie"));
     }
     if slower < 0.0 {
-        let why = if other.cluster != Cluster::NONE && theirs.blocks <= Machine::h200().multiprocessors as u128 {
-            "no candidate, because blocks of a single wave would wait for each other, which the times don't have"
-        } else if !sm90::has_room(theirs) {
+        let why = if !sm90::has_room(theirs) {
             "no candidate, because its consumers lack registers for FP8's second sums"
         } else if problem.m < 64 && !other.swapped {
             "no candidate, because fewer than 64 rows are taken by kernels whose rows are N"
