@@ -66,6 +66,27 @@ fn every_run_gives_the_same_bits() -> Result<(), TeError> {
     Ok(())
 }
 
+/// One long row is shared by threads, and many rows are not: the bits are the same.
+#[test]
+fn a_row_has_the_same_bits_whoever_sums_it() -> Result<(), TeError> {
+    let device = Device::cpu();
+    let a = matrix(ElementType::F32);
+    let values: Vec<f32> = normal(70_001, 21).iter().map(|x| *x as f32).collect();
+    let kernel = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
+    let shared = run(&kernel, &[&device.tensor(&values, [1, values.len()])?], &[1, values.len()])?;
+    assert!(kernel.choice().contains("running sums of neighbours"), "{}", kernel.choice());
+    let rows = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
+    let all = device.tensor(&values.repeat(rows), [rows, values.len()])?;
+    let all = run(&kernel, &[&all], &[rows, values.len()])?;
+    assert!(all.chunks(values.len()).all(|row| row == shared));
+    let mut sum = 0.0f64;
+    for (got, x) in shared.iter().zip(&values) {
+        sum += f64::from(*x);
+        assert!((got - sum).abs() < 1e-2, "{got} for {sum}");
+    }
+    Ok(())
+}
+
 /// Exact order gives the bits of the plain loop, even for non-linear updates.
 #[test]
 fn exact_scans_have_the_bits_of_the_loop() -> Result<(), TeError> {

@@ -341,3 +341,24 @@ fn random_reductions_have_the_same_bits() {
     }
     assert!(!has_vectors() || compiled >= CASES as usize / 4, "{compiled} loops of {CASES} reductions");
 }
+
+/// Rows that are one after the other take the same code, wherever they and what they share lie.
+#[test]
+fn rows_of_two_loops_have_the_same_bits() {
+    let shape = [5, 7, 40];
+    let extents = shape.map(extent);
+    let a = placeholder_of(ElementType::F32, extents.as_slice(), "A");
+    let scale = placeholder_of(ElementType::F32, [extent(7)], "S");
+    let k = reduce_axis((Expr::int(0), extent(40)), "k");
+    let output = compute_over([extent(5), extent(7)].as_slice(), "C", |axes: &[Axis]| {
+        let (i, j) = (Expr::from(axes[0]), Expr::from(axes[1]));
+        let x = Expr::apply(Op::Tanh, vec![a.at([i.clone(), j.clone(), Expr::from(k)])]) * scale.at([j.clone()]);
+        let place = i * 3 + j * 2;
+        vec![sum(x + place.cast(DType::F32), [k])]
+    })
+    .expect("it is well formed")
+    .swap_remove(0);
+    let given = [(&a, shape.to_vec()), (&scale, vec![7])];
+    let compiled = check("rows of two loops", &[&output], &given, &[vec![5, 7]], 5);
+    assert!(!has_vectors() || compiled > 0);
+}

@@ -3,7 +3,7 @@
 use super::compile::Results;
 use super::elements::Along;
 use super::job::Job;
-use super::machine::{At, PointLoop};
+use super::machine::{At, PointLoop, Rows};
 use super::memory::{decode, runs};
 use super::program::Register;
 use super::registers::{LANES, Registers};
@@ -90,6 +90,17 @@ impl Job {
         lanes: usize,
     ) {
         let count = points(&self.inner);
+        if !code.is_short && self.inner.len() == 1 {
+            let kept = count as usize;
+            for run in runs(&self.outer, output, lanes) {
+                let (outer, inner) = (&run.index[..], &[0][..]);
+                let at = At { outer, inner, strip: 0, uniform: run.lane, cyclic: 0, kept: run.lane * kept };
+                let rows = Rows { count: run.count, uniform: 1, cyclic: 0, kept };
+                // SAFETY: the caller's promise.
+                unsafe { code.run_rows((&self.elements[2], &self.outputs), registers, at, count as usize, rows) };
+            }
+            return;
+        }
         let most = if code.is_short || self.inner.len() > 1 { LANES } else { count as usize };
         for lane in 0..lanes {
             let outer = decode(&self.outer, output + lane as i64);

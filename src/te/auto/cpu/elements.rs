@@ -179,6 +179,13 @@ impl Elements {
         part.address.wrapping_add_signed(offset * part.element.size() as i64)
     }
 
+    /// The distance in bytes between a read's elements of neighbouring outputs, along the last of the loops over these.
+    pub(in crate::te::auto) fn bytes_apart(&self, part: usize) -> isize {
+        let part = &self.parts[part];
+        let apart = self.outer.last().map_or(0, |level| level.reads[part.place]);
+        apart as isize * part.element.size() as isize
+    }
+
     /// Reads elements at affine indices, by the numbers of the reads.
     ///
     /// # Safety

@@ -42,6 +42,9 @@ impl Combine {
 
 /// A type whose values are combined here exactly as the steps of a strip combine them.
 pub(in crate::te::auto) trait Combined: Lane {
+    /// What changes no sum: -0 for floats.
+    const NOTHING: Self;
+
     fn add(self, y: Self) -> Self;
     fn mul(self, y: Self) -> Self;
     fn least(self, y: Self) -> Self;
@@ -49,8 +52,10 @@ pub(in crate::te::auto) trait Combined: Lane {
 }
 
 macro_rules! combined {
-    ($($ty:ty: $add:expr, $mul:expr, $min:expr, $max:expr;)*) => {$(
+    ($($ty:ty: $nothing:expr, $add:expr, $mul:expr, $min:expr, $max:expr;)*) => {$(
         impl Combined for $ty {
+            const NOTHING: Self = $nothing;
+
             #[inline(always)]
             fn add(self, y: Self) -> Self { ($add)(self, y) }
             #[inline(always)]
@@ -64,10 +69,10 @@ macro_rules! combined {
 }
 
 combined! {
-    f32: |x, y| x + y, |x, y| x * y, <f32 as Float>::minimum, <f32 as Float>::maximum;
-    f64: |x, y| x + y, |x, y| x * y, <f64 as Float>::minimum, <f64 as Float>::maximum;
-    i32: i32::wrapping_add, i32::wrapping_mul, Ord::min, Ord::max;
-    i64: i64::wrapping_add, i64::wrapping_mul, Ord::min, Ord::max;
+    f32: -0.0, |x, y| x + y, |x, y| x * y, <f32 as Float>::minimum, <f32 as Float>::maximum;
+    f64: -0.0, |x, y| x + y, |x, y| x * y, <f64 as Float>::minimum, <f64 as Float>::maximum;
+    i32: 0, i32::wrapping_add, i32::wrapping_mul, Ord::min, Ord::max;
+    i64: 0, i64::wrapping_add, i64::wrapping_mul, Ord::min, Ord::max;
 }
 
 /// Runs `$call` with the function of a combination as `$f`.

@@ -23,15 +23,21 @@ pub(in crate::te::auto) struct Run {
 }
 
 /// The runs of `count` points from `first` on.
+#[inline]
 pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
-    let mut runs = SmallVec::new();
     // With one loop, no division is needed.
     if levels.len() <= 1 {
+        let mut runs = SmallVec::new();
         if count > 0 {
-            runs.push(Run { lane: 0, count, index: SmallVec::from_elem(first, levels.len()) });
+            runs.push(Run { lane: 0, count, index: SmallVec::from_buf_and_len([first, 0, 0, 0], levels.len()) });
         }
         return runs;
     }
+    runs_of_several(levels, first, count)
+}
+
+fn runs_of_several(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[Run; 2]> {
+    let mut runs = SmallVec::new();
     let mut lane = 0;
     while lane < count {
         let index = decode(levels, first + lane as i64);
@@ -47,9 +53,10 @@ pub(in crate::te::auto) fn runs(levels: &[LoopLevel], first: i64, count: usize) 
 }
 
 /// The indices of a point.
+#[inline]
 pub(in crate::te::auto) fn decode(levels: &[LoopLevel], point: i64) -> SmallVec<[i64; 4]> {
     if levels.len() == 1 {
-        return SmallVec::from_elem(point, 1);
+        return SmallVec::from_buf_and_len([point, 0, 0, 0], 1);
     }
     let mut index: SmallVec<[i64; 4]> = SmallVec::from_elem(0, levels.len());
     let mut rest = point;

@@ -2,8 +2,8 @@
 
 use super::elements::Side;
 use super::job::Job;
-use super::machine::At;
-use super::memory::decode;
+use super::machine::{At, Rows};
+use super::memory::runs;
 use super::registers::Registers;
 use crate::te::error::TeError;
 
@@ -35,19 +35,14 @@ impl Job {
             if self.reuse.is_some() {
                 registers.kept.resize(registers.kept.len().max(rows * count as usize), 0.0);
             }
-            for row in 0..rows {
-                let outer = decode(&self.outer, output + row as i64);
-                let lane = row * lanes;
-                let at = At {
-                    outer: &outer,
-                    inner: &[0],
-                    strip: 0,
-                    uniform: lane,
-                    cyclic: lane,
-                    kept: row * count as usize,
-                };
+            let kept = count as usize;
+            for run in runs(&self.outer, output, rows) {
+                let first = run.lane * lanes;
+                let (outer, inner) = (&run.index[..], &[0][..]);
+                let at = At { outer, inner, strip: 0, uniform: first, cyclic: first, kept: run.lane * kept };
+                let rows = Rows { count: run.count, uniform: lanes, cyclic: lanes, kept };
                 // SAFETY: the caller's promise; the registers have a lane for each of the strip's.
-                unsafe { code.run((&self.elements[0], &self.outputs), registers, at, count as usize) };
+                unsafe { code.run_rows((&self.elements[0], &self.outputs), registers, at, count as usize, rows) };
             }
             return self.fold(registers, all, lanes);
         }

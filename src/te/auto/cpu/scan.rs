@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::elements::{Along, Elements, Loops};
 use super::job::ALONE;
 use super::memory::{Run, Written, decode, runs, write};
-use super::plain::Plain;
+use super::plain::{HELD, Plain};
 use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Registers};
 use super::scan_columns::{CompiledReduction, Results, results};
@@ -134,10 +134,13 @@ impl Scan {
             written.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
         let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
         let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
-        let cut_plainly = plain.is_some_and(|plain| plain.is_cut(&outer, &inner));
+        // Elements that are neighbours are summed in groups, whatever the number of columns.
+        let reassociates = order == Order::Device && pattern.map.is_some() && steps >= STRETCH;
+        let plain = plain.map(|plain| if reassociates { plain.grouped(&outer, &inner) } else { plain });
+        let grouped = plain.is_some_and(|plain| plain.is_grouped());
         let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
-        let choice = if cut && cut_plainly {
-            "on the CPU: stretches of time, straight from memory".to_owned()
+        let choice = if grouped {
+            "on the CPU: running sums of neighbours, straight from memory".to_owned()
         } else if cut {
             format!("on the CPU: {STRETCHES} stretches of time side by side")
         } else {
@@ -149,7 +152,7 @@ impl Scan {
             steps,
             plain,
             written,
-            alone: columns.saturating_mul(steps) <= ALONE && (!cut || cut_plainly),
+            alone: columns.saturating_mul(steps) <= ALONE && (!cut || grouped),
             outer,
             inner,
             program,
@@ -218,19 +221,27 @@ impl Scan {
     /// # Safety
     /// Nobody else may access the tensors during the call.
     unsafe fn run_columns(&self, columns: i64, steps: i64) -> Result<(), TeError> {
-        if self.maps.is_some() {
-            if let Some(plain) = self.plain.filter(|plain| plain.is_cut(&self.outer, &self.inner)) {
-                // SAFETY: the caller's promise.
-                return unsafe { self.cut_plain(&plain, columns, steps) };
-            }
+        let grouped = self.plain.filter(Plain::is_grouped);
+        if let Some(plain) = grouped
+            && !self.alone
+            && columns < parallel::threads() as i64
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.share_columns(&plain, columns, steps) };
+        }
+        if self.maps.is_some() && grouped.is_none() {
             // SAFETY: the caller's promise.
             return (0..columns).try_for_each(|column| unsafe { self.cut(column, steps) });
         }
         // Narrow groups give more tasks; a column's bits don't depend on its neighbours. Columns that are neighbours in
         // memory have wide groups, for longer reads.
         let is_across = self.plain.is_some_and(|plain| plain.is_across(&self.outer, &self.inner));
-        let (pieces, most) = if is_across { (1, WIDE) } else { (4, LANES as i64) };
-        let tasks = if self.alone { 1 } else { parallel::threads() as i64 * pieces };
+        let threads = if self.alone { 1 } else { parallel::threads() as i64 };
+        let (tasks, most) = match threads {
+            1 if is_across => (1, WIDE),
+            _ if is_across => (threads, HELD as i64),
+            _ => (threads * 4, LANES as i64),
+        };
         let width = ((columns + tasks - 1) / tasks).clamp(1, most);
         // Columns that are reduced to one belong to one task.
         let reduced = self.column_reduction.as_ref().map_or(1, |reduction| reduction.reduced as i64);
@@ -286,31 +297,23 @@ impl Scan {
         Ok(())
     }
 
-    /// Computes a few long columns without strips.
+    /// Computes a few long columns of sums, one after the other, each by all threads.
     ///
     /// # Safety
     /// The conditions of [`Scan::run`].
-    unsafe fn cut_plain(&self, plain: &Plain, columns: i64, steps: i64) -> Result<(), TeError> {
-        let state = self.components[0];
-        let threads = if self.alone { 1 } else { parallel::threads() as i64 };
-        let shared = columns < threads;
-        let column = |registers: &mut Registers, column: i64| {
-            // SAFETY: the caller's promise; the column belongs to this task.
-            unsafe { self.start(registers, column, 1) }?;
+    unsafe fn share_columns(&self, plain: &Plain, columns: i64, steps: i64) -> Result<(), TeError> {
+        let (state, mut registers) = (self.components[0], Registers::new(&self.program));
+        (0..columns).try_for_each(|column| {
+            // SAFETY: the caller's promise.
+            unsafe { self.start(&mut registers, column, 1) }?;
             let index = decode(&self.outer, column);
             by_class!(state.class, T => {
                 let first = registers.get::<T>(state)[0];
                 // SAFETY: the caller's promise; the elements are of the register's type.
-                unsafe { plain.cut::<T>(first, &self.outer, &index, steps as usize, shared) };
+                unsafe { plain.share::<T>(first, &self.outer, &index, steps as usize) };
             });
             Ok(())
-        };
-        if shared || threads == 1 {
-            let mut registers = Registers::new(&self.program);
-            return (0..columns).try_for_each(|number| column(&mut registers, number));
-        }
-        let registers = || Registers::new(&self.program);
-        parallel::try_for_each(0..columns as usize, registers, |registers, number| column(registers, number as i64))
+        })
     }
 
     /// Leaves the state before the first step of some columns in the components, and stores the given steps.

@@ -7,7 +7,7 @@ mod lower;
 mod of_job;
 mod point_loop;
 
-pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop};
+pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop, Rows};
 
 /// From this many points on, code is compiled, which takes as long as some 10⁵ steps of points.
 const WORTH: i64 = 1 << 16;

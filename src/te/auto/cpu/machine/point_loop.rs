@@ -70,6 +70,15 @@ pub(in crate::te::auto::cpu) struct At<'a> {
     pub(in crate::te::auto::cpu) kept: usize,
 }
 
+/// Outputs that follow each other along the last of the loops over them, and the distances between their lanes.
+#[derive(Clone, Copy)]
+pub(in crate::te::auto::cpu) struct Rows {
+    pub(in crate::te::auto::cpu) count: usize,
+    pub(in crate::te::auto::cpu) uniform: usize,
+    pub(in crate::te::auto::cpu) cyclic: usize,
+    pub(in crate::te::auto::cpu) kept: usize,
+}
+
 /// The lanes of a type in memory, and the class of a register that holds them; `None` if vector code doesn't load them.
 fn lane_of(element: ElementType) -> Option<(Lane, Class)> {
     let lane = Lane::of(element)?;
@@ -272,10 +281,28 @@ impl PointLoop {
     /// call. Registers must have the lanes of the points.
     pub(in crate::te::auto::cpu) unsafe fn run(
         &self,
+        tensors: (&Elements, &[Written]),
+        registers: &mut Registers,
+        at: At<'_>,
+        count: usize,
+    ) {
+        let rows = Rows { count: 1, uniform: 0, cyclic: 0, kept: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { self.run_rows(tensors, registers, at, count, rows) };
+    }
+
+    /// The same for each of some outputs. What is between two of them is little: addresses move by the same distance every
+    /// time.
+    ///
+    /// # Safety
+    /// The conditions of [`PointLoop::run`], for the points of every output.
+    pub(in crate::te::auto::cpu) unsafe fn run_rows(
+        &self,
         (elements, outputs): (&Elements, &[Written]),
         registers: &mut Registers,
         at: At<'_>,
         count: usize,
+        rows: Rows,
     ) {
         let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let mut numbers = [0i32; ARGUMENTS];
@@ -304,9 +331,44 @@ impl PointLoop {
                 }
             };
         }
-        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the loop, as the builder has
-        // checked, and those of points within the loops are inside their tensors, as the space has checked.
-        unsafe { self.kernel.run(&addresses[..self.bindings.len()], count) };
+        let mut apart = [0; ARGUMENTS];
+        if rows.count > 1 {
+            self.bindings.iter().zip(&mut apart).for_each(|(of, by)| *by = of.bytes_apart(elements, outputs, rows));
+        }
+        let addresses = &mut addresses[..self.bindings.len()];
+        for _ in 0..rows.count {
+            // SAFETY: the caller's promise; reads and outputs have neighbouring elements along the loop, as the builder
+            // has checked, and those of points within the loops are inside their tensors, as the space has checked.
+            unsafe { self.kernel.run(addresses, count) };
+            for ((address, by), binding) in addresses.iter_mut().zip(&apart).zip(&self.bindings) {
+                match *binding {
+                    // SAFETY: the address of its number, which nothing else refers to.
+                    Binding::Axis(axis, _) if elements.outer.last().is_some_and(|last| last.axis == Some(axis)) => unsafe {
+                        let number = address.cast::<i32>();
+                        number.write(number.read().wrapping_add(1));
+                    },
+                    _ => *address = address.wrapping_offset(*by),
+                }
+            }
+        }
+    }
+}
+
+impl Binding {
+    /// The distance between the lanes of neighbouring outputs.
+    fn bytes_apart(self, elements: &Elements, outputs: &[Written], rows: Rows) -> isize {
+        let last = elements.outer.last();
+        let lanes = |count: usize| 4 * count as isize;
+        match self {
+            Self::Read(part) => elements.bytes_apart(part),
+            Self::Written(place) => {
+                last.map_or(0, |level| level.outputs[place]) as isize * outputs[place].element.size() as isize
+            }
+            Self::Uniform(_) => lanes(rows.uniform),
+            Self::Cyclic(_) => lanes(rows.cyclic),
+            Self::Kept => lanes(rows.kept),
+            Self::Strip(_) | Self::Axis(..) => 0,
+        }
     }
 }
 
