@@ -11,7 +11,7 @@
 //! | anything in an `Arc`, such as a mapped file | [`Device::share`](crate::Device::share), [`share_bytes`](crate::Device::share_bytes) | |
 //! | ndarray's views and arrays (feature `ndarray`) | `scope.borrow_array`, `borrow_array_mut`; `device.take_array` | `with_array`, `with_array_mut`, `into_array` |
 //! | a safetensors file (feature `safetensors`) | `scope.borrow_safetensor`; `device.share_safetensors` | |
-//! | candle's tensors (crate `epilogue-candle`, in `examples/candle/` of the repository) | `Fused::<E>::new().input("bias", &bias).run(&x, &w)` | its results are candle's tensors |
+//! | candle's tensors on its CPU device (crate `epilogue-candle`, in `examples/candle/` of the repository, which says what to do on a GPU) | `Fused::<E>::new().input("bias", &bias).run(&x, &w)` | its results are candle's tensors |
 //! | DLPack: PyTorch, JAX, NumPy, … | [`Device::take_dlpack`](crate::Device::take_dlpack) | [`to_dlpack`](crate::DeviceTensor::to_dlpack) |
 //! | cudarc's slices and streams | `scope.borrow_cuda`, `borrow_cuda_strided`, `borrow_cuda_mut`; [`Device::take_cuda_slice`](crate::Device::take_cuda_slice), [`Stream::of_cudarc`](crate::Stream::of_cudarc) | you have it already; [`into_cuda_slice`](crate::DeviceTensor::into_cuda_slice) |
 //! | any GPU pointer | [`DeviceTensor::from_raw_cuda`](crate::DeviceTensor::from_raw_cuda) | [`device_address`](crate::DeviceTensor::device_address) |

@@ -28,7 +28,10 @@
 //! Inputs are read where candle has them, whatever their strides and offsets, and results are written into memory that
 //! becomes candle's: nothing is copied. A [`Fused`] with one result is candle's `CustomOp2`, too.
 //!
-//! Tensors are on candle's CPU device; those on its CUDA and Metal devices are refused.
+//! Tensors are on candle's CPU device; those on its CUDA and Metal devices are refused: move them to the CPU
+//! (`to_device(&Device::Cpu)`). On a GPU, plan and run the epilogue without this crate, in candle's memory and on its stream:
+//! `CudaStorage::as_cuda_slice` gives the memory, which `Scope::borrow_cuda` of `epilogue` makes a tensor of without a copy,
+//! and `Stream::of_cudarc` takes `CudaDevice::cuda_stream`.
 
 mod fused;
 mod memory;
