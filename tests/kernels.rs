@@ -110,6 +110,16 @@ fn choices_are_as_committed() {
     expect_file!["golden/choices.txt"].assert_eq(&choices::table().expect("a kernel for every shape"));
 }
 
+/// The times by the machine code, beside the model's. Where they differ by much, the table says why.
+#[test]
+fn predictions_are_as_committed() {
+    const NAME: &str = "predictions_are_as_committed";
+    let (Some(compiler), Some(nvdisasm)) = (testing::compiler(NAME), testing::nvdisasm(NAME)) else { return };
+    let table = predict::headline(&Gate::new(compiler, Some(nvdisasm))).expect("a prediction for every shape");
+    assert!(!table.contains("REASONS"), "{table}");
+    expect_file!["golden/predicted.txt"].assert_eq(&table);
+}
+
 /// What the choices depend on, and other libraries' choices: both follow from the model's constants.
 #[test]
 fn the_ablation_is_as_committed() {

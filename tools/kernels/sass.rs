@@ -130,6 +130,20 @@ impl Sass {
         found
     }
 
+    /// The number of instructions that are executed where the innermost loops around matrix stores, of an epilogue, have
+    /// `turns` turns, and everything else is executed once.
+    pub(crate) fn executed(&self, turns: usize) -> usize {
+        let stores = (0..self.instructions.len()).filter(|place| is(&self.instructions[*place].opcode, "STSM"));
+        let multiplies = |range: &Range<usize>| self.instructions[range.clone()].iter().any(is_product);
+        let around = |place: usize| self.loops().filter(move |range| range.contains(&place));
+        let mut loops: Vec<_> = stores.filter_map(|place| around(place).min_by_key(ExactSizeIterator::len)).collect();
+        loops.retain(|range| !multiplies(range));
+        loops.dedup();
+        let meant = |range: &[Instruction]| range.iter().filter(|i| i.opcode != "NOP").count();
+        let again: usize = loops.into_iter().map(|range| meant(&self.instructions[range])).sum();
+        meant(&self.instructions) + again * turns.saturating_sub(1)
+    }
+
     /// The number of instructions with this name, with or without modifiers.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.instructions.iter().filter(|instruction| is(&instruction.opcode, name)).count()
@@ -258,6 +272,18 @@ pub(crate) fn is(opcode: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By hand: of the loop around the store four instructions have three turns; the loop of products has one.
+    #[test]
+    fn loops_of_stores_are_counted_by_their_turns() {
+        let sass = Sass::parse(
+            "/*0000*/ MOV R0, R1 ;\n.L_tile:\n.L_product:\n/*0010*/ HGMMA.64x64x16.F32.BF16 R24, gdesc[UR12], R24, gsb0 ;\n\
+             /*0020*/ @P1 BRA `(.L_product) ;\n.L_step:\n/*0030*/ FADD R2, R2, R3 ;\n/*0040*/ NOP ;\n\
+             /*0050*/ STSM.16.M88.4 [R16], R12 ;\n/*0060*/ MOV R4, R5 ;\n/*0070*/ @P2 BRA `(.L_step) ;\n\
+             /*0080*/ @P3 BRA `(.L_tile) ;\n/*0090*/ EXIT ;",
+        );
+        assert_eq!((sass.executed(1), sass.executed(3)), (9, 9 + 2 * 4));
+    }
 
     const TEXT: &str = "
         .text.gemm:

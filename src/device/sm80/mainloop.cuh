@@ -2,15 +2,20 @@
 //
 //   stage s of shared memory:  [ A tile | B tile ]          the tile of several B: scheduler.cuh, `Parts`
 //
-//   block kt:   wait until its copies have landed, barrier     (everyone's copies are visible; everyone is done with
-//               read the first fragments                        the block before, whose stage is refilled here)
-//               start the copies of block kt + STAGES - 1
-//               multiply block kt
+//   block kt:   read the second fragments                      (the first are in registers)
+//               start the copies of block kt + STAGES - 1       (into the stage of the block before)
+//               multiply block kt, but for its last products
+//               wait until block kt + 1 has landed, barrier     (everyone's copies are visible; everyone has read block kt)
+//               read the first fragments of block kt + 1
+//               multiply the last of block kt
 //
-// The tensor cores are to begin at once: the copies' addresses are computed between the products, which takes code
-// without branches. So past the end of K copies of zeros are started, which nobody reads. Copies of less than 16 bytes are
-// many, and take more registers so than are left for as many blocks at once; FMA kernels, whose products nothing waits
-// for, gain nothing by it: both start the copies first, as long as there are any.
+// The tensor cores are to have work at once: when the barrier opens, a block's last products are in registers, and the
+// next one's first fragments arrive during them. The copies' addresses are computed between products, which takes code
+// without branches. So past the end of K copies of zeros are started, whose fragments are read and never multiplied.
+//
+// Copies of less than 16 bytes are many, and take more registers so than are left for as many blocks at once; FMA
+// kernels, whose products nothing waits for, gain nothing by it. Both wait at a block's start, start the copies, as long
+// as there are any, and then read the first fragments. Operands that take registers as they are loaded wait there, too.
 #pragma once
 #include "fragments_8bit.cuh"
 #include "loader.cuh"
@@ -82,21 +87,52 @@ struct Mainloop {
             start_copy(block + STAGES - 1, write);
             write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
         };
-#pragma unroll 1
-        for (int block = 0; block < blocks; ++block) {
+        // Where every product's operands are converted, which takes far longer than their loads, there are no registers for
+        // the next ones beside the largest number of accumulators.
+        constexpr bool LEAN = Config::ARITHMETIC == Arithmetic::FP8 && MI * NJ * 4 >= 128;
+        // Fragments that are rounded as they are loaded, or whose bytes change places, take more registers, and fewer
+        // blocks would run at once. And a block's first fragments may not be where the one before has its last.
+        constexpr bool MADE =
+            IN_WORDS<Config::ARITHMETIC> || (Config::ARITHMETIC == Arithmetic::INT8 &&
+                                             (Config::A_MAJOR == Major::MN || Config::B_MAJOR == Major::MN));
+        constexpr bool AHEAD = !COPY_FIRST && !LEAN && !MADE && STEPS % 2 == 0;
+        typename Multiply::Fragments fragments[LEAN ? 1 : 2];
+        auto land = [&] {
             copy_async_wait<STAGES - 2>();
-            __syncthreads();  // this stage's copies have landed for everyone, and everyone has read the one to be refilled
-            if constexpr (COPY_FIRST) refill(block);
-            typename Multiply::Fragments fragments[2];
-            multiply.load(fragments[0], read, read + ATile::BYTES, 0);
-#pragma unroll
-            for (int step = 0; step < STEPS; ++step) {
-                if (step + 1 < STEPS)
-                    multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, step + 1);
-                if (step == 0 && !COPY_FIRST) refill(block);
-                Multiply::multiply(acc, fragments[step % 2]);
+            __syncthreads();  // a stage's copies have landed for everyone, and everyone has read the one to be refilled
+        };
+        if constexpr (!AHEAD) {
+#pragma unroll 1
+            for (int block = 0; block < blocks; ++block) {
+                land();
+                if constexpr (COPY_FIRST || LEAN) refill(block);
+                if (!LEAN) multiply.load(fragments[0], read, read + ATile::BYTES, 0);
+#pragma unroll (LEAN ? 1 : STEPS)
+                for (int step = 0; step < STEPS; ++step) {
+                    const int next = LEAN ? step : step + 1;
+                    constexpr int FRAGMENTS = LEAN ? 1 : 2;
+                    if (next < STEPS) multiply.load(fragments[next % FRAGMENTS], read, read + ATile::BYTES, next);
+                    if (step == 0 && !COPY_FIRST && !LEAN) refill(block);
+                    Multiply::multiply(acc, fragments[step % FRAGMENTS]);
+                }
+                read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
             }
-            read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
+        } else if (blocks > 0) {
+            land();
+            multiply.load(fragments[0], read, read + ATile::BYTES, 0);
+#pragma unroll 1
+            for (int block = 0; block < blocks; ++block) {
+#pragma unroll
+                for (int step = 0; step < STEPS; ++step) {
+                    if (step + 1 == STEPS) {
+                        land();
+                        read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
+                    }
+                    multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, (step + 1) % STEPS);
+                    if (step == 0) refill(block);
+                    Multiply::multiply(acc, fragments[step % 2]);
+                }
+            }
         }
         copy_async_wait<0>();  // the groups left are zeros or empty
         __syncthreads();  // everyone has read the last stage

@@ -20,6 +20,8 @@ pub(crate) struct Pace {
     pub(crate) epilogue: f64,
     /// From the last store until it is seen.
     pub(crate) drain: f64,
+    /// From the end of a tile until its team can multiply again: where a tile is a block, the start of the next block.
+    pub(crate) restart: f64,
     /// Stages of the ring.
     pub(crate) stages: usize,
     /// Teams that take turns with tiles.
@@ -124,7 +126,7 @@ pub(crate) fn run(pace: &Pace) -> Timeline {
         tensor = now;
         let end = now + pace.release + pace.epilogue;
         events.push(Event { lane: 1 + team, phase: Phase::Epilogue, begin: now, end });
-        team_free[team] = end;
+        team_free[team] = end + pace.restart;
         last = f64::max(last, end);
     }
     let clocks = last + pace.drain;
@@ -193,6 +195,7 @@ mod tests {
             release: 20.0,
             epilogue: 1000.0,
             drain: 300.0,
+            restart: 0.0,
             stages: 4,
             teams: 1,
             tiles: vec![8, 8],
@@ -206,6 +209,8 @@ mod tests {
         assert_eq!(timeline.clocks, 850.0 + 2.0 * (8.0 * 400.0 + 20.0 + 1000.0) + 300.0);
         let shares: Vec<f64> = timeline.shares.iter().map(|(_, clocks)| *clocks).collect();
         assert_eq!(shares, [100.0, 50.0, 700.0, 6400.0, 2040.0, 0.0, 300.0]);
+        // Between tiles that are blocks, the next one has to begin.
+        assert_eq!(run(&Pace { restart: 700.0, ..pace() }).clocks, timeline.clocks + 700.0);
         // Two teams: the first one's epilogue runs during the second one's products.
         let both = run(&Pace { teams: 2, ..pace() });
         assert_eq!(both.clocks, 850.0 + 2.0 * 3200.0 + 1020.0 + 300.0);
@@ -216,15 +221,15 @@ mod tests {
         /// of its loads.
         #[test]
         fn more_work_takes_no_less_time(
-            numbers in prop::collection::vec(1.0..2000.0_f64, 8),
+            numbers in prop::collection::vec(1.0..2000.0_f64, 9),
             stages in 2..8usize,
             teams in 1..3usize,
             tiles in prop::collection::vec(0..12usize, 1..6),
-            which in 0..11usize,
+            which in 0..12usize,
         ) {
-            let [launch, prologue, latency, load, product, release, epilogue, drain] = numbers[..] else { unreachable!() };
+            let [launch, prologue, latency, load, product, release, epilogue, drain, restart] = numbers[..] else { unreachable!() };
             let pace =
-                Pace { launch, prologue, latency, load, product, release, epilogue, drain, stages, teams, tiles };
+                Pace { launch, prologue, latency, load, product, release, epilogue, drain, restart, stages, teams, tiles };
             let timeline = run(&pace);
             let sum: f64 = timeline.shares.iter().map(|(_, clocks)| *clocks).sum();
             prop_assert!((sum - timeline.clocks).abs() < 1e-6 * timeline.clocks, "{sum} {}", timeline.clocks);
@@ -242,6 +247,7 @@ mod tests {
                 7 => more.drain += 100.0,
                 8 => more.tiles.push(3),
                 9 => more.tiles[0] += 1,
+                10 => more.restart += 100.0,
                 _ => more.stages -= 1,
             }
             prop_assert!(run(&more).clocks >= timeline.clocks - 1e-6, "{which}");

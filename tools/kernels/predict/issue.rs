@@ -176,6 +176,13 @@ impl Work {
         work
     }
 
+    /// The same on an A100, which does single-precision arithmetic at half the rate (CUDA C++ Programming Guide, compute
+    /// capability 8.0: 64 results per clock of a multiprocessor).
+    pub(crate) fn on_a100(mut self) -> Self {
+        self.busy[Unit::Float as usize] *= 2.0;
+        self
+    }
+
     /// All instructions.
     pub(crate) fn instructions(&self) -> usize {
         self.counts.iter().sum()

@@ -66,9 +66,10 @@ enum Task {
         #[arg(long)]
         others: bool,
     },
-    /// Predicts how long a kernel for sm_90a takes, from its machine code, and draws one block's timeline.
+    /// Predicts how long a kernel takes, from its machine code, and draws one block's timeline.
     ///
-    /// Without a product it prints those that the GPU bundle measures first, beside what the model of the choice says.
+    /// Without a product it prints those that the GPU bundle measures first, for both families, beside what the model of
+    /// the choice says.
     Predict(Predict),
     /// Fits the model's constants to the times that GPUs recorded (benches/results), and prints both.
     ///
@@ -131,6 +132,9 @@ struct Predict {
     /// The product's extents, of bf16: M, N and K, such as 4096x4096x1024.
     #[arg(value_name = "MxNxK")]
     product: Option<String>,
+    /// Kernels for it: for `sm_80` on an A100, for `sm_90a` on an H200.
+    #[arg(long, value_enum, default_value = "sm_90a", requires = "product")]
+    arch: Arch,
     /// plain, `bias_gelu_residual`, `row_reduction` or everything.
     #[arg(long, value_name = "NAME", default_value = "plain", requires = "product")]
     epilogue: String,
@@ -143,9 +147,22 @@ impl Predict {
     fn run(&self) -> Result<(), Failure> {
         tools::install_pinned()?;
         let Some(product) = &self.product else { return example("kernels", &["predict"]) };
-        let file = workspace::root().join(format!("target/predict/{product}_{}.json", self.epilogue));
+        let file =
+            workspace::root().join(format!("target/predict/{product}_{}_{}.json", self.arch.name(), self.epilogue));
         let text = file.display().to_string();
-        let words = ["predict", product, "--epilogue", &self.epilogue, "--named", &self.named, "--timeline", &text];
+        let arch = self.arch.name();
+        let words = [
+            "predict",
+            product,
+            "--arch",
+            arch,
+            "--epilogue",
+            &self.epilogue,
+            "--named",
+            &self.named,
+            "--timeline",
+            &text,
+        ];
         example("kernels", &words)?;
         println!("{}", plot::timeline::draw(&file)?.display());
         Ok(())
@@ -160,13 +177,19 @@ enum Arch {
     Sm90a,
 }
 
+impl Arch {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sm80 => "sm_80",
+            Self::Sm90a => "sm_90a",
+        }
+    }
+}
+
 impl Kernels {
     /// As the example `kernels` takes them.
     fn words(&self) -> Vec<&str> {
-        let arch = self.arch.map(|arch| match arch {
-            Arch::Sm80 => "sm_80",
-            Arch::Sm90a => "sm_90a",
-        });
+        let arch = self.arch.map(Arch::name);
         let valued = [("--arch", arch), ("--part", self.part.as_deref()), ("--named", self.named.as_deref())];
         let mut words: Vec<&str> = self.all.then_some("--all").into_iter().collect();
         words.extend(valued.iter().filter_map(|(name, value)| value.map(|value| [*name, value])).flatten());
