@@ -25,7 +25,7 @@
 //! be kept as `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first
 //! parameter is the accumulator, [`Accum`]. There may be up to four of them at the beginning, each the product of A and
 //! a separate B (see [`Right`](crate::gemm::Right)). The other parameters have the classes [`Tensor`], [`TensorMut`],
-//! [`RowVector`], [`ColumnVector`], [`Scalar`] and [`DeviceScalar`]. M, N, K, the batch and all strides belong to a
+//! [`RowVector`], [`ColumnVector`], [`Scalar`], [`DeviceScalar`] and [`Seed`]. M, N, K, the batch and all strides belong to a
 //! run, not to the function: with a leading batch axis, an argument has one value for each batch; without it, all
 //! batches share it.
 //!
@@ -126,6 +126,27 @@
 //!     c = if column() <= row() { accum } else { c };
 //!     c
 //! }
+//! ```
+//!
+//! # Random numbers
+//!
+//! A parameter of the class [`Seed`] is no value: [`random(seed)`](random) is an M×N one, a number of each element from 0
+//! to 1. It follows from the seed's two 64-bit numbers and from the element's row, column and batch, and from nothing else;
+//! so equal seeds give equal numbers on every device, with every kernel and any split of K, and in other epilogues.
+//! `random(seed, 1)`, `random(seed, 2)`, … are further streams of the seed, by an integer literal, independent of each
+//! other; one stream is one value, however often it is written. The seed belongs to a run: another one needs no other
+//! kernel. It has no element type, and is given as [`Seed::new`], or as two `i64` in device memory.
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// Stochastic rounding to whole numbers: up as often as the fraction says.
+//! #[epilogue]
+//! fn rounded(accum: Accum, seed: Seed) -> Tensor {
+//!     let d = floor(accum + random(seed));
+//!     d
+//! }
+//! # assert_eq!(Rounded::tree().parameters().len(), 1);
 //! ```
 //!
 //! # Operations
@@ -369,6 +390,23 @@ pub const fn rows() -> i64 {
 #[must_use]
 pub const fn columns() -> i64 {
     0
+}
+
+pub use crate::argument::Seed;
+
+/// The element's random number of a seed, at least 0 and less than 1, one of the 2^24 multiples of 2^-24 there, each as
+/// likely as the others. `random(seed, 1)`, `random(seed, 2)`, and so on are further, independent ones, by an integer
+/// literal; `random(seed)` is `random(seed, 0)`, and is the same number wherever it is written.
+///
+/// It follows from the seed and from the element's row, column and batch alone, by Philox4x32-10: it is the same on every
+/// device, with every kernel and layout, and in another epilogue, such as that of a backward pass. In groups, rows and
+/// batches are those of [`row`] and [`batch`].
+///
+/// As an item it only lets rustc check an epilogue's body.
+#[must_use]
+pub const fn random(seed: Seed<'_>) -> f32 {
+    let _ = seed;
+    0.0
 }
 
 /// `integer(labels)` is the exact value in memory of a parameter of an integer type or of bool. The parameter's own

@@ -183,7 +183,7 @@ pub use epilogue_runtime::{
     f8e4m3, f8e5m2,
 };
 
-pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Unborrowed, Unset};
+pub use crate::argument::{Argument, Arguments, Borrowed, Epilogue, Fields, Seed, Unborrowed, Unset};
 pub use crate::gemm::{Error, Gemm};
 
 /// The examples of the project's README, which run as tests.

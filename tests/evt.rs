@@ -205,6 +205,7 @@ mod direct {
         let mut values: Vec<Plain> = Vec::new();
         let in_memory = |p: &epilogue::evt::ParameterId| match &arguments[p.index()] {
             Argument::Scalar(x) => *x,
+            Argument::Seed(..) => unreachable!("a profile without chance"),
             Argument::Array(a) => {
                 let place: isize = [l, m, n].iter().zip(a.strides).map(|(i, stride)| *i as isize * stride).sum();
                 a.values[a.offset + place as usize]
@@ -231,6 +232,7 @@ mod direct {
                     Position::Rows => EXTENT.m as i64,
                     Position::Columns => EXTENT.n as i64,
                 }),
+                Node::Random(..) => unreachable!("a profile without chance"),
                 Node::Apply(o, _) => apply(*o, &operands),
                 Node::Logic(Logic::And, _) => Plain::Truth(operands[0].truth() & operands[1].truth()),
                 Node::Logic(Logic::Or, _) => Plain::Truth(operands[0].truth() | operands[1].truth()),
@@ -255,7 +257,7 @@ proptest! {
     /// The guarantees of validation.
     #[test]
     fn random_trees_are_valid(choices in choices(), types in types()) {
-        let profile = Profile { phases: choices.len() % 2 == 1, ..Profile::default() };
+        let profile = Profile { phases: choices.len() % 2 == 1, chance: true, ..Profile::default() };
         let tree = random::tree(&mut Choices::new(&choices), profile);
         let valid = tree.validate(types).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let mut names = HashSet::new();
@@ -529,4 +531,37 @@ fn shared_values_and_long_chains() {
     let sum: f64 = (0..10_000).map(|step| f64::from(step % 7) + 0.5).sum();
     assert_eq!(everything(chained(10_000, Op::Add, false)), [1.0 + sum; 4]);
     assert_eq!(everything(chained(1000, Op::Max, false)), [6.5; 4]);
+}
+
+/// Seeds are no values, random numbers are of seeds alone, and a seed's type is not chosen.
+#[test]
+fn seeds_are_no_values() {
+    type Build = fn(&mut TreeBuilder, NodeId, NodeId) -> NodeId;
+    let check = |element: Option<ElementType>, build: Build| {
+        let mut b = TreeBuilder::new("e", "a.rs");
+        let accum = b.accum("accum");
+        let seed = b.parameter("seed", ParameterClass::Seed, element);
+        let d = build(&mut b, accum, seed);
+        b.output("d", d, ShapeClass::Tensor, None);
+        let valid = b.finish().validate(Types::new(ElementType::F16, ElementType::F16));
+        valid.map(|tree| tree.values().len()).map_err(|error| error.mistake.to_string())
+    };
+    let value = "`seed` is a seed and no value; `random` of it gives each element a number from 0 to 1";
+    let seed = |what: &str| {
+        Err(format!("`random` takes a parameter of the class `Seed`, and {what} is a value; declare a `Seed`"))
+    };
+    assert_eq!(check(None, |b, accum, seed| b.apply(Op::Add, &[accum, seed])), Err(value.to_owned()));
+    assert_eq!(check(None, |b, _, seed| b.real(seed)), Err(value.to_owned()));
+    assert_eq!(check(None, |b, _, seed| b.logic(Logic::Not, &[seed])), Err(value.to_owned()));
+    assert_eq!(check(None, |b, accum, _| b.random(accum, 0)), seed("`accum`"));
+    let twice = |b: &mut TreeBuilder, accum: NodeId, seed: NodeId| {
+        let (first, again, other) = (b.random(seed, 0), b.random(seed, 0), b.random(seed, 1));
+        let sum = b.apply(Op::Add, &[first, again]);
+        let product = b.apply(Op::Mul, &[sum, other]);
+        b.apply(Op::Add, &[accum, product])
+    };
+    // The accumulator, the seed, two streams, a sum, a product, and the sum with the accumulator.
+    assert_eq!(check(Some(ElementType::I64), twice), Ok(7));
+    let element = "`seed` is a seed, two 64-bit integers, and is declared with f32; write `Seed`";
+    assert_eq!(check(Some(ElementType::F32), twice), Err(element.to_owned()));
 }

@@ -244,6 +244,16 @@ fn typed(integers: ElementType) -> Tree {
     b.finish()
 }
 
+/// Random numbers: of a lane's neighbouring columns on sm_80, of units of both orientations on sm_90a.
+#[test]
+fn generated_code_of_random_numbers_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["golden/dropout.cu"].assert_eq(&generated(&epilogues::dropout(), &f16));
+    expect_file!["golden/dropout_sm_90a.cu"].assert_eq(&generated_for_sm_90a(&epilogues::dropout(), false));
+    let swapped = generated_for_sm_90a(&epilogues::dropout(), true);
+    assert!(swapped.contains("random_unit<Config>(_seed, 1u, work, problem, block, column, "), "{swapped}");
+}
+
 /// 32 bits where they are enough, on sm_80; 64 on sm_90a.
 #[test]
 fn generated_code_of_integers_and_truth_values_is_as_committed() {

@@ -14,6 +14,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("te/status.cuh", include_str!("te/status.cuh")),
     ("te/lanes.cuh", include_str!("te/lanes.cuh")),
     ("views.cuh", include_str!("views.cuh")),
+    ("random.cuh", include_str!("random.cuh")),
+    ("sm90/random.cuh", include_str!("sm90/random.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),

@@ -64,6 +64,7 @@ pub(super) fn chunks(extent: usize, chunks: usize) -> Vec<Range<usize>> {
 /// An argument, by value.
 pub(super) enum Owned {
     Scalar(f64),
+    Seed(u64, u64),
     Input(DeviceTensor),
     Output(DeviceTensor),
 }
@@ -72,6 +73,7 @@ impl Owned {
     pub(super) fn borrowed(all: &mut [Self]) -> Vec<Argument<'_>> {
         let one = |owned| match owned {
             &mut Self::Scalar(value) => Argument::Scalar(value),
+            &mut Self::Seed(seed, offset) => Argument::Seed(seed, offset),
             Self::Input(tensor) => Argument::Input(&*tensor),
             Self::Output(tensor) => Argument::Output(tensor),
         };
@@ -84,6 +86,7 @@ impl Owned {
     ) -> Result<Self, Error> {
         Ok(match argument {
             Argument::Scalar(value) => Self::Scalar(*value),
+            Argument::Seed(seed, offset) => Self::Seed(*seed, *offset),
             Argument::Input(tensor) => Self::Input(part(tensor)?),
             Argument::Output(tensor) => Self::Output(part(tensor)?),
         })

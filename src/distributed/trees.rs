@@ -86,6 +86,10 @@ pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
         let form = if reduction.form == Form::Partial { "per-tile partials" } else { "a reduction" };
         return Some(format!("{form} along {:?}", reduction.axis));
     }
+    // Its element's row and column, as a position.
+    if tree.has_chance() {
+        return Some("`random(…)`".to_owned());
+    }
     let is_of = |position: &Position| match part {
         Part::Rows => matches!(position, Position::Row | Position::Rows | Position::Batch),
         Part::Columns => matches!(position, Position::Column | Position::Columns),

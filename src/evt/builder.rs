@@ -79,6 +79,11 @@ impl TreeBuilder {
         self.push(Node::Position(position))
     }
 
+    /// A random number of every element, of a `Seed` parameter's stream.
+    pub fn random(&mut self, seed: NodeId, stream: u32) -> NodeId {
+        self.push(Node::Random(seed, stream))
+    }
+
     /// The integer that a parameter has in memory.
     pub fn integer(&mut self, parameter: NodeId) -> NodeId {
         self.push(Node::ToInteger(parameter))

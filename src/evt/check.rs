@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Integer,
     /// A truth value.
     Truth,
+    /// What random numbers follow from.
+    Seed,
 }
 
 /// What checking finds out about a node.
@@ -63,6 +65,7 @@ impl Checker<'_> {
             (None, Node::Literal(value)) => format!("`{value:?}`"),
             (None, Node::Logic(logic, _)) => format!("a value of `{}`", logic.symbol()),
             (None, Node::ToInteger(x)) => format!("`integer` of {}", self.describe(*x)),
+            (None, Node::Random(..)) => "a random number".to_owned(),
             (None, Node::ToReal(_)) => "a value of `real`".to_owned(),
             (None, _) => "a value".to_owned(),
         }
@@ -107,6 +110,9 @@ impl Checker<'_> {
                 return self.fail(data.site, Mistake::UndefinedOperand { what: self.describe(id) });
             }
             self.no_partials(id, *operand)?;
+            if facts[operand.index()].ty == Kind::Seed && !matches!(data.node, Node::Random(..)) {
+                return self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*operand) });
+            }
         }
         let class =
             data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
@@ -116,6 +122,9 @@ impl Checker<'_> {
                 let is_load = matches!(data.node, Node::Load(_));
                 let declared = self.tree.parameters.get(parameter.index());
                 match declared.map(|p| (p.class.shape_class(), self.element(p))) {
+                    Some(_) if !is_load && declared.is_some_and(|p| p.class == ParameterClass::Seed) => {
+                        Ok(Fact::new(ShapeClass::Scalar, Kind::Seed))
+                    }
                     Some((class, element)) if (class == ShapeClass::Tensor) == is_load => {
                         let ty = if element == ElementType::Bool { Kind::Truth } else { Kind::Number };
                         Ok(Fact::new(class, ty))
@@ -132,6 +141,10 @@ impl Checker<'_> {
             }
             Node::Integer(_) => Ok(Fact::new(ShapeClass::Scalar, Kind::Integer)),
             Node::Position(position) => Ok(Fact::new(position.class(), Kind::Integer)),
+            Node::Random(seed, _) => match facts[seed.index()].ty {
+                Kind::Seed => Ok(Fact::number(ShapeClass::Tensor)),
+                _ => self.fail(data.site, Mistake::NoSeed { what: self.describe(*seed) }),
+            },
             Node::Apply(op, operands) => {
                 self.arity(data.site, op.symbol(), op.arity(), operands.len())?;
                 let ty = self.operation(id, *op, operands, facts)?;
@@ -155,6 +168,7 @@ impl Checker<'_> {
                 Kind::Integer => Ok(Fact::number(class)),
                 Kind::Number => self.fail(data.site, Mistake::RealOfNumber { what: self.describe(*x) }),
                 Kind::Truth => self.fail(data.site, Mistake::TruthValue { what: self.describe(*x) }),
+                Kind::Seed => self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*x) }),
             },
             Node::Call(function, operands) => {
                 self.arity(data.site, function.name(), function.parameters().len(), operands.len())?;
@@ -250,6 +264,7 @@ impl Checker<'_> {
             match facts[operand.index()].ty {
                 Kind::Number => {}
                 Kind::Truth => return self.fail(site, Mistake::TruthValue { what: what() }),
+                Kind::Seed => return self.fail(site, Mistake::SeedAsValue { name: what() }),
                 Kind::Integer => {
                     return self.fail(site, Mistake::IntegerGiven { function: function.to_owned(), what: what() });
                 }
@@ -280,6 +295,9 @@ impl Checker<'_> {
                 Some(element) if parameter.class == ParameterClass::Scalar && element != real.element() => {
                     let mistake = Mistake::ScalarElement { name: parameter.name, element, real };
                     return self.fail(parameter.site, mistake);
+                }
+                Some(element) if parameter.class == ParameterClass::Seed && element != ElementType::I64 => {
+                    return self.fail(parameter.site, Mistake::SeedElement { name: parameter.name, element });
                 }
                 _ => {}
             }

@@ -16,7 +16,7 @@ impl Cost {
                 ParameterClass::RowVector => cost.row_vectors += 1,
                 ParameterClass::ColumnVector => cost.column_vectors += 1,
                 ParameterClass::DeviceScalar => cost.device_scalars += 1,
-                ParameterClass::Scalar => {}
+                ParameterClass::Scalar | ParameterClass::Seed => {}
             }
         }
         for output in outputs {
@@ -55,6 +55,8 @@ impl Cost {
             | ValueKind::Integer(_)
             | ValueKind::Position(_)
             | ValueKind::Reduce(..) => {}
+            // Ten rounds for four columns, and the conversion.
+            ValueKind::Random(..) => self.simple_operations += 14,
             ValueKind::Logic(..) | ValueKind::ToReal(_) => self.simple_operations += 1,
             ValueKind::Apply(op, _) => self.add_operation(*op),
             ValueKind::Scaled { .. } => self.simple_operations += 2,

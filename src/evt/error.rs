@@ -122,6 +122,26 @@ pub enum Mistake {
         /// Its class.
         class: ParameterClass,
     },
+    /// A seed where a value is needed.
+    #[error("{name} is a seed and no value; `random` of it gives each element a number from 0 to 1")]
+    SeedAsValue {
+        /// The seed.
+        name: String,
+    },
+    /// `random` of a value.
+    #[error("`random` takes a parameter of the class `Seed`, and {what} is a value; declare a `Seed`")]
+    NoSeed {
+        /// What it was given.
+        what: String,
+    },
+    /// A seed of another element type.
+    #[error("`{name}` is a seed, two 64-bit integers, and is declared with {element}; write `Seed`")]
+    SeedElement {
+        /// The parameter.
+        name: &'static str,
+        /// What was written.
+        element: ElementType,
+    },
     /// `real` of a number.
     #[error("`real` makes a number of an integer, and {what} is a number already; leave `real` out")]
     RealOfNumber {
@@ -349,6 +369,7 @@ const fn parameter_name(class: ParameterClass) -> &'static str {
         ParameterClass::ColumnVector => "`ColumnVector`",
         ParameterClass::Scalar => "`Scalar`",
         ParameterClass::DeviceScalar => "`DeviceScalar`",
+        ParameterClass::Seed => "`Seed`",
     }
 }
 

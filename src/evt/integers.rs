@@ -25,7 +25,7 @@ pub(super) fn width(values: &[Value], parameters: &[ValidParameter]) -> Width {
     for value in values {
         let range = match value.ty {
             ValueType::Integer(_) => range(&value.kind, parameters, &ranges),
-            ValueType::Real(_) | ValueType::Bool => (0, 0),
+            ValueType::Real(_) | ValueType::Bool | ValueType::Seed => (0, 0),
         };
         ranges.push(range);
     }

@@ -15,6 +15,7 @@ impl Values for ValidTree {
             | ValueKind::Load(_)
             | ValueKind::Broadcast(_)
             | ValueKind::Position(_)
+            | ValueKind::Random(..)
             | ValueKind::Reduce(..) => Formula::Given,
             ValueKind::Literal(x) => Formula::Literal(*x),
             ValueKind::Integer(x) => Formula::Integer(*x),
@@ -60,6 +61,8 @@ impl Value {
             ValueType::Integer(Width::Bits32) => Scalar::I32,
             ValueType::Integer(Width::Bits64) => Scalar::I64,
             ValueType::Bool => Scalar::Bool,
+            // A visitor's, never a function's.
+            ValueType::Seed => Scalar::I64,
         }
     }
 }

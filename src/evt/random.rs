@@ -61,6 +61,8 @@ pub struct Profile {
     pub phases: bool,
     /// Whether there may be integers, positions and truth values.
     pub typed: bool,
+    /// Whether there may be random numbers.
+    pub chance: bool,
     /// Most accumulators.
     pub accumulators: usize,
     /// Element types that parameters, outputs and casts may be declared with.
@@ -76,6 +78,7 @@ impl Default for Profile {
             batch: true,
             phases: false,
             typed: true,
+            chance: false,
             accumulators: 3,
             elements: &ElementType::ALL,
         }
@@ -127,6 +130,7 @@ struct Growing {
     truths: Vec<(NodeId, ShapeClass)>,
     /// Parameters that were declared with a type of integers.
     of_integers: Vec<(NodeId, ShapeClass)>,
+    seed: Option<NodeId>,
 }
 
 const REDUCTIONS: [ReduceOp; 6] =
@@ -302,6 +306,10 @@ impl Growing {
     }
 
     fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
+        if let Some(seed) = self.seed.filter(|_| choices.once_in(6)) {
+            let stream = choices.pick(&[0, 1, 2, u32::MAX]);
+            return self.numbers.push((self.builder.random(seed, stream), ShapeClass::Tensor));
+        }
         if profile.phases && choices.once_in(4) {
             return self.reduction(choices, profile);
         }
@@ -393,6 +401,7 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         integers: Vec::new(),
         truths: Vec::new(),
         of_integers: Vec::new(),
+        seed: None,
     };
     // One accumulator in more than half of the cases; every other number is equally likely.
     let most = profile.accumulators.max(1);
@@ -428,6 +437,11 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         if class == ParameterClass::TensorMut {
             written.push((*name, element));
         }
+    }
+    if profile.chance && choices.once_in(3) {
+        let seed = growing.builder.parameter("seed", ParameterClass::Seed, None);
+        growing.seed = Some(seed);
+        growing.numbers.push((growing.builder.random(seed, 0), ShapeClass::Tensor));
     }
     for line in 0..choices.below(profile.operations + 1) {
         growing.builder.at(u32::try_from(line).unwrap_or(0) + 2, 5);

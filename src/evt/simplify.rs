@@ -40,6 +40,7 @@ enum Key {
     Literal(u64),
     Integer(i64),
     Position(Position),
+    Random(ValueId, u32),
     Apply(Op, Operands),
     Logic(Logic, Operands),
     ToReal(ValueId),
@@ -77,6 +78,7 @@ impl<'a> Simplifier<'a> {
                 Node::Literal(x) => this.literal(*x, data.site),
                 Node::Integer(x) => this.integer(*x, data.site),
                 Node::Position(position) => this.add(ValueKind::Position(*position), fact.class, data.site),
+                Node::Random(seed, stream) => this.add(ValueKind::Random(value(seed), *stream), fact.class, data.site),
                 Node::Logic(logic, operands) => this.logic(*logic, operands.iter().map(value).collect(), data.site),
                 Node::ToInteger(x) => {
                     let parameter = &tree.nodes[x.index()];
@@ -190,6 +192,7 @@ impl<'a> Simplifier<'a> {
                 let parameter = &self.tree.parameters[p.index()];
                 let element = super::valid::resolve(parameter.element, parameter.class, self.types);
                 match element {
+                    _ if parameter.class == ParameterClass::Seed => Kind::Seed,
                     ElementType::Bool => Kind::Truth,
                     _ if self.integers.contains(p) => Kind::Integer,
                     _ => Kind::Number,
@@ -203,6 +206,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Apply(_, operands) => of(&operands[0]),
             ValueKind::Accum(_)
             | ValueKind::Literal(_)
+            | ValueKind::Random(..)
             | ValueKind::ToReal(_)
             | ValueKind::Scaled { .. }
             | ValueKind::Call(..)
@@ -222,6 +226,7 @@ impl<'a> Simplifier<'a> {
             ValueKind::Literal(x) => Key::Literal(x.to_bits()),
             ValueKind::Integer(x) => Key::Integer(*x),
             ValueKind::Position(position) => Key::Position(*position),
+            ValueKind::Random(seed, stream) => Key::Random(*seed, *stream),
             ValueKind::Logic(logic, operands) => Key::Logic(*logic, sorted(operands)),
             ValueKind::ToReal(x) => Key::ToReal(*x),
             ValueKind::Apply(op, operands) => Key::Apply(*op, commutative_order(*op, operands)),
@@ -245,7 +250,8 @@ impl<'a> Simplifier<'a> {
             ValueKind::Load(_) => true,
             // It is computed, whatever of.
             ValueKind::Reduce(..) => false,
-            ValueKind::Broadcast(p) => class_of(p) != ParameterClass::Scalar,
+            // Random numbers are computed, of whatever seed.
+            ValueKind::Broadcast(p) => !matches!(class_of(p), ParameterClass::Scalar | ParameterClass::Seed),
             _ => any(|d| d.on_memory),
         };
         let host_factor = match &kind {

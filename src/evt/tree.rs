@@ -101,6 +101,8 @@ pub enum ParameterClass {
     Scalar,
     /// One value in device memory.
     DeviceScalar,
+    /// What random numbers follow from: a seed and an offset, of 64 bits each, from the host or in device memory.
+    Seed,
 }
 
 impl ParameterClass {
@@ -111,7 +113,7 @@ impl ParameterClass {
             Self::Tensor | Self::TensorMut => ShapeClass::Tensor,
             Self::RowVector => ShapeClass::RowVector,
             Self::ColumnVector => ShapeClass::ColumnVector,
-            Self::Scalar | Self::DeviceScalar => ShapeClass::Scalar,
+            Self::Scalar | Self::DeviceScalar | Self::Seed => ShapeClass::Scalar,
         }
     }
 
@@ -125,6 +127,7 @@ impl ParameterClass {
             Self::ColumnVector => "ColumnVector",
             Self::Scalar => "Scalar",
             Self::DeviceScalar => "DeviceScalar",
+            Self::Seed => "Seed",
         }
     }
 }
@@ -342,7 +345,7 @@ pub enum Node {
     Accum(usize),
     /// A `Tensor` or `TensorMut` parameter, read from memory.
     Load(ParameterId),
-    /// A `RowVector`, `ColumnVector`, `Scalar` or `DeviceScalar` parameter.
+    /// A `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar` or `Seed` parameter.
     Broadcast(ParameterId),
     /// A number.
     Literal(f64),
@@ -350,6 +353,9 @@ pub enum Node {
     Integer(i64),
     /// A position or an extent: an integer.
     Position(Position),
+    /// A random number of the element, from 0 to 1, of a `Seed` parameter: that of a stream. Equal streams of a seed are
+    /// equal numbers, others have nothing to do with each other.
+    Random(NodeId, u32),
     /// A primitive operation: unary, binary, fused multiply-add or select.
     Apply(Op, SmallVec<[NodeId; 3]>),
     /// An operation on truth values.
@@ -380,9 +386,12 @@ impl Node {
             | Self::Integer(_)
             | Self::Position(_) => &[],
             Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands,
-            Self::Cast(_, x) | Self::ToInteger(x) | Self::ToReal(x) | Self::Reduce(_, x) | Self::Composed(_, x) => {
-                std::slice::from_ref(x)
-            }
+            Self::Random(x, _)
+            | Self::Cast(_, x)
+            | Self::ToInteger(x)
+            | Self::ToReal(x)
+            | Self::Reduce(_, x)
+            | Self::Composed(_, x) => std::slice::from_ref(x),
         }
     }
 }

@@ -63,6 +63,7 @@ impl Types {
 pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types: Types) -> ElementType {
     match class {
         ParameterClass::Scalar => types.real().element(),
+        ParameterClass::Seed => ElementType::I64,
         ParameterClass::DeviceScalar => written.unwrap_or(types.real().element()),
         ParameterClass::Tensor
         | ParameterClass::TensorMut
@@ -97,7 +98,7 @@ pub enum ValueKind {
     Accum(usize),
     /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type; see [`Value::ty`].
     Load(ParameterId),
-    /// An element of a `RowVector` or `ColumnVector`, a `Scalar` or a `DeviceScalar`, in the value's type.
+    /// An element of a `RowVector` or `ColumnVector`, a `Scalar`, a `DeviceScalar` or a `Seed`, in the value's type.
     Broadcast(ParameterId),
     /// A number, representable in the arithmetic type.
     Literal(f64),
@@ -105,6 +106,8 @@ pub enum ValueKind {
     Integer(i64),
     /// A position or an extent.
     Position(Position),
+    /// A random number of the element, of a seed's stream: one of the 2^24 multiples of 2^-24 from 0 on, below 1.
+    Random(ValueId, u32),
     /// An operation on truth values.
     Logic(Logic, Operands),
     /// An integer converted to a number, rounded to nearest even.
@@ -140,7 +143,7 @@ impl ValueKind {
             | Self::Position(_) => Operands::new(),
             Self::Apply(_, operands) | Self::Logic(_, operands) | Self::Call(_, operands) => operands.clone(),
             Self::Scaled { scalar, x } => Operands::from_slice(&[*scalar, *x]),
-            Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => Operands::from_slice(&[*x]),
+            Self::Random(x, _) | Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => Operands::from_slice(&[*x]),
         }
     }
 
@@ -157,7 +160,7 @@ impl ValueKind {
                 operands.iter_mut().collect()
             }
             Self::Scaled { scalar, x } => SmallVec::from_iter([scalar, x]),
-            Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => SmallVec::from_iter([x]),
+            Self::Random(x, _) | Self::Cast(_, x) | Self::ToReal(x) | Self::Reduce(_, x) => SmallVec::from_iter([x]),
         }
     }
 }
@@ -171,6 +174,8 @@ pub enum ValueType {
     Integer(Width),
     /// A truth value.
     Bool,
+    /// What random numbers follow from.
+    Seed,
 }
 
 /// The number of bits that a tree's integers need.
@@ -311,6 +316,12 @@ impl ValidTree {
     #[must_use]
     pub const fn types(&self) -> Types {
         self.types
+    }
+
+    /// Whether a returned value depends on random numbers.
+    #[must_use]
+    pub fn has_chance(&self) -> bool {
+        self.values.iter().any(|value| matches!(value.kind, ValueKind::Random(..)))
     }
 
     /// The type that it computes in.

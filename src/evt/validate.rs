@@ -64,7 +64,7 @@ impl Tree {
 const fn stored_as(fact: Fact, types: Types) -> ElementType {
     match (fact.ty, fact.class) {
         (Kind::Truth, _) => ElementType::Bool,
-        (Kind::Integer, _) => ElementType::I64,
+        (Kind::Integer | Kind::Seed, _) => ElementType::I64,
         (Kind::Number, super::ShapeClass::Scalar) => types.real().element(),
         (Kind::Number, _) => types.a,
     }
@@ -89,6 +89,7 @@ fn assemble(tree: &Tree, types: Types, drafts: &[Draft], mut outputs: Vec<ValidO
             // Until the ranges of all integers are known.
             Kind::Integer => ValueType::Integer(Width::Bits64),
             Kind::Number => ValueType::Real(types.real()),
+            Kind::Seed => ValueType::Seed,
         };
         place[i] = Some(ValueId::new(values.len()));
         let (name, user_name) = names.of(tree, draft);
@@ -188,7 +189,7 @@ pub(super) fn guards(
         }
     }
     let guard = |parameter: &ValidParameter| {
-        let in_memory = parameter.class != ParameterClass::Scalar;
+        let in_memory = !matches!(parameter.class, ParameterClass::Scalar | ParameterClass::Seed);
         let value = parameter.value.filter(|_| in_memory)?;
         needs[value.index()].as_ref().map(|factors| factors.iter().copied().collect())
     };
@@ -251,6 +252,7 @@ impl Value {
         match self.ty {
             ValueType::Real(Real::F64) | ValueType::Integer(Width::Bits64) => 2,
             ValueType::Real(Real::F32) | ValueType::Integer(Width::Bits32) | ValueType::Bool => 1,
+            ValueType::Seed => 4,
         }
     }
 }

@@ -82,9 +82,14 @@ impl<E> Gemm<E> {
             });
         }
         let mut values = Vec::with_capacity(tree.parameters().len());
-        for argument in arguments.iter().take(tree.parameters().len()) {
+        for (argument, parameter) in arguments.iter().zip(tree.parameters()) {
             values.push(match argument {
                 Argument::Scalar(x) => Given::Scalar(*x),
+                Argument::Seed(seed, offset) => Given::Seed(*seed, *offset),
+                Argument::Input(tensor) if parameter.class == ParameterClass::Seed => {
+                    let words = tensor.to_vec::<i64>()?;
+                    Given::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
+                }
                 Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
                 Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
             });
@@ -94,6 +99,7 @@ impl<E> Gemm<E> {
             .zip(tree.parameters())
             .map(|(value, parameter)| match value {
                 Given::Scalar(x) => reference::Argument::Scalar(*x),
+                Given::Seed(seed, offset) => reference::Argument::Seed(*seed, *offset),
                 Given::Tensor(values) => reference::Argument::Array(values.array(parameter.class, extent)),
             })
             .collect();
@@ -143,6 +149,7 @@ impl Comparison {
 
 enum Given {
     Scalar(f64),
+    Seed(u64, u64),
     Tensor(Values),
 }
 

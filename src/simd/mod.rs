@@ -28,6 +28,7 @@ pub(crate) mod convert;
 mod exp;
 mod float;
 mod log;
+pub(crate) mod philox;
 mod rows;
 pub(crate) mod stream;
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Kernel {
     ) -> Result<Self, String> {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         // Every fourth is computed from its own reductions.
-        let tree = random::tree(choices, Profile { phases: number % 4 == 3, ..Profile::default() });
+        let tree = random::tree(choices, Profile { phases: number % 4 == 3, chance: true, ..Profile::default() });
         let in_groups = tree
             .validate(Types::new(elements.0, elements.1))
             .is_ok_and(|tree| tree.phases() == 1 && Groups::take(&tree));
@@ -173,9 +173,16 @@ impl Kernel {
 
     /// One product, wholly random.
     pub(crate) fn case(&self, choices: &mut Choices<'_>) -> Result<(), String> {
-        Case::new(self, choices)?
-            .run()
-            .map_err(|error| format!("{error}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree())))
+        let case = Case::new(self, choices)?;
+        // Of no groups nothing can be reduced.
+        let reduces_batch = self.gemm.tree().reductions().any(|(.., reduction)| reduction.batch);
+        if case.problem.batch == 0 && case.groups.is_some() && reduces_batch {
+            return match case.run() {
+                Err(refused) if refused.contains("there are 0 batches") => Ok(()),
+                other => other.and_then(|()| Err("a reduction of no groups ran".to_owned())),
+            };
+        }
+        case.run().map_err(|error| format!("{error}\n{}\n{}", self.gemm.choice(), tree_text(self.gemm.tree())))
     }
 }
 
@@ -278,6 +285,17 @@ impl<'k> Case<'k> {
                 self.parameters.push((None, vec![value], false));
                 continue;
             }
+            if parameter.class == ParameterClass::Seed {
+                // Integers that an f64 holds; -1 has all bits.
+                let words = [&[0.0, 7.0, -1.0, 1_099_511_627_779.0], &[0.0, 1.0, -1.0, 4_294_967_295.0]];
+                let values = words.map(|words| choices.pick(words)).to_vec();
+                let in_memory = choices.once_in(2).then(|| {
+                    Placed::new(&self.kernel.device, ElementType::I64, &[2], &values, Placement::any(choices))
+                        .map_err(text)
+                });
+                self.parameters.push((in_memory.transpose()?, values, false));
+                continue;
+            }
             let written = parameter.class == ParameterClass::TensorMut;
             let per_batch = self.problem.batched
                 && self.problem.grouping.is_per_batch(parameter.class.shape_class())
@@ -341,6 +359,7 @@ impl<'k> Case<'k> {
             .iter()
             .zip(&self.parameters)
             .map(|(parameter, (placed, values, per_batch))| match placed {
+                _ if parameter.class == ParameterClass::Seed => Given::Seed(bits(values[0]), bits(values[1])),
                 None => Given::Scalar(values[0]),
                 Some(_) => Given::Array(Array::packed(values, parameter.class.shape_class(), extent, *per_batch)),
             })
@@ -370,6 +389,7 @@ impl<'k> Case<'k> {
         for (parameter, (placed, values, _)) in tree.parameters().iter().zip(&mut self.parameters) {
             let written = parameter.class == ParameterClass::TensorMut;
             arguments.push(match placed {
+                None if parameter.class == ParameterClass::Seed => Argument::Seed(bits(values[0]), bits(values[1])),
                 None => Argument::Scalar(values[0]),
                 Some(Placed { view, .. }) => {
                     if written {
@@ -407,6 +427,11 @@ impl<'k> Case<'k> {
         }
         Ok(())
     }
+}
+
+/// The bits of the i64 of this value.
+fn bits(value: f64) -> u64 {
+    (value as i64).cast_unsigned()
 }
 
 fn is_same(x: f64, y: f64) -> bool {

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod case;
+mod chance;
 mod concurrent;
 mod described;
 mod divided;

@@ -86,7 +86,7 @@ fn the_width_of_integers_is_what_they_need() {
         let tree = tree.validate(epilogue::evt::Types::new(ElementType::F16, ElementType::F16)).expect("a valid tree");
         let mut widths = tree.values().iter().filter_map(|value| match value.ty {
             ValueType::Integer(width) => Some(width),
-            ValueType::Real(_) | ValueType::Bool => None,
+            ValueType::Real(_) | ValueType::Bool | ValueType::Seed => None,
         });
         assert!(widths.clone().count() > 5 && widths.all(|width| width == expected));
     }

@@ -5,11 +5,17 @@
 #[derive(Debug)]
 pub enum Argument<'a> {
     Scalar(f64),
+    Seed(u64, u64),
     Input(&'a DeviceTensor),
     Output(&'a mut DeviceTensor),
 }
+impl<'a> Argument<'a> {
+    #[must_use]
+    pub fn seed(seed: Seed<'a>) -> Self {}
+}
 impl<'a> From<&'a DeviceTensor> for Argument<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Argument<'a> {}
+impl<'a> From<Seed<'a>> for Argument<'a> {}
 pub trait Arguments<'a> {
     fn arguments(self) -> Vec<Argument<'a>>;
 }
@@ -31,6 +37,8 @@ pub enum Error {
     OperandRank { operand: &'static str, shape: Vec<usize> },
     InnerExtents { a: Vec<usize>, b: Vec<usize> },
     BatchExtents { a: usize, b: usize },
+    SeedTensor { name: &'static str, element: ElementType, shape: Vec<usize> },
+    RandomRows { rows: usize, batches: usize },
     NoRight,
     RightCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
     RightElements { place: usize, given: ElementType, needed: ElementType },
@@ -105,9 +113,12 @@ pub enum Error {
 }
 pub trait Fields {
     type Input;
+    type Seed;
     type Output;
 }
 pub struct Gemm<E = ()> {}
+#[derive(Clone, Copy, Debug)]
+pub struct Seed<'a>(_);
 #[derive(Debug)]
 pub enum Unborrowed {}
 impl Fields for Unborrowed {}
@@ -354,6 +365,9 @@ pub enum Mistake {
     IntegerGiven { function: String, what: String },
     IntegerOfValue { what: String },
     NoIntegers { name: &'static str, element: ElementType, class: ParameterClass },
+    SeedAsValue { name: String },
+    NoSeed { what: String },
+    SeedElement { name: &'static str, element: ElementType },
     RealOfNumber { what: String },
     CastToBool { what: String },
     TruthReturned { name: &'static str, element: ElementType },
@@ -390,6 +404,7 @@ pub enum Node {
     Literal(f64),
     Integer(i64),
     Position(Position),
+    Random(NodeId, u32),
     Apply(Op, SmallVec<[NodeId; 3]>),
     Logic(Logic, SmallVec<[NodeId; 3]>),
     ToInteger(NodeId),
@@ -451,6 +466,7 @@ pub enum ParameterClass {
     ColumnVector,
     Scalar,
     DeviceScalar,
+    Seed,
 }
 impl ParameterClass {
     #[must_use]
@@ -553,6 +569,7 @@ impl TreeBuilder {
     pub fn literal(&mut self, value: f64) -> NodeId {}
     pub fn integer_literal(&mut self, value: i64) -> NodeId {}
     pub fn position(&mut self, position: Position) -> NodeId {}
+    pub fn random(&mut self, seed: NodeId, stream: u32) -> NodeId {}
     pub fn integer(&mut self, parameter: NodeId) -> NodeId {}
     pub fn real(&mut self, x: NodeId) -> NodeId {}
     pub fn logic(&mut self, logic: Logic, operands: &[NodeId]) -> NodeId {}
@@ -625,6 +642,8 @@ impl ValidTree {
     pub const fn file(&self) -> &'static str {}
     #[must_use]
     pub const fn types(&self) -> Types {}
+    #[must_use]
+    pub fn has_chance(&self) -> bool {}
     #[must_use]
     pub const fn real(&self) -> Real {}
     #[must_use]
@@ -707,6 +726,7 @@ pub enum ValueKind {
     Literal(f64),
     Integer(i64),
     Position(Position),
+    Random(ValueId, u32),
     Logic(Logic, Operands),
     ToReal(ValueId),
     Apply(Op, Operands),
@@ -724,6 +744,7 @@ pub enum ValueType {
     Real(Real),
     Integer(Width),
     Bool,
+    Seed,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
@@ -740,6 +761,7 @@ impl Width {
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'a> {
     Scalar(f64),
+    Seed(u64, u64),
     Array(Array<'a>),
 }
 #[derive(Clone, Copy, Debug)]
@@ -1246,6 +1268,8 @@ pub enum Error {
     OperandRank { operand: &'static str, shape: Vec<usize> },
     InnerExtents { a: Vec<usize>, b: Vec<usize> },
     BatchExtents { a: usize, b: usize },
+    SeedTensor { name: &'static str, element: ElementType, shape: Vec<usize> },
+    RandomRows { rows: usize, batches: usize },
     NoRight,
     RightCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
     RightElements { place: usize, given: ElementType, needed: ElementType },
@@ -2194,6 +2218,18 @@ pub enum RowPartials {}
 pub struct RowVector<T = Unwritten>(_, _);
 #[derive(Debug)]
 pub enum Scalar {}
+#[derive(Clone, Copy, Debug)]
+pub struct Seed<'a>(_);
+impl<'a> From<&'a DeviceTensor> for Seed<'a> {}
+impl<'a> Seed<'a> {
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {}
+    #[must_use]
+    pub const fn with_offset(seed: u64, offset: u64) -> Self {}
+    #[must_use]
+    pub const fn in_memory(tensor: &'a DeviceTensor) -> Self {}
+}
+impl From<u64> for Seed<'_> {}
 #[derive(Debug)]
 pub struct Tensor<T = Unwritten>(_, _);
 #[derive(Debug)]
@@ -2208,6 +2244,8 @@ pub const fn column() -> i64 {}
 pub const fn columns() -> i64 {}
 #[must_use]
 pub fn integer(parameter: impl InMemory) -> i64 {}
+#[must_use]
+pub const fn random(seed: Seed<'_>) -> f32 {}
 #[must_use]
 pub const fn real(integer: i64) -> f32 {}
 #[must_use]
@@ -2255,6 +2293,8 @@ pub trait Epilogue {
     fn tree() -> Tree;
 }
 pub struct Gemm<E = ()> {}
+#[derive(Clone, Copy, Debug)]
+pub struct Seed<'a>(_);
 pub fn abs_grad(x: f32) -> f32 {}
 pub fn clamp(x: f32, low: f32, high: f32) -> f32 {}
 pub fn cos_grad(x: f32) -> f32 {}

@@ -50,6 +50,35 @@ pub(crate) fn cross_entropy() -> Tree {
     b.finish()
 }
 
+/// `D = dropout(accum)` and a second stream beside it.
+pub(crate) fn dropout() -> Tree {
+    let mut b = TreeBuilder::new("dropout", "dropout.rs");
+    let accum = b.accum("accum");
+    let p = b.parameter("p", ParameterClass::Scalar, None);
+    let seed = b.parameter("seed", ParameterClass::Seed, None);
+    let u = b.random(seed, 0);
+    let (zero, one) = (b.literal(0.0), b.literal(1.0));
+    let keep = b.apply(Op::Ge, &[u, p]);
+    let kept = b.apply(Op::Sub, &[one, p]);
+    let kept = b.apply(Op::Div, &[accum, kept]);
+    let d = b.apply(Op::Select, &[keep, kept, zero]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    let noise = b.random(seed, 1);
+    b.output("noise", noise, ShapeClass::Tensor, Some(ElementType::F32));
+    b.finish()
+}
+
+/// `D = accum + u`: what a random number costs.
+pub(crate) fn random() -> Tree {
+    let mut b = TreeBuilder::new("random", "random.rs");
+    let accum = b.accum("accum");
+    let seed = b.parameter("seed", ParameterClass::Seed, None);
+    let u = b.random(seed, 0);
+    let d = b.apply(Op::Add, &[accum, u]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.finish()
+}
+
 /// D, and what the next product scales its rows by: the reciprocal root of their mean square.
 pub(crate) fn row_factor() -> Tree {
     let mut b = TreeBuilder::new("row_factor", "norm.rs");

@@ -24,6 +24,7 @@ pub(super) struct Field {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Scalar,
+    Seed,
     Input,
     Output,
 }
@@ -33,6 +34,7 @@ impl Access {
     pub(super) fn ty(self, lifetime: &syn::Lifetime) -> TokenStream {
         match self {
             Self::Scalar => quote!(::core::primitive::f64),
+            Self::Seed => quote!(::epilogue::Seed<#lifetime>),
             Self::Input => quote!(&#lifetime ::epilogue::DeviceTensor),
             Self::Output => quote!(&#lifetime mut ::epilogue::DeviceTensor),
         }
@@ -42,15 +44,17 @@ impl Access {
     pub(super) fn generic(self, fields: &Ident) -> TokenStream {
         match self {
             Self::Scalar => quote!(::core::primitive::f64),
+            Self::Seed => quote!(#fields::Seed),
             Self::Input => quote!(#fields::Input),
             Self::Output => quote!(#fields::Output),
         }
     }
 
-    /// The variant of `epilogue::Argument`.
+    /// What makes an `epilogue::Argument` of it.
     pub(super) fn variant(self) -> Ident {
         local(match self {
             Self::Scalar => "Scalar",
+            Self::Seed => "seed",
             Self::Input => "Input",
             Self::Output => "Output",
         })
@@ -64,6 +68,7 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
         let kind = parameter.class.as_ref().map_or(ClassKind::Tensor, |class| class.kind);
         let (access, use_) = match kind {
             ClassKind::Scalar => (Access::Scalar, ""),
+            ClassKind::Seed => (Access::Seed, ""),
             ClassKind::TensorMut => (Access::Output, ", read and overwritten"),
             _ => (Access::Input, ", read"),
         };

@@ -101,6 +101,11 @@ impl Builder for Emitter {
         self.node(word.span(), &quote!(position(::epilogue::evt::Position::#position)))
     }
 
+    fn random(&mut self, place: Span, seed: Ident, stream: u32) -> Ident {
+        let stream = Literal::u32_suffixed(stream);
+        self.node(place, &quote!(random(#seed, #stream)))
+    }
+
     fn integer(&mut self, place: Span, parameter: Ident) -> Ident {
         self.node(place, &quote!(integer(#parameter)))
     }

@@ -21,14 +21,20 @@ pub(super) fn function(name: &Ident, attributes: &TokenStream, epilogue: &Epilog
         let (mutability, name) = (&accum.mutability, &accum.name);
         parameter(&mutability.to_token_stream(), name, Primitive::F32)
     });
-    let declared = epilogue.parameters.iter().zip(&checked.assigned).zip(&checked.truths);
-    let parameters = declared.map(|((it, assigned), truth)| {
+    let truths = checked.truths.iter().zip(&checked.seeds);
+    let declared = epilogue.parameters.iter().zip(&checked.assigned).zip(truths);
+    let parameters = declared.map(|((it, assigned), (truth, seed))| {
         let mutability = match &it.binding.mutability {
             Some(mutability) => mutability.to_token_stream(),
             None if *assigned => quote!(mut),
             None => TokenStream::new(),
         };
-        parameter(&mutability, &it.binding.name, if *truth { Primitive::Bool } else { Primitive::F32 })
+        let ty = match (truth, seed) {
+            (true, _) => Primitive::Bool,
+            (_, true) => Primitive::Seed,
+            _ => Primitive::F32,
+        };
+        parameter(&mutability, &it.binding.name, ty)
     });
     let results = checked.outputs.iter().map(|output| &output.name);
     let types = checked.outputs.iter().map(|output| primitive(output.ty));
@@ -53,6 +59,7 @@ fn primitive(ty: Primitive) -> TokenStream {
         Primitive::F32 => quote!(::core::primitive::f32),
         Primitive::I64 => quote!(::core::primitive::i64),
         Primitive::Bool => quote!(::core::primitive::bool),
+        Primitive::Seed => quote!(::epilogue::language::Seed<'_>),
     }
 }
 
@@ -118,6 +125,12 @@ fn expression(expr: &Expr) -> TokenStream {
             let mut tokens = quote_spanned!(at(word.span())=> ::epilogue::language::);
             word.to_tokens(&mut tokens);
             paren.surround(&mut tokens, |_| {});
+            tokens
+        }
+        Expr::Random(random) => {
+            let mut tokens = quote_spanned!(at(random.word.span())=> ::epilogue::language::);
+            random.word.to_tokens(&mut tokens);
+            random.paren.surround(&mut tokens, |tokens| tokens.extend(expression(&random.seed)));
             tokens
         }
         Expr::ToInteger(word, paren, x) | Expr::ToReal(word, paren, x) => {

@@ -74,6 +74,7 @@ pub enum ClassKind {
     ColumnVector,
     Scalar,
     DeviceScalar,
+    Seed,
     RowPartials,
     ColumnPartials,
 }
@@ -184,6 +185,8 @@ pub enum Expr {
     IntegerLiteral(LitInt, i64),
     /// `row()` or another of [`POSITIONS`].
     Position(Ident, token::Paren),
+    /// `random(seed, stream)`
+    Random(Box<Random>),
     /// `integer(parameter)`
     ToInteger(Ident, token::Paren, Box<Expr>),
     /// `real(integer)`
@@ -210,6 +213,16 @@ pub enum Expr {
     Refused(Vec<Expr>),
     /// A mistake that was reported.
     Invalid,
+}
+
+/// `random(seed)`, or `random(seed, stream)` with an integer literal.
+pub struct Random {
+    pub word: Ident,
+    pub paren: token::Paren,
+    /// The seed's name, after the check.
+    pub seed: Expr,
+    /// The stream; 0 if none is written.
+    pub stream: u32,
 }
 
 /// `if condition { then } else otherwise`
@@ -284,13 +297,23 @@ pub const POSITIONS: [&str; 5] = ["row", "column", "batch", "rows", "columns"];
 pub const INTEGER: &str = "integer";
 pub const REAL: &str = "real";
 
+/// The word that gives random numbers.
+pub const RANDOM: &str = "random";
+
 /// The word that reduces.
 pub const REDUCTION_OP: &str = "reduction_op";
 
 impl ClassKind {
     /// Those of parameters.
-    pub const PARAMETERS: [Self; 6] =
-        [Self::Tensor, Self::TensorMut, Self::RowVector, Self::ColumnVector, Self::Scalar, Self::DeviceScalar];
+    pub const PARAMETERS: [Self; 7] = [
+        Self::Tensor,
+        Self::TensorMut,
+        Self::RowVector,
+        Self::ColumnVector,
+        Self::Scalar,
+        Self::DeviceScalar,
+        Self::Seed,
+    ];
     /// Those of results.
     pub const RESULTS: [Self; 7] = [
         Self::Tensor,
@@ -302,7 +325,7 @@ impl ClassKind {
         Self::ColumnPartials,
     ];
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Accum,
         Self::Tensor,
         Self::TensorMut,
@@ -310,6 +333,7 @@ impl ClassKind {
         Self::ColumnVector,
         Self::Scalar,
         Self::DeviceScalar,
+        Self::Seed,
         Self::RowPartials,
         Self::ColumnPartials,
     ];
@@ -324,6 +348,7 @@ impl ClassKind {
             Self::ColumnVector => "ColumnVector",
             Self::Scalar => "Scalar",
             Self::DeviceScalar => "DeviceScalar",
+            Self::Seed => "Seed",
             Self::RowPartials => "RowPartials",
             Self::ColumnPartials => "ColumnPartials",
         }
@@ -337,6 +362,7 @@ impl ClassKind {
             Self::ColumnVector => "M values, the same in every column",
             Self::Scalar => "one value, given by the host",
             Self::DeviceScalar => "one value in device memory",
+            Self::Seed => "what random numbers follow from",
             Self::RowPartials => "`[ceil(N / tile_n), M]` values of f32, one for each row of each tile",
             Self::ColumnPartials => "`[ceil(M / tile_m), N]` values of f32, one for each column of each tile",
         }

@@ -29,6 +29,8 @@ pub trait Builder {
     fn integer_literal(&mut self, place: Span, value: i64) -> Self::Node;
     /// `row()` or another of the positions, by its word.
     fn position(&mut self, word: &Ident) -> Self::Node;
+    /// A random number of a seed's stream.
+    fn random(&mut self, place: Span, seed: Self::Node, stream: u32) -> Self::Node;
     /// A parameter's value as the integer that it is in memory.
     fn integer(&mut self, place: Span, parameter: Self::Node) -> Self::Node;
     /// An integer as a number.
@@ -114,7 +116,7 @@ impl Extent {
             ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => Self::Tensor,
             ClassKind::RowVector | ClassKind::ColumnPartials => Self::RowVector,
             ClassKind::ColumnVector | ClassKind::RowPartials => Self::ColumnVector,
-            ClassKind::Scalar | ClassKind::DeviceScalar => Self::Scalar,
+            ClassKind::Scalar | ClassKind::DeviceScalar | ClassKind::Seed => Self::Scalar,
         }
     }
 }
@@ -248,6 +250,10 @@ impl<B: Builder> Walk<'_, B> {
             Expr::Not(..) | Expr::Connected(..) => return self.truth(expr),
             Expr::IntegerLiteral(literal, value) => self.builder.integer_literal(literal.span(), *value),
             Expr::Position(word, _) => self.builder.position(word),
+            Expr::Random(random) => {
+                let seed = self.expression(&random.seed)?.node;
+                self.builder.random(random.word.span(), seed, random.stream)
+            }
             Expr::ToInteger(word, _, x) => {
                 let x = self.expression(x)?.node;
                 self.builder.integer(word.span(), x)

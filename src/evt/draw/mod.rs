@@ -173,6 +173,7 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
         ValueType::Real(real) => format!("{class} {real}"),
         ValueType::Integer(width) => format!("{class} {}", width.element()),
         ValueType::Bool => format!("{class} bool"),
+        ValueType::Seed => "Seed".to_owned(),
     };
     let name = value.user_name.map(str::to_owned);
     let (kind, what, ty) = match &value.kind {
@@ -191,11 +192,16 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
                 ParameterClass::DeviceScalar => ("load", "DeviceScalar"),
                 _ => ("load", class),
             };
-            (Kind::Broadcast, what.to_owned(), format!("{class} {}", parameter.element))
+            match parameter.class {
+                ParameterClass::Seed => (Kind::Broadcast, "seed".to_owned(), ty),
+                _ => (Kind::Broadcast, what.to_owned(), format!("{class} {}", parameter.element)),
+            }
         }
         ValueKind::Literal(x) => (Kind::Literal, format!("{x}"), tree.real().to_string()),
         ValueKind::Integer(x) => (Kind::Literal, format!("{x}"), "integer".to_owned()),
         ValueKind::Position(position) => (Kind::Position, format!("{}()", position.name()), ty),
+        ValueKind::Random(_, 0) => (Kind::Position, "random".to_owned(), ty),
+        ValueKind::Random(_, stream) => (Kind::Position, format!("random, stream {stream}"), ty),
         ValueKind::Logic(logic, _) => (Kind::Operation, logic.symbol().to_owned(), ty),
         ValueKind::ToReal(_) => (Kind::Operation, "real".to_owned(), ty),
         ValueKind::Apply(op, _) => (Kind::Operation, op.symbol().to_owned(), ty),

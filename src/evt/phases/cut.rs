@@ -99,5 +99,7 @@ fn size(ty: ValueType) -> u64 {
         ValueType::Integer(Width::Bits32) => 4,
         ValueType::Integer(Width::Bits64) => 8,
         ValueType::Bool => 1,
+        // A part reads it again.
+        ValueType::Seed => 16,
     }
 }

@@ -93,6 +93,8 @@ impl Slot {
             ValueType::Real(real) => real.element(),
             ValueType::Integer(width) => width.element(),
             ValueType::Bool => ElementType::Bool,
+            // Never: a seed is a parameter, which every part reads itself.
+            ValueType::Seed => ElementType::I64,
         };
         let batched = !matches!(value.kind, ValueKind::Reduce(reduction, _) if reduction.batch);
         let name = match (value.user_name, &value.kind) {

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::bounds::{Bounds, Slack};
 use super::cell::{Cell, apply, call, cast, connected, known, number, stored, truth};
+use super::chance;
 use super::collect::Sink;
 use super::element::round;
 use super::integer::Integer;
@@ -199,6 +200,9 @@ impl<W: Wide> Evaluator<'_, W> {
                     None => known(f64::NAN),
                 },
                 ValueKind::Accum(i) => self.accum(*i, index),
+                // What follows from it asks for itself.
+                ValueKind::Broadcast(_) if value.ty == ValueType::Seed => known(f64::NAN),
+                ValueKind::Random(seed, stream) => self.random(seed.index(), *stream, index)?,
                 ValueKind::Load(p) | ValueKind::Broadcast(p) => self.argument(p.index(), value.ty, index)?,
                 ValueKind::Literal(x) => known(*x),
                 ValueKind::Integer(x) => Cell::Integer(Integer::known(*x)),
@@ -253,7 +257,7 @@ impl<W: Wide> Evaluator<'_, W> {
         let declared = &self.tree.parameters()[parameter];
         let value = match (declared.class, &self.given.arguments[parameter]) {
             (ParameterClass::Scalar, Argument::Scalar(x)) => *x,
-            (ParameterClass::Scalar, _) | (_, Argument::Scalar(_)) => {
+            (ParameterClass::Scalar | ParameterClass::Seed, _) | (_, Argument::Scalar(_) | Argument::Seed(..)) => {
                 return Err(ReferenceError::Kind { name: declared.name });
             }
             (_, Argument::Array(array)) => array.get(declared.name, index)?,
@@ -263,7 +267,19 @@ impl<W: Wide> Evaluator<'_, W> {
             #[expect(clippy::cast_possible_truncation, reason = "an integer in memory")]
             ValueType::Integer(_) => Cell::Integer(Integer::known(value as i64)),
             ValueType::Bool => truth(value != 0.0),
+            // Never: `random` reads it.
+            ValueType::Seed => known(f64::NAN),
         })
+    }
+
+    /// The random number of an element, exactly.
+    fn random(&self, seed: usize, stream: u32, [l, m, n]: [usize; 3]) -> Result<Cell<W>, ReferenceError> {
+        let ValueKind::Broadcast(parameter) = self.tree.values()[seed].kind else { return Ok(known(f64::NAN)) };
+        let Argument::Seed(seed, offset) = self.given.arguments[parameter.index()] else {
+            return Err(ReferenceError::Kind { name: self.tree.parameter(parameter).name });
+        };
+        let row = self.extent.m.wrapping_mul(l).wrapping_add(m);
+        Ok(known(chance::number(seed, offset.wrapping_add(stream.into()), row, n)))
     }
 
     /// Positions count from 0.

@@ -6,6 +6,7 @@
 
 mod bounds;
 mod cell;
+mod chance;
 mod collect;
 mod double_double;
 mod element;
@@ -120,6 +121,8 @@ impl<'a> Array<'a> {
 pub enum Argument<'a> {
     /// A host scalar.
     Scalar(f64),
+    /// The seed and the offset of random numbers.
+    Seed(u64, u64),
     /// Elements in memory.
     Array(Array<'a>),
 }
@@ -189,7 +192,9 @@ pub enum ReferenceError {
         needed: usize,
     },
     /// A host scalar for a parameter in memory, or an array for a host scalar.
-    #[error("the argument `{name}` is of the wrong kind; host scalars are `Argument::Scalar`, all others arrays")]
+    #[error(
+        "the argument `{name}` is of the wrong kind; host scalars are `Argument::Scalar`, seeds `Argument::Seed`, all others arrays"
+    )]
     Kind {
         /// The parameter.
         name: &'static str,

@@ -193,7 +193,7 @@ fn updated_in_place(plan: &Plan, arguments: &[Argument<'_>]) -> Result<Vec<(usiz
     parameters
         .filter_map(|(i, (parameter, argument))| match argument {
             Argument::Output(tensor) if parameter.class == ParameterClass::TensorMut => Some((i, tensor)),
-            Argument::Output(_) | Argument::Input(_) | Argument::Scalar(_) => None,
+            Argument::Output(_) | Argument::Input(_) | Argument::Scalar(_) | Argument::Seed(..) => None,
         })
         .map(|(i, tensor)| Ok((i, tensor.to_bytes()?)))
         .collect()

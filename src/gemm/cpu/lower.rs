@@ -25,6 +25,8 @@ pub(super) enum Kind<T> {
     Integer(i64),
     /// A position or an extent.
     Position(Position),
+    /// The random number of a seed's stream.
+    Random(ParameterId, u32),
     /// An integer converted to a number.
     ToReal(Id),
     /// A primitive operation of one operand.
@@ -41,9 +43,12 @@ impl<T: Copy> Kind<T> {
     /// The values that this one reads.
     pub(super) fn operands(self) -> smallvec::SmallVec<[Id; 3]> {
         match self {
-            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => {
-                smallvec::smallvec![]
-            }
+            Self::Accum(_)
+            | Self::Parameter(_)
+            | Self::Constant(_)
+            | Self::Integer(_)
+            | Self::Position(_)
+            | Self::Random(..) => smallvec::smallvec![],
             Self::Unary(_, x) | Self::Round(_, x) | Self::ToReal(x) => smallvec::smallvec![x],
             Self::Binary(_, x, y) => smallvec::smallvec![x, y],
             Self::Ternary(_, x, y, z) => smallvec::smallvec![x, y, z],
@@ -52,7 +57,12 @@ impl<T: Copy> Kind<T> {
 
     fn map(self, f: impl Fn(Id) -> Id) -> Self {
         match self {
-            Self::Accum(_) | Self::Parameter(_) | Self::Constant(_) | Self::Integer(_) | Self::Position(_) => self,
+            Self::Accum(_)
+            | Self::Parameter(_)
+            | Self::Constant(_)
+            | Self::Integer(_)
+            | Self::Position(_)
+            | Self::Random(..) => self,
             Self::ToReal(x) => Self::ToReal(f(x)),
             Self::Unary(op, x) => Self::Unary(op, f(x)),
             Self::Round(element, x) => Self::Round(element, f(x)),
@@ -91,6 +101,13 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
             ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), ShapeClass::Scalar),
             ValueKind::Position(position) => builder.push_integer(Kind::Position(*position), value.class),
+            ValueKind::Random(seed, stream) => match tree.value(*seed).kind {
+                ValueKind::Broadcast(parameter) => builder.push(Kind::Random(parameter, *stream), ShapeClass::Tensor),
+                _ => {
+                    debug_assert!(false, "a seed is a parameter");
+                    builder.constant(T::from_f64(f64::NAN))
+                }
+            },
             ValueKind::ToReal(x) => builder.push(Kind::ToReal(at(x)), value.class),
             ValueKind::Logic(logic, operands) => {
                 let operands: Vec<Id> = operands.iter().map(at).collect();
@@ -256,7 +273,12 @@ fn evaluate<T: Arithmetic>(kind: Kind<T>, x: &[T]) -> T {
         Kind::Round(element, _) => T::round_to(element, &mut to, &x[..1]),
         Kind::Constant(x) => to = [x],
         // These are never constants.
-        Kind::Accum(_) | Kind::Parameter(_) | Kind::Integer(_) | Kind::Position(_) | Kind::ToReal(_) => {}
+        Kind::Accum(_)
+        | Kind::Parameter(_)
+        | Kind::Integer(_)
+        | Kind::Position(_)
+        | Kind::Random(..)
+        | Kind::ToReal(_) => {}
     }
     to[0]
 }

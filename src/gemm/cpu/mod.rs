@@ -9,6 +9,7 @@
 //! Results don't depend on the number of threads: tiles depend only on the extents, and reductions combine in tile
 //! order. CUDA must never be in here.
 
+mod chance;
 mod element;
 mod indexed;
 mod integer;
@@ -51,7 +52,7 @@ use self::tile::{Extents, Tile, Tiles};
 pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
-use crate::evt::{Axis, Binding, Form, OutputKind, Part, Phases, ShapeClass, ValidTree};
+use crate::evt::{Axis, Binding, Form, OutputKind, ParameterClass, Part, Phases, ShapeClass, ValidTree};
 use crate::gemm::problem::{Error, Grouping};
 use crate::parallel;
 use crate::sync::lock;
@@ -129,6 +130,7 @@ fn execute_in(
     for (argument, scalar) in arguments.iter().zip(&mut scalars) {
         match argument {
             Argument::Scalar(value) => *scalar = *value,
+            Argument::Seed(..) => {}
             Argument::Input(tensor) => reads.push(tensor),
             Argument::Output(tensor) => writes.push(tensor),
         }
@@ -147,13 +149,28 @@ fn execute_in(
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
+    let seeds: SmallVec<[chance::Given; 1]> = arguments
+        .iter()
+        .filter_map(|argument| match argument {
+            Argument::Seed(seed, offset) => Some([seed.cast_signed(), offset.cast_signed()]),
+            _ => None,
+        })
+        .collect();
+    let seed_before = |index: usize| arguments[..index].iter().filter(|a| matches!(a, Argument::Seed(..))).count();
     let of_argument = |index: usize, rank: usize| match &arguments[index] {
         Argument::Scalar(_) => absent,
+        Argument::Seed(..) => {
+            let pointer = seeds[seed_before(index)].as_ptr().cast_mut().cast();
+            View { pointer, element: ElementType::I64, strides: [0, 1, 0] }
+        }
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
     };
     // Of every argument, in their order.
-    let parameters = tree.parameters().iter().map(|parameter| rank(parameter.class.shape_class()));
+    let parameters = tree.parameters().iter().map(|parameter| match parameter.class {
+        ParameterClass::Seed => 1,
+        class => rank(class.shape_class()),
+    });
     let mut views: SmallVec<[View; FEW]> = parameters.enumerate().map(|(i, rank)| of_argument(i, rank)).collect();
     views.resize(arguments.len(), absent);
     for (i, output) in tree.outputs().iter().enumerate() {

@@ -175,6 +175,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
             Kind::Constant(_) => self.place(id),
             Kind::Integer(value) => self.emit(class, |to| Step::Integer(IntegerStep::Constant { to, value })),
             Kind::Position(position) => self.emit(class, |to| Step::Integer(IntegerStep::Position { to, position })),
+            Kind::Random(seed, stream) => self.emit(class, |to| Step::Random { to, seed, stream }),
             Kind::ToReal(_) => self.emit(class, |to| Step::Integer(IntegerStep::ToReal { to, x: operands[0] })),
             _ if self.of_integers(id) => self.integer(id, operands),
             Kind::Parameter(parameter) => self.emit(class, |to| Step::Load { to, parameter }),

@@ -26,6 +26,12 @@ pub(super) enum Step {
         to: usize,
         parameter: ParameterId,
     },
+    /// The random numbers of a seed's stream.
+    Random {
+        to: usize,
+        seed: ParameterId,
+        stream: u32,
+    },
     Unary {
         to: usize,
         op: Op,
@@ -85,7 +91,7 @@ impl Step {
 
     pub(super) fn operands_mut(&mut self) -> [Option<&mut Place>; 3] {
         match self {
-            Self::Load { .. } | Self::StoreSums { .. } => [None, None, None],
+            Self::Load { .. } | Self::Random { .. } | Self::StoreSums { .. } => [None, None, None],
             Self::Unary { x, .. }
             | Self::Round { x, .. }
             | Self::Spread { x, .. }
@@ -100,6 +106,7 @@ impl Step {
     pub(super) fn to_mut(&mut self) -> Option<&mut usize> {
         match self {
             Self::Load { to, .. }
+            | Self::Random { to, .. }
             | Self::Unary { to, .. }
             | Self::Binary { to, .. }
             | Self::Ternary { to, .. }

@@ -277,7 +277,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                 return;
             }
             // These occur in blocks only.
-            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return,
+            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return,
         };
         singles[to] = result[0];
     }
@@ -312,7 +312,11 @@ impl<T: Arithmetic> Bound<'_, T> {
                 taken = take(&mut registers[to]);
                 Some(to)
             }
-            Step::Reduce { .. } | Step::Store { .. } | Step::StoreSums { .. } | Step::Integer(_) => None,
+            Step::Random { .. }
+            | Step::Reduce { .. }
+            | Step::Store { .. }
+            | Step::StoreSums { .. }
+            | Step::Integer(_) => None,
         };
         let to = &mut taken[..if number.is_some() { length } else { 0 }];
         // SAFETY: the slices borrow registers and single values, which do not change before the step ends.
@@ -336,7 +340,7 @@ impl<T: Arithmetic> Bound<'_, T> {
                     unsafe { T::store(view.element, slice(x), address, view.strides[1]) };
                 }
             }
-            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => {}
+            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => {}
         }
         if let Some(number) = number {
             registers[number] = taken;
@@ -362,6 +366,10 @@ impl<T: Arithmetic> Bound<'_, T> {
                 let view = &self.parameters[parameter.index()];
                 // SAFETY: the caller's promise.
                 unsafe { load_block(view, tile, block, &mut frame.numbers.blocks[to]) };
+            }
+            Step::Random { to, seed, stream } => {
+                // SAFETY: the caller's promise.
+                unsafe { self.random((seed, stream), tile, block, &mut frame.numbers.blocks[to]) };
             }
             Step::Spread { to, x } => frame.numbers.spread(to, x, block),
             // SAFETY: the caller's promise.

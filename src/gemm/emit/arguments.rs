@@ -84,6 +84,7 @@ impl EpilogueArguments {
                 ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
                 ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
                 ParameterClass::Scalar => FieldType::Host(real),
+                ParameterClass::Seed => FieldType::Seed,
             };
             let name = format!("_{}", tree.value(value).name);
             fields.push((name.clone(), ty, parameter.name.to_owned()));
@@ -178,5 +179,7 @@ pub(crate) fn taken(reduction: Reduction, value: &str, row: &str, column: &str) 
 /// The headers that a kernel's own come after.
 pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
     let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
-    ["convert.cuh", "math.cuh"].into_iter().chain(indexed.then_some("indexed.cuh")).chain([family]).collect()
+    let own = indexed.then_some("indexed.cuh").into_iter().chain(tree.has_chance().then_some("random.cuh"));
+    let of_family = (tree.has_chance() && family.starts_with("sm90")).then_some("sm90/random.cuh");
+    ["convert.cuh", "math.cuh"].into_iter().chain(own).chain([family]).chain(of_family).collect()
 }

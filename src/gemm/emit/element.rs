@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::evt::{ParameterClass, ValidTree, ValueId, ValueKind};
+use crate::evt::{ParameterClass, ValidTree, Value, ValueId, ValueKind, ValueType};
 use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 
 /// A function of one element: from the values of the tree's leaves to those that outputs store or reduce.
@@ -29,8 +29,24 @@ pub(crate) struct Guard {
     pub(crate) text: String,
 }
 
-fn is_leaf(kind: &ValueKind) -> bool {
-    matches!(kind, ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Broadcast(_) | ValueKind::Position(_))
+/// Whether a visitor gives it. (What a seed gives is a random number.)
+fn is_leaf(value: &Value) -> bool {
+    match value.kind {
+        ValueKind::Accum(_) | ValueKind::Load(_) | ValueKind::Position(_) | ValueKind::Random(..) => true,
+        ValueKind::Broadcast(_) => value.ty != ValueType::Seed,
+        _ => false,
+    }
+}
+
+/// The random numbers of a visitor, each with its own name, that of its seed, and its stream.
+pub(super) fn chances(tree: &ValidTree) -> Vec<(String, String, u32)> {
+    let chances = tree.values().iter().filter_map(|value| match value.kind {
+        ValueKind::Random(seed, stream) => {
+            Some((format!("_{}", value.name), format!("_{}", tree.value(seed).name), stream))
+        }
+        _ => None,
+    });
+    chances.collect()
 }
 
 /// The C++ type of a value.
@@ -71,7 +87,7 @@ pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
 impl ElementFunction {
     /// Writes the function; `functions` collects the functions that it calls.
     pub(crate) fn of(tree: &ValidTree, functions: &mut Functions) -> Self {
-        let leaves: Vec<ValueId> = tree.enumerate().filter(|(_, v)| is_leaf(&v.kind)).map(|(id, _)| id).collect();
+        let leaves: Vec<ValueId> = tree.enumerate().filter(|(_, v)| is_leaf(v)).map(|(id, _)| id).collect();
         let mut results: Vec<ValueId> = Vec::new();
         for output in tree.outputs() {
             if !results.contains(&output.value) {

@@ -118,6 +118,8 @@ impl<'a> Tail<'a> {
         let (class, element) =
             (self.tree.parameter(parameter).class, element_name(self.tree.parameter(parameter).element));
         let load = match class {
+            // What random numbers are of is an element of the matrix.
+            ParameterClass::Seed => return "0".to_owned(),
             ParameterClass::Scalar => return format!("parameters.of_tail.{name}"),
             ParameterClass::DeviceScalar => format!("load(parameters.of_tail.{name}, work.batch)"),
             _ => format!("load(parameters.of_tail.{name}, work.batch, line, Lines::extent(problem))"),

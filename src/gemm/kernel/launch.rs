@@ -7,7 +7,7 @@ use epilogue_runtime::{Launch, Swizzle};
 use crate::ElementType;
 
 /// A launch of a planned kernel, for operands and arguments of given shapes and strides, with addresses and host scalars
-/// left open: [`Gemm::describe_launch`](crate::Gemm::describe_launch).
+/// left open: [`Gemm::describe_launch`](crate::Gemm::describe_launch). (A seed is left open if it is in memory.)
 ///
 /// It follows the kernels: another version of this library may have other fields.
 #[derive(Clone, Debug)]

@@ -25,6 +25,8 @@ pub(crate) enum FieldType {
     Scalar(ElementType),
     /// A host scalar.
     Host(ElementType),
+    /// `SeedView`.
+    Seed,
     /// Partials in the workspace.
     Partials(ElementType),
     /// The same of a value and the index of its element.
@@ -38,6 +40,7 @@ impl FieldType {
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::Tensor(_) => 40,
+            Self::Seed => 32,
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
             Self::Host(element) => element.size(),
@@ -55,6 +58,7 @@ impl FieldType {
             Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
             Self::Host(element) => element_name(element).to_owned(),
+            Self::Seed => "SeedView".to_owned(),
             Self::Partials(element) => format!("{}*", element_name(element)),
             Self::IndexedPartials(element, index) => {
                 format!("Indexed<{}, {}>*", element_name(element), element_name(index))

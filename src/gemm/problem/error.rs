@@ -77,6 +77,28 @@ pub enum Error {
         /// The batches of B.
         b: usize,
     },
+    /// A seed in memory is not two `i64`.
+    #[error(
+        "`{name}` is a seed, and {element} of shape {shape:?} was given: give an i64 tensor of shape [2], or `Seed::new(7)`"
+    )]
+    SeedTensor {
+        /// The parameter.
+        name: &'static str,
+        /// What the tensor holds.
+        element: ElementType,
+        /// Its shape.
+        shape: Vec<usize>,
+    },
+    /// More rows than there are random numbers for.
+    #[error(
+        "`random` tells 2^32 rows apart, and the {batches} batches of {rows} have more: run fewer batches at a time, each with an offset of its own"
+    )]
+    RandomRows {
+        /// M.
+        rows: usize,
+        /// The batches.
+        batches: usize,
+    },
     /// No B at all.
     #[error("no B was given: give one for each accumulator of the epilogue, as in `[&gate, &up]`")]
     NoRight,

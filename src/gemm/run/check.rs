@@ -44,6 +44,13 @@ pub(crate) fn arguments(
     for (parameter, argument) in tree.parameters().iter().zip(arguments) {
         check.parameter(parameter.name, parameter.class, parameter.element, argument)?;
     }
+    if tree.has_chance() {
+        // Elements are told apart by 32 bits for their rows.
+        let rows = u64::try_from(problem.m).ok().zip(u64::try_from(problem.batch).ok());
+        if rows.and_then(|(m, batch)| m.checked_mul(batch)).is_none_or(|rows| rows > 1 << 32) {
+            return Err(Error::RandomRows { rows: problem.m, batches: problem.batch });
+        }
+    }
     let mut outputs: SmallVec<[_; 4]> = SmallVec::new();
     for (i, output) in tree.outputs().iter().enumerate() {
         let argument = &arguments[tree.output_argument(i)];
@@ -55,7 +62,7 @@ pub(crate) fn arguments(
     }
     let inputs = tree.argument_names().zip(arguments).filter_map(|(name, argument)| match argument {
         Argument::Input(tensor) => Some((name, *tensor)),
-        Argument::Scalar(_) | Argument::Output(_) => None,
+        Argument::Scalar(_) | Argument::Seed(..) | Argument::Output(_) => None,
     });
     let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
     let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(bounds);
@@ -93,6 +100,7 @@ fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Resu
 fn wrong_kind(name: &'static str, given: &Argument<'_>, needed: &'static str) -> Error {
     let given = match given {
         Argument::Scalar(_) => "a scalar",
+        Argument::Seed(..) => "a seed",
         Argument::Input(_) => "a tensor to read",
         Argument::Output(_) => "a tensor to write",
     };
@@ -117,6 +125,9 @@ impl Check<'_> {
         let tensor = match (class, argument) {
             (ParameterClass::Scalar, Argument::Scalar(_)) => return Ok(()),
             (ParameterClass::Scalar, _) => return Err(wrong_kind(name, argument, "a scalar")),
+            (ParameterClass::Seed, Argument::Seed(..)) => return Ok(()),
+            (ParameterClass::Seed, Argument::Input(tensor)) => return self.seed(name, tensor),
+            (ParameterClass::Seed, _) => return Err(wrong_kind(name, argument, "a seed, or a tensor of two i64")),
             // It is checked with the outputs.
             (ParameterClass::TensorMut, Argument::Output(_)) => return Ok(()),
             (ParameterClass::TensorMut, _) => return Err(wrong_kind(name, argument, "a tensor to write")),
@@ -130,6 +141,16 @@ impl Check<'_> {
         let class = class.shape_class();
         let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
         self.shape(name, tensor.shape(), &extents, batch, class)
+    }
+
+    /// A seed in memory: two `i64`.
+    fn seed(&self, name: &'static str, tensor: &DeviceTensor) -> Result<(), Error> {
+        on_device(self.device, name, tensor)?;
+        let (element, shape) = (tensor.element_type(), tensor.shape());
+        if element == ElementType::I64 && shape == [2] {
+            return Ok(());
+        }
+        Err(Error::SeedTensor { name, element, shape: shape.to_vec() })
     }
 
     fn output(&self, i: usize, tensor: &DeviceTensor) -> Result<(), Error> {

@@ -77,6 +77,12 @@ impl Fill<'_> {
                 }
                 return;
             }
+            &Argument::Seed(seed, start) => {
+                // It is in no memory.
+                let parts = ["pointer", "stride", "seed", "offset"];
+                bytes.put_named_words(offset, &[0, 0, seed, start], |part| format!("{}.{}", name(), parts[part]));
+                return;
+            }
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
@@ -86,11 +92,13 @@ impl Fill<'_> {
             }
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
             FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
+            FieldType::Seed => (strides(tensor, 1), &["stride", "seed", "offset"]),
             FieldType::Host(_) | FieldType::Partials(_) | FieldType::IndexedPartials(..) | FieldType::Counters => {
                 return;
             }
         };
         let words = match ty {
+            FieldType::Seed => [column, 0, 0, 0],
             FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
             _ => [batch, column, 0, 0],
         };

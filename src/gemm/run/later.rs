@@ -192,6 +192,7 @@ fn shape(slot: &Slot, problem: &Problem) -> [usize; 3] {
 /// An argument of a part, owned: the tensors' handles are.
 pub(crate) enum OwnArgument {
     Scalar(f64),
+    Seed(u64, u64),
     Input(DeviceTensor),
     Output(DeviceTensor),
 }
@@ -202,6 +203,7 @@ pub(crate) fn arguments(part: &Part, given: &[Argument<'_>], slots: &SlotTensors
     let own = |(i, binding): (usize, &Binding)| match *binding {
         Binding::Argument(argument) => match &given[argument] {
             Argument::Scalar(value) => OwnArgument::Scalar(*value),
+            Argument::Seed(seed, offset) => OwnArgument::Seed(*seed, *offset),
             Argument::Input(tensor) => OwnArgument::Input((*tensor).clone()),
             Argument::Output(tensor) => OwnArgument::Output((**tensor).clone()),
         },
@@ -215,6 +217,7 @@ pub(crate) fn arguments(part: &Part, given: &[Argument<'_>], slots: &SlotTensors
 pub(crate) fn borrowed(own: &mut [OwnArgument]) -> Vec<Argument<'_>> {
     let argument = |own| match own {
         &mut OwnArgument::Scalar(value) => Argument::Scalar(value),
+        &mut OwnArgument::Seed(seed, offset) => Argument::Seed(seed, offset),
         OwnArgument::Input(tensor) => Argument::Input(tensor),
         OwnArgument::Output(tensor) => Argument::Output(tensor),
     };

@@ -217,7 +217,7 @@ impl Run<'_> {
 /// What a kernel does with the memory of an argument.
 pub(crate) fn accessed<'a>(argument: &'a Argument<'_>) -> Option<KernelArgument<'a>> {
     match argument {
-        Argument::Scalar(_) => None,
+        Argument::Scalar(_) | Argument::Seed(..) => None,
         Argument::Input(tensor) => Some(KernelArgument::Reads(tensor)),
         Argument::Output(tensor) => Some(KernelArgument::Writes(tensor)),
     }

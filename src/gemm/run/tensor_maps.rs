@@ -15,7 +15,7 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
     let mut direct = 0;
     for (i, argument) in arguments.iter().enumerate() {
         let tensor = match argument {
-            Argument::Scalar(_) => continue,
+            Argument::Scalar(_) | Argument::Seed(..) => continue,
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
@@ -159,7 +159,7 @@ impl Tensors<'_> {
         let tensor = match &self.arguments[argument] {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
-            Argument::Scalar(_) => self.a, // never: `Traffic::of` lists only matrices
+            Argument::Scalar(_) | Argument::Seed(..) => self.a, // never: `Traffic::of` lists only matrices
         };
         let (shape, strides) = (tensor.shape(), tensor.strides());
         let last = shape.len() - 1;

@@ -168,7 +168,7 @@ impl Kernel {
             tensors.push(match argument {
                 Argument::Input(tensor) => tensor,
                 Argument::Output(tensor) => tensor,
-                Argument::Scalar(_) => {
+                Argument::Scalar(_) | Argument::Seed(..) => {
                     let known = self.program.arguments.get(place).map(|(tensor, _)| tensor.name());
                     let reason = "a program's arguments are tensors; a number was given".to_owned();
                     return Err(

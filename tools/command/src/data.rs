@@ -91,6 +91,7 @@ impl Maker<'_> {
                     let given = set.iter().find(|(set, _)| set == name).map(|(_, value)| *value);
                     Value::Scalar(given.unwrap_or_else(|| self.scalar()))
                 }
+                ParameterClass::Seed => Value::Input(self.tensor(ElementType::I64, &[2], 1.0)?),
                 class => {
                     let shape = shape(class.shape_class(), options);
                     let tensor = self.tensor(parameter.element, &shape, 1.0)?;

@@ -40,6 +40,7 @@ fn everything_of_the_language() {
             functions::Phases::tree(),
             functions::Composed::tree(),
             functions::Extremes::tree(),
+            functions::Chances::tree(),
             functions::Gated::tree(),
             functions::Match::tree(),
         ],

@@ -193,6 +193,7 @@ impl<'a> Body<'a> {
             Expr::Literal(..) | Expr::Local(_) | Expr::Constant(..) => Kind::Number(Shape::Scalar),
             Expr::IntegerLiteral(..) => Kind::Integer(Shape::Scalar),
             Expr::Position(word, _) => self.position(word),
+            Expr::Random(random) => self.random(random),
             Expr::ToInteger(word, _, x) => self.integer_of(word, x),
             Expr::ToReal(word, _, x) => self.real_of(word, x),
             Expr::Extreme(_, operands) => {
@@ -392,6 +393,15 @@ impl<'a> Body<'a> {
                 let kind = variable.kind;
                 if let Kind::Partials(axis) = kind {
                     self.errors.at(name.span(), partials_used(&format!("the partials `{name}`"), axis));
+                    return (Expr::Local(name.clone()), Kind::Unknown);
+                }
+                if kind == Kind::Seed {
+                    self.errors.at(
+                        name.span(),
+                        format_args!(
+                            "`{name}` is a seed and no value: `random({name})` is the element's number, from 0 to 1"
+                        ),
+                    );
                     return (Expr::Local(name.clone()), Kind::Unknown);
                 }
                 return (Expr::Local(name.clone()), kind);

@@ -114,6 +114,7 @@ impl Walk<'_> {
             | Expr::IntegerLiteral(..)
             | Expr::Refused(_)
             | Expr::Invalid => Known::of(Shape::Scalar),
+            Expr::Random(_) => Known::of(Shape::Tensor),
             Expr::Position(word, _) => Known::of(match word.to_string().as_str() {
                 "row" => Shape::Column,
                 "column" => Shape::Row,

@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use super::body::{Body, Mode};
 use super::scope::{Holds, Kind, Origin, Shape};
 use super::words::{NO_NUMBER, as_real, described, mixed, strip};
-use crate::ast::{Block, Expr, Operator};
+use crate::ast::{Block, Expr, Operator, Random};
 
 /// An operand, and what is known about it.
 type Side<'e> = (&'e Expr, Kind);
@@ -82,6 +82,45 @@ impl Body<'_> {
         })
     }
 
+    /// `random(seed)`
+    pub(super) fn random(&mut self, random: &mut Random) -> Kind {
+        if self.is_elementwise(&random.word) {
+            return Kind::Unknown;
+        }
+        let name = match strip(&random.seed) {
+            Expr::Path(path) => path.path.get_ident().cloned(),
+            _ => None,
+        };
+        if let Some(name) = name
+            && let Some(kind) = self.variable(&name).map(|variable| variable.kind)
+        {
+            return match kind {
+                Kind::Seed => {
+                    random.seed = Expr::Local(name);
+                    Kind::Number(Shape::Tensor)
+                }
+                Kind::Unknown => Kind::Unknown,
+                _ => {
+                    self.no_seed(&random.word, &format!("`{name}`"));
+                    Kind::Unknown
+                }
+            };
+        }
+        let before = self.errors.len();
+        self.expression(&mut random.seed);
+        if self.errors.len() == before {
+            self.no_seed(&random.word, "this");
+        }
+        Kind::Unknown
+    }
+
+    fn no_seed(&mut self, word: &Ident, what: &str) {
+        self.errors.at(
+            word.span(),
+            format_args!("`random` takes a parameter of the class `Seed`, and {what} is a value: declare `seed: Seed`"),
+        );
+    }
+
     /// Refuses the words of an epilogue in an elementwise function.
     fn is_elementwise(&mut self, word: &Ident) -> bool {
         let refused = matches!(self.mode, Mode::Elementwise(_));
@@ -144,7 +183,7 @@ impl Body<'_> {
                 format_args!("`real` makes a number of an integer, and {} is a number: leave `real` out", described(x)),
             ),
             Kind::Truth(_) => self.errors.at(word.span(), NO_NUMBER),
-            Kind::Number(_) | Kind::Partials(_) | Kind::Unknown => {}
+            Kind::Number(_) | Kind::Seed | Kind::Partials(_) | Kind::Unknown => {}
         }
         Kind::Unknown
     }

@@ -28,6 +28,8 @@ pub struct Checked {
     pub assigned: Vec<bool>,
     /// For every parameter, whether its elements are truth values.
     pub truths: Vec<bool>,
+    /// For every parameter, whether it is a seed.
+    pub seeds: Vec<bool>,
     /// For every parameter, its element type, or that of the result that overwrites it.
     pub elements: Vec<Option<Type>>,
 }
@@ -55,6 +57,8 @@ pub enum Primitive {
     I64,
     /// A truth value.
     Bool,
+    /// What random numbers follow from.
+    Seed,
 }
 
 /// Whether the results' classes are declared or follow from the body.
@@ -87,7 +91,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
             },
         );
     }
-    let mut truths = Vec::new();
+    let (mut truths, mut seeds) = (Vec::new(), Vec::new());
     for (i, parameter) in epilogue.parameters.iter().enumerate() {
         let shape = parameter.class.as_ref().and_then(|class| Shape::of(class.kind));
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
@@ -100,7 +104,10 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
             None => Holds::Unwritten,
         };
         truths.push(holds == Holds::Truths);
+        let seed = parameter.class.as_ref().is_some_and(|class| class.kind == ClassKind::Seed);
+        seeds.push(seed);
         let kind = match (shape, &holds) {
+            _ if seed => Kind::Seed,
             (Some(shape), Holds::Truths) => Kind::Truth(shape),
             (Some(shape), _) => Kind::Number(shape),
             (None, _) => Kind::Unknown,
@@ -124,7 +131,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
             own.or_else(|| overwriting.and_then(|output| output.element.clone()))
         })
         .collect();
-    Checked { constants: body.constants, outputs, assigned, elements, truths }
+    Checked { constants: body.constants, outputs, assigned, elements, truths, seeds }
 }
 
 /// Checks an elementwise function and resolves its paths; returns the constants.

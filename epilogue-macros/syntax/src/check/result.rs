@@ -94,6 +94,13 @@ fn output(
             }
             parameter = Some(i);
         }
+        (Origin::Parameter(i), _) if class_of(i) == Some(ClassKind::Seed) => {
+            body.errors.at(
+                name.span(),
+                format_args!("`{name}` is a seed and no value: return `let u = random({name});` to see its numbers"),
+            );
+            return None;
+        }
         (Origin::Parameter(i), _) => {
             if class_of(i).is_some() {
                 body.errors.at(
@@ -147,7 +154,7 @@ fn output(
     let ty = match variable.kind {
         Kind::Integer(_) => Primitive::I64,
         Kind::Truth(_) => Primitive::Bool,
-        Kind::Number(_) | Kind::Partials(_) | Kind::Unknown => Primitive::F32,
+        Kind::Number(_) | Kind::Seed | Kind::Partials(_) | Kind::Unknown => Primitive::F32,
     };
     Some(Output { name: name.clone(), class, element, parameter, ty })
 }

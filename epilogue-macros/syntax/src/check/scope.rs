@@ -21,7 +21,7 @@ impl Shape {
             ClassKind::RowVector => Some(Self::Row),
             ClassKind::ColumnVector => Some(Self::Column),
             ClassKind::Scalar | ClassKind::DeviceScalar => Some(Self::Scalar),
-            ClassKind::RowPartials | ClassKind::ColumnPartials => None,
+            ClassKind::Seed | ClassKind::RowPartials | ClassKind::ColumnPartials => None,
         }
     }
 
@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Integer(Shape),
     /// The result of a comparison, or an element of type bool.
     Truth(Shape),
+    /// What random numbers follow from.
+    Seed,
     /// The result of a reduction along an axis, one partial per tile.
     Partials(Axis),
     /// After a mistake: nothing more is reported about it.
@@ -71,14 +73,14 @@ impl Kind {
             Self::Number(_) => Some("a number"),
             Self::Integer(_) => Some("an integer"),
             Self::Truth(_) => Some("a truth value"),
-            Self::Partials(_) | Self::Unknown => None,
+            Self::Seed | Self::Partials(_) | Self::Unknown => None,
         }
     }
 
     pub(crate) fn shape(self) -> Option<Shape> {
         match self {
             Self::Number(shape) | Self::Integer(shape) | Self::Truth(shape) => Some(shape),
-            Self::Partials(_) | Self::Unknown => None,
+            Self::Seed | Self::Partials(_) | Self::Unknown => None,
         }
     }
 
@@ -94,7 +96,7 @@ impl Kind {
             Self::Partials(Axis::All) => Some(ClassKind::DeviceScalar),
             Self::Partials(Axis::Row) => Some(ClassKind::RowPartials),
             Self::Partials(Axis::Column) => Some(ClassKind::ColumnPartials),
-            Self::Unknown => None,
+            Self::Seed | Self::Unknown => None,
         }
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn class(ty: &Type, allowed: &[ClassKind], role: &str, errors: &mut E
     if !allowed.contains(&kind) {
         let advice = match kind {
             ClassKind::Accum => "the accumulator is returned as a `Tensor`",
+            ClassKind::Seed => "the numbers of a seed, `random(seed)`, are returned as a `Tensor`",
             ClassKind::Scalar => "a value that stays in device memory is a `DeviceScalar`",
             ClassKind::RowPartials | ClassKind::ColumnPartials => {
                 "partials are only returned: bind them with `reduction_op(x, Row, Add, threadblock_shape.n)`"
@@ -89,6 +90,7 @@ fn element(kind: ClassKind, arguments: &PathArguments, errors: &mut Errors) -> O
         ClassKind::Scalar => {
             Some("a `Scalar` has the type of the arithmetic (f32, or f64 when A is f64): write `Scalar`")
         }
+        ClassKind::Seed => Some("a seed is always two 64-bit integers: write `Seed`"),
         ClassKind::RowPartials => Some("partials are always f32: write `RowPartials`"),
         ClassKind::ColumnPartials => Some("partials are always f32: write `ColumnPartials`"),
         ClassKind::Tensor

@@ -8,7 +8,7 @@ use syn::{BinOp, Expr, ExprCall, ExprIf, ExprLit, ExprMethodCall, GenericArgumen
 use super::body::{block, statement_if};
 use super::identifiers;
 use super::reduction::reduction;
-use crate::ast::{Connective, Expr as Value, INTEGER, If, Operator, POSITIONS, REAL, REDUCTION_OP};
+use crate::ast::{Connective, Expr as Value, INTEGER, If, Operator, POSITIONS, RANDOM, REAL, REDUCTION_OP, Random};
 use crate::report::Errors;
 
 /// Reads an expression, and reports what the language doesn't have.
@@ -239,6 +239,9 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     if path.segments.len() == 1 && path.segments[0].ident == REDUCTION_OP {
         return reduction(&path.segments[0], call, errors);
     }
+    if let Some(word) = path.get_ident().filter(|word| *word == RANDOM) {
+        return random(word, call, errors);
+    }
     if let Some(word) = path.get_ident()
         && let Some(value) = of_integers(word, call, errors)
     {
@@ -251,6 +254,32 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
     } else {
         Value::Refused(args.into_iter().collect())
     }
+}
+
+/// `random(seed)` or `random(seed, stream)`
+fn random(word: &syn::Ident, call: &ExprCall, errors: &mut Errors) -> Value {
+    let mut given: Vec<Value> = arguments(&call.args, errors).into_iter().collect();
+    let stream = match given.as_slice() {
+        [_] => Some(0),
+        [_, Value::Integer(literal, _)] => match literal.base10_parse::<u32>() {
+            Ok(stream) => Some(stream),
+            Err(_) => {
+                errors.at(literal.span(), "a stream of random numbers is an integer from 0 to 4294967295");
+                return Value::Refused(given);
+            }
+        },
+        _ => None,
+    };
+    let Some(stream) = stream else {
+        errors.at(
+            word.span(),
+            "`random` takes a seed and, for further independent numbers of it, an integer literal: `random(seed)`, \
+             `random(seed, 1)`",
+        );
+        given.retain(|value| !matches!(value, Value::Integer(..)));
+        return Value::Refused(given);
+    };
+    Value::Random(Box::new(Random { word: word.clone(), paren: call.paren_token, seed: given.remove(0), stream }))
 }
 
 /// The words that give integers, and `real`, which takes an integer.

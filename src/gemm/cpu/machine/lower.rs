@@ -187,7 +187,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 self.bindings.push(Binding::Output(output));
                 return Some(());
             }
-            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return None,
+            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return None,
         };
         self.values.insert(Place::Block(step.to()?), value);
         Some(())

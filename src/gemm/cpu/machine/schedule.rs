@@ -69,7 +69,7 @@ fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
         Step::Round { element, .. } => body.rounded(*element, x).is_some(),
         // Those stores that are no step's.
         Step::Spread { .. } | Step::Store { .. } => true,
-        Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => false,
+        Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => false,
     }
 }
 

@@ -18,13 +18,14 @@ const NUMBERS: usize = 10;
 const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
 const REDUCTIONS: [ReduceOp; 6] =
     [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares];
-const CLASSES: [ParameterClass; 6] = [
+const CLASSES: [ParameterClass; 7] = [
     ParameterClass::Tensor,
     ParameterClass::TensorMut,
     ParameterClass::RowVector,
     ParameterClass::ColumnVector,
     ParameterClass::Scalar,
     ParameterClass::DeviceScalar,
+    ParameterClass::Seed,
 ];
 const NAMES: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
 const ACCUMULATORS: [&str; 3] = ["accum", "gate", "up"];
@@ -231,8 +232,12 @@ fn tree(case: &Case) -> Tree {
         ACCUMULATORS[..case.accumulators].iter().map(|name| (b.accum(name), ShapeClass::Tensor)).collect();
     for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
         let class = CLASSES[recipe.class];
-        let element = (class != ParameterClass::Scalar).then(|| ElementType::ALL[recipe.element]);
-        values.push((b.parameter(name, class, element), class.shape_class()));
+        let typed = !matches!(class, ParameterClass::Scalar | ParameterClass::Seed);
+        let parameter = b.parameter(name, class, typed.then(|| ElementType::ALL[recipe.element]));
+        values.push(match class {
+            ParameterClass::Seed => (b.random(parameter, recipe.element as u32 % 3), ShapeClass::Tensor),
+            class => (parameter, class.shape_class()),
+        });
     }
     for &[which, x, y, z] in &case.operations {
         let pick = |i: usize| values[values.len() - 1 - i % values.len()];
@@ -365,7 +370,10 @@ impl Setup {
         for (parameter, recipe) in tree.parameters().iter().zip(&case.parameters) {
             let in_place = parameter.class == ParameterClass::TensorMut;
             let batched = batched && (recipe.batched || in_place);
-            let shape = shape.of_class(parameter.class.shape_class(), batched);
+            let shape = match parameter.class {
+                ParameterClass::Seed => vec![2],
+                class => shape.of_class(class.shape_class(), batched),
+            };
             held.push((hold(parameter.element, &shape, recipe.layout, case.special, &mut random), batched));
         }
         // A third of the host scalars are 0, so that what they multiply is not read.
@@ -441,6 +449,10 @@ impl Setup {
             .map(|(parameter, ((held, batched), &scalar))| {
                 if parameter.class == ParameterClass::Scalar {
                     return reference::Argument::Scalar(scalar);
+                }
+                if parameter.class == ParameterClass::Seed {
+                    let words = held.tensor.to_vec::<i64>().unwrap();
+                    return reference::Argument::Seed(words[0].cast_unsigned(), words[1].cast_unsigned());
                 }
                 let class = parameter.class.shape_class();
                 reference::Argument::Array(Array::packed(&held.values, class, extent, *batched))

@@ -4,7 +4,7 @@
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
+use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
 use super::super::tail::Tail;
 use crate::evt::{
     Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
@@ -120,6 +120,9 @@ impl<'a> VisitorText<'a> {
         for Read { name, ty, .. } in self.read(&[ParameterClass::DeviceScalar]) {
             self.line(&format!("    {ty} {name};"));
         }
+        for Read { name, .. } in self.read(&[ParameterClass::Seed]) {
+            self.line(&format!("    Chance {name};"));
+        }
         for guard in self.guards {
             self.line(&format!("    bool {};", guard.member));
         }
@@ -171,6 +174,9 @@ impl<'a> VisitorText<'a> {
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
             self.line(&format!("        {name} = widen<{ty}>({load});"));
         }
+        for Read { name, .. } in self.read(&[ParameterClass::Seed]) {
+            self.line(&format!("        {name} = chance(arguments.{name});"));
+        }
         self.line("    }");
         self.line("");
     }
@@ -208,6 +214,7 @@ impl<'a> VisitorText<'a> {
                 }
                 .to_owned();
             }
+            ValueKind::Random(..) => return format!("{name}[v]"),
             _ => {}
         }
         let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return name };
@@ -216,7 +223,7 @@ impl<'a> VisitorText<'a> {
             ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<{ty}>(fetched.{name}.value[v])"),
             ParameterClass::ColumnVector => format!("widen<{ty}>(fetched.{name})"),
             ParameterClass::RowVector => format!("{name}[v]"),
-            ParameterClass::DeviceScalar => name,
+            ParameterClass::DeviceScalar | ParameterClass::Seed => name,
             ParameterClass::Scalar => format!("arguments.{name}"),
         }
     }
@@ -227,6 +234,11 @@ impl<'a> VisitorText<'a> {
             "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
              (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{"
         ));
+        for (name, seed, stream) in chances(self.tree) {
+            self.line(&format!("        Real {name}[V];"));
+            let row = "chance_row(m, problem.m, work.batch)";
+            self.line(&format!("        random_columns<V>({seed}, {stream}u, {row}, n, {name});"));
+        }
         self.line("        Values values[V];");
         self.line("#pragma unroll");
         self.line("        for (int v = 0; v < V; ++v) {");

@@ -78,7 +78,8 @@ impl Accesses {
         let operands = 2 + traffic.further_accumulators;
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
         for (i, parameter) in tree.parameters().iter().enumerate() {
-            let Some(value) = parameter.value.filter(|_| parameter.class != ParameterClass::Scalar) else { continue };
+            let is_read = !matches!(parameter.class, ParameterClass::Scalar | ParameterClass::Seed);
+            let Some(value) = parameter.value.filter(|_| is_read) else { continue };
             let field = format!("_{}", tree.value(value).name);
             let element = parameter.element;
             let ty = visitor_type(tree, value);
@@ -99,7 +100,7 @@ impl Accesses {
                     Way::Staged(staged_vectors - 1)
                 }
                 ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
-                ParameterClass::DeviceScalar | ParameterClass::Scalar => Way::Value,
+                ParameterClass::DeviceScalar | ParameterClass::Scalar | ParameterClass::Seed => Way::Value,
             };
             reads.push(Read { field, element, ty, class: parameter.class, way });
         }

@@ -4,7 +4,7 @@
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
 use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, Guard, accumulator, visitor_type};
+use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
 use super::super::tail::Tail;
 use super::inputs::{Accesses, Read, Way, position_of};
 use crate::evt::{
@@ -155,6 +155,9 @@ impl<'a> VisitorText<'a> {
                 }
                 Way::Copied(_) | Way::Staged(_) => {}
             }
+        }
+        for seed in self.seeds() {
+            self.line(&format!("    Chance {seed};"));
         }
         let reductions: Vec<usize> = self.tree.reductions().map(|(i, ..)| i).collect();
         for i in reductions {
@@ -312,7 +315,16 @@ impl<'a> VisitorText<'a> {
                 Way::Copied(_) | Way::Staged(_) => {}
             }
         }
+        for seed in self.seeds() {
+            self.line(&format!("        {seed} = chance(arguments.{seed});"));
+        }
         self.lines(["    }", ""]);
+    }
+
+    /// The fields of the seeds that are read.
+    fn seeds(&self) -> Vec<String> {
+        let read = self.tree.broadcasts().filter(|(p, _)| self.tree.parameter(*p).class == ParameterClass::Seed);
+        read.map(|(_, value)| format!("_{}", self.tree.value(value).name)).collect()
     }
 
     /// The argument for a leaf in a call of the function of one element, for value `v`.
@@ -320,6 +332,7 @@ impl<'a> VisitorText<'a> {
         match self.tree.value(id).kind {
             ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
             ValueKind::Position(position) => return position_of(position, self.swapped),
+            ValueKind::Random(..) => return format!("_{}[v]", self.tree.value(id).name),
             _ => {}
         }
         let field = format!("_{}", self.tree.value(id).name);
@@ -379,6 +392,12 @@ impl<'a> VisitorText<'a> {
                 }
                 Way::Rows | Way::Value => {}
             }
+        }
+        for (name, seed, stream) in chances(self.tree) {
+            self.line(&format!("        Real {name}[V];"));
+            self.line(&format!(
+                "        sm90::random_unit<Config>({seed}, {stream}u, work, problem, block, column, {name});"
+            ));
         }
         let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
         self.line("        Values values[V];");

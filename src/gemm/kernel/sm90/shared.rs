@@ -67,7 +67,7 @@ impl Traffic {
                 }
                 ParameterClass::RowVector => traffic.row_vectors += 1,
                 ParameterClass::ColumnVector => traffic.column_vectors += 1,
-                ParameterClass::Scalar | ParameterClass::DeviceScalar => {}
+                ParameterClass::Scalar | ParameterClass::DeviceScalar | ParameterClass::Seed => {}
             }
         }
         for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {

@@ -366,8 +366,13 @@ fn arguments(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
             comment: if scalar {
                 format!("Scalar{unread}")
             } else {
-                let shape = data::shape(class.shape_class(), exported.product);
-                format!("{}<{element}> {shape:?}, {use_}{unread}", class.name())
+                match class {
+                    ParameterClass::Seed => format!("Seed: i64 [2], a seed and an offset, read{unread}"),
+                    _ => {
+                        let shape = data::shape(class.shape_class(), exported.product);
+                        format!("{}<{element}> {shape:?}, {use_}{unread}", class.name())
+                    }
+                }
             },
             memory: (!scalar).then_some(Memory::Argument(i)),
         });

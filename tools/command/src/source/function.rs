@@ -340,6 +340,10 @@ impl Builder for FunctionSink<'_, '_> {
         self.no_number(word.span())
     }
 
+    fn random(&mut self, place: Span, _: Value, _: u32) -> Value {
+        self.no_number(place)
+    }
+
     fn integer(&mut self, place: Span, _: Value) -> Value {
         self.no_number(place)
     }

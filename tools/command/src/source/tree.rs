@@ -163,6 +163,10 @@ impl Builder for TreeSink<'_, '_> {
         self.at(word.span()).position(position)
     }
 
+    fn random(&mut self, place: Span, seed: NodeId, stream: u32) -> NodeId {
+        self.at(place).random(seed, stream)
+    }
+
     fn integer(&mut self, place: Span, parameter: NodeId) -> NodeId {
         self.at(place).integer(parameter)
     }
@@ -224,6 +228,7 @@ impl EpilogueBuilder for TreeSink<'_, '_> {
             ClassKind::ColumnVector => ParameterClass::ColumnVector,
             ClassKind::Scalar => ParameterClass::Scalar,
             ClassKind::DeviceScalar => ParameterClass::DeviceScalar,
+            ClassKind::Seed => ParameterClass::Seed,
             // The check has refused the classes that are no parameter's.
             ClassKind::Tensor | ClassKind::Accum | ClassKind::RowPartials | ClassKind::ColumnPartials => {
                 ParameterClass::Tensor
