@@ -49,7 +49,7 @@ use self::kernel::Runs;
 use self::pattern::fused::Reduction;
 use self::pattern::reads::refused;
 use self::pattern::recurrence::Recurrence;
-use self::run::reduce::ReduceKernel;
+use self::run::backend;
 use self::run::scan::ScanKernel;
 use self::run::several::SeveralKernels;
 use self::split::by_shape::{Contents, KernelSequence};
@@ -224,19 +224,20 @@ impl Automatic {
     /// # Errors
     /// None at present: a run reports what a device can't do.
     pub fn build(self, device: &Device) -> Result<Kernel, TeError> {
+        let backend = &*backend(device);
         let of = |parameters: &[Tensor], outputs: usize| Signature::new(parameters, parameters.len() - outputs);
         let (signature, kernels): (_, Box<dyn Runs>) = match self.pattern {
             Pattern::Reduce(reduction) => {
                 let signature = of(&reduction.parameters, reduction.outputs.len());
-                (signature, Box::new(ReduceKernel::new(device, reduction, self.order)?))
+                (signature, backend.reduction(reduction, self.order, None)?)
             }
             Pattern::Sequence(sequence) => {
                 let signature = Signature::new(&sequence.parameters, sequence.inputs);
-                (signature, Box::new(SeveralKernels::new(device, sequence, self.order)?))
+                (signature, Box::new(SeveralKernels::new(backend, sequence, self.order, None)?))
             }
             Pattern::Scan(recurrence) => {
                 let signature = of(&recurrence.parameters, recurrence.outputs.len());
-                (signature, Box::new(ScanKernel::new(device, *recurrence, self.order)?))
+                (signature, Box::new(ScanKernel::new(backend, *recurrence, self.order)?))
             }
         };
         Ok(Kernel::new(device, signature, kernels))

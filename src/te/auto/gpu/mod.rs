@@ -4,4 +4,5 @@
 pub(in crate::te::auto) mod choose;
 pub(in crate::te::auto) mod emit;
 pub(in crate::te::auto) mod key;
+pub(in crate::te::auto) mod values;
 pub(in crate::te::auto) mod variants;

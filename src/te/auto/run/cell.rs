@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, DeviceTensor, KernelArgument, Launch, Stream};
 
-use super::one::Values;
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::gpu::choose::cell::{CellPlan, Choice, Room, choose};
 use crate::te::auto::gpu::emit::cell::{CellKey, CellParameter, cell_parameters, emit};
 use crate::te::auto::gpu::emit::field::Field;
 use crate::te::auto::gpu::emit::loops::Side;
+use crate::te::auto::gpu::values::Values;
 use crate::te::auto::gpu::variants::{Variant, Variants};
 use crate::te::auto::order::Order;
 use crate::te::auto::split::cell::{Cell, Source};

@@ -1,7 +1,8 @@
 //! Runs a scan step by step; on a GPU in one launch, if a block can do the stages of a step.
 
-use epilogue_runtime::{Device, DeviceTensor, Stream};
+use epilogue_runtime::{DeviceTensor, Stream};
 
+use super::backend::Backend;
 use super::cell::CellKernel;
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
@@ -20,16 +21,16 @@ pub(in crate::te::auto) struct StepKernels {
     time: Var,
     given: (SeveralKernels, Vec<StepTensor>),
     step: (SeveralKernels, Vec<StepTensor>),
-    /// The kernel for all steps at once; `None` on the CPU, and if no block can do it.
+    /// The kernel for all steps at once; `None` if each step is run by itself.
     cell: Option<CellKernel>,
 }
 
 impl StepKernels {
-    pub(in crate::te::auto) fn new(device: &Device, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
+    pub(in crate::te::auto) fn new(backend: &dyn Backend, pattern: Stepwise, order: Order) -> Result<Self, TeError> {
         let Stepwise { inputs, total_steps, given_steps, time, given, step, cell, .. } = pattern;
-        let cell = cell.filter(|_| device.arch().is_some()).map(|cell| CellKernel::new(device, cell, order));
+        let cell = cell.and_then(|cell| backend.cell(cell, order));
         let build = |stage: Stage| -> Result<_, TeError> {
-            Ok((SeveralKernels::new(device, stage.kernels, order)?.at_steps(time), stage.tensors))
+            Ok((SeveralKernels::new(backend, stage.kernels, order, Some(time))?, stage.tensors))
         };
         Ok(Self { inputs, total_steps, given_steps, time, given: build(given)?, step: build(step)?, cell })
     }

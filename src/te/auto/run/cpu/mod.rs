@@ -1,0 +1,37 @@
+//! Kernels on the CPU: compiled for the shapes of a run, and kept for the next run of the same shapes.
+
+mod reduce;
+mod scan;
+
+use epilogue_runtime::Device;
+
+use self::reduce::ReduceKernel;
+use self::scan::ScanCode;
+use super::backend::{Backend, StepsOfScan};
+use super::cell::CellKernel;
+use crate::te::auto::kernel::Runs;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::fused::Reduction;
+use crate::te::auto::split::cell::Cell;
+use crate::te::error::TeError;
+use crate::te::lang::var::Var;
+
+/// The CPU.
+pub(super) struct Cpu<'a> {
+    pub(super) device: &'a Device,
+}
+
+impl Backend for Cpu<'_> {
+    fn reduction(&self, whole: Reduction, order: Order, step: Option<Var>) -> Result<Box<dyn Runs>, TeError> {
+        Ok(Box::new(ReduceKernel::new(self.device, whole, order, step)?))
+    }
+
+    fn scan(&self, order: Order) -> Box<dyn StepsOfScan> {
+        Box::new(ScanCode::new(order))
+    }
+
+    fn cell(&self, _: Cell, _: Order) -> Option<CellKernel> {
+        // Threads share the columns of a step.
+        None
+    }
+}

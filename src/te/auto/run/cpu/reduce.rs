@@ -1,0 +1,128 @@
+//! Runs maps and reductions on the CPU: compiles them for the shapes of a run, or takes the code of the last run.
+
+use epilogue_runtime::{Device, Stream};
+
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::cpu::Task;
+use crate::te::auto::cpu::made::{Cached, Chain, CodeCache, Made, Step as AtStep};
+use crate::te::auto::kernel::{Ran, Runs};
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::fused::Reduction;
+use crate::te::auto::pattern::reads::Read;
+use crate::te::auto::run::analysis::{Analysis, space};
+use crate::te::auto::run::intermediates::{Intermediates, part};
+use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
+use crate::te::error::{LoweringError, TeError};
+use crate::te::lang::axis::Domain;
+use crate::te::lang::var::Var;
+
+/// Maps and reductions on the CPU.
+pub(super) struct ReduceKernel {
+    device: Device,
+    whole: Reduction,
+    order: Order,
+    /// A reduction for each pass; empty if one is enough.
+    passes: Vec<(Reduction, Vec<TensorOrigin>)>,
+    intermediates: Intermediates,
+    /// The code of the last run.
+    code_cache: CodeCache,
+    /// A size that differs from run to run, and only moves what is read: code compiled for one value serves all.
+    step: Option<Var>,
+}
+
+impl ReduceKernel {
+    /// `step` is a size for whose values it is run one after another.
+    pub(super) fn new(device: &Device, whole: Reduction, order: Order, step: Option<Var>) -> Result<Self, TeError> {
+        let in_passes = whole.passes.len() > 1;
+        let sequence = in_passes.then(|| PassSequence::of(&whole, false)).transpose()?;
+        let PassSequence { steps, intermediates } = sequence.unwrap_or_default();
+        let pass = |step: Step| {
+            // The tree is the same as that of a single kernel.
+            (Reduction { in_one_block: order == Order::Shape, ..step.reduction }, step.origins)
+        };
+        Ok(Self {
+            device: device.clone(),
+            order,
+            passes: steps.into_iter().map(pass).collect(),
+            intermediates: Intermediates::new(intermediates),
+            code_cache: CodeCache::default(),
+            step: step.filter(|size| only_moves_with(&whole, *size)),
+            whole,
+        })
+    }
+
+    /// Compiles a run; `None` if there is nothing to do.
+    fn made(&self, bound: &Bound<'_>) -> Result<Option<Made>, TeError> {
+        let Some(analysis) = Analysis::of(&self.whole, bound)? else { return Ok(None) };
+        if self.passes.is_empty() {
+            let task = task(&self.whole, bound, &analysis);
+            return if self.whole.passes.is_empty() {
+                Made::map(&task, self.order)
+            } else {
+                Made::reduction(&task, self.order)
+            }
+            .map(Some);
+        }
+        let memory = self.intermediates.made(&self.device.default_stream(), bound)?;
+        let (mut runs, mut all_origins) = (Vec::new(), Vec::new());
+        for (reduction, origins) in &self.passes {
+            let bound = part(bound, origins, &memory);
+            if let Some(analysis) = Analysis::of(reduction, &bound)? {
+                runs.push((reduction, bound, analysis));
+                all_origins.push(origins.clone());
+            }
+        }
+        let tasks: Vec<_> = runs.iter().map(|(reduction, bound, analysis)| task(reduction, bound, analysis)).collect();
+        let chain = Chain::new(&tasks, self.order)?;
+        drop(tasks);
+        drop(runs);
+        Ok(Some(Made::chain(chain, all_origins, memory)))
+    }
+}
+
+impl Runs for ReduceKernel {
+    fn run_bound(&self, _: &Stream, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+        let at = |number: Var| Ok::<_, TeError>(AtStep { number, reads: places(&self.whole, bound)? });
+        let step = self.step.map(at).transpose()?;
+        let cached = match self.code_cache.take(bound, step.as_ref()) {
+            Some(cached) => cached,
+            None => {
+                let Some(made) = self.made(bound)? else { return Ok(None) };
+                Cached::new(bound, step.as_ref(), made)
+            }
+        };
+        let choice = self.code_cache.run(cached, bound, self.whole.outputs.len())?;
+        Ok(Some(Ran::on_host(choice)))
+    }
+}
+
+fn task<'a>(reduction: &'a Reduction, bound: &'a Bound<'a>, analysis: &'a Analysis) -> Task<'a> {
+    Task { reduction, bound, space: &analysis.space, used: &analysis.used }
+}
+
+/// Whether a size is used only to address what is read.
+fn only_moves_with(reduction: &Reduction, size: Var) -> bool {
+    let of_domain = |domain: Domain| domain.min.uses(size) || domain.extent.uses(size);
+    let of_read = |read: &Read| {
+        read.guard.as_ref().is_some_and(|guard| guard.uses(size))
+            || (read.affine.is_none() && read.indices.iter().any(|index| index.uses(size)))
+    };
+    !reduction.expressions().iter().any(|x| x.uses(size))
+        && !reduction.axes.iter().filter_map(|axis| axis.domain()).any(of_domain)
+        && !reduction.reads.list.iter().any(of_read)
+}
+
+/// For every read, its argument and its address, if the address is known before the run.
+///
+/// # Errors
+/// The error of a read at indices outside of its tensor.
+fn places(reduction: &Reduction, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
+    let (space, parameters) = (space(reduction, bound)?, &reduction.parameters);
+    let place = |read: &Read| {
+        let argument = parameters.iter().position(|parameter| *parameter == read.tensor);
+        let none = || LoweringError::MissingArgument { tensor: read.tensor.name(), what: "an input" };
+        argument.ok_or_else(|| TeError::from(none()))
+    };
+    let addresses = space.reads.iter().map(|steps| steps.as_ref().map(|steps| steps.address));
+    reduction.reads.list.iter().zip(addresses).map(|(read, address)| Ok((place(read)?, address))).collect()
+}

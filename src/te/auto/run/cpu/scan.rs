@@ -1,0 +1,37 @@
+//! Runs a scan on the CPU: compiles it for the shapes of a run, or takes the code of the last run.
+
+use epilogue_runtime::Stream;
+
+use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::cpu::made::{Cached, CodeCache, Made, Scan};
+use crate::te::auto::kernel::Ran;
+use crate::te::auto::order::Order;
+use crate::te::auto::pattern::recurrence::Recurrence;
+use crate::te::auto::run::analysis::Analysis;
+use crate::te::auto::run::backend::StepsOfScan;
+use crate::te::error::TeError;
+
+/// The computed steps of a scan, on the CPU.
+pub(super) struct ScanCode {
+    order: Order,
+    /// The code of the last run.
+    cache: CodeCache,
+}
+
+impl ScanCode {
+    pub(super) fn new(order: Order) -> Self {
+        Self { order, cache: CodeCache::default() }
+    }
+}
+
+impl StepsOfScan for ScanCode {
+    fn again(&self, pattern: &Recurrence, bound: &Bound<'_>) -> Result<Option<Ran>, TeError> {
+        let run = |code| Ok(Ran::on_host(self.cache.run(code, bound, pattern.outputs.len())?));
+        self.cache.take(bound, None).map(run).transpose()
+    }
+
+    fn run(&self, pattern: &Recurrence, _: &Stream, bound: &Bound<'_>, analysis: &Analysis) -> Result<Ran, TeError> {
+        let made = Made::scan(Scan::new(pattern, bound, &analysis.space, &analysis.used, self.order)?);
+        Ok(Ran::on_host(self.cache.run(Cached::new(bound, None, made), bound, pattern.outputs.len())?))
+    }
+}
