@@ -95,8 +95,14 @@
 //! let mut d = device.zeros::<f32>([1, 2])?;
 //! Gemm::plan::<Swiglu>(&device, &x, [&gate, &up])?.run(&x, [&gate, &up], Swiglu { d: &mut d })?;
 //! assert!((d.to_vec::<f32>()?[1] - 3.0 / (1.0 + (-3f32).exp()) * 4.0).abs() < 1e-5); // 3 gates 4
+//! # let drawing = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/pictures/swiglu.svg");
+//! # expect_test::expect_file![drawing].assert_eq(&Gemm::plan::<Swiglu>(&device, &x, [&gate, &up])?.tree().to_svg());
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Its tree, as [`to_svg`](crate::evt::ValidTree::to_svg) draws it:
+//!
+#![doc = include_str!("pictures/swiglu.svg")]
 //!
 //! # Add a residual
 //!
@@ -259,8 +265,14 @@
 //! let gemm = Gemm::plan::<Attention>(&device, &a, &b)?;
 //! gemm.run(&a, &b, Attention { mask: &mask, scale: 1.0, weights: &mut weights })?;
 //! assert_eq!(weights.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]); // of 0, 0 and 3, -∞
+//! # let drawing = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/pictures/attention.svg");
+//! # expect_test::expect_file![drawing].assert_eq(&gemm.tree().to_svg());
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Its tree: each phase needs the sums of the one before it.
+//!
+#![doc = include_str!("pictures/attention.svg")]
 //!
 //! A log-softmax returns `x - largest - log(sum)` in its place.
 //!

@@ -89,6 +89,8 @@
 //! # ];
 //! # assert_eq!(tree.lines().collect::<Vec<_>>(), expected);
 //! # assert_eq!(gemm.choice().to_string(), "CPU, tiles of 64x64");
+//! # let drawing = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/pictures/bias_relu.svg");
+//! # expect_test::expect_file![drawing].assert_eq(&gemm.tree().to_svg());
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -103,6 +105,10 @@
 //!       ├─ accum = accumulator: Tensor f32
 //!       └─ bias = load: RowVector f32
 //! ```
+//!
+//! [`to_svg`](crate::evt::ValidTree::to_svg) draws it, from the top down:
+//!
+#![doc = include_str!("pictures/bias_relu.svg")]
 //!
 //! [`choice`](crate::Gemm::choice) is what was chosen to compute it. Here it is `CPU, tiles of 64x64`; on a GPU it is a
 //! kernel, its predicted time, and the next best one. [`source`](crate::Gemm::source) is the CUDA C++ that runs on a GPU,
