@@ -209,13 +209,25 @@ fn recurrences_of_any_shape_and_layout_on_the_cpu() {
     });
 }
 
+/// Steps of few long columns are composed if the update is linear: sums of neighbours in groups, all else in stretches.
+/// What is not linear, and what an order fixes, runs step by step.
 #[test]
 fn stretches_of_long_columns_on_the_cpu() -> Result<(), TeError> {
     for kind in KINDS {
-        for (steps, columns, time_inner) in [(5_000, 1, true), (1_026, 3, false), (2_047, 2, true)] {
-            let case = Case { kind, steps, columns, time_inner, gap: 0, order: Order::Device, seed: 5 };
+        for (steps, columns, time_inner, order) in [
+            (5_000, 1, true, Order::Device),
+            (1_026, 3, false, Order::Device),
+            (2_047, 2, true, Order::Device),
+            (2_047, 2, true, Order::Shape),
+            (5_000, 1, true, Order::Exact),
+        ] {
+            let case = Case { kind, steps, columns, time_inner, gap: 0, order, seed: 5 };
             let choice = check(&Device::cpu(), &case)?;
-            assert_eq!(choice.contains("stretches"), kind.is_linear(), "{choice}");
+            let composed = kind.is_linear() && order == Order::Device;
+            let in_groups = composed && matches!(kind, Kind::Sum) && time_inner;
+            assert_eq!(choice.contains("groups of 16 neighbours"), in_groups, "{case:?}: {choice}");
+            assert_eq!(choice.contains("stretches"), composed && !in_groups, "{case:?}: {choice}");
+            assert_eq!(choice.contains("step by step"), !composed, "{case:?}: {choice}");
         }
     }
     Ok(())
@@ -317,13 +329,14 @@ fn what_is_not_read_does_not_spoil() -> Result<(), TeError> {
     Ok(())
 }
 
-/// Sums and linear recurrences of floats in order, for any number of threads; if time is cut, nearly equal.
+/// Sums and linear recurrences of floats have the bits of the loop where they run step by step, and nearly its values where
+/// steps are composed; with any number of threads, and wherever their memory begins.
 #[test]
 fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<(), TeError> {
     let device = Device::cpu();
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     for (rows, columns) in
-        [(1, 1), (0, 3), (3, 0), (2, 5), (5, 1), (7, 513), (1, 1024), (3, 1027), (40, 1500), (1, 70_001)]
+        [(1, 1), (0, 3), (3, 0), (2, 5), (5, 1), (7, 513), (1, 1024), (3, 1027), (40, 1500), (2000, 3), (1, 70_001)]
     {
         for (dimension, linear) in [(0, false), (1, false), (0, true)] {
             let mut random = fastrand::Rng::with_seed(7);
@@ -341,8 +354,8 @@ fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<
             }
             let kernel = te::auto::build(&[&scan])?.build(&device)?;
             let (given, gain) = (device.tensor(&xs, [rows, columns])?, device.tensor(&gains, [rows, columns])?);
-            let run = |result: &mut DeviceTensor| {
-                let arguments = [(&a, (&gain).into()), (&x, (&given).into()), (&scan, result.into())];
+            let run = |given: &DeviceTensor, gain: &DeviceTensor, result: &mut DeviceTensor| {
+                let arguments = [(&a, gain.into()), (&x, given.into()), (&scan, result.into())];
                 let skipped = usize::from(!linear);
                 kernel.run_bound(&arguments[skipped..])
             };
@@ -351,16 +364,31 @@ fn scans_straight_from_memory_are_the_same_on_any_number_of_threads() -> Result<
             for pool in [None, Some(&alone), None] {
                 let mut result = device.full::<f32>([rows, columns], f32::NAN)?;
                 match pool {
-                    Some(pool) => pool.install(|| run(&mut result))?,
-                    None => run(&mut result)?,
+                    Some(pool) => pool.install(|| run(&given, &gain, &mut result))?,
+                    None => run(&given, &gain, &mut result)?,
                 }
                 results.push(result.to_vec::<f32>()?);
             }
-            assert_eq!(results[0], results[1], "{rows} x {columns} along {dimension}");
-            assert_eq!(results[0], results[2], "{rows} x {columns} along {dimension}");
-            let is_cut = kernel.choice().contains("stretches");
+            // Behind some elements of each row, with some more after them.
+            let moved = |values: &[f32], before: usize| -> Result<DeviceTensor, TeError> {
+                let all = device.full::<f32>([rows, columns + 9], f32::NAN)?;
+                let mut part = all.slice(1, before..before + columns)?;
+                part.copy_from(values)?;
+                Ok(part)
+            };
+            let mut result = moved(&xs, 5)?;
+            run(&moved(&xs, 1)?, &moved(&gains, 3)?, &mut result)?;
+            results.push(result.to_vec::<f32>()?);
+            for other in &results[1..] {
+                assert_eq!(results[0], *other, "{rows} x {columns} along {dimension}");
+            }
+            let (in_order, in_groups) = {
+                let choice = kernel.choice();
+                (choice.contains("step by step"), choice.contains("groups of 16 neighbours"))
+            };
+            assert_eq!(in_groups, dimension == 1 && columns >= 16, "{rows} x {columns}: {}", kernel.choice());
             for (got, want) in results[0].iter().zip(&want) {
-                let near = is_cut && (got - want).abs() <= 1e-4 * want.abs().max(10.0);
+                let near = !in_order && (got - want).abs() <= 1e-4 * want.abs().max(10.0);
                 assert!(near || got == want, "{rows} x {columns} along {dimension}: {got} for {want}");
             }
         }

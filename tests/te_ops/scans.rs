@@ -74,7 +74,7 @@ fn a_row_has_the_same_bits_whoever_sums_it() -> Result<(), TeError> {
     let values: Vec<f32> = normal(70_001, 21).iter().map(|x| *x as f32).collect();
     let kernel = te::auto::scan(&ops::cumsum(&a, 1)?)?.build(&device)?;
     let shared = run(&kernel, &[&device.tensor(&values, [1, values.len()])?], &[1, values.len()])?;
-    assert!(kernel.choice().contains("running sums of neighbours"), "{}", kernel.choice());
+    assert!(kernel.choice().contains("groups of 16 neighbours"), "{}", kernel.choice());
     let rows = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) + 1;
     let all = device.tensor(&values.repeat(rows), [rows, values.len()])?;
     let all = run(&kernel, &[&all], &[rows, values.len()])?;

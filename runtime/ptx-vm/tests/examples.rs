@@ -65,7 +65,7 @@ fn of_triton() {
 }
 
 #[test]
-fn in_the_form_of_cutlass() {
+fn of_cutlass() {
     let text = include_str!("../examples/cutlass_mma_pipeline.ptx");
     let launch = Launch::new([1, 1, 1], [32, 1, 1]).shared_bytes(1536);
     let given = [Given::Zeros(2048), Given::Zeros(1024), Given::Zeros(512), Given::U32(4)];
@@ -75,11 +75,11 @@ fn in_the_form_of_cutlass() {
 }
 
 #[test]
-fn in_the_form_of_rust_cuda() {
+fn of_rustc() {
     let text = include_str!("../examples/rust_histogram.ptx");
     let launch = Launch::new([2, 1, 1], [64, 1, 1]);
     let given = [Given::Zeros(512), Given::U64(128), Given::Zeros(1024), Given::U64(256)];
     assert!(!races(text, Arch::Sm80, &launch, &given).is_empty());
-    let replaced = ["ld.global.u32 \t%r6", "add.s32 \t%r7", "st.global.u32 \t[%rd16]"];
+    let replaced = ["ld.global.b32 \t%r5", "add.s32 \t%r6", "st.global.b32 \t[%rd12]"];
     assert_eq!(races(&mended(text, &replaced), Arch::Sm80, &launch, &given), []);
 }

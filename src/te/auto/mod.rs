@@ -168,9 +168,13 @@ pub fn scan(output: &Tensor) -> Result<Automatic, TeError> {
 ///
 /// *Other columns.* If the update is proven linear in the state (over +·, max+ or min+), steps are composed in
 /// parallel. This reassociates them, so only [`Order::Device`] allows it. The proof is over the real numbers. If the
-/// product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or if a state or coefficient
-/// is infinite, a state may become NaN that would not be NaN step by step. States that an update does not read have no
-/// effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
+/// product of many steps' coefficients overflows (a gain above 1 over hundreds of steps), or the sum of some steps alone,
+/// or if a state or coefficient is infinite, a state may become infinite or NaN that would not be so step by step. States
+/// that an update does not read have no effect: a reset, `flag.select(x, y + x)`, forgets an infinite or NaN state.
+///
+/// On the CPU, steps are composed where columns are few and long. Running sums of elements that are neighbours in memory
+/// are made in groups of 16, however many columns there are: only from 16 steps on, and the same groups with any number of
+/// threads. All else runs step by step. [`Kernel::choice`] tells which.
 ///
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for an output that is not a scan and doesn't read one.

@@ -69,6 +69,9 @@ impl From<usize> for Running {
 /// The running sums along a dimension: each result sums all elements up to its place. The result has the tensor's
 /// shape; [`Running`] has other variants. 8-bit integers are summed to i32.
 ///
+/// Sums of floats may be reassociated under [`Order::Device`](crate::te::auto::Order::Device), the default:
+/// [`scan_all`](crate::te::auto::scan_all) says when.
+///
 /// # Errors
 /// [`ExpressionError::NoSuchAxis`]; [`ExpressionError::Extent`] if there are more elements in a row than an i32 can
 /// count.

@@ -14,8 +14,9 @@ use crate::{ElementType, parallel};
 
 /// The number of columns that are computed at once, step by step, so that their steps overlap.
 const BESIDE: usize = 4;
-/// The number of neighbouring elements whose running sums are computed at once, in the lanes of vectors.
-const GROUP: usize = 16;
+/// The number of neighbouring elements whose running sums are computed at once, in the lanes of vectors. It is the same on
+/// every machine, and so are the sums' bits.
+pub(super) const GROUP: usize = 16;
 /// The number of steps that are summed from nothing on: where threads share a column, each sums blocks of its own.
 const BLOCK: usize = 1024;
 /// The number of blocks in a task.

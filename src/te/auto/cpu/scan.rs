@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::elements::{Along, Elements, Loops};
 use super::job::ALONE;
 use super::memory::{Run, Written, decode, runs, write};
-use super::plain::{HELD, Plain};
+use super::plain::{GROUP, HELD, Plain};
 use super::program::{Class, Program, Register, Step};
 use super::registers::{LANES, Registers};
 use super::scan_columns::{CompiledReduction, Results, results};
@@ -140,7 +140,7 @@ impl Scan {
         let grouped = plain.is_some_and(|plain| plain.is_grouped());
         let reason = plan.reason.map_or(String::new(), |reason| format!(" ({reason})"));
         let choice = if grouped {
-            "on the CPU: running sums of neighbours, straight from memory".to_owned()
+            format!("on the CPU: running sums in groups of {GROUP} neighbours, straight from memory")
         } else if cut {
             format!("on the CPU: {STRETCHES} stretches of time side by side")
         } else {
