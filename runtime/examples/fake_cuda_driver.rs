@@ -1,4 +1,4 @@
-//! A CUDA driver without a GPU: what `tests/devices.rs` loads in place of `libcuda.so` where there is none.
+//! A CUDA driver without a GPU: what `tests/devices/` loads in place of `libcuda.so` where there is none.
 //!
 //! It does no work until it must. Streams are queues whose operations run when something waits for them, or, with
 //! `FAKE_DRIVER_ORDER=random`, also at random moments, each as soon as the events it waits for allow. Freed memory is
@@ -252,7 +252,7 @@ impl Driver {
     }
 }
 
-/// The kernels of `tests/devices.rs`.
+/// The kernels of `tests/devices/`.
 fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status: Option<Address>) -> Work {
     let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
     let (threads, blocks) = (count(config.block), count(config.grid));
@@ -329,7 +329,7 @@ fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status: Option<Add
     }
 }
 
-/// Bytes of each parameter of a kernel of `tests/devices.rs`.
+/// Bytes of each parameter of a kernel of `tests/devices/`.
 fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
     match name {
         "affine" => Some(&[8, 8, 16, 4]),

@@ -1,10 +1,11 @@
 //! Ranks by NCCL: its functions are in the fake driver, and each rank has one of its GPUs.
 
-use epilogue_runtime::{Communicator, Device, Error, LaunchedRank, Rendezvous};
-
-use super::{
-    DeviceTensor, FakeDriver, Kernel, KernelArgument, Launch, ON_FAKE_DRIVER, Stream, affine, assert_success, source,
+use epilogue_runtime::{
+    Communicator, Device, DeviceTensor, Error, Kernel, KernelArgument, Launch, LaunchedRank, Rendezvous, Stream,
 };
+
+use super::driver::{FakeDriver, assert_success};
+use super::{ON_FAKE_DRIVER, affine, source};
 
 const RANKS: usize = 2;
 const N: usize = 64;
