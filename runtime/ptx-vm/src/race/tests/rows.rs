@@ -173,9 +173,12 @@ fn step() -> impl Strategy<Value = Step> {
 /// Plays the steps. If `split`, each read is two: of the lanes of either parity, which are never taken together.
 fn conflicts(steps: &[Step], split: bool) -> Vec<(usize, usize, Hazard, RaceCause)> {
     let mut play = Play::new(1, 1, WARPS * 32);
+    // What the lanes access in each step: their addresses and the size.
+    let mut accessed = vec![([0u64; 32], 0u32); steps.len()];
     for (number, step) in steps.iter().enumerate() {
         let mut access = |warp, kind, lanes, addresses: &[u64; 32], size| {
             let at = At { rank: 0, warp, lanes, pc: number as u32 };
+            accessed[number] = (*addresses, size);
             play.access_by(0, at, &plain(Space::Shared, kind, addresses, size));
         };
         match *step {
@@ -198,8 +201,18 @@ fn conflicts(steps: &[Step], split: bool) -> Vec<(usize, usize, Hazard, RaceCaus
         }
     }
     let site = |party: &Party| party.site.as_ref().map_or(0, |site| site.pc as usize);
+    // A lane that accesses the word of a race is named. (Others may be, of accesses between the same barriers.)
+    let are_there = |party: &Party, address: u64| {
+        let (addresses, size) = accessed[site(party)];
+        let word = address & !3;
+        let touches = |lane: &usize| addresses[*lane] < word + 4 && addresses[*lane] + u64::from(size) > word;
+        (0..32).filter(|lane| party.lanes >> lane & 1 == 1).any(|lane| touches(&lane))
+    };
     let of = |finding: &Finding| match finding {
-        Finding::Race(race) => (site(&race.first), site(&race.second), race.hazard, race.cause),
+        Finding::Race(race) => {
+            assert!(are_there(&race.first, race.address) && are_there(&race.second, race.address), "{finding}");
+            (site(&race.first), site(&race.second), race.hazard, race.cause)
+        }
         Finding::Fault { .. } => panic!("unexpected: {finding}"),
     };
     let mut found: Vec<_> = play.end().iter().map(of).collect();
@@ -220,4 +233,25 @@ proptest! {
         // A read that a later one stands for may be named, too, but only beside a race that is found anyhow.
         prop_assert_eq!(together.is_empty(), apart.is_empty(), "{:?} and {:?}", together, apart);
     }
+}
+
+#[test]
+fn a_read_after_many_writers_meets_each_of_them() {
+    // All 32 warps of a block write words of a page and meet at a barrier; then a warp of another block writes one, too.
+    let mut play = Play::new(1, 2, 1024);
+    play.cluster_barrier();
+    let write = |play: &mut Play, rank: u32, warp: u32, word: u32| {
+        let at = play.at(rank, warp, 1);
+        let address = [shared_address(0, 4 * word); 32];
+        play.access_by(0, at, &plain(Space::Shared, Kind::Write, &address, 4));
+    };
+    (0..32).for_each(|warp| write(&mut play, 0, warp, warp));
+    play.barrier(0, 0..32);
+    write(&mut play, 1, 0, 40);
+    let at = play.at(0, 0, ALL);
+    let row = std::array::from_fn(|lane| shared_address(0, 128 + 4 * lane as u32));
+    play.access_by(0, at, &plain(Space::Shared, Kind::Read, &row, 4));
+    let findings = play.end();
+    let [Finding::Race(race)] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((race.second.lanes, race.address), (1 << 8, shared_address(0, 160)));
 }
