@@ -80,11 +80,13 @@ pub fn silu_grad(x: f32) -> f32 {
     s * (1.0 + x * sigmoid(-x))
 }
 
-/// GELU, `x / 2 * (1 + erf(x / sqrt(2)))`. The error is at most 2^-23 |x|; below −3 the sum cancels, as in PyTorch. NaN
+/// GELU, `x / 2 + x / 2 * erf(x / sqrt(2))`. The error is at most 2^-23 |x|; below −3 the sum cancels, as in PyTorch. NaN
 /// at −∞.
 #[elementwise]
 pub fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf(x * 0.707106781186547524400844362104849))
+    // Not `half * (1 + erf)`: devices fuse the product with the sum.
+    let half = 0.5 * x;
+    half + half * erf(x * 0.707106781186547524400844362104849)
 }
 
 /// The slope of [`gelu`](fn@gelu): the cumulative normal distribution at `x`, plus `x` times its density.
@@ -93,14 +95,15 @@ pub fn gelu_grad(x: f32) -> f32 {
     // Further out the density is 0 in f64 too; without the bound, infinity times 0 would be NaN.
     let y = clamp(x, -40.0, 40.0);
     let density = 0.398942280401432677939946059934382 * exp(-0.5 * y * y);
-    0.5 * (1.0 + erf(x * 0.707106781186547524400844362104849)) + y * density
+    0.5 + 0.5 * erf(x * 0.707106781186547524400844362104849) + y * density
 }
 
-/// GELU's approximation by tanh, `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`; NaN at −∞.
+/// GELU's approximation by tanh, `x / 2 + x / 2 * tanh(sqrt(2 / pi) * (x + 0.044715 x^3))`; NaN at −∞.
 #[elementwise]
 pub fn gelu_tanh(x: f32) -> f32 {
     let inner = 0.797884560802865355879892119868764 * (x + 0.044715 * x * x * x);
-    0.5 * x * (1.0 + tanh(inner))
+    let half = 0.5 * x;
+    half + half * tanh(inner)
 }
 
 /// The slope of [`gelu_tanh`](fn@gelu_tanh).
@@ -110,7 +113,7 @@ pub fn gelu_tanh_grad(x: f32) -> f32 {
     let y = clamp(x, -16.0, 16.0);
     let t = tanh(0.797884560802865355879892119868764 * (y + 0.044715 * y * y * y));
     let inner_slope = 0.797884560802865355879892119868764 * (1.0 + 0.134145 * y * y);
-    0.5 * (1.0 + t) + 0.5 * y * (1.0 - t * t) * inner_slope
+    0.5 + 0.5 * t + 0.5 * y * (1.0 - t * t) * inner_slope
 }
 
 /// `x * clamp(x + 3, 0, 6) / 6`.
