@@ -73,6 +73,7 @@ mod direct {
             (Op::Exp2, [x]) => ops::exp2(*x),
             (Op::Log, [x]) => ops::log(*x),
             (Op::Log2, [x]) => ops::log2(*x),
+            (Op::Log1p, [x]) => ops::log1p(*x),
             (Op::Sqrt, [x]) => x.sqrt(),
             (Op::Rsqrt, [x]) => ops::rsqrt(*x),
             (Op::Recip, [x]) => 1.0 / x,

@@ -23,6 +23,8 @@ __device__ __forceinline__ float log(float x) { return logf(x); }
 __device__ __forceinline__ double log(double x) { return ::log(x); }
 __device__ __forceinline__ float log2(float x) { return log2f(x); }
 __device__ __forceinline__ double log2(double x) { return ::log2(x); }
+__device__ __forceinline__ float log1p(float x) { return log1pf(x); }
+__device__ __forceinline__ double log1p(double x) { return ::log1p(x); }
 __device__ __forceinline__ float sqrt(float x) { return __fsqrt_rn(x); }
 __device__ __forceinline__ double sqrt(double x) { return __dsqrt_rn(x); }
 __device__ __forceinline__ float rsqrt(float x) { return rsqrtf(x); }
@@ -186,6 +188,16 @@ __device__ __forceinline__ float log2(float x) {
     return y;
 }
 __device__ __forceinline__ float log(float x) { return approx11::log2(x) * 0x1.62e430p-1f; }
+// log(1 + x), whose relative error is under 2^-16 everywhere: near 0, where 1 + x has lost the digits of x, three terms of
+// the series. The sum is never subnormal, so .ftz changes nothing.
+__device__ __forceinline__ float log1p(float x) {
+    float p = 0x1.555556p-2f;
+    p = __fmaf_rn(p, x, -0.5f);
+    p = __fmaf_rn(p, x, 1.0f);
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + x));
+    return fabsf(x) < 0x1.0p-5f ? x * p : y * 0x1.62e430p-1f;
+}
 // copysign(1 - 2 / (1 + exp(2 |x|)), x). Both instructions' arguments are at least 1, where .ftz changes nothing: an
 // infinite exponential gives 0, as it should.
 __device__ __forceinline__ float tanh(float x) {

@@ -91,7 +91,7 @@ const ACCUMULATORS: [&str; 4] = ["accum", "gate", "switch", "expf"];
 const VALUES: [&str; 6] = ["x", "d", "exp", "x", "register", "accum"];
 const OUTPUTS: [&str; 4] = ["out", "z", "float", "reduction"];
 
-fn unary() -> [&'static Function; 26] {
+fn unary() -> [&'static Function; 28] {
     [
         ops::relu::function(),
         ops::tanh::function(),
@@ -119,6 +119,8 @@ fn unary() -> [&'static Function; 26] {
         ops::gelu_grad::function(),
         ops::silu_grad::function(),
         ops::relu_grad::function(),
+        ops::log1p::function(),
+        ops::softplus::function(),
     ]
 }
 

@@ -14,6 +14,7 @@ pub(crate) fn apply(op: Op, operands: &[f64], real: Real) -> Option<f64> {
         (Op::Exp2, [x]) => libm::exp2(*x),
         (Op::Log, [x]) => libm::log(*x),
         (Op::Log2, [x]) => libm::log2(*x),
+        (Op::Log1p, [x]) => libm::log1p(*x),
         // Rounding a correctly rounded f64 sum, product, quotient or root of f32 operands to f32 is the correctly
         // rounded f32 result (Figueroa 1995: 53 >= 2 * 24 + 2).
         (Op::Sqrt, [x]) => x.sqrt(),

@@ -18,6 +18,8 @@ pub enum Op {
     Log,
     /// Base-2 logarithm.
     Log2,
+    /// `log(1 + x)`, also where `x` is small.
+    Log1p,
     /// Square root.
     Sqrt,
     /// `1 / sqrt(x)`
@@ -72,13 +74,14 @@ pub enum Op {
 
 impl Op {
     /// All operations: those of one operand, of two, comparisons, those of three.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Neg,
         Self::Abs,
         Self::Exp,
         Self::Exp2,
         Self::Log,
         Self::Log2,
+        Self::Log1p,
         Self::Sqrt,
         Self::Rsqrt,
         Self::Recip,
@@ -110,12 +113,12 @@ impl Op {
     #[must_use]
     pub const fn arity(self) -> usize {
         use Op::{
-            Abs, Add, Ceil, Cos, Div, Eq, Erf, Exp, Exp2, Floor, Fma, Ge, Gt, Le, Log, Log2, Lt, Max, Min, Mul, Ne,
-            Neg, Pow, Recip, Round, Rsqrt, Select, Sin, Sqrt, Sub, Tanh,
+            Abs, Add, Ceil, Cos, Div, Eq, Erf, Exp, Exp2, Floor, Fma, Ge, Gt, Le, Log, Log1p, Log2, Lt, Max, Min, Mul,
+            Ne, Neg, Pow, Recip, Round, Rsqrt, Select, Sin, Sqrt, Sub, Tanh,
         };
         match self {
-            Neg | Abs | Exp | Exp2 | Log | Log2 | Sqrt | Rsqrt | Recip | Tanh | Erf | Sin | Cos | Floor | Ceil
-            | Round => 1,
+            Neg | Abs | Exp | Exp2 | Log | Log2 | Log1p | Sqrt | Rsqrt | Recip | Tanh | Erf | Sin | Cos | Floor
+            | Ceil | Round => 1,
             Add | Sub | Mul | Div | Min | Max | Pow | Lt | Le | Gt | Ge | Eq | Ne => 2,
             Fma | Select => 3,
         }
@@ -143,6 +146,7 @@ impl Op {
                 | Self::Exp2
                 | Self::Log
                 | Self::Log2
+                | Self::Log1p
                 | Self::Sqrt
                 | Self::Rsqrt
                 | Self::Recip
@@ -165,6 +169,7 @@ impl Op {
             Self::Exp2 => "exp2",
             Self::Log => "log",
             Self::Log2 => "log2",
+            Self::Log1p => "log1p",
             Self::Sqrt => "sqrt",
             Self::Rsqrt => "rsqrt",
             Self::Recip => "recip",

@@ -48,7 +48,8 @@
 //!
 //! # Apply an activation
 //!
-//! [`ops`](crate::ops) has `relu`, `leaky_relu`, `gelu`, `gelu_tanh`, `silu`, `sigmoid`, `tanh`, `hardswish` and others.
+//! [`ops`](crate::ops) has `relu`, `leaky_relu`, `gelu`, `gelu_tanh`, `silu`, `sigmoid`, `softplus`, `tanh`, `hardswish` and
+//! others.
 //! Another one is a function under [`#[elementwise]`](crate::prelude::elementwise):
 //!
 //! ```

@@ -22,6 +22,7 @@ impl Body {
             Op::Exp2 => self.exp2(a),
             Op::Log => self.log(a),
             Op::Log2 => self.log2(a)?,
+            Op::Log1p => self.log1p(a),
             Op::Sqrt => self.unary(Unary::Sqrt, a),
             Op::Rsqrt => self.inverse_root(a),
             Op::Recip => self.reciprocal(a),

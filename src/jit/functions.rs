@@ -263,6 +263,25 @@ impl Body {
     }
 
     pub(crate) fn log(&mut self, x: Value) -> Value {
+        let y = self.log_corrected(x, None);
+        self.with_limits(x, y)
+    }
+
+    pub(crate) fn log1p(&mut self, x: Value) -> Value {
+        let (one, zero) = (self.float(1.0), self.float(0.0));
+        let sum = self.add(one, x);
+        let rest = self.sub(sum, one);
+        let larger = self.sub(sum, rest);
+        let (of_one, of_x) = (self.sub(one, larger), self.sub(x, rest));
+        let lost = self.add(of_one, of_x);
+        let correction = self.div(lost, sum);
+        let y = self.log_corrected(sum, Some(correction));
+        let y = self.with_limits(sum, y);
+        let is_zero = self.binary(Binary::Equal, x, zero);
+        self.select(is_zero, x, y)
+    }
+
+    fn log_corrected(&mut self, x: Value, correction: Option<Value>) -> Value {
         let (m, k) = self.split(x);
         let (one, two, half) = (self.float(1.0), self.float(2.0), self.float(0.5));
         let f = self.sub(m, one);
@@ -275,12 +294,12 @@ impl Body {
         let product = self.mul(z, p);
         let sum = self.add(half_square, product);
         let rest = self.mul(s, sum);
+        let rest = correction.map_or(rest, |correction| self.add(rest, correction));
         let (low, high) = (self.bits(0x3717_f7d1), self.bits(0x3f31_7180));
         let tail = self.multiply_add(k, low, rest);
         let difference = self.sub(half_square, tail);
         let difference = self.sub(f, difference);
-        let y = self.multiply_add(k, high, difference);
-        self.with_limits(x, y)
+        self.multiply_add(k, high, difference)
     }
 
     /// `None` in a body that uses fused multiply-add, which vectors of f64s don't have here.

@@ -9,7 +9,7 @@
     reason = "f64 arithmetic uses all digits; a constant of `std::f32` has only those of f32"
 )]
 
-use super::{cos, erf, exp, max, min, sin, tanh};
+use super::{abs, cos, erf, exp, log1p, max, min, sin, tanh};
 use epilogue_macros::elementwise;
 
 /// The larger of `x` and 0; NaN gives NaN.
@@ -80,11 +80,13 @@ pub fn silu_grad(x: f32) -> f32 {
     s * (1.0 + x * sigmoid(-x))
 }
 
-/// GELU, `x / 2 * (1 + erf(x / sqrt(2)))`. The error is at most 2^-23 |x|; below −3 the sum cancels, as in PyTorch. NaN
+/// GELU, `x / 2 + x / 2 * erf(x / sqrt(2))`. The error is at most 2^-23 |x|; below −3 the sum cancels, as in PyTorch. NaN
 /// at −∞.
 #[elementwise]
 pub fn gelu(x: f32) -> f32 {
-    0.5 * x * (1.0 + erf(x * 0.707106781186547524400844362104849))
+    // Not `half * (1 + erf)`: devices fuse the product with the sum.
+    let half = 0.5 * x;
+    half + half * erf(x * 0.707106781186547524400844362104849)
 }
 
 /// The slope of [`gelu`](fn@gelu): the cumulative normal distribution at `x`, plus `x` times its density.
@@ -93,14 +95,15 @@ pub fn gelu_grad(x: f32) -> f32 {
     // Further out the density is 0 in f64 too; without the bound, infinity times 0 would be NaN.
     let y = clamp(x, -40.0, 40.0);
     let density = 0.398942280401432677939946059934382 * exp(-0.5 * y * y);
-    0.5 * (1.0 + erf(x * 0.707106781186547524400844362104849)) + y * density
+    0.5 + 0.5 * erf(x * 0.707106781186547524400844362104849) + y * density
 }
 
-/// GELU's approximation by tanh, `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`; NaN at −∞.
+/// GELU's approximation by tanh, `x / 2 + x / 2 * tanh(sqrt(2 / pi) * (x + 0.044715 x^3))`; NaN at −∞.
 #[elementwise]
 pub fn gelu_tanh(x: f32) -> f32 {
     let inner = 0.797884560802865355879892119868764 * (x + 0.044715 * x * x * x);
-    0.5 * x * (1.0 + tanh(inner))
+    let half = 0.5 * x;
+    half + half * tanh(inner)
 }
 
 /// The slope of [`gelu_tanh`](fn@gelu_tanh).
@@ -110,7 +113,19 @@ pub fn gelu_tanh_grad(x: f32) -> f32 {
     let y = clamp(x, -16.0, 16.0);
     let t = tanh(0.797884560802865355879892119868764 * (y + 0.044715 * y * y * y));
     let inner_slope = 0.797884560802865355879892119868764 * (1.0 + 0.134145 * y * y);
-    0.5 * (1.0 + t) + 0.5 * y * (1.0 - t * t) * inner_slope
+    0.5 + 0.5 * t + 0.5 * y * (1.0 - t * t) * inner_slope
+}
+
+/// `log(1 + exp(x))`, as `max(x, 0) + log1p(exp(-|x|))`: 5 ULP.
+#[elementwise]
+pub fn softplus(x: f32) -> f32 {
+    max(x, 0.0) + log1p(exp(-abs(x)))
+}
+
+/// The slope of [`softplus`](fn@softplus): [`sigmoid`](fn@sigmoid).
+#[elementwise]
+pub fn softplus_grad(x: f32) -> f32 {
+    sigmoid(x)
 }
 
 /// `x * clamp(x + 3, 0, 6) / 6`.
@@ -169,7 +184,6 @@ pub fn abs_grad(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::abs;
     use super::*;
     use crate::expr::Function;
 
@@ -179,7 +193,7 @@ mod tests {
     /// so of error, which a wrong formula exceeds.
     #[test]
     fn slopes_are_slopes() {
-        let pairs: [(&str, Host, Host); 12] = [
+        let pairs: [(&str, Host, Host); 13] = [
             ("relu", relu, relu_grad),
             ("leaky_relu", |x| leaky_relu(x, 0.2), |x| leaky_relu_grad(x, 0.2)),
             ("sigmoid", sigmoid, sigmoid_grad),
@@ -187,6 +201,7 @@ mod tests {
             ("silu", silu, silu_grad),
             ("gelu", gelu, gelu_grad),
             ("gelu_tanh", gelu_tanh, gelu_tanh_grad),
+            ("softplus", softplus, softplus_grad),
             ("hardswish", hardswish, hardswish_grad),
             ("erf", erf, erf_grad),
             ("sin", sin, sin_grad),
@@ -211,6 +226,8 @@ mod tests {
         assert!((gelu(1.0) - 0.841_344_75).abs() < 1e-6);
         assert!((gelu_tanh(1.0) - 0.841_192).abs() < 1e-6);
         assert!((silu(1.0) - 0.731_058_6).abs() < 1e-6);
+        assert!((softplus(1.0) - 1.313_261_7).abs() < 1e-6 && (softplus(-20.0) - 2.061_153_6e-9).abs() < 1e-15);
+        assert_eq!((softplus(f32::NEG_INFINITY), softplus(90.0), softplus(f32::INFINITY)), (0.0, 90.0, f32::INFINITY));
         assert_eq!((hardswish(3.0), hardswish(-3.0), hardswish(1.0)), (3.0, 0.0, 2.0 / 3.0));
         assert_eq!((gelu_grad(f32::INFINITY), gelu_grad(f32::NEG_INFINITY)), (1.0, 0.0));
         assert_eq!((gelu_tanh_grad(1e30), gelu_tanh_grad(-1e30)), (1.0, 0.0));

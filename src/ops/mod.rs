@@ -75,6 +75,8 @@ primitives! {
     log(x) = Log, rounded(libm::log(x.into()));
     /// Base-2 logarithm. Devices: 1 ULP.
     log2(x) = Log2, rounded(libm::log2(x.into()));
+    /// `log(1 + x)`, also where `x` is small. Devices: 2 ULP.
+    log1p(x) = Log1p, rounded(libm::log1p(x.into()));
     /// Square root. Exact: rounded to nearest even.
     sqrt(x) = Sqrt, x.sqrt();
     /// `1 / sqrt(x)`. Devices: 2 ULP.

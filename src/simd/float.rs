@@ -32,6 +32,7 @@ pub(crate) trait Float:
     fn exp2<const FMA: bool>(self) -> Self;
     fn log<const FMA: bool>(self) -> Self;
     fn log2<const FMA: bool>(self) -> Self;
+    fn log1p<const FMA: bool>(self) -> Self;
     fn tanh<const FMA: bool>(self) -> Self;
     fn erf<const FMA: bool>(self) -> Self;
     fn sin<const FMA: bool>(self) -> Self;
@@ -120,6 +121,10 @@ impl Float for f32 {
         log::log2::<FMA>(self)
     }
     #[inline(always)]
+    fn log1p<const FMA: bool>(self) -> Self {
+        log::log1p::<FMA>(self)
+    }
+    #[inline(always)]
     fn tanh<const FMA: bool>(self) -> Self {
         exp::tanh::<FMA>(self)
     }
@@ -171,6 +176,10 @@ impl Float for f64 {
     #[inline(always)]
     fn log2<const FMA: bool>(self) -> Self {
         wide::log2::<FMA>(self)
+    }
+    #[inline(always)]
+    fn log1p<const FMA: bool>(self) -> Self {
+        libm::log1p(self)
     }
     #[inline(always)]
     fn tanh<const FMA: bool>(self) -> Self {

@@ -25,9 +25,28 @@ fn with_limits(x: f32, y: f32) -> f32 {
     if x < 0.0 { f32::NAN } else { y }
 }
 
-/// Natural logarithm: `k·ln 2 + 2·atanh(f / (2 + f))`, corrected by the rounding error of `f - f²/2`.
+/// Natural logarithm.
 #[inline(always)]
 pub(crate) fn log<const FMA: bool>(x: f32) -> f32 {
+    with_limits(x, log_corrected::<FMA>(x, -0.0))
+}
+
+/// `log(1 + x)`: the logarithm of the rounded sum, and what the sum has lost, divided by it.
+#[inline(always)]
+pub(crate) fn log1p<const FMA: bool>(x: f32) -> f32 {
+    let sum = 1.0 + x;
+    // The rounding error of the sum, whichever operand is the larger (Knuth).
+    let rest = sum - 1.0;
+    let lost = (1.0 - (sum - rest)) + (x - rest);
+    let y = with_limits(sum, log_corrected::<FMA>(sum, lost / sum));
+    // The sum has lost the sign of a zero.
+    if x == 0.0 { x } else { y }
+}
+
+/// Natural logarithm of a positive finite number: `k·ln 2 + 2·atanh(f / (2 + f))`, corrected by the rounding error of
+/// `f - f²/2` and by what is given. (Adding −0 changes nothing, and takes no instruction.)
+#[inline(always)]
+fn log_corrected<const FMA: bool>(x: f32, correction: f32) -> f32 {
     let (m, k) = split(x);
     let f = m - 1.0;
     let s = f / (2.0 + f);
@@ -36,8 +55,8 @@ pub(crate) fn log<const FMA: bool>(x: f32) -> f32 {
     let p = fma::<FMA>(z, p, 0.400_003_46);
     let p = fma::<FMA>(z, p, 0.666_666_6);
     let half_square = 0.5 * f * f;
-    let tail = fma::<FMA>(k, LN2_LOW, s * (half_square + z * p));
-    with_limits(x, fma::<FMA>(k, LN2_HIGH, f - (half_square - tail)))
+    let tail = fma::<FMA>(k, LN2_LOW, s * (half_square + z * p) + correction);
+    fma::<FMA>(k, LN2_HIGH, f - (half_square - tail))
 }
 
 /// log₂ of a positive finite f32, in f64 with a relative error of 2^-47.

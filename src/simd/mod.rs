@@ -20,8 +20,9 @@
 //! | `log` | 0.83 (1.0) | | `pow` | 0.51 (0.6) |
 //! | `log2` | 0.501 (0.51) | | `rsqrt` | 1.49 (1.5) |
 //! | `tanh` | 1.32 (1.5) | | `erf` | 1.09 (1.5) |
+//! | `log1p` | 0.82 (1.0) | | | |
 //!
-//! The other operations round correctly. In f64, `erf` and `pow` are [`libm`]'s, one element at a time; the other
+//! The other operations round correctly. In f64, `erf`, `log1p` and `pow` are [`libm`]'s, one element at a time; the other
 //! functions are vector code within 2 ULP (`rsqrt` 1.5).
 
 pub(crate) mod convert;

@@ -66,6 +66,7 @@ impl<T: Float> Unary<'_, T> {
             Op::Exp2 => map(to, x, T::exp2::<FMA>),
             Op::Log => map(to, x, T::log::<FMA>),
             Op::Log2 => map(to, x, T::log2::<FMA>),
+            Op::Log1p => map(to, x, T::log1p::<FMA>),
             Op::Sqrt => map(to, x, T::sqrt),
             Op::Rsqrt => map(to, x, |x| T::ONE / x.sqrt()),
             Op::Recip => map(to, x, |x| T::ONE / x),
@@ -181,6 +182,7 @@ impl<T: Float> Vectorised for Binary<'_, T> {
             | Op::Exp2
             | Op::Log
             | Op::Log2
+            | Op::Log1p
             | Op::Sqrt
             | Op::Rsqrt
             | Op::Recip

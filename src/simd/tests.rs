@@ -41,11 +41,12 @@ fn samples(step: usize) -> Vec<f32> {
 /// A function, what it should give, what scalar code without fused multiply-add gives, and the bound in ULP.
 type Case = (Op, fn(f64) -> f64, Option<fn(f32) -> f32>, f64);
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     (Op::Exp, libm::exp, Some(exp::exp::<false>), 1.2),
     (Op::Exp2, libm::exp2, Some(exp::exp2::<false>), 1.2),
     (Op::Log, libm::log, Some(log::log::<false>), 1.0),
     (Op::Log2, libm::log2, Some(log::log2::<false>), 0.51),
+    (Op::Log1p, libm::log1p, Some(log::log1p::<false>), 1.0),
     (Op::Tanh, libm::tanh, Some(exp::tanh::<false>), 1.5),
     (Op::Erf, libm::erf, Some(exp::erf::<false>), 1.5),
     (Op::Sin, libm::sin, None, 0.51),

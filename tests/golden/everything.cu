@@ -20,7 +20,8 @@ static_assert(sm80::SHARED_BYTES<Config> == 65536, "as the host asks for");
 // The operations that are made of others.
 namespace ops {
 __device__ __forceinline__ float gelu(float x) {
-    return 0.5f * x * (1.0f + math::erf(x * 0.70710677f));
+    const float half = 0.5f * x;
+    return half + half * math::erf(x * 0.70710677f);
 }
 }  // namespace ops
 

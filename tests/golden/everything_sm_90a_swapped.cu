@@ -80,7 +80,8 @@ struct Multiply {
 // The operations that are made of others.
 namespace ops {
 __device__ __forceinline__ float gelu(float x) {
-    return 0.5f * x * (1.0f + math::erf(x * 0.70710677f));
+    const float half = 0.5f * x;
+    return half + half * math::erf(x * 0.70710677f);
 }
 }  // namespace ops
 

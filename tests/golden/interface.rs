@@ -997,6 +997,7 @@ pub enum Op {
     Exp2,
     Log,
     Log2,
+    Log1p,
     Sqrt,
     Rsqrt,
     Recip,
@@ -1024,7 +1025,7 @@ pub enum Op {
     Select,
 }
 impl Op {
-    pub const ALL: [Self; 31] = _;
+    pub const ALL: [Self; 32] = _;
     #[must_use]
     pub const fn arity(self) -> usize {}
     #[must_use]
@@ -2283,6 +2284,8 @@ pub fn sigmoid_grad(x: f32) -> f32 {}
 pub fn silu(x: f32) -> f32 {}
 pub fn silu_grad(x: f32) -> f32 {}
 pub fn sin_grad(x: f32) -> f32 {}
+pub fn softplus(x: f32) -> f32 {}
+pub fn softplus_grad(x: f32) -> f32 {}
 pub fn square(x: f32) -> f32 {}
 pub fn tanh_grad(x: f32) -> f32 {}
 
@@ -2332,6 +2335,8 @@ pub fn sigmoid_grad(x: f32) -> f32 {}
 pub fn silu(x: f32) -> f32 {}
 pub fn silu_grad(x: f32) -> f32 {}
 pub fn sin_grad(x: f32) -> f32 {}
+pub fn softplus(x: f32) -> f32 {}
+pub fn softplus_grad(x: f32) -> f32 {}
 pub fn square(x: f32) -> f32 {}
 pub fn tanh_grad(x: f32) -> f32 {}
 

@@ -186,7 +186,15 @@ fn functions() -> Result<(), TeError> {
     if lacks_nvrtc("expressions::functions") {
         return Ok(());
     }
-    let functions = [(Op::Exp, 2.0), (Op::Log, 1.0), (Op::Tanh, 2.0), (Op::Sin, 2.0), (Op::Cos, 2.0), (Op::Erf, 2.0)];
+    let functions = [
+        (Op::Exp, 2.0),
+        (Op::Log, 1.0),
+        (Op::Log1p, 2.0),
+        (Op::Tanh, 2.0),
+        (Op::Sin, 2.0),
+        (Op::Cos, 2.0),
+        (Op::Erf, 2.0),
+    ];
     for element in [ElementType::F32, ElementType::F64] {
         let n = te::var("n");
         let a = te::placeholder_of(element, [n], "A");

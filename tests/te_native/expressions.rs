@@ -4,13 +4,14 @@ use epilogue::ElementType;
 use epilogue::expr::Op;
 use epilogue::te::{Binary, DType, Expr, Tensor};
 
-const FLOATS: [Op; 18] = [
+const FLOATS: [Op; 19] = [
     Op::Neg,
     Op::Abs,
     Op::Exp,
     Op::Exp2,
     Op::Log,
     Op::Log2,
+    Op::Log1p,
     Op::Sqrt,
     Op::Rsqrt,
     Op::Recip,

@@ -44,6 +44,7 @@ fn every_function_takes_expressions() -> Result<(), TeError> {
         exp2,
         floor,
         log,
+        log1p,
         log2,
         neg,
         recip,
@@ -69,6 +70,8 @@ fn every_function_takes_expressions() -> Result<(), TeError> {
         silu,
         silu_grad,
         sin_grad,
+        softplus,
+        softplus_grad,
         square,
         tanh_grad,
         mish

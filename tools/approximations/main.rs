@@ -2,8 +2,11 @@
 //!
 //! The formulas are computed here as on a GPU, step by step in f32. For an approximate instruction, both ends of the
 //! range that PTX ISA allows are tried. Coefficients are read from the header, so there is only one list of them. The
-//! errors that are printed, and the bounds they must keep, are those on which `src/evt/reference` relies. Negative
-//! numbers need no trial, because the formulas copy the sign.
+//! errors that are printed, and the bounds they must keep, are those on which `src/evt/reference` relies. For `erf` and
+//! `tanh` negative numbers need no trial, because the formulas copy the sign.
+//!
+//! GELU is no formula of the header, but what is made of one; its error is printed as users see it. Names of functions as
+//! arguments leave out the others: all take some minutes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 use std::process::ExitCode;
@@ -12,9 +15,11 @@ use rayon::prelude::*;
 
 const HEADER: &str = include_str!("../../src/device/math.cuh");
 
-/// The error of `ex2.approx.ftz.f32` by PTX ISA, 2 units of the last place, and of `rcp.approx.ftz.f32`, 1.
+/// The error of `ex2.approx.ftz.f32` by PTX ISA, 2 units of the last place, and of `rcp.approx.ftz.f32`, 1. That of
+/// `lg2.approx.ftz.f32` is absolute for arguments between 1/2 and 2, and relative elsewhere.
 const EX2: i32 = 2;
 const RCP: i32 = 1;
+const LG2: f64 = 1.0 / 4_194_304.0;
 
 /// The bounds of a function's errors: the relative one, and an absolute one added to it.
 const RELATIVE: f64 = 1.0 / 65_536.0;
@@ -68,6 +73,38 @@ fn tanh(c: &[f32], x: f32, [ex2, rcp]: [i32; 2]) -> f32 {
     c[2].mul_add(moved(1.0 / f64::from(sum), rcp), c[3])
 }
 
+/// `log1p`, with a logarithm that is wrong by a part of what it may be.
+fn log1p(c: &[f32], x: f32, lg2: f64) -> f32 {
+    let p = c[0].mul_add(x, c[1]).mul_add(x, c[2]);
+    let sum = c[3] + x;
+    let log2 = libm::log2(f64::from(sum));
+    let error = if sum > 0.5 && sum < 2.0 { LG2 } else { LG2 * log2.abs() };
+    if x.abs() < c[4] { x * p } else { (log2 + lg2 * error) as f32 * c[5] }
+}
+
+/// GELU, as `ops::gelu` makes it of `erf`, with an exponential that is wrong by the given number of units.
+fn gelu(c: &[f32], x: f32, ex2: i32) -> f32 {
+    let (half, z) = (0.5 * x, x * std::f32::consts::FRAC_1_SQRT_2);
+    half.mul_add(erf(c, z.abs(), [ex2, 0]).copysign(z), half)
+}
+
+/// The largest error over all f32 from `-low` to `high`, relative to what `to` makes of a number and its exact result.
+fn worst_signed(
+    f: impl Fn(f32, i32) -> f32 + Sync,
+    exact: fn(f64) -> f64,
+    to: fn(f64, f64) -> f64,
+    [low, high]: [f32; 2],
+) -> f64 {
+    let errors = |x: f32| {
+        let right = exact(f64::from(x));
+        let error = [-1, 1].map(|off| (f64::from(f(x, off)) - right).abs()).into_iter().fold(0.0, f64::max);
+        error / to(f64::from(x), right)
+    };
+    let positive = (1..=high.to_bits()).into_par_iter().map(|bits| errors(f32::from_bits(bits)));
+    let negative = (1..=low.to_bits()).into_par_iter().map(|bits| errors(-f32::from_bits(bits)));
+    positive.chain(negative).reduce(|| 0.0, f64::max)
+}
+
 /// Over all positive f32: the largest relative error beyond the absolute one, and the largest error.
 fn worst(f: impl Fn(f32, [i32; 2]) -> f32 + Sync, exact: fn(f64) -> f64) -> (f64, f64) {
     let errors = |bits: u32| {
@@ -90,17 +127,41 @@ fn report(name: &str, (relative, absolute): (f64, f64)) -> bool {
     relative <= RELATIVE
 }
 
+/// Prints a function's error relative to something; gives whether it is within a bound.
+fn report_relative(name: &str, what: &str, error: f64, bound: f64) -> bool {
+    println!("{name}: error 2^{:.2} of {what}", error.log2());
+    error <= bound
+}
+
 fn main() -> ExitCode {
-    let of_erf = numbers("erf");
-    let of_tanh = numbers("tanh");
-    // erf: the bound of z, the coefficients from the highest, 1; tanh: 1, 2 / ln 2, -2, 1.
-    if (of_erf.len(), of_tanh.len()) != (8, 4) {
-        eprintln!("math.cuh has other formulas than this program: {of_erf:?}, {of_tanh:?}");
+    let (of_erf, of_tanh, of_log1p) = (numbers("erf"), numbers("tanh"), numbers("log1p"));
+    // erf: the bound of z, the coefficients from the highest, 1; tanh: 1, 2 / ln 2, -2, 1; log1p: three coefficients, 1, the
+    // bound of the series, ln 2.
+    if (of_erf.len(), of_tanh.len(), of_log1p.len()) != (8, 4, 6) {
+        eprintln!("math.cuh has other formulas than this program: {of_erf:?}, {of_tanh:?}, {of_log1p:?}");
         return ExitCode::FAILURE;
     }
-    let good = [
-        report("erf", worst(|x, off| erf(&of_erf, x, off), libm::erf)),
-        report("tanh", worst(|x, off| tanh(&of_tanh, x, off), libm::tanh)),
+    let below_one = f32::from_bits(1f32.to_bits() - 1);
+    let all: [(&str, &dyn Fn() -> bool); 4] = [
+        ("erf", &|| report("erf", worst(|x, off| erf(&of_erf, x, off), libm::erf))),
+        ("tanh", &|| report("tanh", worst(|x, off| tanh(&of_tanh, x, off), libm::tanh))),
+        ("log1p", &|| {
+            let f = |x: f32, off: i32| log1p(&of_log1p, x, off.into());
+            // A subnormal result has an ULP of its own.
+            let to = |_: f64, right: f64| right.abs().max(f64::from(f32::MIN_POSITIVE));
+            let error = worst_signed(f, libm::log1p, to, [below_one, f32::MAX]);
+            report_relative("log1p", "the result", error, RELATIVE)
+        }),
+        ("gelu", &|| {
+            let f = |x: f32, off: i32| gelu(&of_erf, x, off * EX2);
+            let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
+            let to = |x: f64, _: f64| x.abs().max(f64::from(f32::MIN_POSITIVE));
+            // Further out erf is ±1 here as there, so the error is a part of x that is known.
+            report_relative("gelu", "x", worst_signed(f, exact, to, [40.0; 2]), RELATIVE)
+        }),
     ];
-    if good.iter().all(|good| *good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let chosen = all.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name));
+    let good: Vec<bool> = chosen.map(|(_, check)| check()).collect();
+    if !good.is_empty() && good.iter().all(|good| *good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -9,7 +9,7 @@ use crate::report::{Errors, similar};
 use crate::sight::{File, Files, Sight};
 
 /// Every operation of `epilogue::ops`.
-pub const OPERATIONS: [&str; 43] = [
+pub const OPERATIONS: [&str; 46] = [
     "abs",
     "abs_grad",
     "ceil",
@@ -32,6 +32,7 @@ pub const OPERATIONS: [&str; 43] = [
     "leaky_relu",
     "leaky_relu_grad",
     "log",
+    "log1p",
     "log2",
     "max",
     "min",
@@ -49,6 +50,8 @@ pub const OPERATIONS: [&str; 43] = [
     "silu_grad",
     "sin",
     "sin_grad",
+    "softplus",
+    "softplus_grad",
     "sqrt",
     "square",
     "tanh",
@@ -56,10 +59,11 @@ pub const OPERATIONS: [&str; 43] = [
 ];
 
 /// Names from other libraries, and how to write the same here.
-const ELSEWHERE: [(&[&str], &str); 11] = [
+const ELSEWHERE: [(&[&str], &str); 12] = [
     (&["maximum", "fmax", "fmaxf"], "the larger of two values is `max(x, y)`"),
     (&["minimum", "fmin", "fminf"], "the smaller of two values is `min(x, y)`"),
     (&["ln", "logf"], "the natural logarithm is `log(x)`"),
+    (&["ln_1p", "log1pf"], "the logarithm of `1 + x` is `log1p(x)`"),
     (&["powf", "powi"], "a power is `pow(x, y)`"),
     (&["mul_add", "fmaf"], "`x * y + z`, rounded once, is `fma(x, y, z)`"),
     (&["sum", "reduce_sum"], "a sum along an axis is a reduction: `let s = reduction_op(x, Row, Add);`"),

@@ -320,6 +320,7 @@ impl Bounds {
             (Op::Exp2, [x]) => x.monotone(libm::exp2),
             (Op::Log, [x]) => x.on_domain(0.0, libm::log),
             (Op::Log2, [x]) => x.on_domain(0.0, libm::log2),
+            (Op::Log1p, [x]) => x.on_domain(-1.0, libm::log1p),
             (Op::Sqrt, [x]) => x.on_domain(0.0, f64::sqrt),
             (Op::Rsqrt, [x]) => x.on_domain(0.0, f64::sqrt).reciprocal(),
             (Op::Recip, [x]) => x.reciprocal(),
@@ -368,6 +369,7 @@ impl Slack {
             Op::Tanh | Op::Erf | Op::Log | Op::Log2 if self.significand <= 11 => {
                 (approximate(16.0).max(5.0 * unit), approximate(21.0).max(normal))
             }
+            Op::Log1p if self.significand <= 11 => (approximate(16.0).max(5.0 * unit), normal),
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Sqrt | Op::Fma | Op::Recip => (0.501 * unit + own, smallest),
             Op::Pow => (8.0 * unit + own, normal),
             _ => (4.0 * unit + own, normal),

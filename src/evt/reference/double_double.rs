@@ -179,6 +179,19 @@ impl DoubleDouble {
         Self::new(exponent).add(log.div(LN_2))
     }
 
+    fn log1p(self) -> Self {
+        if !(self.high > -1.0 && self.high.is_finite()) || self.high.abs() < 1e-40 {
+            return if self.high.abs() < 1e-40 { self } else { Self::new(libm::log1p(self.high)) };
+        }
+        if self.high.abs() > 0.5 {
+            return Self::ONE.add(self).log();
+        }
+        let guess = Self::new(libm::log1p(self.high));
+        // As in `log_parts`: log(1 + x) = y + log((1 + x) e^-y), and (1 + x) e^-y is near 1.
+        let rest = self.mul(guess.neg().exp()).add(guess.neg().exp_minus_one());
+        guess.add(rest.sub(rest.mul(rest).scaled(-1)))
+    }
+
     fn tanh(self) -> Self {
         if self.high.is_nan() || self.high == 0.0 {
             return self;
@@ -299,6 +312,7 @@ impl Wide for DoubleDouble {
             (Op::Exp2, [x]) => x.exp2(),
             (Op::Log, [x]) => x.log(),
             (Op::Log2, [x]) => x.log2(),
+            (Op::Log1p, [x]) => x.log1p(),
             (Op::Sqrt, [x]) => x.sqrt(),
             (Op::Rsqrt, [x]) => Self::ONE.div(x.sqrt()),
             (Op::Recip, [x]) => Self::ONE.div(*x),
@@ -355,6 +369,10 @@ mod tests {
             (Op::Cos, &[1000.1], 0.477_019_313_687_768_9, -1.932_702_812_003_044_2e-17),
             (Op::Exp2, &[1.1], 2.143_546_925_072_586_3, 1.981_734_301_141_869_7e-16),
             (Op::Log2, &[1.1], 0.137_503_523_749_935_02, 5.457_100_197_664_755e-18),
+            (Op::Log1p, &[1.1], 0.741_937_344_729_377_3, 1.984_811_760_413_813_3e-17),
+            (Op::Log1p, &[1e-9], 9.999_999_995e-10, 7.493_897_403_823_754e-26),
+            (Op::Log1p, &[0.3], 0.262_364_264_467_491_06, -1.606_725_720_902_845_4e-17),
+            (Op::Log1p, &[-0.7], -1.203_972_804_325_936, 5.234_778_167_986_586_4e-17),
             (Op::Pow, &[1.1, 7.3], 2.005_241_119_382_375_4, -2.014_207_868_043_770_1e-16),
             (Op::Sqrt, &[1.1], 1.048_808_848_170_151_6, -4.146_275_559_933_756e-17),
         ] {
@@ -375,6 +393,7 @@ mod tests {
             Op::Exp2,
             Op::Log,
             Op::Log2,
+            Op::Log1p,
             Op::Sqrt,
             Op::Rsqrt,
             Op::Recip,

@@ -42,6 +42,7 @@ impl Wide for f64 {
             (Op::Exp2, [x]) => libm::exp2(*x),
             (Op::Log, [x]) => libm::log(*x),
             (Op::Log2, [x]) => libm::log2(*x),
+            (Op::Log1p, [x]) => libm::log1p(*x),
             (Op::Sqrt, [x]) => x.sqrt(),
             (Op::Rsqrt, [x]) => 1.0 / x.sqrt(),
             (Op::Recip, [x]) => 1.0 / x,

@@ -154,7 +154,8 @@ fn apply(op: Op, operands: &[&Term], accuracy: Accuracy) -> Term {
     let approximate = match accuracy {
         Accuracy::Full => false,
         Accuracy::Bits11 | Accuracy::Bits8 => {
-            matches!(op, Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sqrt | Op::Recip | Op::Div | Op::Tanh | Op::Erf)
+            use Op::{Div, Erf, Exp, Exp2, Log, Log1p, Log2, Recip, Sqrt, Tanh};
+            matches!(op, Exp | Exp2 | Log | Log2 | Log1p | Sqrt | Recip | Div | Tanh | Erf)
         }
     };
     let namespace = if approximate { accuracy.namespace() } else { "" };

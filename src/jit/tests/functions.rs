@@ -8,13 +8,14 @@ use crate::jit::{Body, Kernel, Lane};
 use crate::simd::convert::{bf16_from_f32, f16_from_f32};
 use crate::simd::{Float, portable_unary, unary};
 
-const FUNCTIONS: [Op; 13] = [
+const FUNCTIONS: [Op; 14] = [
     Op::Neg,
     Op::Abs,
     Op::Exp,
     Op::Exp2,
     Op::Log,
     Op::Log2,
+    Op::Log1p,
     Op::Sqrt,
     Op::Recip,
     Op::Tanh,

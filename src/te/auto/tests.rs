@@ -196,13 +196,14 @@ impl Expressions<'_> {
     }
 
     fn grow(&mut self) {
-        const UNARY: [Op; 19] = [
+        const UNARY: [Op; 20] = [
             Op::Neg,
             Op::Abs,
             Op::Exp,
             Op::Exp2,
             Op::Log,
             Op::Log2,
+            Op::Log1p,
             Op::Sqrt,
             Op::Rsqrt,
             Op::Recip,

@@ -244,8 +244,8 @@ fn tree(case: &Case) -> Tree {
         let ((x, x_class), (y, y_class), (z, z_class)) = (pick(x), pick(y), pick(z));
         values.push(match which {
             // Operations of one operand come first.
-            0..16 => (b.apply(Op::ALL[which], &[x]), x_class),
-            16..30 => (b.apply(BINARY[(which - 16) % BINARY.len()], &[x, y]), x_class.join(y_class)),
+            0..17 => (b.apply(Op::ALL[which], &[x]), x_class),
+            17..30 => (b.apply(BINARY[(which - 17) % BINARY.len()], &[x, y]), x_class.join(y_class)),
             30..36 => {
                 let condition = b.apply(COMPARISONS[which - 30], &[x, y]);
                 (b.apply(Op::Select, &[condition, y, z]), x_class.join(y_class).join(z_class))
@@ -255,6 +255,7 @@ fn tree(case: &Case) -> Tree {
             41 => (b.call(ops::gelu::function(), &[x]), x_class),
             42 => (b.call(ops::silu::function(), &[x]), x_class),
             43 => (b.call(ops::gelu_tanh_grad::function(), &[x]), x_class),
+            44 => (b.call(ops::softplus::function(), &[x]), x_class),
             _ => {
                 let half = b.literal(0.375);
                 (b.apply(Op::Mul, &[half, x]), x_class)

@@ -113,6 +113,7 @@ unary! {
     Exp2 exp2_single exp2_double,
     Log log_single log_double,
     Log2 log2_single log2_double,
+    Log1p log1p_single log1p_double,
     Tanh tanh_single tanh_double,
     Erf erf_single erf_double,
     Sin sin_single sin_double,
