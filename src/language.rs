@@ -25,7 +25,7 @@
 //! be kept as `gemm: Gemm<RowReduction>`; only the arguments of a run, `RowReduction { c: &c, … }`, borrow. The first
 //! parameter is the accumulator, [`Accum`]. There may be up to four of them at the beginning, each the product of A and
 //! a separate B (see [`Right`](crate::gemm::Right)). The other parameters have the classes [`Tensor`], [`TensorMut`],
-//! [`RowVector`], [`ColumnVector`], [`Scalar`], [`DeviceScalar`] and [`Seed`]. M, N, K, the batch and all strides belong to a
+//! [`RowVector`], [`ColumnVector`], [`Scalar`], [`DeviceScalar`], [`Seed`] and [`Bits`]. M, N, K, the batch and all strides belong to a
 //! run, not to the function: with a leading batch axis, an argument has one value for each batch; without it, all
 //! batches share it.
 //!
@@ -96,7 +96,7 @@
 //! of `&&` and `||` are computed. A comparison with NaN is false, except `!=`. A truth value can be bound, chosen by an
 //! `if`, returned, or be a condition. Arithmetic and reductions take numbers: `if keep { 1.0 } else { 0.0 }`.
 //!
-//! As results, truth values are stored as `bool`, and integers as i64, i32, i8 or u8. Integers beyond the type's range
+//! As results, truth values are stored as `bool`, or as [`Bits`] with eight columns in a byte, and integers as i64, i32, i8 or u8. Integers beyond the type's range
 //! become its nearest value. If no type is written, they are stored as `bool` and i64.
 //!
 //! ```
@@ -332,6 +332,47 @@ pub enum Scalar {}
 /// One value in device memory. As a result, what a reduction over `All` gives.
 #[derive(Debug)]
 pub struct DeviceScalar<T = Unwritten>(PhantomData<T>, Unwritten);
+
+/// M×N truth values with eight columns in a byte: as a parameter they are read, as a result written.
+///
+/// In memory they are `u8`, of shape `[M, ceil(N / 8)]`, with a leading batch axis where there is one, and any strides.
+/// Column n is bit n % 8, from the lowest, of byte n / 8 of its row, as in the masks of cuBLASLt's ReLU. Bits beyond the last
+/// column are written as 0, and are not looked at. In the body they are truth values like those of `Tensor<bool>`, which take
+/// eight times the memory.
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// /// Where ReLU lets its value pass is one bit for each element.
+/// #[epilogue]
+/// fn relu_forward(accum: Accum) -> (Tensor, Bits) {
+///     let keep = accum > 0.0;
+///     let y = if keep { accum } else { 0.0 };
+///     (y, keep)
+/// }
+///
+/// /// The gradient in the next layer's backward pass, and that of the bias.
+/// #[epilogue]
+/// fn relu_backward(accum: Accum, keep: Bits) -> (Tensor, RowVector) {
+///     let d = if keep { accum } else { 0.0 };
+///     let bias = reduction_op(d, Column, Add);
+///     (d, bias)
+/// }
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.tensor(&[1f32, -1.0], [2, 1])?, device.tensor(&[1f32, -2.0, 3.0], [1, 3])?);
+/// let (mut y, mut keep) = (device.zeros::<f32>([2, 3])?, device.zeros::<u8>([2, 1])?);
+/// Gemm::plan::<ReluForward>(&device, &a, &b)?.run(&a, &b, ReluForward { y: &mut y, keep: &mut keep })?;
+/// assert_eq!(keep.to_vec::<u8>()?, [0b101, 0b010]);
+///
+/// let (mut d, mut bias) = (device.zeros::<f32>([2, 3])?, device.zeros::<f32>([3])?);
+/// let run = ReluBackward { keep: &keep, d: &mut d, bias: &mut bias };
+/// Gemm::plan::<ReluBackward>(&device, &a, &b)?.run(&a, &b, run)?;
+/// assert_eq!(bias.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub enum Bits {}
 
 /// The result of `reduction_op(x, Row, op, threadblock_shape.n)`: `[ceil(N / tile_n), M]` values of f32, with a leading
 /// batch axis if there is a batch; see `Gemm::partials_shape`.

@@ -258,7 +258,7 @@ proptest! {
     /// The guarantees of validation.
     #[test]
     fn random_trees_are_valid(choices in choices(), types in types()) {
-        let profile = Profile { phases: choices.len() % 2 == 1, chance: true, ..Profile::default() };
+        let profile = Profile { phases: choices.len() % 2 == 1, chance: true, bits: true, ..Profile::default() };
         let tree = random::tree(&mut Choices::new(&choices), profile);
         let valid = tree.validate(types).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let mut names = HashSet::new();

@@ -244,6 +244,27 @@ fn typed(integers: ElementType) -> Tree {
     b.finish()
 }
 
+/// Bits: of a lane's neighbouring columns on sm_80, of units of both orientations on sm_90a.
+#[test]
+fn generated_code_of_bits_is_as_committed() {
+    let tree = || {
+        let mut b = TreeBuilder::new("packed", "packed.rs");
+        let accum = b.accum("accum");
+        let keep = b.parameter("keep", ParameterClass::Bits, None);
+        let zero = b.literal(0.0);
+        let d = b.apply(Op::Select, &[keep, accum, zero]);
+        let positive = b.apply(Op::Gt, &[d, zero]);
+        b.output("d", d, ShapeClass::Tensor, None);
+        b.output_bits("positive", positive);
+        b.finish()
+    };
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["golden/packed.cu"].assert_eq(&generated(&tree(), &f16));
+    expect_file!["golden/packed_sm_90a.cu"].assert_eq(&generated_for_sm_90a(&tree(), false));
+    let swapped = generated_for_sm_90a(&tree(), true);
+    assert!(swapped.contains("store_bits<Config>(arguments.output1, work, problem, block, column, x);"), "{swapped}");
+}
+
 /// Random numbers: of a lane's neighbouring columns on sm_80, of units of both orientations on sm_90a.
 #[test]
 fn generated_code_of_random_numbers_is_as_committed() {

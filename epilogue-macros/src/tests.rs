@@ -365,7 +365,7 @@ fn after_a_mistake_the_items_are_still_there() {
         &pretty(expansion),
         &expect![[r#"
         ::core::compile_error! {
-            "a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar` or `Seed`, not `Tensr`; did you mean `Tensor`?"
+            "a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar`, `Seed` or `Bits`, not `Tensr`; did you mean `Tensor`?"
         }
         ::core::compile_error! {
             "values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)"
@@ -433,7 +433,7 @@ fn every_mistake_is_reported_at_its_token() {
     check(
         &found,
         &expect![[r#"
-        1:23: a parameter is declared by its class, without a reference: `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar` or `Seed`; the generated struct borrows the device's tensors
+        1:23: a parameter is declared by its class, without a reference: `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar`, `Seed` or `Bits`; the generated struct borrows the device's tensors
         2:13: values are floating-point numbers: write `2.0` (beside an integer such as `row()` it is one)
         3:5: an epilogue has no loops: every element is computed once, by the same operations
         4:29: an axis is `Row`, `Column` or `All`, not `Rows`; did you mean `Row`?

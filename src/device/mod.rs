@@ -16,6 +16,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("views.cuh", include_str!("views.cuh")),
     ("random.cuh", include_str!("random.cuh")),
     ("sm90/random.cuh", include_str!("sm90/random.cuh")),
+    ("bits.cuh", include_str!("bits.cuh")),
+    ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),

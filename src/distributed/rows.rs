@@ -5,7 +5,7 @@ use std::ops::Range;
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
-use crate::evt::{ShapeClass, ValidTree};
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 use crate::{Argument, gemm};
 
 /// The extents of a matrix.
@@ -93,11 +93,15 @@ impl Owned {
     }
 }
 
-/// The class of each argument of a run: of every parameter, then of the outputs that are no parameter's.
-pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, ShapeClass)> {
-    let parameters = tree.parameters().iter().map(|parameter| (parameter.name, parameter.class.shape_class()));
+/// The class of each argument of a run, and whether it has eight columns in a byte: of every parameter, then of the outputs
+/// that are no parameter's.
+pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, ShapeClass, bool)> {
+    let parameters = tree
+        .parameters()
+        .iter()
+        .map(|parameter| (parameter.name, parameter.class.shape_class(), parameter.class == ParameterClass::Bits));
     let outputs = tree.outputs().iter().filter(|output| output.parameter.is_none());
-    parameters.chain(outputs.map(|output| (output.name, output.class))).collect()
+    parameters.chain(outputs.map(|output| (output.name, output.class, output.packed))).collect()
 }
 
 /// The arguments of a run on some rows of a product with `columns` columns, from those of a run on all.
@@ -116,7 +120,8 @@ pub(super) fn arguments(
         return Err(gemm::Error::ArgumentCount { epilogue: tree.name(), given: given.len(), names }.into());
     }
     let all = rows.parts * rows.extent;
-    let one = |((name, class), argument): (&(&'static str, ShapeClass), &Argument<'_>)| {
+    let one = |((name, class, packed), argument): (&(&'static str, ShapeClass, bool), &Argument<'_>)| {
+        let columns = if *packed { columns.div_ceil(8) } else { columns };
         Owned::map(argument, |tensor| {
             let needed: &[usize] = match class {
                 ShapeClass::Tensor => &[all, columns],

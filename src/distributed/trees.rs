@@ -90,6 +90,10 @@ pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
     if tree.has_chance() {
         return Some("`random(…)`".to_owned());
     }
+    // A part of the columns may begin within a byte.
+    if part == Part::Columns && tree.has_bits() {
+        return Some("`Bits`".to_owned());
+    }
     let is_of = |position: &Position| match part {
         Part::Rows => matches!(position, Position::Row | Position::Rows | Position::Batch),
         Part::Columns => matches!(position, Position::Column | Position::Columns),
@@ -107,6 +111,9 @@ pub(super) fn check_before(tree: &ValidTree) -> Result<(), Error> {
     for output in tree.outputs() {
         if output.parameter.is_some() {
             return refuse(format!("the `TensorMut` `{}`", output.name));
+        }
+        if output.packed {
+            return refuse(format!("the `Bits` `{}`", output.name));
         }
         if output.class != ShapeClass::Tensor || output.kind != OutputKind::Store {
             return refuse(format!("the {} `{}`", output.class.name(), output.name));

@@ -156,7 +156,13 @@ impl TreeBuilder {
             .position(|p| p.name == name && p.class == ParameterClass::TensorMut)
             .and_then(|i| u32::try_from(i).ok())
             .map(ParameterId);
-        self.tree.outputs.push(Output { name, node, class, element, parameter, site: self.site });
+        self.tree.outputs.push(Output { name, node, class, element, packed: false, parameter, site: self.site });
+    }
+
+    /// Returns M×N truth values under a name, eight columns in a byte; see [`ParameterClass::Bits`].
+    pub fn output_bits(&mut self, name: &'static str, node: NodeId) {
+        let (class, element, site) = (ShapeClass::Tensor, None, self.site);
+        self.tree.outputs.push(Output { name, node, class, element, packed: true, parameter: None, site });
     }
 
     /// Ends the tree.

@@ -126,7 +126,9 @@ impl Checker<'_> {
                         Ok(Fact::new(ShapeClass::Scalar, Kind::Seed))
                     }
                     Some((class, element)) if (class == ShapeClass::Tensor) == is_load => {
-                        let ty = if element == ElementType::Bool { Kind::Truth } else { Kind::Number };
+                        let truths =
+                            element == ElementType::Bool || declared.is_some_and(|p| p.class == ParameterClass::Bits);
+                        let ty = if truths { Kind::Truth } else { Kind::Number };
                         Ok(Fact::new(class, ty))
                     }
                     _ => self.fail(data.site, Mistake::UndefinedParameter { index: parameter.index() }),
@@ -296,6 +298,9 @@ impl Checker<'_> {
                     let mistake = Mistake::ScalarElement { name: parameter.name, element, real };
                     return self.fail(parameter.site, mistake);
                 }
+                Some(element) if parameter.class == ParameterClass::Bits => {
+                    return self.fail(parameter.site, Mistake::BitsElement { name: parameter.name, element });
+                }
                 Some(element) if parameter.class == ParameterClass::Seed && element != ElementType::I64 => {
                     return self.fail(parameter.site, Mistake::SeedElement { name: parameter.name, element });
                 }
@@ -347,6 +352,9 @@ impl Checker<'_> {
 
     /// Checks that a value can be stored in the element type that its output has.
     fn stored_type(&self, output: &super::Output, fact: Fact) -> Result<(), TreeError> {
+        if output.packed && fact.ty != Kind::Truth {
+            return self.fail(output.site, Mistake::NoTruthPacked { name: output.name });
+        }
         let of_parameter = output.parameter.and_then(|p| self.tree.parameters.get(p.index())).map(|p| self.element(p));
         let Some(element) = output.element.or(of_parameter) else { return Ok(()) };
         let name = output.name;

@@ -9,6 +9,8 @@ pub struct Cost {
     pub loads: usize,
     /// M×N tensors written.
     pub stores: usize,
+    /// M×N truth values read or written with eight columns in a byte. They are in none of the counts of tensors and bytes.
+    pub packed: usize,
     /// Bytes read from M×N tensors.
     pub bytes_read: usize,
     /// Bytes written to M×N tensors.

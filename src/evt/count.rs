@@ -13,6 +13,7 @@ impl Cost {
                     cost.loads += 1;
                     cost.bytes_read += parameter.element.size();
                 }
+                ParameterClass::Bits => cost.packed += 1,
                 ParameterClass::RowVector => cost.row_vectors += 1,
                 ParameterClass::ColumnVector => cost.column_vectors += 1,
                 ParameterClass::DeviceScalar => cost.device_scalars += 1,
@@ -22,6 +23,7 @@ impl Cost {
         for output in outputs {
             let values = output.reduction().map_or(0, |reduction| reduction.running_values());
             match output.reduction().map(|r| r.axis) {
+                None if output.packed => cost.packed += 1,
                 None if output.class == ShapeClass::Tensor => {
                     cost.stores += 1;
                     cost.bytes_written += output.element.size();
@@ -32,6 +34,8 @@ impl Cost {
                 Some(Axis::All) => cost.all_reductions += values,
             }
         }
+        // Bits are moved to or from their byte, which lanes make together.
+        cost.simple_operations += 3 * cost.packed;
         for value in values.iter().filter(|v| v.class == ShapeClass::Tensor) {
             cost.add_operations(&value.kind);
         }

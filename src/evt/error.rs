@@ -142,6 +142,22 @@ pub enum Mistake {
         /// What was written.
         element: ElementType,
     },
+    /// Bits with an element type.
+    #[error(
+        "`{name}` are bits, eight truth values in a byte, and are declared with {element}; write `Bits`, or `Tensor<bool>` for a byte each"
+    )]
+    BitsElement {
+        /// The parameter.
+        name: &'static str,
+        /// What was written.
+        element: ElementType,
+    },
+    /// A number or an integer returned as bits.
+    #[error("`{name}` is no truth value and is returned as `Bits`; return a comparison such as `{name} > 0.0`")]
+    NoTruthPacked {
+        /// The output.
+        name: &'static str,
+    },
     /// `real` of a number.
     #[error("`real` makes a number of an integer, and {what} is a number already; leave `real` out")]
     RealOfNumber {
@@ -370,6 +386,7 @@ const fn parameter_name(class: ParameterClass) -> &'static str {
         ParameterClass::Scalar => "`Scalar`",
         ParameterClass::DeviceScalar => "`DeviceScalar`",
         ParameterClass::Seed => "`Seed`",
+        ParameterClass::Bits => "`Bits`",
     }
 }
 

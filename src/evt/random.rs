@@ -63,6 +63,8 @@ pub struct Profile {
     pub typed: bool,
     /// Whether there may be random numbers.
     pub chance: bool,
+    /// Whether there may be truth values with eight columns in a byte.
+    pub bits: bool,
     /// Most accumulators.
     pub accumulators: usize,
     /// Element types that parameters, outputs and casts may be declared with.
@@ -79,6 +81,7 @@ impl Default for Profile {
             phases: false,
             typed: true,
             chance: false,
+            bits: false,
             accumulators: 3,
             elements: &ElementType::ALL,
         }
@@ -365,6 +368,9 @@ impl Growing {
                 return self.builder.output(name, node, class, choices.once_in(2).then_some(element));
             }
             let (node, class) = self.truth(choices);
+            if profile.bits && class == ShapeClass::Tensor && choices.once_in(2) {
+                return self.builder.output_bits(name, node);
+            }
             return self.builder.output(name, node, class, choices.once_in(2).then_some(ElementType::Bool));
         }
         let element = choices.once_in(3).then(|| number(choices, profile));
@@ -444,6 +450,10 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         let seed = growing.builder.parameter("seed", ParameterClass::Seed, None);
         growing.seed = Some(seed);
         growing.numbers.push((growing.builder.random(seed, 0), ShapeClass::Tensor));
+    }
+    if profile.bits && choices.once_in(3) {
+        let mask = growing.builder.parameter("mask", ParameterClass::Bits, None);
+        growing.truths.push((mask, ShapeClass::Tensor));
     }
     for line in 0..choices.below(profile.operations + 1) {
         growing.builder.at(u32::try_from(line).unwrap_or(0) + 2, 5);

@@ -193,6 +193,7 @@ impl<'a> Simplifier<'a> {
                 let element = super::valid::resolve(parameter.element, parameter.class, self.types);
                 match element {
                     _ if parameter.class == ParameterClass::Seed => Kind::Seed,
+                    _ if parameter.class == ParameterClass::Bits => Kind::Truth,
                     ElementType::Bool => Kind::Truth,
                     _ if self.integers.contains(p) => Kind::Integer,
                     _ => Kind::Number,

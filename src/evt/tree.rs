@@ -103,6 +103,9 @@ pub enum ParameterClass {
     DeviceScalar,
     /// What random numbers follow from: a seed and an offset, of 64 bits each, from the host or in device memory.
     Seed,
+    /// M×N truth values in memory, eight columns in a byte: bit n % 8 of byte n / 8 of a row. Bits beyond the last column
+    /// are not read.
+    Bits,
 }
 
 impl ParameterClass {
@@ -110,7 +113,7 @@ impl ParameterClass {
     #[must_use]
     pub const fn shape_class(self) -> ShapeClass {
         match self {
-            Self::Tensor | Self::TensorMut => ShapeClass::Tensor,
+            Self::Tensor | Self::TensorMut | Self::Bits => ShapeClass::Tensor,
             Self::RowVector => ShapeClass::RowVector,
             Self::ColumnVector => ShapeClass::ColumnVector,
             Self::Scalar | Self::DeviceScalar | Self::Seed => ShapeClass::Scalar,
@@ -128,6 +131,7 @@ impl ParameterClass {
             Self::Scalar => "Scalar",
             Self::DeviceScalar => "DeviceScalar",
             Self::Seed => "Seed",
+            Self::Bits => "Bits",
         }
     }
 }
@@ -343,7 +347,7 @@ pub const MAX_ACCUMULATORS: usize = 4;
 pub enum Node {
     /// An accumulator, by its index in [`Tree::accumulators`].
     Accum(usize),
-    /// A `Tensor` or `TensorMut` parameter, read from memory.
+    /// A `Tensor`, `TensorMut` or `Bits` parameter, read from memory.
     Load(ParameterId),
     /// A `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar` or `Seed` parameter.
     Broadcast(ParameterId),
@@ -418,6 +422,8 @@ pub struct Output {
     pub class: ShapeClass,
     /// The element type the user wrote, if any.
     pub element: Option<ElementType>,
+    /// Whether it is truth values, eight columns in a byte; see [`ParameterClass::Bits`].
+    pub packed: bool,
     /// The `TensorMut` parameter whose memory it overwrites, if any.
     pub parameter: Option<ParameterId>,
     /// Where it was returned.

@@ -64,6 +64,8 @@ pub(super) fn resolve(written: Option<ElementType>, class: ParameterClass, types
     match class {
         ParameterClass::Scalar => types.real().element(),
         ParameterClass::Seed => ElementType::I64,
+        // That of its memory.
+        ParameterClass::Bits => ElementType::U8,
         ParameterClass::DeviceScalar => written.unwrap_or(types.real().element()),
         ParameterClass::Tensor
         | ParameterClass::TensorMut
@@ -96,7 +98,7 @@ pub type Operands = SmallVec<[ValueId; 3]>;
 pub enum ValueKind {
     /// An accumulator, by its index in [`ValidTree::accumulators`], converted to the arithmetic type.
     Accum(usize),
-    /// An element of a `Tensor` or `TensorMut` parameter, converted to the value's type; see [`Value::ty`].
+    /// An element of a `Tensor`, `TensorMut` or `Bits` parameter, converted to the value's type; see [`Value::ty`].
     Load(ParameterId),
     /// An element of a `RowVector` or `ColumnVector`, a `Scalar`, a `DeviceScalar` or a `Seed`, in the value's type.
     Broadcast(ParameterId),
@@ -230,7 +232,7 @@ pub struct ValidParameter {
     pub name: &'static str,
     /// Its class.
     pub class: ParameterClass,
-    /// Type of its elements in memory; the arithmetic type for a host scalar.
+    /// Type of its elements in memory; the arithmetic type for a host scalar, that of the bytes for `Bits`.
     pub element: ElementType,
     /// The value that reads it; `None` if no returned value depends on it.
     pub value: Option<ValueId>,
@@ -258,8 +260,10 @@ pub struct ValidOutput {
     pub kind: OutputKind,
     /// The class of its extent in memory; for partials, that of the finished reduction.
     pub class: ShapeClass,
-    /// Type of its elements in memory.
+    /// Type of its elements in memory; that of the bytes if it is packed.
     pub element: ElementType,
+    /// Whether it is truth values, eight columns in a byte; see [`ParameterClass::Bits`](super::ParameterClass::Bits).
+    pub packed: bool,
     /// The `TensorMut` parameter whose memory it overwrites, if any.
     pub parameter: Option<ParameterId>,
     /// Where it was returned.
@@ -322,6 +326,13 @@ impl ValidTree {
     #[must_use]
     pub fn has_chance(&self) -> bool {
         self.values.iter().any(|value| matches!(value.kind, ValueKind::Random(..)))
+    }
+
+    /// Whether a returned value is, or depends on, truth values with eight columns in a byte.
+    #[must_use]
+    pub fn has_bits(&self) -> bool {
+        let read = self.parameters.iter().any(|p| p.class == ParameterClass::Bits && p.value.is_some());
+        read || self.outputs.iter().any(|output| output.packed)
     }
 
     /// The type that it computes in.

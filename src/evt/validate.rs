@@ -51,7 +51,12 @@ impl Tree {
                 value: became[of.index()],
                 kind,
                 class: output.class,
-                element: output.element.or(of_parameter).unwrap_or(default),
+                element: if output.packed {
+                    ElementType::U8
+                } else {
+                    output.element.or(of_parameter).unwrap_or(default)
+                },
+                packed: output.packed,
                 parameter: output.parameter,
                 site: output.site,
             }

@@ -90,6 +90,9 @@ impl<E> Gemm<E> {
                     let words = tensor.to_vec::<i64>()?;
                     Given::Seed(words[0].cast_unsigned(), words[1].cast_unsigned())
                 }
+                Argument::Input(tensor) if parameter.class == ParameterClass::Bits => {
+                    Given::Tensor(Values::of_bits(tensor, problem.n)?)
+                }
                 Argument::Input(tensor) => Given::Tensor(Values::of(tensor)?),
                 Argument::Output(tensor) => Given::Tensor(Values::of(tensor)?),
             });
@@ -125,7 +128,15 @@ impl Reference {
             name: name.to_owned(),
             outputs: self.outputs.iter().map(|output| output.name).collect(),
         })?;
-        let results = Values::of(actual)?.values;
+        let results = match (output.packed, output.shape.last()) {
+            (true, Some(columns)) => {
+                let mut values = Values::of_bits(actual, *columns)?.values;
+                // Devices write these bits as 0. One that isn't is an element too many.
+                values.extend(reference::has_padding(&actual.to_bytes()?, *columns).then_some(1.0));
+                values
+            }
+            _ => Values::of(actual)?.values,
+        };
         let error = |(result, value): (&f64, &f64)| if result == value { 0.0 } else { (result - value).abs() };
         Ok(Comparison {
             name: output.name,
@@ -163,6 +174,12 @@ impl Values {
     fn of(tensor: &DeviceTensor) -> Result<Self, Error> {
         let values = reference::decode(tensor.element_type(), &tensor.to_bytes()?);
         Ok(Self { values, rank: tensor.rank() })
+    }
+
+    /// The truth values of so many columns, eight of which are a byte.
+    fn of_bits(tensor: &DeviceTensor, columns: usize) -> Result<Self, Error> {
+        let bytes = tensor.to_bytes()?;
+        Ok(Self { values: reference::unpack(&bytes, columns), rank: tensor.rank() })
     }
 
     /// A matrix, or a batch of them.

@@ -454,27 +454,27 @@
 //! for dropout twice in one epilogue. Another seed or offset needs no other kernel. In device memory a seed is a tensor of
 //! two `i64`, `Seed::in_memory(&tensor)`, which recorded graphs read anew at each launch.
 //!
-//! Where the mask is needed by something else than a product, store it: `let keep = random(seed) >= p;` is returned as a
-//! `Tensor<bool>`, and a parameter of that class reads it.
+//! Where the mask is needed by something else than a product, store it: `let keep = random(seed) >= p;` is returned as
+//! `Bits`, one for each element, and a parameter of that class reads them. (As a `Tensor<bool>` each takes a byte.)
 //!
 //! ```
 //! # use epilogue::prelude::*;
 //! #[epilogue]
-//! fn forward(accum: Accum, p: Scalar, seed: Seed) -> (Tensor, Tensor<bool>) {
+//! fn forward(accum: Accum, p: Scalar, seed: Seed) -> (Tensor, Bits) {
 //!     let keep = random(seed) >= p;
 //!     let y = if keep { accum / (1.0 - p) } else { 0.0 };
 //!     (y, keep)
 //! }
 //!
 //! #[epilogue]
-//! fn backward(accum: Accum, p: Scalar, keep: Tensor<bool>) -> Tensor {
+//! fn backward(accum: Accum, p: Scalar, keep: Bits) -> Tensor {
 //!     let dz = if keep { accum / (1.0 - p) } else { 0.0 };
 //!     dz
 //! }
 //! # let device = Device::cpu();
 //! # let (a, b) = (device.tensor(&[1f32; 80], [40, 2])?, device.tensor(&[0.5f32; 100], [2, 50])?);
 //! # let (mut y, mut dz, mut keep) =
-//! #     (device.zeros::<f32>([40, 50])?, device.zeros::<f32>([40, 50])?, device.zeros::<bool>([40, 50])?);
+//! #     (device.zeros::<f32>([40, 50])?, device.zeros::<f32>([40, 50])?, device.zeros::<u8>([40, 7])?);
 //! # let (gemm, gradient) = (Gemm::plan::<Forward>(&device, &a, &b)?, Gemm::plan::<Backward>(&device, &a, &b)?);
 //! gemm.run(&a, &b, Forward { p: 0.25, seed: Seed::new(1), y: &mut y, keep: &mut keep })?;
 //! gradient.run(&a, &b, Backward { p: 0.25, keep: &keep, dz: &mut dz })?;

@@ -68,7 +68,8 @@ impl Kernel {
     ) -> Result<Self, String> {
         let Family { elements, arithmetic, hopper, repacked } = *family;
         // Every fourth is computed from its own reductions.
-        let tree = random::tree(choices, Profile { phases: number % 4 == 3, chance: true, ..Profile::default() });
+        let tree =
+            random::tree(choices, Profile { phases: number % 4 == 3, chance: true, bits: true, ..Profile::default() });
         let in_groups = tree
             .validate(Types::new(elements.0, elements.1))
             .is_ok_and(|tree| tree.phases() == 1 && Groups::take(&tree));
@@ -300,7 +301,19 @@ impl<'k> Case<'k> {
             let per_batch = self.problem.batched
                 && self.problem.grouping.is_per_batch(parameter.class.shape_class())
                 && (written || choices.once_in(2));
-            let shape = self.shape(parameter.class.shape_class(), per_batch);
+            let mut shape = self.shape(parameter.class.shape_class(), per_batch);
+            if parameter.class == ParameterClass::Bits {
+                let columns = packed(&mut shape);
+                let (first, count) = (choices.below(1 << 16), shape.iter().product::<usize>());
+                let bytes: Vec<u8> =
+                    (0..count).map(|i| ((first + i).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+                let placement = self.placement(choices, self.parameters.len(), parameter.element, true);
+                let values: Vec<f64> = bytes.iter().map(|byte| f64::from(*byte)).collect();
+                let placed =
+                    Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
+                self.parameters.push((Some(placed), reference::unpack(&bytes, columns), per_batch));
+                continue;
+            }
             let values = random::values(choices, parameter.element, shape.iter().product());
             let tensor = parameter.class.shape_class() == ShapeClass::Tensor;
             let placement = self.placement(choices, self.parameters.len(), parameter.element, tensor);
@@ -314,11 +327,14 @@ impl<'k> Case<'k> {
                 continue;
             }
             let reduces_batch = matches!(output.kind, OutputKind::Reduce(r) if r.batch);
-            let shape = if output.is_partial() {
+            let mut shape = if output.is_partial() {
                 self.kernel.gemm.partials_shape_of(output.name, &self.problem).map_err(text)?
             } else {
                 self.shape(output.class, self.problem.batched && !reduces_batch)
             };
+            if output.packed {
+                packed(&mut shape);
+            }
             let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
@@ -414,7 +430,18 @@ impl<'k> Case<'k> {
             };
             let Some(placed) = placed else { return Err(format!("output {} has no memory", output.name)) };
             let values = placed.values().map_err(text)?;
-            if let Some(wrong) = expected.first_wrong(&values) {
+            let elements = match expected.packed {
+                false => values.clone(),
+                true => {
+                    let (bytes, columns) = (values.iter().map(|x| *x as u8).collect::<Vec<_>>(), self.problem.n);
+                    // Of rows of no group all bits are as they were.
+                    if untouched.is_empty() && reference::has_padding(&bytes, columns) {
+                        return Err(format!("{}: {:?} wrote a 1 beyond the last column", output.name, self.problem));
+                    }
+                    reference::unpack(&bytes, columns)
+                }
+            };
+            if let Some(wrong) = expected.first_wrong(&elements) {
                 return Err(format!("{}: {:?} {wrong:?} of shape {:?}", output.name, self.problem, expected.shape));
             }
             if let Some((place, _)) = untouched.iter().find(|(place, before)| !is_same(values[*place], *before)) {
@@ -427,6 +454,12 @@ impl<'k> Case<'k> {
         }
         Ok(())
     }
+}
+
+/// Makes a shape that of bytes with eight columns each; gives the columns.
+fn packed(shape: &mut [usize]) -> usize {
+    let Some(last) = shape.last_mut() else { return 0 };
+    std::mem::replace(last, last.div_ceil(8))
 }
 
 /// The bits of the i64 of this value.

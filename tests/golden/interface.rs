@@ -93,6 +93,7 @@ pub enum Error {
     },
     ArgumentKind { name: &'static str, given: &'static str, needed: &'static str },
     ArgumentShape { name: &'static str, given: Vec<usize>, needed: String },
+    BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
         name: &'static str,
         epilogue: &'static str,
@@ -322,6 +323,7 @@ pub struct Cost {
     pub accumulators: usize,
     pub loads: usize,
     pub stores: usize,
+    pub packed: usize,
     pub bytes_read: usize,
     pub bytes_written: usize,
     pub row_vectors: usize,
@@ -368,6 +370,8 @@ pub enum Mistake {
     SeedAsValue { name: String },
     NoSeed { what: String },
     SeedElement { name: &'static str, element: ElementType },
+    BitsElement { name: &'static str, element: ElementType },
+    NoTruthPacked { name: &'static str },
     RealOfNumber { what: String },
     CastToBool { what: String },
     TruthReturned { name: &'static str, element: ElementType },
@@ -437,6 +441,7 @@ pub struct Output {
     pub node: NodeId,
     pub class: ShapeClass,
     pub element: Option<ElementType>,
+    pub packed: bool,
     pub parameter: Option<ParameterId>,
     pub site: Site,
 }
@@ -467,6 +472,7 @@ pub enum ParameterClass {
     Scalar,
     DeviceScalar,
     Seed,
+    Bits,
 }
 impl ParameterClass {
     #[must_use]
@@ -586,6 +592,7 @@ impl TreeBuilder {
         class: ShapeClass,
         element: Option<ElementType>,
     ) {}
+    pub fn output_bits(&mut self, name: &'static str, node: NodeId) {}
     #[must_use]
     pub fn finish(self) -> Tree {}
 }
@@ -616,6 +623,7 @@ pub struct ValidOutput {
     pub kind: OutputKind,
     pub class: ShapeClass,
     pub element: ElementType,
+    pub packed: bool,
     pub parameter: Option<ParameterId>,
     pub site: Site,
 }
@@ -644,6 +652,8 @@ impl ValidTree {
     pub const fn types(&self) -> Types {}
     #[must_use]
     pub fn has_chance(&self) -> bool {}
+    #[must_use]
+    pub fn has_bits(&self) -> bool {}
     #[must_use]
     pub const fn real(&self) -> Real {}
     #[must_use]
@@ -826,6 +836,7 @@ pub struct Options {
 pub struct Output {
     pub name: &'static str,
     pub shape: Vec<usize>,
+    pub packed: bool,
     pub values: Vec<f64>,
     pub bounds: Vec<Bounds>,
 }
@@ -900,7 +911,11 @@ pub fn evaluate_grouped(
     groups: Option<Groups<'_>>,
 ) -> Result<Vec<Output>, ReferenceError> {}
 #[must_use]
+pub fn has_padding(bytes: &[u8], columns: usize) -> bool {}
+#[must_use]
 pub fn round(element: ElementType, x: f64) -> f64 {}
+#[must_use]
+pub fn unpack(bytes: &[u8], columns: usize) -> Vec<f64> {}
 
 // epilogue::expr
 
@@ -1325,6 +1340,7 @@ pub enum Error {
     },
     ArgumentKind { name: &'static str, given: &'static str, needed: &'static str },
     ArgumentShape { name: &'static str, given: Vec<usize>, needed: String },
+    BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
         name: &'static str,
         epilogue: &'static str,
@@ -2206,6 +2222,8 @@ pub fn rank(
 
 #[derive(Debug)]
 pub enum Accum {}
+#[derive(Debug)]
+pub enum Bits {}
 #[derive(Debug)]
 pub enum ColumnPartials {}
 #[derive(Debug)]

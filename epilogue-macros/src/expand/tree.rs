@@ -176,8 +176,13 @@ impl EpilogueBuilder for Emitter {
     }
 
     fn output(&mut self, name: &Ident, node: Ident, extent: Extent, element: Option<&Type>) {
+        if extent == Extent::Bits {
+            let (builder, site, text) = (&self.builder, self.site(name.span()), plain(name));
+            self.calls.extend(quote!(#builder #site .output_bits(#text, #node);));
+            return;
+        }
         let class = local(match extent {
-            Extent::Tensor => "Tensor",
+            Extent::Tensor | Extent::Bits => "Tensor",
             Extent::RowVector => "RowVector",
             Extent::ColumnVector => "ColumnVector",
             Extent::Scalar => "Scalar",

@@ -205,7 +205,7 @@ fn expression(expr: &Expr) -> TokenStream {
             paren.surround(&mut tokens, |tokens| tokens.extend(expression(inner)));
             tokens
         }
-        Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => TokenStream::new(),
+        Expr::Integer(..) | Expr::Remainder(..) | Expr::Refused(_) | Expr::Invalid => TokenStream::new(),
     }
 }
 

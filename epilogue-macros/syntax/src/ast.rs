@@ -75,6 +75,7 @@ pub enum ClassKind {
     Scalar,
     DeviceScalar,
     Seed,
+    Bits,
     RowPartials,
     ColumnPartials,
 }
@@ -199,6 +200,8 @@ pub enum Expr {
     Connected(Box<Expr>, Connective, BinOp, Box<Expr>),
     Negate(Token![-], Box<Expr>),
     Binary(Box<Expr>, Operator, BinOp, Box<Expr>),
+    /// `x % y`, which the check refuses: what to write instead depends on what they are.
+    Remainder(BinOp, Box<(Expr, Expr)>),
     /// `path::f(a, b)`
     Call(Box<Path>, token::Paren, Punctuated<Expr, Token![,]>),
     /// `x.f(a)`, which means `f(x, a)` with the library's function `f`.
@@ -305,7 +308,7 @@ pub const REDUCTION_OP: &str = "reduction_op";
 
 impl ClassKind {
     /// Those of parameters.
-    pub const PARAMETERS: [Self; 7] = [
+    pub const PARAMETERS: [Self; 8] = [
         Self::Tensor,
         Self::TensorMut,
         Self::RowVector,
@@ -313,19 +316,21 @@ impl ClassKind {
         Self::Scalar,
         Self::DeviceScalar,
         Self::Seed,
+        Self::Bits,
     ];
     /// Those of results.
-    pub const RESULTS: [Self; 7] = [
+    pub const RESULTS: [Self; 8] = [
         Self::Tensor,
         Self::TensorMut,
         Self::RowVector,
         Self::ColumnVector,
         Self::DeviceScalar,
+        Self::Bits,
         Self::RowPartials,
         Self::ColumnPartials,
     ];
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Accum,
         Self::Tensor,
         Self::TensorMut,
@@ -334,6 +339,7 @@ impl ClassKind {
         Self::Scalar,
         Self::DeviceScalar,
         Self::Seed,
+        Self::Bits,
         Self::RowPartials,
         Self::ColumnPartials,
     ];
@@ -349,6 +355,7 @@ impl ClassKind {
             Self::Scalar => "Scalar",
             Self::DeviceScalar => "DeviceScalar",
             Self::Seed => "Seed",
+            Self::Bits => "Bits",
             Self::RowPartials => "RowPartials",
             Self::ColumnPartials => "ColumnPartials",
         }
@@ -363,6 +370,7 @@ impl ClassKind {
             Self::Scalar => "one value, given by the host",
             Self::DeviceScalar => "one value in device memory",
             Self::Seed => "what random numbers follow from",
+            Self::Bits => "M×N truth values, eight columns in a byte: u8 of shape `[M, ceil(N / 8)]`",
             Self::RowPartials => "`[ceil(N / tile_n), M]` values of f32, one for each row of each tile",
             Self::ColumnPartials => "`[ceil(M / tile_m), N]` values of f32, one for each column of each tile",
         }

@@ -102,6 +102,8 @@ pub enum Logic {
 pub enum Extent {
     /// M×N values.
     Tensor,
+    /// M×N truth values, packed.
+    Bits,
     /// N values.
     RowVector,
     /// M values.
@@ -114,6 +116,7 @@ impl Extent {
     fn of(class: ClassKind) -> Self {
         match class {
             ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => Self::Tensor,
+            ClassKind::Bits => Self::Bits,
             ClassKind::RowVector | ClassKind::ColumnPartials => Self::RowVector,
             ClassKind::ColumnVector | ClassKind::RowPartials => Self::ColumnVector,
             ClassKind::Scalar | ClassKind::DeviceScalar | ClassKind::Seed => Self::Scalar,
@@ -237,7 +240,9 @@ impl<B: Builder> Walk<'_, B> {
             Expr::Local(name) => return Some(Made { node: self.lookup(name)?, fresh: false }),
             Expr::Paren(_, inner) => return self.expression(inner),
             Expr::Block(inner) => return self.block(inner),
-            Expr::Path(_) | Expr::Integer(..) | Expr::Refused(_) | Expr::Invalid => return None,
+            Expr::Path(_) | Expr::Integer(..) | Expr::Remainder(..) | Expr::Refused(_) | Expr::Invalid => {
+                return None;
+            }
             Expr::Not(not, x) if self.truths => {
                 let x = self.expression(x)?.node;
                 self.builder.logic(not.span, Logic::Not, &[x])

@@ -184,7 +184,10 @@ fn value_box(tree: &ValidTree, id: ValueId) -> Box {
             };
             (Kind::Accum, what, format!("{class} {}", tree.types().accumulator))
         }
-        ValueKind::Load(p) => (Kind::Load, "load".to_owned(), format!("{class} {}", tree.parameter(*p).element)),
+        ValueKind::Load(p) => match tree.parameter(*p).class {
+            ParameterClass::Bits => (Kind::Load, "load".to_owned(), "Bits".to_owned()),
+            _ => (Kind::Load, "load".to_owned(), format!("{class} {}", tree.parameter(*p).element)),
+        },
         ValueKind::Broadcast(p) => {
             let parameter = tree.parameter(*p);
             let (what, class) = match parameter.class {
@@ -224,7 +227,8 @@ fn output_box(output: &ValidOutput) -> Box {
         Some(Reduction { form: Form::Partial, .. }) => "ColumnPartials",
         _ => class_word(output.class),
     };
-    Box { kind, name: Some(output.name.to_owned()), what, ty: format!("{class} {}", output.element) }
+    let ty = if output.packed { "Bits".to_owned() } else { format!("{class} {}", output.element) };
+    Box { kind, name: Some(output.name.to_owned()), what, ty }
 }
 
 /// A reduction as the user writes it: `reduction_op(…, Row, Add)`.

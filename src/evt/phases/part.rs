@@ -33,7 +33,10 @@ pub(super) fn part(tree: &ValidTree, phase: usize, slots: &[Slot]) -> Part {
             _ => continue,
         };
         let (class, element, site) = (slot.class, slot.element, value.site);
-        builder.output(of, ValidOutput { name: HIDDEN, value: of, kind, class, element, parameter: None, site });
+        builder.output(
+            of,
+            ValidOutput { name: HIDDEN, value: of, kind, class, element, packed: false, parameter: None, site },
+        );
         bindings.push(Binding::Slot(place));
     }
     Part { tree: builder.finish(), bindings }

@@ -19,6 +19,7 @@ pub(super) struct Sink<'a, W> {
     kind: OutputKind,
     class: ShapeClass,
     element: ElementType,
+    packed: bool,
     extent: Extent,
     tile: (usize, usize),
     shape: Vec<usize>,
@@ -70,7 +71,8 @@ impl<'a, W: Wide> Sink<'a, W> {
         if output.reduction().is_some_and(|r| r.batch) {
             shape.remove(0);
         }
-        Ok(Self { name, kind, class, element, extent, tile, shape, groups, elements: HashMap::new() })
+        let (packed, elements) = (output.packed, HashMap::new());
+        Ok(Self { name, kind, class, element, packed, extent, tile, shape, groups, elements })
     }
 
     /// Collects a complete reduction whose result is a value.
@@ -81,6 +83,7 @@ impl<'a, W: Wide> Sink<'a, W> {
             kind,
             class,
             element,
+            packed: false,
             extent,
             tile: (1, 1),
             shape: Vec::new(),
@@ -173,7 +176,8 @@ impl<'a, W: Wide> Sink<'a, W> {
 
     pub(super) fn finish(mut self, real: Real) -> Output {
         let shape = std::mem::take(&mut self.shape);
-        let mut output = Output { name: self.name, shape, values: Vec::new(), bounds: Vec::new() };
+        let (values, bounds) = (Vec::new(), Vec::new());
+        let mut output = Output { name: self.name, shape, packed: self.packed, values, bounds };
         let element = self.element;
         // The result of a reduction is in the arithmetic type before it is stored.
         let store = |x: f64| round(element, x);

@@ -120,6 +120,20 @@ pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
     bytes
 }
 
+/// Truth values, as 0 and 1, of rows of so many columns with eight in a byte: bit n % 8 of byte n / 8 of a row.
+#[must_use]
+pub fn unpack(bytes: &[u8], columns: usize) -> Vec<f64> {
+    let row = |row: &[u8]| (0..columns).map(|n| f64::from(row[n / 8] >> (n % 8) & 1)).collect::<Vec<_>>();
+    bytes.chunks_exact(columns.div_ceil(8).max(1)).flat_map(row).collect()
+}
+
+/// Whether a bit beyond the last column of such a row is not 0.
+#[must_use]
+pub fn has_padding(bytes: &[u8], columns: usize) -> bool {
+    let used = columns % 8;
+    used != 0 && bytes.chunks_exact(columns.div_ceil(8)).any(|row| row[row.len() - 1] >> used != 0)
+}
+
 /// The values of bytes. `i64` beyond 2^53 is rounded to f64.
 #[must_use]
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_wrap)]

@@ -19,7 +19,7 @@ mod product;
 mod wide;
 
 pub use bounds::Bounds;
-pub use element::{decode, encode, round};
+pub use element::{decode, encode, has_padding, round, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};
 
@@ -145,6 +145,8 @@ pub struct Output {
     /// reduced: `[L, M, N]`, `[L, M]`, `[L, N]`, `[L]`;
     /// for partials `[L, ceil(N / tile_n), M]` and `[L, ceil(M / tile_m), N]`.
     pub shape: Vec<usize>,
+    /// Whether devices have eight columns of it in a byte; here there is a value for each element, 0 or 1.
+    pub packed: bool,
     /// The values that should be stored, row-major.
     pub values: Vec<f64>,
     /// The bounds of each element, after rounding to the element type.

@@ -64,7 +64,8 @@ fn identity(tree: &ValidTree) -> String {
     }
     for output in tree.outputs() {
         let (value, kind, class, element) = (output.value, output.kind, output.class, output.element);
-        let _ = writeln!(text, "{value:?} {kind:?} {class:?} {element} {:?}", output.parameter);
+        let packed = if output.packed { " packed" } else { "" };
+        let _ = writeln!(text, "{value:?} {kind:?} {class:?} {element} {:?}{packed}", output.parameter);
     }
     text
 }

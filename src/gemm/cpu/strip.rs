@@ -364,8 +364,14 @@ impl<T: Arithmetic> Bound<'_, T> {
         match step {
             Step::Load { to, parameter } => {
                 let view = &self.parameters[parameter.index()];
-                // SAFETY: the caller's promise.
-                unsafe { load_block(view, tile, block, &mut frame.numbers.blocks[to]) };
+                let to = &mut frame.numbers.blocks[to];
+                if self.tree.parameter(parameter).class == ParameterClass::Bits {
+                    // SAFETY: the caller's promise.
+                    unsafe { Self::load_bits(view, tile, block, to) };
+                } else {
+                    // SAFETY: the caller's promise.
+                    unsafe { load_block(view, tile, block, to) };
+                }
             }
             Step::Random { to, seed, stream } => {
                 // SAFETY: the caller's promise.
@@ -402,8 +408,14 @@ impl<T: Arithmetic> Bound<'_, T> {
                 reduce::accumulate(description, &mut partials[reduction], values, block.first, block.width);
             }
             Step::Store { output, x } => {
-                // SAFETY: the caller's promise.
-                unsafe { store_block(&self.outputs[output], tile, block, frame.slice(x, block, block.len())) };
+                let (view, values) = (&self.outputs[output], frame.slice(x, block, block.len()));
+                if self.tree.outputs()[output].packed {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.store_bits(view, tile, block, values) };
+                } else {
+                    // SAFETY: the caller's promise.
+                    unsafe { store_block(view, tile, block, values) };
+                }
             }
             Step::StoreSums { output, accumulator } => {
                 let sums = &sums(accumulator)[block.first * block.width..][..block.len()];

@@ -80,7 +80,9 @@ impl EpilogueArguments {
                 continue;
             };
             let ty = match parameter.class {
-                ParameterClass::Tensor | ParameterClass::TensorMut => FieldType::Tensor(parameter.element),
+                ParameterClass::Tensor | ParameterClass::TensorMut | ParameterClass::Bits => {
+                    FieldType::Tensor(parameter.element)
+                }
                 ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
                 ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
                 ParameterClass::Scalar => FieldType::Host(real),
@@ -179,7 +181,10 @@ pub(crate) fn taken(reduction: Reduction, value: &str, row: &str, column: &str) 
 /// The headers that a kernel's own come after.
 pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
     let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
-    let own = indexed.then_some("indexed.cuh").into_iter().chain(tree.has_chance().then_some("random.cuh"));
-    let of_family = (tree.has_chance() && family.starts_with("sm90")).then_some("sm90/random.cuh");
+    let wanted = [(indexed, "indexed.cuh"), (tree.has_chance(), "random.cuh"), (tree.has_bits(), "bits.cuh")];
+    let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
+    let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
+    let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
+    let of_family = of_family.filter(|_| family.starts_with("sm90"));
     ["convert.cuh", "math.cuh"].into_iter().chain(own).chain([family]).chain(of_family).collect()
 }

@@ -452,6 +452,21 @@ pub enum Error {
         /// What is needed.
         needed: String,
     },
+    /// Truth values with eight columns in a byte, of the wrong shape.
+    #[error(
+        "`{name}` holds 8 columns a byte: {needed} is needed for N = {columns}, {given:?} given; `Tensor<bool>` has one \
+         byte each"
+    )]
+    BitsShape {
+        /// The argument's name.
+        name: &'static str,
+        /// What was given.
+        given: Vec<usize>,
+        /// What is needed.
+        needed: String,
+        /// N.
+        columns: usize,
+    },
     /// An argument of the wrong element type.
     #[error("argument `{name}` holds {given}; `{epilogue}` has {needed} there ({advice})")]
     ArgumentElement {

@@ -97,6 +97,9 @@ fn on_device(device: &Device, name: &'static str, tensor: &DeviceTensor) -> Resu
     Err(Error::ForeignDevice { name, given: tensor.device().to_string(), needed: device.to_string() })
 }
 
+/// What is said of bits in a tensor of another type.
+const PACKED: &str = "`Bits` are u8 of shape [M, ceil(N / 8)]; write `Tensor<bool>` for a byte each";
+
 fn wrong_kind(name: &'static str, given: &Argument<'_>, needed: &'static str) -> Error {
     let given = match given {
         Argument::Scalar(_) => "a scalar",
@@ -134,13 +137,30 @@ impl Check<'_> {
             (_, Argument::Input(tensor)) => tensor,
             _ => return Err(wrong_kind(name, argument, "a tensor to read")),
         };
-        self.tensor(name, tensor, element, || {
-            format!("write `{}<{}>` to have it", class.name(), tensor.element_type())
+        self.tensor(name, tensor, element, || match class {
+            ParameterClass::Bits => PACKED.to_owned(),
+            _ => format!("write `{}<{}>` to have it", class.name(), tensor.element_type()),
         })?;
+        if class == ParameterClass::Bits {
+            return self.bits(name, tensor, Batch::Optional);
+        }
         let extents = self.extents(class.shape_class());
         let class = class.shape_class();
         let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
         self.shape(name, tensor.shape(), &extents, batch, class)
+    }
+
+    /// The shape of truth values with eight columns in a byte.
+    fn bits(&self, name: &'static str, tensor: &DeviceTensor, batch: Batch) -> Result<(), Error> {
+        let class = ShapeClass::Tensor;
+        let batch = if self.problem.grouping.is_per_batch(class) { batch } else { Batch::Forbidden };
+        let extents = [self.problem.m, self.problem.n.div_ceil(8)];
+        self.shape(name, tensor.shape(), &extents, batch, class).map_err(|error| match error {
+            Error::ArgumentShape { name, given, needed } => {
+                Error::BitsShape { name, given, needed, columns: self.problem.n }
+            }
+            other => other,
+        })
     }
 
     /// A seed in memory: two `i64`.
@@ -157,10 +177,14 @@ impl Check<'_> {
         let output = &self.tree.outputs()[i];
         let advice = || match output.parameter.map(|parameter| self.tree.parameter(parameter).class) {
             Some(class) => format!("write `{}<{}>` to have it", class.name(), tensor.element_type()),
+            None if output.packed => PACKED.to_owned(),
             None if output.is_partial() => format!("per-tile partials are {}: give a tensor of that", output.element),
             None => format!("write `{}<{}>` to have it", output.class.name(), tensor.element_type()),
         };
         self.tensor(output.name, tensor, output.element, advice)?;
+        if output.packed {
+            return self.bits(output.name, tensor, Batch::Needed);
+        }
         let mut batch = if self.problem.grouping.is_per_batch(output.class) { Batch::Needed } else { Batch::Forbidden };
         let mut extents = self.extents(output.class);
         if let OutputKind::Reduce(reduction) = output.kind {

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
-use crate::evt::{ShapeClass, ValidTree};
+use crate::evt::{ParameterClass, ShapeClass, ValidTree};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
@@ -19,8 +19,10 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
-        let outputs = tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor);
-        let is_matrix = tree.parameters().get(i).is_some_and(|p| p.class.shape_class() == ShapeClass::Tensor)
+        // Bits are never copied.
+        let outputs = tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed);
+        let is_matrix = |class: ParameterClass| matches!(class, ParameterClass::Tensor | ParameterClass::TensorMut);
+        let is_matrix = tree.parameters().get(i).is_some_and(|p| is_matrix(p.class))
             || outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
         if is_matrix && !reaches(tensor) {
             direct |= bit(i);

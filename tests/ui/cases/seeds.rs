@@ -20,6 +20,7 @@ fn f0(accum: Accum, seed: Seed, other: Seed<i64>) -> Tensor {
 fn f1(accum: Accum, seed: Seed) -> (Tensor, Tensor) {
     let d = random() + random(seed, 1.0) + random(seed, accum) + random(seed, 1, 2);
     let e = random(seed, 5000000000) + random(sead);
+    let f = random(seed, -1) + random(seed, 99999999999999999999) + random(accum, 2.0);
     (d, seed)
 }
 

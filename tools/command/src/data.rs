@@ -92,6 +92,17 @@ impl Maker<'_> {
                     Value::Scalar(given.unwrap_or_else(|| self.scalar()))
                 }
                 ParameterClass::Seed => Value::Input(self.tensor(ElementType::I64, &[2], 1.0)?),
+                ParameterClass::Bits => {
+                    let shape = bits(options);
+                    let tensor = match self {
+                        Self::Shapes(device) => device.without_memory(ElementType::U8, &shape)?,
+                        Self::Random(device, random) => {
+                            let bytes: Vec<u8> = (0..shape.iter().product::<usize>()).map(|_| random.u8(..)).collect();
+                            device.tensor_from_bytes(ElementType::U8, &bytes, &shape)?
+                        }
+                    };
+                    Value::Input(tensor)
+                }
                 class => {
                     let shape = shape(class.shape_class(), options);
                     let tensor = self.tensor(parameter.element, &shape, 1.0)?;
@@ -174,6 +185,12 @@ pub(crate) fn shape(class: ShapeClass, options: &ProductOptions) -> Vec<usize> {
     }
 }
 
+/// The shape of truth values with eight columns in a byte.
+pub(crate) fn bits(options: &ProductOptions) -> Vec<usize> {
+    let [m, n, _] = options.shape;
+    stored([m, n.div_ceil(8)], Layout::Row, options.batch)
+}
+
 /// The shape of an output.
 pub(crate) fn output_shape(gemm: &Gemm, output: &ValidOutput, options: &ProductOptions) -> Result<Vec<usize>, Failure> {
     match output.kind {
@@ -187,6 +204,7 @@ pub(crate) fn output_shape(gemm: &Gemm, output: &ValidOutput, options: &ProductO
                 ShapeClass::Tensor => vec![m, n],
             })
         }
+        OutputKind::Store if output.packed => Ok(bits(options)),
         OutputKind::Store | OutputKind::Reduce(_) => Ok(shape(output.class, options)),
     }
 }

@@ -130,9 +130,9 @@ fn a_run_on_the_cpu() {
             sums: all 66 elements within the reference's bounds, the largest error is …
         "#]],
     );
-    let noisy = "fn noisy(accum: Accum, seed: Seed) -> (Tensor, Tensor<bool>) {
+    let noisy = "fn noisy(accum: Accum, seed: Seed, mask: Bits) -> (Tensor, Bits) {
         let u = random(seed);
-        let keep = u >= 0.5;
+        let keep = mask && u >= 0.5;
         let d = if keep { accum + random(seed, 1) } else { u };
         (d, keep)
     }";
@@ -291,7 +291,7 @@ fn second(accum: Accum, c: Tensor<half>) -> Tensor {
         18 | const COUNT: usize = 3;
            |              ^^^^^
 
-        error: a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar` or `Seed`, not `Tensr`; did you mean `Tensor`?
+        error: a parameter has one of the classes `Tensor`, `TensorMut`, `RowVector`, `ColumnVector`, `Scalar`, `DeviceScalar`, `Seed` or `Bits`, not `Tensr`; did you mean `Tensor`?
           --> layer.rs:21:27
            |
         21 | fn layer(accum: Accum, c: Tensr) -> Tensor {

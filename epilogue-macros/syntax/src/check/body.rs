@@ -266,6 +266,10 @@ impl<'a> Body<'a> {
                 let kinds = (self.expression(left), self.expression(right));
                 self.arithmetic((&**left, kinds.0), *operator, token, (&**right, kinds.1))
             }
+            Expr::Remainder(token, sides) => {
+                self.remainder(token, sides);
+                Kind::Unknown
+            }
             Expr::Call(path, _, arguments) => {
                 if let (Mode::Elementwise(own), Some(name)) = (&self.mode, path.get_ident())
                     && name == own

@@ -112,6 +112,7 @@ impl Walk<'_> {
             | Expr::Literal(..)
             | Expr::Integer(..)
             | Expr::IntegerLiteral(..)
+            | Expr::Remainder(..)
             | Expr::Refused(_)
             | Expr::Invalid => Known::of(Shape::Scalar),
             Expr::Random(_) => Known::of(Shape::Tensor),

@@ -50,6 +50,21 @@ impl Body<'_> {
         if integers { Kind::Integer(shape) } else { Kind::Number(shape) }
     }
 
+    /// Refuses `x % y`.
+    pub(super) fn remainder(&mut self, token: &BinOp, sides: &mut (Expr, Expr)) {
+        let (left, right) = sides;
+        let message = if self.is_integer(left) || self.is_integer(right) {
+            self.integer_literals(left);
+            self.integer_literals(right);
+            "integers have no `%`: write `real(x) - real(y) * floor(real(x) / real(y))`"
+        } else {
+            "`%` is not in the language: write `x - y * floor(x / y)`"
+        };
+        self.errors.on(token, message);
+        self.expression(left);
+        self.expression(right);
+    }
+
     /// The result of an `if`.
     pub(super) fn chosen(&mut self, condition: Kind, then: Kind, otherwise: Kind, place: Span) -> Kind {
         let joined = condition.join(then).join(otherwise).shape();
@@ -144,7 +159,7 @@ impl Body<'_> {
         }
         let named = match strip(x) {
             Expr::Local(name) => self.variable(name).cloned().map(|variable| (name.clone(), variable)),
-            Expr::Refused(_) | Expr::Invalid => return Kind::Unknown,
+            Expr::Remainder(..) | Expr::Refused(_) | Expr::Invalid => return Kind::Unknown,
             _ => None,
         };
         let message = match named {

@@ -97,6 +97,7 @@ pub(crate) fn epilogue(epilogue: &mut Epilogue, form: Form, files: Files, errors
         let mutable = parameter.class.as_ref().is_none_or(|class| class.kind == ClassKind::TensorMut);
         let element = parameter.class.as_ref().and_then(|class| class.element.as_ref());
         let holds = match element {
+            None if parameter.class.as_ref().is_some_and(|class| class.kind == ClassKind::Bits) => Holds::Truths,
             Some(element) if body::is_bool(element) => Holds::Truths,
             Some(element) if body::is_integer(element) => Holds::Integers,
             Some(element) => Holds::Others(element.to_token_stream().to_string()),

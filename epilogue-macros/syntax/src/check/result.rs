@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::Type;
 
 use super::body::Body;
-use super::scope::{Kind, Origin};
+use super::scope::{Kind, Origin, Shape};
 use super::{Form, Output, Primitive};
 use crate::ast::{Class, ClassKind, Epilogue, Return};
 
@@ -137,6 +137,13 @@ fn output(
         body.errors.at(name.span(), format_args!("`{name}` is no `TensorMut` parameter: declare the result `Tensor`"));
         return None;
     }
+    if class == ClassKind::Bits && parameter.is_some() {
+        body.errors.at(
+            name.span(),
+            format_args!("`{name}` overwrites the parameter `{name}`: declare the result `TensorMut`, or rename one"),
+        );
+        return None;
+    }
     let own = declared.flatten().and_then(|class| class.element.clone());
     let element = match parameter.and_then(|i| epilogue.parameters[i].class.as_ref()) {
         Some(Class { element: Some(of_parameter), .. }) => {
@@ -206,8 +213,25 @@ fn agree(
     if declared == actual || (declared == ClassKind::TensorMut && actual == ClassKind::Tensor) {
         return Some(declared);
     }
+    let instead = match kind {
+        Kind::Truth(Shape::Tensor) if declared == ClassKind::Bits => return Some(declared),
+        Kind::Number(_) if declared == ClassKind::Bits => Some(("a number", "0.0")),
+        Kind::Integer(_) if declared == ClassKind::Bits => Some(("an integer", "0")),
+        _ => None,
+    };
+    if let Some((what, zero)) = instead {
+        body.errors.at(
+            name.span(),
+            format_args!(
+                "`{name}` is {what}, and `Bits` are truth values: return a comparison such as `{name} > {zero}`, or declare \
+                 `{}`",
+                actual.name()
+            ),
+        );
+        return None;
+    }
     let advice = match (actual, declared) {
-        (_, ClassKind::Tensor | ClassKind::TensorMut) if !matches!(kind, Kind::Partials(_)) => {
+        (_, ClassKind::Tensor | ClassKind::TensorMut | ClassKind::Bits) if !matches!(kind, Kind::Partials(_)) => {
             ", or combine it with an M×N value such as `accum`"
         }
         _ => "",

@@ -17,7 +17,7 @@ impl Shape {
     /// The extent of a parameter of this class; `None` if parameters can't have the class.
     pub(crate) fn of(class: ClassKind) -> Option<Self> {
         match class {
-            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut => Some(Self::Tensor),
+            ClassKind::Accum | ClassKind::Tensor | ClassKind::TensorMut | ClassKind::Bits => Some(Self::Tensor),
             ClassKind::RowVector => Some(Self::Row),
             ClassKind::ColumnVector => Some(Self::Column),
             ClassKind::Scalar | ClassKind::DeviceScalar => Some(Self::Scalar),

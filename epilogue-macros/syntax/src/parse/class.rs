@@ -91,6 +91,9 @@ fn element(kind: ClassKind, arguments: &PathArguments, errors: &mut Errors) -> O
             Some("a `Scalar` has the type of the arithmetic (f32, or f64 when A is f64): write `Scalar`")
         }
         ClassKind::Seed => Some("a seed is always two 64-bit integers: write `Seed`"),
+        ClassKind::Bits => {
+            Some("bits are truth values, eight columns in a byte: write `Bits`, or `Tensor<bool>` for a byte each")
+        }
         ClassKind::RowPartials => Some("partials are always f32: write `RowPartials`"),
         ClassKind::ColumnPartials => Some("partials are always f32: write `ColumnPartials`"),
         ClassKind::Tensor

@@ -47,6 +47,10 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
                 let (left, right) = (expression(&binary.left, errors), expression(&binary.right, errors));
                 return Value::Connected(Box::new(left), connective, binary.op, Box::new(right));
             }
+            if let BinOp::Rem(_) = &binary.op {
+                let sides = (expression(&binary.left, errors), expression(&binary.right, errors));
+                return Value::Remainder(binary.op, Box::new(sides));
+            }
             let operator = operator(&binary.op, errors);
             let left = expression(&binary.left, errors);
             let right = expression(&binary.right, errors);
@@ -58,9 +62,12 @@ pub(crate) fn expression(expr: &Expr, errors: &mut Errors) -> Value {
         Expr::Paren(paren) => Value::Paren(paren.paren_token, Box::new(expression(&paren.expr, errors))),
         // Something that a `macro_rules!` macro inserted is one operand, whatever operators it has.
         Expr::Group(group) => match expression(&group.expr, errors) {
-            value @ (Value::Binary(..) | Value::Connected(..) | Value::Not(..) | Value::Negate(..) | Value::If(_)) => {
-                Value::Paren(syn::token::Paren(Span::mixed_site()), Box::new(value))
-            }
+            value @ (Value::Binary(..)
+            | Value::Remainder(..)
+            | Value::Connected(..)
+            | Value::Not(..)
+            | Value::Negate(..)
+            | Value::If(_)) => Value::Paren(syn::token::Paren(Span::mixed_site()), Box::new(value)),
             value => value,
         },
         Expr::Call(call) => self::call(call, errors),
@@ -155,7 +162,6 @@ fn operator(op: &BinOp, errors: &mut Errors) -> Option<Operator> {
         BinOp::Ge(_) => return Some(Operator::Ge),
         BinOp::Eq(_) => return Some(Operator::Eq),
         BinOp::Ne(_) => return Some(Operator::Ne),
-        BinOp::Rem(_) => "`%` is not in the language: write `x - y * floor(x / y)`",
         BinOp::BitXor(_) => "`^` is not in the language: a power is `pow(x, y)`",
         BinOp::BitAnd(_) | BinOp::BitOr(_) | BinOp::Shl(_) | BinOp::Shr(_) => {
             "values are floating-point numbers, which have no bit operations; comparisons are combined with `&&` and `||`"
@@ -258,28 +264,54 @@ fn call(call: &ExprCall, errors: &mut Errors) -> Value {
 
 /// `random(seed)` or `random(seed, stream)`
 fn random(word: &syn::Ident, call: &ExprCall, errors: &mut Errors) -> Value {
-    let mut given: Vec<Value> = arguments(&call.args, errors).into_iter().collect();
-    let stream = match given.as_slice() {
-        [_] => Some(0),
-        [_, Value::Integer(literal, _)] => match literal.base10_parse::<u32>() {
-            Ok(stream) => Some(stream),
-            Err(_) => {
+    let stream = match (call.args.len(), call.args.get(1).and_then(integer)) {
+        (1, _) => Some(0),
+        (2, Some((literal, positive))) => {
+            let stream = literal.base10_parse::<u32>().ok().filter(|_| positive);
+            if stream.is_none() {
                 errors.at(literal.span(), "a stream of random numbers is an integer from 0 to 4294967295");
-                return Value::Refused(given);
             }
-        },
+            stream
+        }
+        _ => {
+            errors.at(
+                word.span(),
+                "`random` takes a seed and, for further independent numbers of it, an integer literal: `random(seed)`, \
+                 `random(seed, 1)`",
+            );
+            None
+        }
+    };
+    let mut others = call.args.iter();
+    let seed = others.next().map(|seed| {
+        let seed = expression(seed, errors);
+        Value::Random(Box::new(Random {
+            word: word.clone(),
+            paren: call.paren_token,
+            seed,
+            stream: stream.unwrap_or_default(),
+        }))
+    });
+    match (seed, stream) {
+        (Some(seed), Some(_)) => seed,
+        // Where a seed is named, there is no second mistake in it. An integer was meant as a stream.
+        (seed, _) => {
+            let others = others.filter(|other| integer(other).is_none()).map(|other| expression(other, errors));
+            let seed = seed.filter(|_| call.args.first().is_some_and(|seed| matches!(ungroup(seed), Expr::Path(_))));
+            Value::Refused(seed.into_iter().chain(others).collect())
+        }
+    }
+}
+
+/// An integer literal, and whether it has no sign.
+fn integer(expr: &Expr) -> Option<(&syn::LitInt, bool)> {
+    match ungroup(expr) {
+        Expr::Lit(ExprLit { lit: Lit::Int(literal), .. }) if literal.suffix().is_empty() => Some((literal, true)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            integer(&unary.expr).map(|(literal, _)| (literal, false))
+        }
         _ => None,
-    };
-    let Some(stream) = stream else {
-        errors.at(
-            word.span(),
-            "`random` takes a seed and, for further independent numbers of it, an integer literal: `random(seed)`, \
-             `random(seed, 1)`",
-        );
-        given.retain(|value| !matches!(value, Value::Integer(..)));
-        return Value::Refused(given);
-    };
-    Value::Random(Box::new(Random { word: word.clone(), paren: call.paren_token, seed: given.remove(0), stream }))
+    }
 }
 
 /// The words that give integers, and `real`, which takes an integer.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::evt::ValidTree;
+use crate::evt::{ParameterClass, ValidTree};
 use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
@@ -143,6 +143,11 @@ impl<T: Arithmetic> Lowering<'_, T> {
     /// `None` for what there is no code for.
     fn step(&mut self, step: &Step) -> Option<()> {
         let value = match *step {
+            // Eight of them are a byte.
+            Step::Load { parameter, .. } if self.tree.parameter(parameter).class == ParameterClass::Bits => {
+                return None;
+            }
+            Step::Store { output, .. } if self.tree.outputs()[output].packed => return None,
             Step::Load { parameter, .. } => {
                 let lane = Lane::of(self.tree.parameter(parameter).element)?;
                 self.bindings.push(Binding::Parameter(parameter.index()));

@@ -18,7 +18,7 @@ const NUMBERS: usize = 10;
 const COMPARISONS: [Op; 6] = [Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne];
 const REDUCTIONS: [ReduceOp; 6] =
     [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min, ReduceOp::AbsMax, ReduceOp::SumSquares];
-const CLASSES: [ParameterClass; 7] = [
+const CLASSES: [ParameterClass; 8] = [
     ParameterClass::Tensor,
     ParameterClass::TensorMut,
     ParameterClass::RowVector,
@@ -26,6 +26,7 @@ const CLASSES: [ParameterClass; 7] = [
     ParameterClass::Scalar,
     ParameterClass::DeviceScalar,
     ParameterClass::Seed,
+    ParameterClass::Bits,
 ];
 const NAMES: [&str; 5] = ["p0", "p1", "p2", "p3", "p4"];
 const ACCUMULATORS: [&str; 3] = ["accum", "gate", "up"];
@@ -232,10 +233,14 @@ fn tree(case: &Case) -> Tree {
         ACCUMULATORS[..case.accumulators].iter().map(|name| (b.accum(name), ShapeClass::Tensor)).collect();
     for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
         let class = CLASSES[recipe.class];
-        let typed = !matches!(class, ParameterClass::Scalar | ParameterClass::Seed);
+        let typed = !matches!(class, ParameterClass::Scalar | ParameterClass::Seed | ParameterClass::Bits);
         let parameter = b.parameter(name, class, typed.then(|| ElementType::ALL[recipe.element]));
         values.push(match class {
             ParameterClass::Seed => (b.random(parameter, recipe.element as u32 % 3), ShapeClass::Tensor),
+            ParameterClass::Bits => {
+                let (one, other) = (b.literal(1.0), b.literal(-0.5));
+                (b.apply(Op::Select, &[parameter, one, other]), ShapeClass::Tensor)
+            }
             class => (parameter, class.shape_class()),
         });
     }
@@ -274,6 +279,11 @@ fn tree(case: &Case) -> Tree {
         let element = Some(ElementType::ALL[recipe.element]);
         let axis = [Axis::Row, Axis::Column, Axis::All][recipe.kind % 3];
         match recipe.kind {
+            3 if recipe.batch && class == ShapeClass::Tensor => {
+                let bound = b.literal(0.25);
+                let truth = b.apply(COMPARISONS[recipe.op % COMPARISONS.len()], &[node, bound]);
+                b.output_bits(name, truth);
+            }
             0..4 => b.output(name, node, class, element),
             4..7 => {
                 let reduction =
@@ -327,6 +337,12 @@ impl Shape {
     }
 }
 
+/// The shape of bytes with eight columns each.
+fn packed(mut shape: Vec<usize>) -> Vec<usize> {
+    shape.iter_mut().last().into_iter().for_each(|columns| *columns = columns.div_ceil(8));
+    shape
+}
+
 /// What a case runs on.
 pub(super) struct Setup {
     pub(super) tree: ValidTree,
@@ -373,6 +389,7 @@ impl Setup {
             let batched = batched && (recipe.batched || in_place);
             let shape = match parameter.class {
                 ParameterClass::Seed => vec![2],
+                ParameterClass::Bits => packed(shape.of_class(ShapeClass::Tensor, batched)),
                 class => shape.of_class(class.shape_class(), batched),
             };
             held.push((hold(parameter.element, &shape, recipe.layout, case.special, &mut random), batched));
@@ -396,6 +413,7 @@ impl Setup {
             .zip(&self.layouts)
             .map(|(output, layout)| {
                 let shape = self.shape.of_output(output.kind, output.class);
+                let shape = if output.packed { packed(shape) } else { shape };
                 output.parameter.is_none().then(|| place(output.element, &shape, *layout))
             })
             .collect();
@@ -422,7 +440,13 @@ impl Setup {
                 (None, Some(result)) => result,
                 (None, None) => return Err(TestCaseError::fail("an output without memory")),
             };
-            values.push(reference::decode(output.element, &tensor.to_bytes().unwrap()));
+            let bytes = tensor.to_bytes().unwrap();
+            values.push(if output.packed {
+                prop_assert!(!reference::has_padding(&bytes, self.shape.extent.n));
+                reference::unpack(&bytes, self.shape.extent.n)
+            } else {
+                reference::decode(output.element, &bytes)
+            });
         }
         // The next run overwrites the same memory.
         in_place.iter_mut().zip(&before).for_each(|(tensor, bytes)| tensor.copy_from_bytes(bytes).unwrap());
@@ -456,6 +480,11 @@ impl Setup {
                     return reference::Argument::Seed(words[0].cast_unsigned(), words[1].cast_unsigned());
                 }
                 let class = parameter.class.shape_class();
+                if parameter.class == ParameterClass::Bits {
+                    let bytes = held.tensor.to_bytes().unwrap();
+                    let values = Box::leak(reference::unpack(&bytes, extent.n).into_boxed_slice());
+                    return reference::Argument::Array(Array::packed(values, class, extent, *batched));
+                }
                 reference::Argument::Array(Array::packed(&held.values, class, extent, *batched))
             })
             .collect();

@@ -102,6 +102,9 @@ impl<'a> VisitorText<'a> {
         for Read { name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
             self.line(&format!("        Pack<{element}, V> {name};"));
         }
+        for Read { name, .. } in self.read(&[ParameterClass::Bits]) {
+            self.line(&format!("        u32 {name};"));
+        }
         for Read { name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
             self.line(&format!("        {element} {name};"));
         }
@@ -189,6 +192,11 @@ impl<'a> VisitorText<'a> {
             let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
             self.line(&format!("        fetched.{name} = {load};"));
         }
+        for Read { parameter, name, .. } in self.read(&[ParameterClass::Bits]) {
+            let load = format!("load_bits<V>(arguments.{name}, work.batch, m, n, {}, problem.n)", self.rows());
+            let load = self.read_or_zero(parameter, &name, &load, "0u");
+            self.line(&format!("        fetched.{name} = {load};"));
+        }
         for Read { parameter, name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
             let load = format!("load(arguments.{name}, work.batch, m, {})", self.rows());
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
@@ -221,6 +229,7 @@ impl<'a> VisitorText<'a> {
         let ty = visitor_type(self.tree, id);
         match parameter.class {
             ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<{ty}>(fetched.{name}.value[v])"),
+            ParameterClass::Bits => format!("(fetched.{name} >> v & 1) != 0"),
             ParameterClass::ColumnVector => format!("widen<{ty}>(fetched.{name})"),
             ParameterClass::RowVector => format!("{name}[v]"),
             ParameterClass::DeviceScalar | ParameterClass::Seed => name,
@@ -267,6 +276,17 @@ impl<'a> VisitorText<'a> {
     fn store(&mut self, i: usize, output: &ValidOutput) {
         let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
         match output.class {
+            ShapeClass::Tensor if output.packed => {
+                self.line("        {");
+                self.line("            bool x[V];");
+                self.line("#pragma unroll");
+                self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = values[v]._{value};"));
+                let rows = self.rows();
+                self.line(&format!(
+                    "            store_bits<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);"
+                ));
+                self.line("        }");
+            }
             ShapeClass::Tensor => {
                 let x = match self.tree.kept_integers(output) {
                     Some(i) => format!("{}[v]", accumulator(self.tree, i)),

@@ -50,6 +50,8 @@ pub(super) enum Way {
     Copied(Copied),
     /// A tensor, read element by element.
     Direct,
+    /// Bits, of which lanes read a byte each, and share them.
+    Bits,
     /// A vector along MMA columns, staged in shared memory, with its number.
     Staged(usize),
     /// A vector along MMA columns whose entries need more than 4 bytes. It is read where it is used.
@@ -90,6 +92,7 @@ impl Accesses {
                         None => Way::Direct,
                     }
                 }
+                ParameterClass::Bits => Way::Bits,
                 // Entries that are used as numbers are staged as f32. Those used as integers of 64 bits have to stay
                 // exact.
                 class if class == along_columns && element == ElementType::I64 && is_integer(tree, value) => {

@@ -148,7 +148,7 @@ impl<'a> VisitorText<'a> {
                     self.line(&format!("    {} {}[sm90::Shape<Config>::RESULT_BLOCKS][2];", read.ty, read.field));
                 }
                 Way::Value => self.line(&format!("    {} {};", read.ty, read.field)),
-                Way::Direct | Way::Entries => {
+                Way::Direct | Way::Bits | Way::Entries => {
                     if let Some(guard) = self.guard(&read) {
                         self.line(&format!("    bool {};", guard.member));
                     }
@@ -307,7 +307,7 @@ impl<'a> VisitorText<'a> {
                     ]);
                     self.line(&format!("                {field}[block][half] = widen<{}>({load});", read.ty));
                 }
-                Way::Direct | Way::Entries => {
+                Way::Direct | Way::Bits | Way::Entries => {
                     if let (Some(guard), Some(condition)) = (self.guard(&read), self.condition(&read)) {
                         self.line(&format!("        {} = {condition};", guard.member));
                     }
@@ -343,6 +343,7 @@ impl<'a> VisitorText<'a> {
         let Some(read) = self.accesses.reads.iter().find(|read| read.field == field) else { return field };
         match read.way {
             Way::Copied(_) | Way::Direct => format!("widen<{}>({field}[v])", read.ty),
+            Way::Bits => format!("{field}[v]"),
             Way::Staged(_) => format!("{field}[L::column_index(v)]"),
             Way::Entries => format!("widen<{}>({field}[L::column_index(v)])", read.ty),
             Way::Rows => format!("{field}[block][L::half(v)]"),
@@ -365,13 +366,17 @@ impl<'a> VisitorText<'a> {
                         "        sm90::Staged<Config, {element}>::load(inputs + input_at{field}, in_step, {field});"
                     ));
                 }
-                Way::Direct => {
+                Way::Direct | Way::Bits => {
                     let guard = self.guard(&read).map(|guard| guard.member.clone());
                     let start = if guard.is_some() { " = {}" } else { "" };
-                    self.line(&format!("        {element} {field}[V]{start};"));
+                    let (ty, load) = match read.way {
+                        Way::Bits => (read.ty, "load_bits"),
+                        _ => (element, "load_direct"),
+                    };
+                    self.line(&format!("        {ty} {field}[V]{start};"));
                     let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
                     self.line(&format!(
-                        "        {condition}sm90::load_direct<Config>(arguments.{field}, work, problem, block, column, \
+                        "        {condition}sm90::{load}<Config>(arguments.{field}, work, problem, block, column, \
                          {field});"
                     ));
                 }
@@ -442,6 +447,10 @@ impl<'a> VisitorText<'a> {
         let (element, to, value) = (element_name(output.element), output_name(i), &self.tree.value(output.value).name);
         let narrowed = format!("narrow<{element}>(values[v]._{value})");
         let (condition, store) = match output.class {
+            ShapeClass::Tensor if output.packed => {
+                let then = format!("sm90::store_bits<Config>(arguments.{to}, work, problem, block, column, x);");
+                return self.with_values(output.value, &then);
+            }
             ShapeClass::Tensor => {
                 let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
                 let then = if copied {

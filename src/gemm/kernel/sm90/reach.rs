@@ -29,7 +29,7 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
             direct |= bit(i);
         }
     }
-    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed) {
         if !reached(output.element) {
             direct |= bit(tree.output_argument(i));
         }

@@ -67,10 +67,12 @@ impl Traffic {
                 }
                 ParameterClass::RowVector => traffic.row_vectors += 1,
                 ParameterClass::ColumnVector => traffic.column_vectors += 1,
-                ParameterClass::Scalar | ParameterClass::DeviceScalar | ParameterClass::Seed => {}
+                // Bits are read where they are used.
+                ParameterClass::Scalar | ParameterClass::DeviceScalar | ParameterClass::Seed | ParameterClass::Bits => {
+                }
             }
         }
-        for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor) {
+        for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed) {
             let argument = tree.output_argument(i);
             if copied(argument, output.element) {
                 traffic.outputs.push((argument, output.element));

@@ -26,7 +26,7 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     let e = w.tree.cost();
     let accumulators = key.tile.accumulator_registers() * if key.promoted { 2 } else { 1 };
     let direct = (e.loads + e.stores).saturating_sub(traffic.inputs.len() + traffic.outputs.len());
-    accumulators + BASE_REGISTERS + VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * direct
+    accumulators + BASE_REGISTERS + VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * (direct + e.packed)
 }
 
 /// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused.

@@ -367,6 +367,10 @@ fn arguments(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
                 format!("Scalar{unread}")
             } else {
                 match class {
+                    ParameterClass::Bits => {
+                        let shape = data::bits(exported.product);
+                        format!("Bits: u8 {shape:?}, eight columns in a byte, {use_}{unread}")
+                    }
                     ParameterClass::Seed => format!("Seed: i64 [2], a seed and an offset, read{unread}"),
                     _ => {
                         let shape = data::shape(class.shape_class(), exported.product);
@@ -381,6 +385,7 @@ fn arguments(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
         let shape = data::output_shape(exported.gemm, output, exported.product).unwrap_or_default();
         let class = match output.is_partial() {
             true => "per-tile partials".to_owned(),
+            false if output.packed => "Bits, eight columns in a byte: u8".to_owned(),
             false => format!("{}<{}>", output.class.name(), output.element),
         };
         members.push(Member {

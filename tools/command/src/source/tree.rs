@@ -224,6 +224,7 @@ impl EpilogueBuilder for TreeSink<'_, '_> {
         let element = self.optional(element);
         let class = match class {
             ClassKind::TensorMut => ParameterClass::TensorMut,
+            ClassKind::Bits => ParameterClass::Bits,
             ClassKind::RowVector => ParameterClass::RowVector,
             ClassKind::ColumnVector => ParameterClass::ColumnVector,
             ClassKind::Scalar => ParameterClass::Scalar,
@@ -240,6 +241,7 @@ impl EpilogueBuilder for TreeSink<'_, '_> {
     fn output(&mut self, name: &Ident, node: NodeId, extent: Extent, element: Option<&Type>) {
         let element = self.optional(element);
         let class = match extent {
+            Extent::Bits => return self.at(name.span()).output_bits(plain(name), node),
             Extent::Tensor => ShapeClass::Tensor,
             Extent::RowVector => ShapeClass::RowVector,
             Extent::ColumnVector => ShapeClass::ColumnVector,

@@ -143,10 +143,11 @@ pub fn extremes(accum: Accum) -> (Tensor, ColumnVector<i32>, RowVector<i64>, Dev
 
 /// Random numbers of two seeds.
 #[epilogue]
-pub fn chances(accum: Accum, p: Scalar, seed: Seed, other: Seed) -> (Tensor, Tensor<bool>) {
+pub fn chances(accum: Accum, p: Scalar, seed: Seed, other: Seed, mask: Bits) -> (Tensor, Tensor<bool>, Bits) {
     let keep = random(seed) >= p && random(other, 4294967295) < 0.5;
     let d = if keep { accum / (1.0 - p) } else { random((seed), 1) - random(seed) };
-    (d, keep)
+    let both = keep && mask;
+    (d, keep, both)
 }
 
 /// Several accumulators, a tensor that is changed in place, a name of the struct's own.

@@ -1,0 +1,46 @@
+// Truth values of the elements with eight columns in a byte: bit n % 8 of byte n / 8 of a row.
+//
+// Lanes that compute bits of one byte exchange them, and one of them writes it: nobody writes a part of a byte. Bits beyond
+// the last column are written as 0, and what they are is not looked at.
+#pragma once
+#include "convert.cuh"
+#include "views.cuh"
+
+namespace epilogue {
+
+// The byte with column n, a multiple of 8; 0 outside of the matrix. The view's columns are bytes.
+__device__ __forceinline__ u32 load_byte(const TensorView<u8>& view, int batch, int m, int n, int rows, int columns) {
+    if (m >= rows || n >= columns) return 0;
+    return view.pointer[batch * view.batch + m * view.row + n / 8 * view.column];
+}
+
+__device__ __forceinline__ void store_byte(const TensorView<u8>& view, u32 byte, int batch, int m, int n, int rows,
+                                           int columns) {
+    if (m >= rows || n >= columns) return;
+    const int inside = columns - n;
+    if (inside < 8) byte &= (1u << inside) - 1;
+    view.pointer[batch * view.batch + m * view.row + n / 8 * view.column] = static_cast<u8>(byte);
+}
+
+// Bit v is that of column n + v of row m, for V columns; n is a multiple of V, and V divides 8.
+template <int V>
+__device__ __forceinline__ u32 load_bits(const TensorView<u8>& view, int batch, int m, int n, int rows, int columns) {
+    static_assert(8 % V == 0);
+    return load_byte(view, batch, m, n & ~7, rows, columns) >> (n & 7);
+}
+
+// Writes columns n..n+V of row m. By all lanes of a warp, of which those of a byte follow one another.
+template <int V>
+__device__ __forceinline__ void store_bits(const TensorView<u8>& view, const bool (&x)[V], int batch, int m, int n,
+                                           int rows, int columns) {
+    static_assert(8 % V == 0);
+    u32 bits = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v) bits |= static_cast<u32>(x[v]) << v;
+    bits <<= n & 7;
+#pragma unroll
+    for (int lanes = 1; lanes < 8 / V; lanes *= 2) bits |= __shfl_xor_sync(0xffffffffu, bits, lanes);
+    if ((n & 7) == 0) store_byte(view, bits, batch, m, n, rows, columns);
+}
+
+}  // namespace epilogue

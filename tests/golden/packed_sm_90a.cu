@@ -1,0 +1,168 @@
+namespace epilogue {
+
+using Real = float;
+
+struct Config {
+    using Accumulator = f32;
+    static constexpr sm90::Schedule SCHEDULE = sm90::Schedule::Cooperative;
+    static constexpr sm90::Major A_MAJOR = sm90::Major::K;
+    static constexpr sm90::Major B_MAJOR = sm90::Major::K;
+    static constexpr sm90::SplitK SPLIT_K = sm90::SplitK::None;
+    static constexpr sm90::Hint A_HINT = sm90::Hint::Normal;
+    static constexpr sm90::Hint B_HINT = sm90::Hint::Normal;
+    static constexpr sm90::Hint OUTPUT_HINT = sm90::Hint::Normal;
+    static constexpr bool SPLIT_COLUMNS = false;
+    static constexpr bool SWAPPED = false;
+    static constexpr bool RASTER_N = false;
+    static constexpr bool PROMOTE = false;
+    static constexpr bool DEPENDENT_LAUNCH = false;
+    static constexpr int TILE_M = 128;
+    static constexpr int TILE_N = 64;
+    static constexpr int MMA_ROWS = 128;
+    static constexpr int MMA_COLUMNS = 64;
+    static constexpr int ACCUMULATORS = 1;
+    static constexpr int TILE_K = 64;
+    static constexpr int ELEMENT_BYTES = 2;
+    static constexpr int CONSUMERS = 2;
+    static constexpr int WG_ROWS = 64;
+    static constexpr int WG_COLUMNS = 64;
+    static constexpr int STAGES = 4;
+    static constexpr int PENDING = 1;
+    static constexpr int CLUSTER_M = 2;
+    static constexpr int CLUSTER_N = 1;
+    static constexpr int CLUSTER_ROWS = 2;
+    static constexpr int CLUSTER_COLUMNS = 1;
+    static constexpr int PRODUCER_REGISTERS = 40;
+    static constexpr int CONSUMER_REGISTERS = 232;
+    static constexpr int GROUP = 8;
+    static constexpr int STEP = 32;
+    static constexpr int EPILOGUE_ROUNDS = 1;
+    static constexpr int OUTPUT_STAGES = 4;
+    static constexpr int AUX_STAGES = 0;
+    static constexpr int A_STAGE_BYTES = 16384;
+    static constexpr int B_STAGE_BYTES = 8192;
+    static constexpr int STAGE_TX_BYTES = 24576;
+    static constexpr int OUTPUT_STAGE_BYTES = 4096;
+    static constexpr int AUX_STAGE_BYTES = 0;
+    static constexpr int AUX_TX_BYTES = 0;
+    static constexpr int A_OFFSET = 0;
+    static constexpr int B_OFFSET = 65536;
+    static constexpr int OUTPUT_OFFSET = 98304;
+    static constexpr int AUX_OFFSET = 131072;
+    static constexpr int VECTOR_OFFSET = 131072;
+    static constexpr int REDUCTION_OFFSET = 131072;
+    static constexpr int REDUCTION_BYTES = 0;
+    static constexpr int CONTROL_OFFSET = 131072;
+    static constexpr int CONTROL_BYTES = 1024;
+    static constexpr int SHARED_BYTES = 132096;
+    static constexpr int THREADS = 384;
+};
+
+// wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16: d = a · b, added to d where `accumulate` is not 0.
+struct Multiply {
+    static __device__ __forceinline__ void run(float (&d)[32], u64 a, u64 b, int accumulate) {
+        asm volatile(
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %34, 0;\n"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+            "{%0, %1, %2, %3, %4, %5, %6, %7, "
+            "%8, %9, %10, %11, %12, %13, %14, %15, "
+            "%16, %17, %18, %19, %20, %21, %22, %23, "
+            "%24, %25, %26, %27, %28, %29, %30, %31}, "
+            "%32, %33, accumulate, 1, 1, 0, 0;\n}\n"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+              "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+              "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+              "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+            : "l"(a), "l"(b), "r"(accumulate));
+    }
+};
+
+// What `packed` stores or reduces of one element.
+struct Values {
+    float _t1;
+    bool _t2;
+};
+
+// `packed` of one element.
+__device__ __forceinline__ Values packed_(const float accum, const bool keep) {
+    const float t1 = keep ? accum : 0.0f;
+    const bool t2 = t1 > 0.0f;
+    return {t1, t2};
+}
+
+struct Arguments {
+    TensorView<u8> _keep;                     // keep
+    TensorView<bf16> output0;                 // output d
+    TensorView<u8> output1;                   // output positive
+};
+static_assert(sizeof(Arguments) == 120, "as the host fills it");
+
+struct Parameters {
+    sm90::TensorMap maps[3];
+    sm90::Common common;
+    Arguments arguments;
+};
+static_assert(sizeof(sm90::Common) == 128 && sizeof(Parameters) == 640, "as the host fills it");
+
+// Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.
+struct Visitor {
+    using L = sm90::Lanes<Config>;
+    static constexpr int V = L::V;
+    static constexpr bool INPUTS = false, OUTPUTS = true;
+    static constexpr int VECTORS = 0;
+    static constexpr int output_at0 = sm90::aligned(0, sm90::Staged<Config, bf16>::ALIGNMENT);
+    static_assert(output_at0 + sm90::Staged<Config, bf16>::BYTES <= Config::OUTPUT_STAGE_BYTES, "as the host plans");
+
+    const Parameters& parameters;
+    const Arguments& arguments;
+    const sm90::Problem& problem;
+    const sm90::Work& work;
+    const sm90::Inside inside;
+
+    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)
+        : parameters(parameters),
+          arguments(parameters.arguments),
+          problem(parameters.common.problem),
+          work(work),
+          inside{parameters.common.problem.m - work.m, parameters.common.problem.n - work.n} {
+    }
+
+    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+                                          int column, int in_step, int inputs, int outputs) {
+        bool _keep[V];
+        sm90::load_bits<Config>(arguments._keep, work, problem, block, column, _keep);
+        Values values[V];
+#pragma unroll
+        for (int v = 0; v < V; ++v) values[v] = packed_(Real(accum[0][v]), _keep[v]);
+        {
+            Real x[V];
+#pragma unroll
+            for (int v = 0; v < V; ++v) x[v] = values[v]._t1;
+            sm90::Staged<Config, bf16>::store(outputs + output_at0, in_step, x);
+        }
+        {
+            bool x[V];
+#pragma unroll
+            for (int v = 0; v < V; ++v) x[v] = values[v]._t2;
+            sm90::store_bits<Config>(arguments.output1, work, problem, block, column, x);
+        }
+    }
+
+    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {
+        if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps
+        sm90::Staged<Config, bf16>::store_boxes(stage + output_at0, parameters.maps[2], work, row, column, arguments.output0.batch);
+    }
+
+    __device__ __forceinline__ void finish_block(int block) {
+    }
+
+    __device__ __forceinline__ void finish() {
+    }
+};
+
+}  // namespace epilogue
+
+extern "C" __global__ void __launch_bounds__(384, 1) packed_bf16_128x64(
+    const __grid_constant__ epilogue::Parameters parameters) {
+    epilogue::sm90::Gemm<epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters>::run(parameters);
+}
