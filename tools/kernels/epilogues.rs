@@ -147,6 +147,16 @@ pub(crate) fn plain() -> Tree {
     b.finish()
 }
 
+/// accum + residual: the least work beside a tensor that is read.
+pub(crate) fn residual() -> Tree {
+    let mut b = TreeBuilder::new("residual", "residual.rs");
+    let accum = b.accum("accum");
+    let residual = b.parameter("residual", ParameterClass::Tensor, None);
+    let d = b.apply(Op::Add, &[accum, residual]);
+    b.output("d", d, ShapeClass::Tensor, None);
+    b.finish()
+}
+
 /// gelu(accum + bias) + residual.
 pub(crate) fn bias_gelu_residual() -> Tree {
     let mut b = TreeBuilder::new("bias_gelu_residual", "residual.rs");

@@ -83,7 +83,10 @@ const ELSEWHERE: [(&[&str], &str); 12] = [
         &["triu", "tril", "one_hot"],
         "that is a condition on the element's place: `if column() <= row() { x } else { 0.0 }`",
     ),
-    (&["rand", "randn", "random", "dropout"], "there are no random numbers: pass a tensor of them"),
+    (
+        &["rand", "randn", "random", "dropout"],
+        "random numbers are `random(seed)` in an epilogue, of a parameter `seed: Seed`",
+    ),
 ];
 
 /// Whether it is one of them.

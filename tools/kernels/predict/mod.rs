@@ -13,7 +13,6 @@ mod flow;
 mod issue;
 mod sm80;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -28,7 +27,7 @@ use rayon::prelude::*;
 use self::block::{Pace, Timeline};
 use self::flow::{Flow, Parts};
 use self::issue::{Unit, Work};
-use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
+use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
 use super::gate::Gate;
 use super::sass::Sass;
 use super::shapes::PACKED;
@@ -127,11 +126,12 @@ impl Subject {
     fn of(arch: Arch, mnk: [usize; 3], epilogue: &str, named: &str) -> Result<Self, Box<dyn Error>> {
         let tree = match epilogue {
             "plain" => plain(),
+            "residual" => residual(),
             "bias_gelu_residual" => bias_gelu_residual(),
             "row_reduction" => row_reduction(),
             "everything" => everything(),
             other => {
-                let known = "plain, bias_gelu_residual, row_reduction and everything";
+                let known = "plain, residual, bias_gelu_residual, row_reduction and everything";
                 return Err(format!("there is no epilogue `{other}` here; there are {known}").into());
             }
         };
@@ -465,20 +465,27 @@ pub(crate) fn headline(gate: &Gate) -> Result<String, String> {
     let of = |(arch, mnk)| Subject::of(arch, mnk, "plain", "").map_err(|error| format!("{mnk:?}: {error}"));
     let shapes = [Arch::SM_90A, Arch::SM_80].into_iter().flat_map(|arch| HEADLINE.map(|mnk| (arch, mnk)));
     let subjects = shapes.map(of).collect::<Result<Vec<_>, _>>()?;
-    // Several have one kernel.
-    let kernels: BTreeMap<String, &Subject> = subjects.iter().map(|s| (s.candidate.key.to_string(), s)).collect();
-    let code = |(name, s): (&String, &&Subject)| {
+    // Several have one kernel; others differ in what their names leave out, such as arguments without tensor copies.
+    let mut kernels: Vec<&Subject> = Vec::new();
+    for subject in &subjects {
+        if kernels.iter().all(|known| known.candidate.key != subject.candidate.key) {
+            kernels.push(subject);
+        }
+    }
+    let code = |s: &&Subject| {
         let code = s.disassembled(gate).and_then(|sass| Code::of(&sass, &s.candidate.key));
-        Ok((name.clone(), code.map_err(|error| format!("{name}: {error}"))?))
+        Ok((s.candidate.key, code.map_err(|error| format!("{}: {error}", s.candidate.key))?))
     };
-    let codes = kernels.par_iter().map(code).collect::<Result<BTreeMap<_, _>, String>>()?;
+    let codes = kernels.par_iter().map(code).collect::<Result<Vec<_>, String>>()?;
     let mut table = String::new();
     for (i, subject) in subjects.iter().enumerate() {
         if i.is_multiple_of(HEADLINE.len()) {
             let title = format!("== kernels for {} on an {} ==", subject.arch, subject.gpu());
             writeln!(table, "{}{title}", if i == 0 { "" } else { "\n" }).map_err(|e| text(&e))?;
         }
-        table.push_str(&line(subject, &codes[&subject.candidate.key.to_string()]).map_err(|e| text(&e))?);
+        let (_, code) =
+            codes.iter().find(|(key, _)| *key == subject.candidate.key).ok_or("a kernel was not compiled")?;
+        table.push_str(&line(subject, code).map_err(|e| text(&e))?);
     }
     Ok(table)
 }

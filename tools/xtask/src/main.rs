@@ -135,7 +135,7 @@ struct Predict {
     /// Kernels for it: for `sm_80` on an A100, for `sm_90a` on an H200.
     #[arg(long, value_enum, default_value = "sm_90a", requires = "product")]
     arch: Arch,
-    /// plain, `bias_gelu_residual`, `row_reduction` or everything.
+    /// plain, residual, `bias_gelu_residual`, `row_reduction` or everything.
     #[arg(long, value_name = "NAME", default_value = "plain", requires = "product")]
     epilogue: String,
     /// The best kernel whose name contains the text, such as `128x256` or `ping-pong`, in place of the best one.
