@@ -142,6 +142,24 @@ impl TreeBuilder {
         phases
     }
 
+    /// The class of a value's extent.
+    pub(super) fn class(&self, id: NodeId) -> ShapeClass {
+        let mut classes: Vec<ShapeClass> = Vec::with_capacity(id.index() + 1);
+        for data in &self.tree.nodes[..=id.index()] {
+            let of_operands = || data.node.operands().iter().map(|operand| classes[operand.index()]);
+            classes.push(match &data.node {
+                Node::Accum(_) | Node::Load(_) | Node::Random(..) => ShapeClass::Tensor,
+                Node::Broadcast(p) => self.tree.parameters[p.index()].class.shape_class(),
+                Node::Position(position) => position.class(),
+                Node::Reduce(Reduction { axis, .. }, _) | Node::Composed(Composed { axis, .. }, _) => {
+                    axis.result_class()
+                }
+                _ => of_operands().fold(ShapeClass::Scalar, ShapeClass::join),
+            });
+        }
+        classes.last().copied().unwrap_or(ShapeClass::Scalar)
+    }
+
     /// Remembers the user's name of a value.
     pub fn name(&mut self, id: NodeId, name: &'static str) {
         self.tree.nodes[id.index()].name = Some(name);

@@ -9,6 +9,7 @@ mod check;
 mod compose;
 mod cost;
 mod count;
+pub mod derive;
 mod draw;
 mod error;
 mod integers;

@@ -518,6 +518,10 @@
 //! The weights' gradient is a product of its own, `Xᵀ·dZ`: give `x.transpose()?` as A, and add to what is there with a
 //! `TensorMut`, as in "Add a residual". The other activations have slopes too, such as `relu_grad` and `silu_grad`.
 //!
+//! The tree of such a backward pass can also be made from the forward function, by
+//! [`evt::derive`](crate::evt::derive): `derive::Backward::of(&Forward::tree(), "y").saved("z").gradient("bias").tree()?` is
+//! an epilogue with the accumulator `d_y`, the parameter `z` and the results `d_accum` and `d_bias`.
+//!
 //! # Many products at once
 //!
 //! A third axis in front, L, is the batch. Where one of A and B has none, all products share it. An argument with a

@@ -766,6 +766,37 @@ impl Width {
     pub const fn element(self) -> ElementType {}
 }
 
+// epilogue::evt::derive
+
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Backward<'t> {}
+impl<'t> Backward<'t> {
+    pub fn of(forward: &'t Tree, through: &str) -> Self {}
+    pub fn given(self, output: &str) -> Self {}
+    pub fn saved(self, output: &str) -> Self {}
+    pub fn gradient(self, parameter: &str) -> Self {}
+    pub fn gradient_of_all(self, parameter: &str) -> Self {}
+    pub fn tree(&self) -> Result<Tree, DeriveError> {}
+}
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeriveError {
+    Forward(TreeError),
+    NoOutput { name: String, epilogue: &'static str, outputs: Vec<&'static str> },
+    NoParameter { name: String, epilogue: &'static str, parameters: Vec<&'static str> },
+    Output { name: &'static str, is: &'static str, advice: &'static str },
+    NoGradient { name: &'static str, class: &'static str },
+    BatchAlone { name: &'static str },
+    Twice { name: String },
+    Overwritten { name: &'static str },
+    NameTaken { of: &'static str, name: &'static str },
+    NoInfluence { name: &'static str },
+    Nothing { through: &'static str },
+    Reduction { what: String, advice: &'static str },
+    VectorSum { what: &'static str, over: &'static str },
+}
+
 // epilogue::evt::reference
 
 #[derive(Clone, Copy, Debug)]

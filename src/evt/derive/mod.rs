@@ -1,0 +1,131 @@
+//! Derivatives: from an epilogue's tree, the tree of its backward pass. Nothing behind it knows of derivatives: the result is
+//! an epilogue like any other, of another product.
+//!
+//! [`Backward`] says what is wanted. The backward tree's accumulator is the gradient of one of the outputs: the product that
+//! the gradients of the layers behind come from, `dY · Wᵀ`. Its results are the gradients of the forward accumulators, which
+//! the next products take, and of parameters.
+//!
+//! It is reverse accumulation over the tree. Forward values that a derivative needs are computed again from parameters,
+//! positions and seeds (a random number is the same again, so dropout stores no mask), from outputs that are said to be
+//! [saved](Backward::saved), and where these are not enough from the forward accumulators, which are then parameters.
+//!
+//! What a value of smaller extent is used for is summed where it begins: the gradient of a `RowVector` is a sum down the
+//! columns, and so on. Where a derivative doesn't exist it is what PyTorch takes: half for each of two equal operands of `max`
+//! and `min`, an equal share for each of the largest values of a reduction, 0 for `relu` and `abs` at 0, 1 for `clamp` on
+//! both bounds. A cast passes gradients through as they are. Comparisons, integers and random numbers have none.
+
+mod error;
+mod function;
+mod place;
+mod prune;
+mod reduction;
+mod reverse;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+pub use error::DeriveError;
+
+use super::Tree;
+use reverse::Reverse;
+use wanted::Wanted;
+
+/// What of an epilogue is to be differentiated; [`tree`](Self::tree) does it.
+///
+/// ```
+/// use epilogue::evt::derive::Backward;
+/// use epilogue::prelude::*;
+///
+/// #[elementwise]
+/// fn dropout(x: f32, u: f32, p: f32) -> f32 {
+///     if u < p { 0.0 } else { x / (1.0 - p) }
+/// }
+///
+/// #[epilogue]
+/// fn forward(accum: Accum, bias: RowVector, p: Scalar, seed: Seed) -> (Tensor, Tensor) {
+///     let z = accum + bias;
+///     let y = dropout(gelu(z), random(seed), p);
+///     (y, z)
+/// }
+///
+/// // dY·Wᵀ is the gradient of `y`; `z` is read, and the mask is drawn again.
+/// let backward = Backward::of(&Forward::tree(), "y").saved("z").gradient("bias").tree()?;
+/// let names = |parameters: &[epilogue::evt::Parameter]| parameters.iter().map(|p| p.name).collect::<Vec<_>>();
+/// assert_eq!(names(backward.parameters()), ["z", "seed", "p"]);
+/// let outputs: Vec<&str> = backward.outputs().iter().map(|output| output.name).collect();
+/// assert_eq!(outputs, ["d_accum", "d_bias"]);
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.full::<f32>([2, 4], 0.5)?, device.full::<f32>([4, 3], 0.5)?);
+/// let gemm = epilogue::gemm::Builder::new(&device, backward)
+///     .problem(2, 3, 4)
+///     .elements(ElementType::F32, ElementType::F32)
+///     .plan()?;
+/// let z = device.full::<f32>([2, 3], 40.0)?; // where GELU's slope is 1
+/// let (mut d, mut bias) = (device.zeros::<f32>([2, 3])?, device.zeros::<f32>([3])?);
+/// let arguments = [
+///     ("z", epilogue::Argument::Input(&z)),
+///     ("seed", epilogue::Argument::Seed(1, 0)),
+///     ("p", epilogue::Argument::Scalar(0.0)),
+///     ("d_accum", epilogue::Argument::Output(&mut d)),
+///     ("d_bias", epilogue::Argument::Output(&mut bias)),
+/// ];
+/// gemm.run_bound(&device.default_stream(), &a, &b, arguments)?;
+/// assert_eq!((d.to_vec::<f32>()?, bias.to_vec::<f32>()?), (vec![1.0; 6], vec![2.0; 3]));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Backward<'t> {
+    forward: &'t Tree,
+    wanted: Wanted,
+}
+
+impl<'t> Backward<'t> {
+    /// The derivative of a tree, where the gradient of `through`, an M×N output of numbers, is the backward pass's accumulator.
+    pub fn of(forward: &'t Tree, through: &str) -> Self {
+        let through = through.to_owned();
+        let wanted = Wanted { through, given: Vec::new(), saved: Vec::new(), gradients: Vec::new() };
+        Self { forward, wanted }
+    }
+
+    /// The gradient of another output is given, as a parameter `d_` and the output's name: of the same class and, if one is
+    /// written, element type. (A single value is a `DeviceScalar`.) Outputs that nothing is said of have the gradient 0.
+    pub fn given(mut self, output: &str) -> Self {
+        self.wanted.given.push(output.to_owned());
+        self
+    }
+
+    /// An M×N output is read, as a parameter of its name, where it is needed, and not computed again: rounded as it was
+    /// stored. Truth values that were stored as `Bits` are read as such.
+    pub fn saved(mut self, output: &str) -> Self {
+        self.wanted.saved.push(output.to_owned());
+        self
+    }
+
+    /// The gradient of a parameter is wanted, as a result `d_` and the parameter's name, of its class. It is one for each
+    /// batch; for a parameter that all batches share, see [`gradient_of_all`](Self::gradient_of_all).
+    pub fn gradient(mut self, parameter: &str) -> Self {
+        self.wanted.gradients.push((parameter.to_owned(), false));
+        self
+    }
+
+    /// The same, summed over the batch: of a vector or scalar that all batches share.
+    pub fn gradient_of_all(mut self, parameter: &str) -> Self {
+        self.wanted.gradients.push((parameter.to_owned(), true));
+        self
+    }
+
+    /// The tree of the backward pass. Its results are `d_` and the accumulator's name for every forward accumulator that the
+    /// gradients reach, then the wanted gradients of parameters, in the order in which they were asked for.
+    ///
+    /// Of its parameters there are those that a derivative needs: forward parameters, saved outputs, given gradients, and
+    /// forward accumulators, M×N values of A's type under their names, if a derivative needs one that no saved output gives.
+    ///
+    /// # Errors
+    /// [`DeriveError`] says what has no derivative, or what there is not.
+    pub fn tree(&self) -> Result<Tree, DeriveError> {
+        Reverse::new(self.forward, &self.wanted)?.run()
+    }
+}

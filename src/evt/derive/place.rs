@@ -1,0 +1,11 @@
+//! Where what a derivative is made of can be found.
+
+use crate::evt::NodeId;
+
+/// Where an operation's operands and result are: in the forward tree, from which they are computed again if they are needed,
+/// or in the backward tree already.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'p> {
+    Forward(NodeId, &'p [NodeId]),
+    Here(NodeId, &'p [NodeId]),
+}

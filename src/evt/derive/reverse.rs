@@ -1,0 +1,412 @@
+//! The sweep over the forward tree, from its outputs to its leaves.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use super::error::DeriveError;
+use super::place::Place;
+use super::prune::pruned;
+use super::wanted::Wanted;
+use crate::ElementType;
+use crate::evt::check::{Checker, Fact, Kind};
+use crate::evt::{
+    Axis, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, ShapeClass, Tree,
+    TreeBuilder, Types,
+};
+use crate::expr::Op;
+
+/// The gradient of a value, in parts: what is still to be summed over M×N, over the columns, over the rows, and what is not.
+/// Sums are taken where a value begins, or where a reduction needs them.
+type Gradient = [Option<NodeId>; 4];
+
+const CLASSES: [ShapeClass; 4] =
+    [ShapeClass::Tensor, ShapeClass::RowVector, ShapeClass::ColumnVector, ShapeClass::Scalar];
+
+fn part(class: ShapeClass) -> usize {
+    CLASSES.iter().position(|known| *known == class).unwrap_or(0)
+}
+
+pub(super) struct Reverse<'b> {
+    forward: &'b Tree,
+    what: &'b Wanted,
+    facts: Vec<Fact>,
+    pub(super) builder: TreeBuilder,
+    /// The forward values that the backward tree has.
+    values: Vec<Option<NodeId>>,
+    /// The outputs that are read, by their nodes.
+    saved: Vec<Option<&'b Output>>,
+    /// The values of parameters.
+    parameters: Vec<Option<NodeId>>,
+    gradients: Vec<Gradient>,
+    /// Whether a wanted gradient follows from that of a value.
+    leads: Vec<bool>,
+    through: &'b Output,
+}
+
+impl<'b> Reverse<'b> {
+    pub(super) fn new(forward: &'b Tree, what: &'b Wanted) -> Result<Self, DeriveError> {
+        let facts = Checker { tree: forward, types: Types::new(ElementType::F32, ElementType::F32) }.check()?;
+        let output = |name: &str| {
+            let outputs = || forward.outputs.iter().map(|output| output.name).collect();
+            let found = forward.outputs.iter().find(|output| output.name == name);
+            found.ok_or_else(|| DeriveError::NoOutput {
+                name: name.to_owned(),
+                epilogue: forward.name,
+                outputs: outputs(),
+            })
+        };
+        if let Some(parameter) = forward.parameters.iter().find(|p| p.class == ParameterClass::TensorMut) {
+            return Err(DeriveError::Overwritten { name: parameter.name });
+        }
+        let named = std::iter::once(&what.through).chain(&what.given).collect::<Vec<_>>();
+        for names in [named, what.saved.iter().collect(), what.gradients.iter().map(|(name, _)| name).collect()] {
+            let mut twice = names.iter().enumerate().filter(|(i, name)| names[..*i].contains(*name));
+            if let Some((_, name)) = twice.next() {
+                return Err(DeriveError::Twice { name: (*name).clone() });
+            }
+        }
+        let through = output(&what.through)?;
+        let refuse = |output: &Output, is, advice| Err(DeriveError::Output { name: output.name, is, advice });
+        let fact = |output: &Output| facts[output.node.index()];
+        if fact(through).ty != Kind::Number || through.class != ShapeClass::Tensor {
+            return refuse(through, "is no M×N number", "an accumulator is the gradient of one");
+        }
+        for name in &what.given {
+            let given = output(name)?;
+            if fact(given).ty != Kind::Number {
+                return refuse(given, "is no number", "it has no gradient: leave it out");
+            }
+        }
+        let mut saved = vec![None; forward.nodes.len()];
+        for name in &what.saved {
+            let output = output(name)?;
+            if output.class != ShapeClass::Tensor || !matches!(fact(output).ty, Kind::Number | Kind::Truth) {
+                return refuse(
+                    output,
+                    "is neither M×N numbers nor truth values",
+                    "others are computed again: leave it out",
+                );
+            }
+            saved[output.node.index()] = Some(output);
+        }
+        for (name, all) in &what.gradients {
+            let parameters = || forward.parameters.iter().map(|parameter| parameter.name).collect();
+            let parameter = forward.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+                DeriveError::NoParameter { name: name.clone(), epilogue: forward.name, parameters: parameters() }
+            })?;
+            let truths = parameter.element == Some(ElementType::Bool);
+            if truths || matches!(parameter.class, ParameterClass::Seed | ParameterClass::Bits) {
+                return Err(DeriveError::NoGradient { name: parameter.name, class: parameter.class.name() });
+            }
+            if *all && parameter.class == ParameterClass::Tensor {
+                return Err(DeriveError::BatchAlone { name: parameter.name });
+            }
+        }
+        let mut leads: Vec<bool> = Vec::with_capacity(forward.nodes.len());
+        for (data, fact) in forward.nodes.iter().zip(&facts) {
+            leads.push(match &data.node {
+                _ if fact.ty != Kind::Number => false,
+                Node::Accum(_) => true,
+                Node::Load(p) | Node::Broadcast(p) => {
+                    let name = forward.parameters[p.index()].name;
+                    what.gradients.iter().any(|(wanted, _)| wanted == name)
+                }
+                node => node.operands().iter().any(|operand| leads[operand.index()]),
+            });
+        }
+        Ok(Self {
+            forward,
+            what,
+            facts,
+            builder: TreeBuilder::new(kept(format!("{}_backward", forward.name)), forward.file),
+            values: vec![None; forward.nodes.len()],
+            saved,
+            parameters: vec![None; forward.parameters.len()],
+            gradients: vec![[None; 4]; forward.nodes.len()],
+            leads,
+            through,
+        })
+    }
+
+    pub(super) fn run(mut self) -> Result<Tree, DeriveError> {
+        let through = self.through;
+        let g = self.builder.accum(self.gradient_name(through.name)?);
+        self.add(through.node, ShapeClass::Tensor, g);
+        for name in &self.what.given {
+            let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
+            let class = match output.class {
+                ShapeClass::Tensor => ParameterClass::Tensor,
+                ShapeClass::RowVector => ParameterClass::RowVector,
+                ShapeClass::ColumnVector => ParameterClass::ColumnVector,
+                ShapeClass::Scalar => ParameterClass::DeviceScalar,
+            };
+            let name = self.gradient_name(output.name)?;
+            let g = self.builder.parameter(name, class, output.element);
+            self.add(output.node, output.class, g);
+        }
+        for at in (0..self.forward.nodes.len()).rev() {
+            if self.leads[at] && self.gradients[at].iter().any(Option::is_some) {
+                self.node(NodeId(u32::try_from(at).unwrap_or(u32::MAX)))?;
+            }
+        }
+        self.outputs()?;
+        Ok(pruned(self.builder.finish()))
+    }
+
+    /// Adds to the gradient of a value, if that leads somewhere.
+    fn add(&mut self, to: NodeId, over: ShapeClass, g: NodeId) {
+        if self.leads[to.index()] {
+            let before = self.gradients[to.index()][part(over)];
+            self.gradients[to.index()][part(over)] = self.sum(before, g);
+        }
+    }
+
+    /// Hands a value's gradient on to its operands.
+    fn node(&mut self, id: NodeId) -> Result<(), DeriveError> {
+        let forward = self.forward;
+        let data = &forward.nodes[id.index()];
+        let at = forward.nodes[id.index()].site;
+        self.builder.at(at.line, at.column);
+        match &data.node {
+            Node::Reduce(reduction, x) => {
+                let g = self.collapsed(id, reduction.axis.result_class(), false)?;
+                let g = self.reduced(id, *reduction, *x, g)?;
+                self.add(*x, ShapeClass::Tensor, g);
+                return Ok(());
+            }
+            Node::Composed(composed, x) => {
+                let g = self.collapsed(id, composed.axis.result_class(), false)?;
+                let g = self.composed(id, *composed, *x, g)?;
+                self.add(*x, ShapeClass::Tensor, g);
+                return Ok(());
+            }
+            _ => {}
+        }
+        for (class, g) in CLASSES.into_iter().zip(self.gradients[id.index()]) {
+            let Some(g) = g else { continue };
+            match &data.node {
+                Node::Apply(op, operands) => {
+                    for (i, operand) in operands.iter().enumerate() {
+                        if !self.leads_to(*operand) {
+                            continue;
+                        }
+                        if let Some(g) = self.primitive(*op, Place::Forward(id, operands), i, g) {
+                            self.add(*operand, class, g);
+                        }
+                    }
+                }
+                Node::Call(function, operands) => {
+                    let wanted: Vec<bool> = operands.iter().map(|operand| self.leads_to(*operand)).collect();
+                    let values: Vec<NodeId> = operands.iter().map(|operand| self.again(*operand)).collect();
+                    let gradients = self.call(function, &values, &wanted, g);
+                    for (operand, g) in operands.iter().zip(gradients) {
+                        if let Some(g) = g {
+                            self.add(*operand, class, g);
+                        }
+                    }
+                }
+                Node::Cast(_, x) => self.add(*x, class, g),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn leads_to(&self, id: NodeId) -> bool {
+        self.leads[id.index()]
+    }
+
+    /// A value's whole gradient, summed to a class.
+    fn collapsed(&mut self, id: NodeId, class: ShapeClass, batch: bool) -> Result<NodeId, DeriveError> {
+        let mut whole = None;
+        for (from, g) in CLASSES.into_iter().zip(self.gradients[id.index()]) {
+            let Some(g) = g else { continue };
+            let axis = match (summed(from, class), from == class) {
+                (Some(axis), _) => axis,
+                (None, true) if !batch => {
+                    whole = self.sum(whole, g);
+                    continue;
+                }
+                (None, true) => return Err(self.vector_sum(id, "the batch")),
+                (None, false) if from == ShapeClass::RowVector => return Err(self.vector_sum(id, "the columns")),
+                (None, false) => return Err(self.vector_sum(id, "the rows")),
+            };
+            // What follows from a reduction and is the same along the axis counts for each element here, as M×N values do.
+            let g = if self.builder.phases()[g.index()] > 0 { self.extended(g, ShapeClass::Tensor) } else { g };
+            let reduction = Reduction { axis, batch, op: ReduceOp::Add, form: Form::Complete };
+            let g = self.builder.reduce(reduction, g);
+            whole = self.sum(whole, g);
+        }
+        whole.ok_or(DeriveError::Nothing { through: self.through.name })
+    }
+
+    /// Only leaves have names here, and reductions, whose operands are M×N.
+    fn vector_sum(&self, id: NodeId, over: &'static str) -> DeriveError {
+        DeriveError::VectorSum { what: self.forward.nodes[id.index()].name.unwrap_or("a reduction's result"), over }
+    }
+
+    /// A forward value in the backward tree.
+    pub(super) fn again(&mut self, id: NodeId) -> NodeId {
+        let forward = self.forward;
+        // A work list, as an expression may be deeper than a thread's stack.
+        let mut rest = vec![id];
+        while let Some(id) = rest.last().copied() {
+            if self.values[id.index()].is_some() {
+                rest.pop();
+                continue;
+            }
+            let data = &forward.nodes[id.index()];
+            let missing = |operand: &&NodeId| self.values[operand.index()].is_none();
+            let before = rest.len();
+            if self.saved[id.index()].is_none() {
+                // The first operand is the next.
+                rest.extend(data.node.operands().iter().rev().filter(missing));
+            }
+            if rest.len() == before {
+                rest.pop();
+                self.values[id.index()] = Some(self.made(id));
+            }
+        }
+        self.values[id.index()].unwrap_or(id)
+    }
+
+    /// Makes a forward value whose operands are there.
+    fn made(&mut self, id: NodeId) -> NodeId {
+        let forward = self.forward;
+        let data = &forward.nodes[id.index()];
+        let of = |this: &Self, operand: &NodeId| this.values[operand.index()].unwrap_or(*operand);
+        self.builder.at(data.site.line, data.site.column);
+        if let Some(output) = self.saved[id.index()] {
+            let truths = self.facts[id.index()].ty == Kind::Truth;
+            return match (output.packed, truths) {
+                (true, _) => self.builder.parameter(output.name, ParameterClass::Bits, None),
+                (false, true) => self.builder.parameter(output.name, ParameterClass::Tensor, Some(ElementType::Bool)),
+                (false, false) => self.builder.parameter(output.name, ParameterClass::Tensor, output.element),
+            };
+        }
+        let operands: Vec<NodeId> = data.node.operands().iter().map(|operand| of(self, operand)).collect();
+        let made = match &data.node {
+            Node::Accum(i) => {
+                return self.builder.parameter(forward.accumulators[*i], ParameterClass::Tensor, None);
+            }
+            Node::Load(p) | Node::Broadcast(p) => return self.parameter(*p),
+            Node::Literal(x) => self.builder.literal(*x),
+            Node::Integer(x) => self.builder.integer_literal(*x),
+            Node::Position(position) => self.builder.position(*position),
+            Node::Random(_, stream) => self.builder.random(operands[0], *stream),
+            Node::Apply(op, _) => self.builder.apply(*op, &operands),
+            Node::Logic(logic, _) => self.builder.logic(*logic, &operands),
+            Node::ToInteger(_) => self.builder.integer(operands[0]),
+            Node::ToReal(_) => self.builder.real(operands[0]),
+            Node::Call(function, _) => self.builder.call(function, &operands),
+            Node::Cast(to, _) => self.builder.cast(*to, operands[0]),
+            Node::Reduce(reduction, _) => self.builder.reduce(*reduction, operands[0]),
+            Node::Composed(composed, _) => self.builder.compose(*composed, operands[0]),
+        };
+        if let Some(name) = data.name {
+            self.builder.name(made, name);
+        }
+        made
+    }
+
+    fn parameter(&mut self, p: ParameterId) -> NodeId {
+        let parameter = &self.forward.parameters[p.index()];
+        *self.parameters[p.index()]
+            .get_or_insert_with(|| self.builder.parameter(parameter.name, parameter.class, parameter.element))
+    }
+
+    fn outputs(&mut self) -> Result<(), DeriveError> {
+        let forward = self.forward;
+        let mut returned: Vec<(&'static str, NodeId, ShapeClass, Option<ElementType>)> = Vec::new();
+        let gradient = |this: &mut Self, is_it: &dyn Fn(&Node) -> bool, class, all| {
+            let mut whole = None;
+            for at in 0..forward.nodes.len() {
+                if is_it(&forward.nodes[at].node) && this.gradients[at].iter().any(Option::is_some) {
+                    let g = this.collapsed(NodeId(u32::try_from(at).unwrap_or(u32::MAX)), class, all)?;
+                    whole = this.sum(whole, g);
+                }
+            }
+            Ok::<_, DeriveError>(whole)
+        };
+        for (i, name) in forward.accumulators.iter().enumerate() {
+            let g = gradient(self, &|node| *node == Node::Accum(i), ShapeClass::Tensor, false)?;
+            if let Some(g) = g {
+                returned.push((name, g, ShapeClass::Tensor, None));
+            }
+        }
+        for (wanted, all) in &self.what.gradients {
+            let Some(p) = forward.parameters.iter().position(|parameter| parameter.name == wanted) else { continue };
+            let parameter = &forward.parameters[p];
+            let class = parameter.class.shape_class();
+            let is_it = |node: &Node| matches!(node, Node::Load(q) | Node::Broadcast(q) if q.index() == p);
+            let g = gradient(self, &is_it, class, *all)?;
+            let g = g.ok_or(DeriveError::NoInfluence { name: parameter.name })?;
+            let element = parameter.element.filter(|element| element.is_float());
+            returned.push((parameter.name, g, class, element));
+        }
+        if returned.is_empty() {
+            return Err(DeriveError::Nothing { through: self.through.name });
+        }
+        for (of, g, class, element) in returned {
+            let name = self.gradient_name(of)?;
+            let g = self.extended(g, class);
+            self.builder.output(name, g, class, element);
+        }
+        Ok(())
+    }
+
+    /// A gradient with the extent of a class, where it is the same along it.
+    fn extended(&mut self, g: NodeId, class: ShapeClass) -> NodeId {
+        let places: &[Position] = match class {
+            ShapeClass::Scalar => &[],
+            ShapeClass::RowVector => &[Position::Column],
+            ShapeClass::ColumnVector => &[Position::Row],
+            ShapeClass::Tensor => &[Position::Row, Position::Column],
+        };
+        if self.builder.class(g) == class {
+            return g;
+        }
+        let mut whole = g;
+        for position in places {
+            let place = self.builder.position(*position);
+            let (place, zero) = (self.builder.real(place), self.builder.literal(0.0));
+            let nothing = self.builder.apply(Op::Mul, &[zero, place]);
+            whole = self.builder.apply(Op::Add, &[whole, nothing]);
+        }
+        whole
+    }
+
+    /// `d_` and a name that nothing else has.
+    fn gradient_name(&self, of: &'static str) -> Result<&'static str, DeriveError> {
+        let name = kept(format!("d_{of}"));
+        let parameters = self.forward.parameters.iter().map(|parameter| parameter.name);
+        let outputs = self.forward.outputs.iter().map(|output| output.name);
+        let mut taken = parameters.chain(outputs).chain(self.forward.accumulators.iter().copied());
+        match taken.any(|taken| taken == name) {
+            true => Err(DeriveError::NameTaken { of, name }),
+            false => Ok(name),
+        }
+    }
+}
+
+/// A name that lives as long as the program, as a tree's do. Equal ones are one.
+fn kept(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(name);
+    name
+}
+
+/// The axes along which what is used for M×N values must be summed, to be of a smaller class.
+const fn summed(from: ShapeClass, to: ShapeClass) -> Option<Axis> {
+    match (from, to) {
+        (ShapeClass::Tensor, ShapeClass::RowVector) => Some(Axis::Column),
+        (ShapeClass::Tensor, ShapeClass::ColumnVector) => Some(Axis::Row),
+        (ShapeClass::Tensor, ShapeClass::Scalar) => Some(Axis::All),
+        _ => None,
+    }
+}

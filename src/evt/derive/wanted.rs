@@ -1,0 +1,14 @@
+//! What is to be differentiated, by names.
+
+/// Names of outputs and parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// The output whose gradient is the backward accumulator.
+    pub(super) through: String,
+    /// The outputs whose gradients are parameters.
+    pub(super) given: Vec<String>,
+    /// The outputs that are read.
+    pub(super) saved: Vec<String>,
+    /// The parameters whose gradients are results, each with whether it is summed over the batch.
+    pub(super) gradients: Vec<(String, bool)>,
+}
