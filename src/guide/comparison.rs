@@ -7,7 +7,7 @@
 //!
 //! | | into a product it fuses | you write | it needs |
 //! |---|---|---|---|
-//! | this library | any function of the accumulator, tensors, row and column vectors and scalars; several outputs; reductions over rows, columns or everything, complete in the same launch | a Rust function | on a GPU: the driver, NVRTC; on a CPU: nothing |
+//! | this library | any function of up to four accumulators (of one A and as many B), tensors, masks of bits, row and column vectors, scalars, positions and random numbers; several outputs; reductions over rows, columns or everything, whose results are values too; rows in groups | a Rust function | on a GPU: the driver, NVRTC; on a CPU: nothing |
 //! | cuBLASLt | [one of 16 modes](https://docs.nvidia.com/cuda/nvmath-python/latest/bindings/generated/nvmath.bindings.cublasLt.Epilogue.html): bias, ReLU, GELU, their slopes, gradients of biases, and combinations of these | a value of an enumeration | NVIDIA's library and driver |
 //! | CUTLASS, epilogue visitor trees | [trees of nodes](https://github.com/NVIDIA/cutlass/blob/main/include/cutlass/epilogue/fusion/sm90_visitor_tma_warpspecialized.hpp): any function, auxiliary tensors, vectors, scalars; reductions over rows, columns or everything | C++ types, or a Python function of a smaller language | nvcc or NVRTC, CUTLASS's headers |
 //! | Triton | [whatever you write](https://github.com/triton-lang/triton/blob/main/python/tutorials/03-matrix-multiplication.py) behind the loop over K, on one block's tile | the whole kernel, in Python | Python, Triton |
@@ -19,7 +19,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | this library | sum, product, minimum, maximum, largest magnitude, sum of squares; complete or one partial per tile; the same bits in every run; on all its devices, with every split of K |
+//! | this library | sum, product, minimum, maximum, largest magnitude, sum of squares, mean, variance, log-sum-exp, any, all, position of the largest or smallest; complete or one partial per tile; the same bits in every run; on all its devices, with every split of K |
 //! | cuBLASLt | the gradients of biases (`BGRADA`, `BGRADB`, `DRELU_BGRAD`, `DGELU_BGRAD`) |
 //! | CUTLASS | on sm_90, of rows and columns: atomic, or deterministic by partials in a workspace; of everything: atomic. [On sm_80](https://github.com/NVIDIA/cutlass/tree/main/include/cutlass/epilogue/threadblock/fusion) all are atomic, into memory that the caller has filled. Its Python front end makes atomic sums and maxima |
 //! | Triton | inside of a tile; across blocks by your own code |
@@ -33,8 +33,8 @@
 //! [gives 0 for NaN](https://forums.developer.nvidia.com/t/incorrect-result-of-cublasltmatmul-with-cublaslt-epilogue-relu-when-input-is-nan/329783).
 //!
 //! **CUTLASS**, where you write C++, and want what it has and this library lacks. Its
-//! [examples](https://github.com/NVIDIA/cutlass/tree/main/examples) have grouped products, block-scaled types, Blackwell's own
-//! instructions and gated activations that halve the columns; kernels are in your binary. Its trees have limits of their own.
+//! [examples](https://github.com/NVIDIA/cutlass/tree/main/examples) have convolutions, products with gathered rows, block-scaled
+//! types and Blackwell's own instructions; kernels are in your binary. Its trees have limits of their own.
 //! On sm_80 they take
 //! [no split-K](https://github.com/NVIDIA/cutlass/blob/main/include/cutlass/gemm/kernel/gemm_universal_with_visitor.h).
 //! On sm_90
@@ -69,14 +69,12 @@
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
 //! - **A reduction's result in the same launch.** A softmax or a norm of the product is one function, but on a GPU each of
-//!   its phases after the first is a launch of its own, over memory.
-//! - **Products of groups** with different numbers of rows, as a mixture of experts has. There are batches of equal extents.
+//!   its phases after the first is a launch of its own, over memory, unless all that follows is a vector.
 //! - **Convolutions** on tensor cores. [`te::ops::conv2d`](crate::te::ops::conv2d) is a direct one, by plain loops.
-//! - **Several products in one kernel**: no attention, no pair of products that share an epilogue.
-//! - **Outputs of another shape than the product**: a gated activation over halves of the columns needs two products, or a
-//!   second kernel.
-//! - **Kernels made ahead of time.** They are compiled where they run, by NVRTC; the cache on disk spares later processes
-//!   that.
+//! - **Chains of products in one kernel**: no attention.
+//! - **Rows that are gathered or scattered** by an index while a product runs. Groups of rows lie one after another.
+//! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
 //! - **GPUs of other makers**, and instructions that are newer than Hopper's. Newer GPUs run the kernels for sm_80.
 //! - **Block-scaled and 4-bit types.**
-//! - **A framework**: no automatic differentiation, no models, no loading of files.
+//! - **A framework**: the backward pass of an epilogue can be [derived](crate::evt::derive), that of a whole program can't;
+//!   no models, no loading of their files.
