@@ -16,6 +16,7 @@ fn slope(function: &Function) -> Option<&'static Function> {
         (ops::gelu::function(), ops::gelu_grad::function()),
         (ops::gelu_tanh::function(), ops::gelu_tanh_grad::function()),
         (ops::hardswish::function(), ops::hardswish_grad::function()),
+        (ops::softplus::function(), ops::softplus_grad::function()),
     ];
     known.into_iter().find(|(of, _)| std::ptr::eq(*of, function)).map(|(_, slope)| slope)
 }

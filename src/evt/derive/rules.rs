@@ -62,6 +62,11 @@ impl Reverse<'_> {
                 let x = self.operand(place, 0);
                 self.builder.apply(Op::Div, &[g, x])
             }
+            (Op::Log1p, _) => {
+                let (x, one) = (self.operand(place, 0), self.builder.literal(1.0));
+                let argument = self.builder.apply(Op::Add, &[one, x]);
+                self.builder.apply(Op::Div, &[g, argument])
+            }
             (Op::Log2, _) => {
                 let (x, factor) = (self.operand(place, 0), self.builder.literal(std::f64::consts::LN_2));
                 let scaled = self.times(x, factor);

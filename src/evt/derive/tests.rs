@@ -243,13 +243,14 @@ fn every_operation() {
 
 #[test]
 fn every_function() {
-    let functions: [&'static Function; 22] = [
+    let functions: [&'static Function; 24] = [
         ops::relu::function(),
         ops::sigmoid::function(),
         ops::silu::function(),
         ops::gelu::function(),
         ops::gelu_tanh::function(),
         ops::hardswish::function(),
+        ops::softplus::function(),
         ops::square::function(),
         ops::leaky_relu::function(),
         ops::clamp::function(),
@@ -262,6 +263,7 @@ fn every_function() {
         ops::gelu_grad::function(),
         ops::gelu_tanh_grad::function(),
         ops::hardswish_grad::function(),
+        ops::softplus_grad::function(),
         ops::exp_grad::function(),
         ops::erf_grad::function(),
         ops::sin_grad::function(),
