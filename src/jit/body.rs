@@ -143,6 +143,8 @@ pub(crate) enum Binary {
     DivF64,
     /// A vector of two halves.
     Join,
+    /// The first times 2 to the power of the second, an integral f32; rounded once. Only AVX-512 has the instruction.
+    Scale,
 }
 
 impl Binary {
@@ -243,7 +245,7 @@ impl Body {
         Self { fuses: crate::simd::fuses(), ..Self::default() }
     }
 
-    fn node(&mut self, node: Node) -> Value {
+    pub(super) fn node(&mut self, node: Node) -> Value {
         if let Some(value) = self.known.get(&node) {
             return *value;
         }

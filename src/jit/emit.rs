@@ -37,6 +37,14 @@ pub(super) fn emit(body: &Body, width: Width) -> Option<Vec<u8>> {
     if body.period.is_some_and(|period| (period as usize) < width.lanes()) {
         return None;
     }
+    let narrow;
+    let body = match width {
+        Width::Bits256 => {
+            narrow = body.without_scale();
+            &narrow
+        }
+        Width::Bits512 => body,
+    };
     let mut copies = SIDE_BY_SIDE;
     while copies > 1 {
         if let Some((code, evicted)) = Emitter::new(body, width)?.emit(&[copies, 1])

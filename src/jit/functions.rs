@@ -2,7 +2,7 @@
 //! bits: without fused multiply-add those of [`portable_unary`](crate::simd::portable_unary), in a body
 //! [of this CPU](Body::of_this_cpu) those of [`unary`](crate::simd::unary).
 
-use super::body::{Binary, Body, Unary, Value};
+use super::body::{Binary, Body, Node, Unary, Value};
 
 const ROUND: f32 = 12_582_912.0;
 const SIGN: u32 = 1 << 31;
@@ -129,13 +129,15 @@ impl Body {
         self.binary(Binary::SubI32, shifted, bias)
     }
 
-    fn reduce(&mut self, x: Value) -> (Value, Value) {
+    /// What is left of a number without the nearest multiple of ln 2, the multiple as an f32, and the same with [`ROUND`]
+    /// added.
+    fn reduce(&mut self, x: Value) -> (Value, Value, Value) {
         let (log2_e, round) = (self.float(std::f32::consts::LOG2_E), self.float(ROUND));
         let shifted = self.multiply_add(x, log2_e, round);
         let n = self.sub(shifted, round);
         let (high, low) = (self.float(-355.0 / 512.0), self.float(2.121_944_4e-4));
         let r = self.multiply_add(n, high, x);
-        (self.multiply_add(n, low, r), self.rounded_bits(shifted))
+        (self.multiply_add(n, low, r), n, shifted)
     }
 
     /// `e^r` for |r| ≤ 0.35.
@@ -153,7 +155,9 @@ impl Body {
         self.unary(Unary::ShiftLeft(23), biased)
     }
 
+    /// `p · 2^n`, rounded once, by instructions that every CPU has.
     fn scale(&mut self, p: Value, n: Value) -> Value {
+        let n = self.unary(Unary::Truncate, n);
         let half = self.unary(Unary::ShiftSigned(1), n);
         let rest = self.binary(Binary::SubI32, n, half);
         let (half, rest) = (self.power_of_two(half), self.power_of_two(rest));
@@ -161,11 +165,27 @@ impl Body {
         self.mul(p, rest)
     }
 
+    /// The same values by instructions that every CPU has.
+    pub(super) fn without_scale(&self) -> Self {
+        let mut body = Self::default();
+        body.arguments.clone_from(&self.arguments);
+        (body.period, body.fuses) = (self.period, self.fuses);
+        let mut values: Vec<Value> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            values.push(match node.with_operands(|value| values[value.index()]) {
+                Node::Binary(Binary::Scale, p, n) => body.scale(p, n),
+                node => body.node(node),
+            });
+        }
+        body.stores = self.stores.iter().map(|(argument, value)| (*argument, values[value.index()])).collect();
+        body
+    }
+
     pub(crate) fn exp(&mut self, x: Value) -> Value {
         let x = self.hold(x, -104.0, 89.0);
-        let (r, n) = self.reduce(x);
+        let (r, n, _) = self.reduce(x);
         let p = self.exp_reduced(r);
-        self.scale(p, n)
+        self.binary(Binary::Scale, p, n)
     }
 
     pub(crate) fn exp2(&mut self, x: Value) -> Value {
@@ -176,8 +196,7 @@ impl Body {
         let (rest, ln_2) = (self.sub(x, n), self.float(std::f32::consts::LN_2));
         let r = self.mul(rest, ln_2);
         let p = self.exp_reduced(r);
-        let n = self.rounded_bits(shifted);
-        self.scale(p, n)
+        self.binary(Binary::Scale, p, n)
     }
 
     pub(crate) fn tanh(&mut self, x: Value) -> Value {
@@ -189,7 +208,8 @@ impl Body {
         let (magnitude, two) = (self.abs(x), self.float(2.0));
         let twice = self.mul(two, magnitude);
         let held = self.not_above(twice, 20.0);
-        let (r, n) = self.reduce(held);
+        let (r, _, shifted) = self.reduce(held);
+        let n = self.rounded_bits(shifted);
         let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
         let (e, one) = (self.mul(p, power), self.float(1.0));
         let below = self.add(e, one);
@@ -222,7 +242,8 @@ impl Body {
         let q = self.polynomial(y, &q);
         let product = self.mul(y, q);
         let exponent = self.neg(product);
-        let (r, n) = self.reduce(exponent);
+        let (r, _, shifted) = self.reduce(exponent);
+        let n = self.rounded_bits(shifted);
         let (p, power) = (self.exp_reduced(r), self.power_of_two(n));
         let (rest, one) = (self.mul(p, power), self.float(1.0));
         let large = self.sub(one, rest);

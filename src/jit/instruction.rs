@@ -77,6 +77,7 @@ pub(super) const fn binary(op: Binary, width: Width) -> (Opcode, Option<u8>) {
         Binary::AddF64 => (Opcode::new(1, 1, 0x58).double(), None),
         Binary::MulF64 => (Opcode::new(1, 1, 0x59).double(), None),
         Binary::DivF64 => (Opcode::new(1, 1, 0x5e).double(), None),
+        Binary::Scale => (Opcode::new(1, 2, 0x2c), None),
         Binary::Join => match width {
             Width::Bits256 => (Opcode::new(1, 3, 0x18), Some(1)),
             Width::Bits512 => (opcode::INSERT_256, Some(1)),

@@ -59,17 +59,42 @@ pub(crate) fn dispatch<W: Vectorised>(work: W) -> W::Output {
     return work.run::<{ cfg!(target_arch = "aarch64") }>();
 }
 
+/// Computes the same at each level that this CPU has: on x86-64, without vector instructions beyond the baseline's, with
+/// AVX2, and with all.
+#[cfg(test)]
+pub(crate) fn at_every_level<T>(mut of: impl FnMut() -> T) -> Vec<T> {
+    #[cfg(target_arch = "x86_64")]
+    return [x86::Level::Baseline, x86::Level::Avx2, x86::Level::Avx512]
+        .into_iter()
+        .map(|level| {
+            x86::HIGHEST.set(level);
+            let result = of();
+            x86::HIGHEST.set(x86::Level::Avx512);
+            result
+        })
+        .collect();
+    #[cfg(not(target_arch = "x86_64"))]
+    return vec![of()];
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::sync::LazyLock;
 
     use super::Vectorised;
 
-    /// Instruction sets that loops are compiled for: the levels 3 and 4 of the x86-64 ABI, and the first.
-    enum Level {
-        Avx512,
-        Avx2,
+    /// Instruction sets that loops are compiled for: the first level of the x86-64 ABI, and levels 3 and 4.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) enum Level {
         Baseline,
+        Avx2,
+        Avx512,
+    }
+
+    #[cfg(test)]
+    thread_local! {
+        /// The highest level that this thread uses.
+        pub(crate) static HIGHEST: std::cell::Cell<Level> = const { std::cell::Cell::new(Level::Avx512) };
     }
 
     static LEVEL: LazyLock<Level> = LazyLock::new(|| {
@@ -85,8 +110,16 @@ mod x86 {
         }
     });
 
+    /// The level that loops run at.
+    fn level() -> Level {
+        #[cfg(test)]
+        return (*LEVEL).min(HIGHEST.get());
+        #[cfg(not(test))]
+        return *LEVEL;
+    }
+
     pub(super) fn dispatch<W: Vectorised>(work: W) -> W::Output {
-        match *LEVEL {
+        match level() {
             // SAFETY: the CPU has these features.
             Level::Avx512 => unsafe { avx512(work) },
             // SAFETY: the CPU has these features.

@@ -1,7 +1,7 @@
 //! The CPU device's product and fused epilogue.
 //!
 //! The output is cut into tiles that threads take in turn. A thread multiplies a tile, with the `gemm` crate or, for
-//! few rows, with [`kernel`], into memory that stays in its second-level cache. Then it runs the epilogue on the tile
+//! few rows and on CPUs with AVX-512, with [`kernel`], into memory that stays in its second-level cache. Then it runs the epilogue on the tile
 //! as a strip program: operation by operation over strips of a few hundred elements, which stay in the first-level
 //! cache, with vector code chosen for this CPU; or, where there is enough to do, by machine code that is made of the steps (see
 //! [`machine`]), with the same bits. The accumulator never reaches main memory.
@@ -302,10 +302,11 @@ impl Run<'_> {
             let mut worker = prepared.worker(tiles.largest());
             let mut partials = Vec::new();
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= tiles.count() {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn >= tiles.count() {
                     break;
                 }
+                let index = tiles.in_turn(turn);
                 let partial = self.tile(&bound, &tiles.tile(index), &mut worker);
                 if !partial.is_empty() {
                     partials.push((index, partial));

@@ -1,7 +1,7 @@
-//! The product of one tile: with the [`gemm`] crate or, for few rows, with [`kernel`](super::kernel).
+//! The product of one tile: with the [`gemm`] crate or, for few rows and by words, with [`kernel`](super::kernel).
 //!
-//! f32 and f64 operands are multiplied in place. bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
-//! that can. Others are widened, panel by panel, to the type that the product is
+//! f64 operands are multiplied in place. f32s, bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
+//! that can, f32s only where that is faster, and else in place. Others are widened, panel by panel, to the type that the product is
 //! computed in: f64 if one operand is f64, else f32. Products of 8-bit integers are exact: a panel is so shallow that
 //! f32 holds every partial sum, and the panels' sums are added in f64.
 
@@ -123,6 +123,12 @@ impl Panels {
     pub(super) fn sums(&self, accumulator: usize) -> &[f64] {
         self.wide_tiles.get(accumulator).map_or(&[], Vec::as_slice)
     }
+
+    /// Forgets what has been packed: B may have changed since.
+    pub(super) fn forget(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        self.words.packed.clear();
+    }
 }
 
 /// Panels of words, for the CPUs that multiply words.
@@ -131,10 +137,24 @@ impl Panels {
 pub(super) struct WordPanels {
     pub(super) a: Vec<i32>,
     pub(super) b: Vec<i32>,
+    /// What has been packed to `b`, and the least magnitude in it. One part of K after another, of so many columns.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) packed: Vec<Option<(Packed, kernel::words::Magnitude)>>,
+    pub(super) columns: usize,
     /// The last word of each row of A's, where K ends within it.
     pub(super) last: Vec<i32>,
     /// A tile's sums of integers.
     pub(super) sums: Vec<i32>,
+}
+
+/// What a panel of B's was packed of.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packed {
+    pub(super) address: usize,
+    pub(super) strides: [isize; 2],
+    pub(super) extents: [usize; 2],
+    pub(super) flipped: bool,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +167,7 @@ struct PanelPair<C> {
 
 impl Product<'_> {
     /// The part of K of a tile's batch.
-    fn depth(&self, tile: &Tile) -> Range<usize> {
+    pub(super) fn depth(&self, tile: &Tile) -> Range<usize> {
         self.depths.map_or(0..self.extents.k, |depths| depths[tile.batch].clone())
     }
 
@@ -213,11 +233,15 @@ impl Product<'_> {
             && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
         {
             // SAFETY: the caller's promise.
-            return unsafe { self.bf16_by_words(tile, depth, words, to) };
+            return unsafe {
+                self.f32_by_words(tile, depth.clone(), words, to) || self.bf16_by_words(tile, depth, words, to)
+            };
         }
         sums.resize(to.len(), 0.0);
         // SAFETY: the caller's promise.
-        let done = unsafe { self.bf16_by_words(tile, depth, words, sums) };
+        let done = unsafe {
+            self.f32_by_words(tile, depth.clone(), words, sums) || self.bf16_by_words(tile, depth, words, sums)
+        };
         if done {
             to.iter_mut().zip(sums).for_each(|(to, &mut x)| *to = T::from_f64(f64::from(x)));
         }
@@ -388,6 +412,10 @@ impl Product<'_> {
 /// Other CPUs have no instructions for words.
 #[cfg(not(target_arch = "x86_64"))]
 impl Product<'_> {
+    unsafe fn f32_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
+        false
+    }
+
     unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
         false
     }

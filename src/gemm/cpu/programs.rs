@@ -89,7 +89,9 @@ impl<T: Arithmetic> Prepared<T> {
             idle.iter().rposition(|worker| worker.shape == shape).map(|at| idle.remove(at))
         };
         let new = || Worker { shape, frame: Frame::new(&self.program, shape), panels: Panels::default() };
-        idle.unwrap_or_else(new)
+        let mut worker = idle.unwrap_or_else(new);
+        worker.panels.forget();
+        worker
     }
 
     /// Keeps a worker for later runs; at most as many as run at once, those that were used last.

@@ -193,6 +193,16 @@ impl<'a> Tiles<'a> {
         self.across
     }
 
+    /// The tile that is computed in turn `turn`: one below the other, so that a thread needs the same columns of B again.
+    pub(super) fn in_turn(&self, turn: usize) -> usize {
+        if self.groups.is_some() {
+            return turn;
+        }
+        let size = self.down * self.across;
+        let (batch, rest) = (turn / size, turn % size);
+        batch * size + rest % self.down * self.across + rest / self.down
+    }
+
     pub(super) fn tile(&self, index: usize) -> Tile {
         let (rest, across) = (index / self.across, index % self.across);
         let range = |i: usize, step: usize, end: usize| (i * step).min(end)..((i + 1) * step).min(end);

@@ -269,6 +269,7 @@ fn wide_vectors_have_the_prefix_evex() {
         (Binary::GreatestI32, 25, "vpmaxsd zmm25, zmm2, zmm11", "62426d483dcb"),
         (Binary::AddF64, 25, "vaddpd zmm25, zmm2, zmm11", "6241ed4858cb"),
         (Binary::DivF64, 25, "vdivpd zmm25, zmm2, zmm11", "6241ed485ecb"),
+        (Binary::Scale, 25, "vscalefps zmm25, zmm2, zmm11", "62426d482ccb"),
         (Binary::Join, 25, "vinsertf64x4 zmm25, zmm2, ymm11, 1", "6243ed481acb01"),
         (Binary::Less, 1, "vcmpps k1, zmm2, zmm11, 17", "62d16c48c2cb11"),
         (Binary::GreaterI32, 1, "vpcmpgtd k1, zmm2, zmm11", "62d16d4866cb"),

@@ -1,5 +1,5 @@
-//! Products that some CPUs do by words of several elements: of integers of either sign, and of bf16s that are subnormal or
-//! whose products are.
+//! Products that some CPUs do by words: of integers of either sign, of bf16s that are subnormal or whose products are, and
+//! what threads keep of B.
 
 use super::*;
 
@@ -71,6 +71,51 @@ fn subnormal_numbers_are_multiplied_and_come_out() {
                 let d = multiply(&a, &b, [m, n, k], along_k);
                 assert_eq!(d[0], wanted, "{x} x {y}: {m}x{n}x{k}, {along_k}");
                 assert!(d[1..].iter().all(|&x| x == 0.0));
+            }
+        }
+    }
+}
+
+/// Products of one A and so many Bs of f32s.
+fn products(count: usize) -> Phases {
+    let mut builder = TreeBuilder::new("products", file!());
+    for (accumulator, output) in [("x", "d"), ("y", "e")].into_iter().take(count) {
+        let accum = builder.accum(accumulator);
+        builder.output(output, accum, ShapeClass::Tensor, Some(ElementType::F32));
+    }
+    Phases::of(builder.finish().validate(Types::new(ElementType::F32, ElementType::F32)).unwrap(), Prices::CPU)
+}
+
+/// Threads keep what they have packed of B for their next tile: not for another B, and not for another run. One K has more
+/// parts than are kept.
+#[test]
+fn panels_are_of_one_matrix_and_of_one_run() {
+    let device = Device::cpu();
+    for (count, [m, n, k], along_k) in
+        [(1, [130, 300, 1100], false), (2, [130, 300, 1100], false), (1, [96, 256, 4700], true)]
+    {
+        let (phases, programs) = (products(count), Programs::default());
+        let of_a = values(m * k, 1);
+        let a = device.tensor(&of_a, [m, k]).unwrap();
+        let matrix = |_| {
+            let matrix = device.zeros::<f32>(if along_k { [n, k] } else { [k, n] }).unwrap();
+            if along_k { matrix.transpose().unwrap() } else { matrix }
+        };
+        let mut all_b: Vec<DeviceTensor> = (0..count).map(matrix).collect();
+        for seed in [2, 5] {
+            let given: Vec<Vec<f32>> = (0..count).map(|i| values(k * n, seed + i)).collect();
+            all_b.iter_mut().zip(&given).for_each(|(b, values)| b.copy_from(values).unwrap());
+            let mut results: Vec<DeviceTensor> = (0..count).map(|_| device.zeros::<f32>([m, n]).unwrap()).collect();
+            let arguments: Vec<Argument<'_>> = results.iter_mut().map(Argument::Output).collect();
+            let operands: Vec<&DeviceTensor> = all_b.iter().collect();
+            execute(&programs, &phases, (&a, &operands), None, &arguments, TileShape { m: 64, n: 256 }).unwrap();
+            drop(arguments);
+            for (got, b) in results.iter().zip(&given) {
+                let got = got.to_vec::<f32>().unwrap();
+                for at in (0..m * n).step_by(37) {
+                    let wanted: f32 = (0..k).map(|p| of_a[at / n * k + p] * b[p * n + at % n]).sum();
+                    assert_eq!(got[at], wanted, "element {at} of {m}x{n}x{k}");
+                }
             }
         }
     }

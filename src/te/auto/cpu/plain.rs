@@ -443,6 +443,7 @@ impl<T: Combined> Vectorised for Block<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::at_every_level;
 
     /// Sums one after another.
     fn one_by_one(x: &[i64], start: i64) -> Vec<i64> {
@@ -478,6 +479,17 @@ mod tests {
     }
 
     #[test]
+    fn sums_have_the_same_bits_with_and_without_vector_instructions() {
+        let x: Vec<f32> = (0..2 * BLOCK + 77).map(|i| (i * 7919 % 1013) as f32 * 0.37 - 180.0).collect();
+        let all = at_every_level(|| {
+            let mut y = vec![0.0; x.len()];
+            walk_blocks(&x, &mut y, 0.5);
+            y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        });
+        assert!(all.iter().all(|bits| *bits == all[0]));
+    }
+
+    #[test]
     fn columns_beside_each_other_are_those_one_by_one() {
         for width in [8, 31, 32, 40, 97, HELD, HELD + 3] {
             let (steps, stride) = (5, width + 2);
@@ -485,18 +497,23 @@ mod tests {
             let x: Vec<f32> = (0..steps * stride).map(of).collect();
             let a: Vec<f32> = (0..steps * stride).map(|i| of(i + 5)).collect();
             let state: Vec<f32> = (0..width).map(|i| of(i + 9)).collect();
-            let mut y = vec![0.0; steps * stride];
-            let (from, factors, to) = (x.as_ptr(), a.as_ptr(), y.as_mut_ptr());
             let f = |s: f32, a: f32, x: f32| a * s + x;
-            dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides: [stride as isize; 3], f });
-            for (column, state) in state.iter().enumerate() {
-                let mut want = *state;
-                for at in (0..steps).map(|step| step * stride + column) {
-                    want = f(want, a[at], x[at]);
-                    assert_eq!(y[at].to_bits(), want.to_bits(), "column {column} of {width}");
+            let results = at_every_level(|| {
+                let mut y = vec![0.0; steps * stride];
+                let (from, factors, to) = (x.as_ptr(), a.as_ptr(), y.as_mut_ptr());
+                dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides: [stride as isize; 3], f });
+                y
+            });
+            for y in results {
+                for (column, state) in state.iter().enumerate() {
+                    let mut want = *state;
+                    for at in (0..steps).map(|step| step * stride + column) {
+                        want = f(want, a[at], x[at]);
+                        assert_eq!(y[at].to_bits(), want.to_bits(), "column {column} of {width}");
+                    }
                 }
+                assert!(y.iter().skip(width).step_by(stride).all(|y| *y == 0.0), "{width} columns only");
             }
-            assert!(y.iter().skip(width).step_by(stride).all(|y| *y == 0.0), "{width} columns only");
         }
     }
 

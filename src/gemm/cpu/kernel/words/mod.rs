@@ -1,12 +1,12 @@
-//! Products of words: 32 bits that hold two bf16s or four 8-bit integers, neighbours along K, which a CPU with AVX-512's
-//! dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first.
+//! Products of words: 32 bits that hold an f32, or two bf16s or four 8-bit integers, neighbours along K, which a CPU with
+//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first.
 //!
 //! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //!
 //! # What is summed, and how
-//! Integers are summed exactly, in 32 bits. bf16s are multiplied exactly and summed in f32, rounded to nearest at least
+//! Integers are summed exactly, in 32 bits. f32s are multiplied and summed by fused multiply-add, in the order of K. bf16s are multiplied exactly and summed in f32, rounded to nearest at least
 //! once for each word, in the order of K ([`dots`]: in sixteen parts, which are then added).
 //!
 //! `vdpbf16ps` takes subnormal numbers for 0, and makes 0 of subnormal results. So it multiplies only what has none:
@@ -23,7 +23,7 @@ mod pack;
 mod tests;
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
+    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
     _mm512_reduce_add_epi32, _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_setzero_si512,
 };
 use std::mem::transmute;
@@ -32,10 +32,16 @@ use std::sync::LazyLock;
 pub(in crate::gemm::cpu) use self::block::{Panels, Rows, block};
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
-pub(in crate::gemm::cpu) use self::pack::{Source, magnitude, pack, panel_words};
+pub(in crate::gemm::cpu) use self::pack::{Magnitude, Source, magnitude, pack, panel_words};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
+
+/// Whether this CPU multiplies words of f32s.
+pub(in crate::gemm::cpu) fn multiplies_f32() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(has_avx512);
+    *HAS
+}
 
 /// Whether this CPU multiplies words of bf16s.
 pub(in crate::gemm::cpu) fn multiplies_bf16() -> bool {
@@ -92,6 +98,10 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     fn of_bits(x: __m512i) -> Self::Sums;
 }
 
+/// An f32.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct F32;
+
 /// Two bf16s.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Bf16;
@@ -104,52 +114,63 @@ pub(in crate::gemm::cpu) struct SignedByUnsigned;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct UnsignedBySigned;
 
-impl Words for Bf16 {
-    type Sum = f32;
-    type Sums = __m512;
-    const ELEMENTS: usize = 2;
+macro_rules! floats {
+    ($($words:ty, $elements:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+        $(impl Words for $words {
+            type Sum = f32;
+            type Sums = __m512;
+            const ELEMENTS: usize = $elements;
 
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
-        // SAFETY: this is the one place that calls it.
-        unsafe { work.run() }
-    }
+            #[target_feature(enable = $features)]
+            unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
+                // SAFETY: this is the one place that calls it.
+                unsafe { work.run() }
+            }
 
-    #[inline(always)]
-    unsafe fn zero() -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_setzero_ps() }
-    }
+            #[inline(always)]
+            unsafe fn zero() -> __m512 {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_setzero_ps() }
+            }
 
-    #[inline(always)]
-    unsafe fn dot(sums: __m512, a: __m512i, b: __m512i) -> __m512 {
-        // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
-        unsafe { _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b)) }
-    }
+            #[inline(always)]
+            unsafe fn dot($sums: __m512, $a: __m512i, $b: __m512i) -> __m512 {
+                // SAFETY: the caller's promise; the types are all 512 bits, of which all values are allowed.
+                unsafe { $dot }
+            }
 
-    #[inline(always)]
-    unsafe fn add(x: __m512, y: __m512) -> __m512 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_add_ps(x, y) }
-    }
+            #[inline(always)]
+            unsafe fn add(x: __m512, y: __m512) -> __m512 {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_add_ps(x, y) }
+            }
 
-    #[inline(always)]
-    unsafe fn total(x: __m512) -> f32 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_reduce_add_ps(x) }
-    }
+            #[inline(always)]
+            unsafe fn total(x: __m512) -> f32 {
+                // SAFETY: the caller's promise.
+                unsafe { _mm512_reduce_add_ps(x) }
+            }
 
-    #[inline(always)]
-    fn bits(x: __m512) -> __m512i {
-        // SAFETY: both types are 512 bits, of which all values are allowed.
-        unsafe { transmute(x) }
-    }
+            #[inline(always)]
+            fn bits(x: __m512) -> __m512i {
+                // SAFETY: both types are 512 bits, of which all values are allowed.
+                unsafe { transmute(x) }
+            }
 
-    #[inline(always)]
-    fn of_bits(x: __m512i) -> __m512 {
-        // SAFETY: both types are 512 bits, of which all values are allowed.
-        unsafe { transmute(x) }
-    }
+            #[inline(always)]
+            fn of_bits(x: __m512i) -> __m512 {
+                // SAFETY: both types are 512 bits, of which all values are allowed.
+                unsafe { transmute(x) }
+            }
+        })*
+    };
+}
+
+floats! {
+    F32, 1, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
+    Bf16, 2, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
+        _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
+    };
 }
 
 macro_rules! integers {

@@ -11,10 +11,10 @@
 
 use std::arch::x86_64::{
     __m512i, _mm_maskz_loadu_epi8, _mm256_maskz_loadu_epi16, _mm512_and_si512, _mm512_cvtepu8_epi32,
-    _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_min_epu16, _mm512_or_si512,
-    _mm512_set1_epi8, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32,
-    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-    _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32, _mm512_min_epu16,
+    _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use super::{LANES, Words, Work};
@@ -194,10 +194,10 @@ impl<W: Words> Pack<'_, W> {
             for (i, word) in cell.iter_mut().enumerate() {
                 for part in (0..W::ELEMENTS).take_while(|part| i * W::ELEMENTS + part < deep) {
                     let at = self.from.at(k + i * W::ELEMENTS + part, column);
-                    let row = if W::ELEMENTS == 2 {
-                        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at.cast()))
-                    } else {
-                        _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, at.cast()))
+                    let row = match W::ELEMENTS {
+                        1 => _mm512_maskz_loadu_epi32(mask, at.cast()),
+                        2 => _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, at.cast())),
+                        _ => _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, at.cast())),
                     };
                     let row = match part * 8 * Self::BYTES {
                         0 => row,

@@ -151,6 +151,19 @@ proptest! {
     }
 
     #[test]
+    fn f32s_are_multiplied(
+        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        of_a in order(), of_b in order(), seed in 0usize..100,
+    ) {
+        if multiplies_f32() {
+            let write = |x: i64| (x as f32).to_le_bytes().to_vec();
+            let a = Operand::new([depth, rows], of_a, seed, 4, -900..1000, write);
+            let b = Operand::new([depth, columns], of_b, seed + 1, 4, -70..80, write);
+            check::<F32>(&a, &b, [rows, columns], false, 0);
+        }
+    }
+
+    #[test]
     fn integers_are_multiplied(
         rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
         of_a in order(), of_b in order(), seed in 0usize..100, (a_signed, b_signed) in any::<(bool, bool)>(),
