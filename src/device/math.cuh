@@ -181,6 +181,13 @@ __device__ __forceinline__ float recip(float x) {
     asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+// rcp.approx.ftz.f32: 1 ULP, and 0 for a subnormal result. For arguments of at least 1; any others without .ftz are seven
+// instructions.
+__device__ __forceinline__ float recip_of_one_or_more(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 // lg2.approx.f32: 2^-22, absolute between 1/2 and 2 and relative elsewhere.
 __device__ __forceinline__ float log2(float x) {
     float y;

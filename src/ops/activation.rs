@@ -70,7 +70,7 @@ pub fn tanh_grad(x: f32) -> f32 {
 /// `x * sigmoid(x)`, also called swish.
 #[elementwise]
 pub fn silu(x: f32) -> f32 {
-    x / (1.0 + exp(-x))
+    x * sigmoid(x)
 }
 
 /// The slope of [`silu`](fn@silu): `s * (1 + x * (1 - s))` with `s = sigmoid(x)`.

@@ -76,7 +76,12 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
         }
         let accuracy = Accuracy::of(functions.allowed(values.significand(value)), functions.real());
         let operand = formula.operands().first().map_or(Scalar::Real, |&operand| values.scalar(operand));
-        let term = term(&formula, operand, &terms, accuracy, functions);
+        let term = match reciprocal_of_one_or_more(values, &formula) {
+            Some(operand) if accuracy < Accuracy::Full => {
+                Term::call(&format!("math::{}recip_of_one_or_more", accuracy.namespace()), &[&terms[operand]])
+            }
+            _ => term(&formula, operand, &terms, accuracy, functions),
+        };
         let inside =
             !values.is_named(value) && values.uses(value) == 1 && users_here == 1 && term.text.len() <= LONGEST_INSIDE;
         if inside {
@@ -93,6 +98,23 @@ pub fn statements(values: &impl Values, here: impl Fn(usize) -> bool, functions:
         terms.push(Term::primary(values.name(value)));
     }
     statements
+}
+
+/// The operand of a reciprocal that is at least 1 or NaN, as in a logistic function: there is a short instruction for it.
+fn reciprocal_of_one_or_more(values: &impl Values, formula: &Formula) -> Option<usize> {
+    let literal_from = |value: usize, least: f64| matches!(values.formula(value), Formula::Literal(x) if x >= least);
+    let no_less_than_0 = |value: usize| match values.formula(value) {
+        Formula::Apply(op, _) => matches!(op, Op::Exp | Op::Exp2 | Op::Abs),
+        _ => literal_from(value, 0.0),
+    };
+    let operand = match formula {
+        Formula::Apply(Op::Recip, operands) => operands[0],
+        Formula::Apply(Op::Div, operands) if values.formula(operands[0]) == Formula::Literal(1.0) => operands[1],
+        _ => return None,
+    };
+    let Formula::Apply(Op::Add, terms) = values.formula(operand) else { return None };
+    let is_it = |one: usize, other: usize| literal_from(one, 1.0) && no_less_than_0(other);
+    (is_it(terms[0], terms[1]) || is_it(terms[1], terms[0])).then_some(operand)
 }
 
 /// The text of a value from that of its operands. The first of these has the type `operand`.
