@@ -56,12 +56,12 @@ impl Reverse<'_> {
         let (below, above) = (self.builder.apply(Op::Lt, &[x, low]), self.builder.apply(Op::Gt, &[x, high]));
         let inside = self.builder.apply(Op::Select, &[above, zero, g]);
         let of_x = self.builder.apply(Op::Select, &[below, zero, inside]);
-        // Where the bounds are exchanged, the upper one is the result.
-        let (in_order, exchanged) =
-            (self.builder.apply(Op::Lt, &[low, high]), self.builder.apply(Op::Lt, &[high, low]));
+        // Bounds that are not in order are both passed: the upper one is the result.
+        let in_order = self.builder.apply(Op::Lt, &[low, high]);
         let of_low = self.builder.apply(Op::Select, &[in_order, g, zero]);
         let of_low = self.builder.apply(Op::Select, &[below, of_low, zero]);
-        let of_high = self.builder.apply(Op::Select, &[exchanged, g, zero]);
+        let of_high = self.builder.apply(Op::Select, &[in_order, zero, g]);
+        let of_high = self.builder.apply(Op::Select, &[below, of_high, zero]);
         let of_high = self.builder.apply(Op::Select, &[above, g, of_high]);
         vec![Some(of_x), Some(of_low), Some(of_high)]
     }

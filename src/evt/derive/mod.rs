@@ -12,7 +12,9 @@
 //! What a value of smaller extent is used for is summed where it begins: the gradient of a `RowVector` is a sum down the
 //! columns, and so on. Where a derivative doesn't exist it is what PyTorch takes: half for each of two equal operands of `max`
 //! and `min`, an equal share for each of the largest values of a reduction, 0 for `relu` and `abs` at 0, 1 for `clamp` on
-//! both bounds. A cast passes gradients through as they are. Comparisons, integers and random numbers have none.
+//! both bounds. A cast passes gradients through as they are. Comparisons, integers and random numbers have none. Where a
+//! derivative is infinite and what it is multiplied by is 0, the gradient is NaN, as in PyTorch: of `sqrt(relu(x))` below 0,
+//! or of a branch of an `if` that is not taken and has no finite value there. Bound what such a function is given.
 
 mod error;
 mod function;
