@@ -794,7 +794,7 @@ pub enum DeriveError {
     NoInfluence { name: &'static str },
     Nothing { through: &'static str },
     Reduction { what: String, advice: &'static str },
-    VectorSum { what: &'static str, over: &'static str },
+    VectorSum { what: String, over: &'static str },
 }
 
 // epilogue::evt::reference

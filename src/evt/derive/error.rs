@@ -100,12 +100,12 @@ pub enum DeriveError {
     },
     /// A sum over a vector alone, or over the batch alone.
     #[error(
-        "the gradient of `{what}` is a sum over {over} of what has one value for each, and an epilogue reduces M×N values: \
-         pass `{what}` as a vector, and add its gradient up"
+        "the gradient of {what} is a sum over {over} of what has one value for each, and an epilogue reduces M×N values: pass a \
+         parameter as a vector and add its gradient up, or leave out `.given(…)` of the vectors that follow from it"
     )]
     VectorSum {
         /// What it is of.
-        what: &'static str,
+        what: String,
         /// What is to be added up.
         over: &'static str,
     },

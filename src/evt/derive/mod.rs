@@ -60,7 +60,7 @@ use wanted::Wanted;
 ///
 /// let device = Device::cpu();
 /// let (a, b) = (device.full::<f32>([2, 4], 0.5)?, device.full::<f32>([4, 3], 0.5)?);
-/// let gemm = epilogue::gemm::Builder::new(&device, backward)
+/// let gemm = epilogue::gemm::Builder::<()>::new(&device, backward)
 ///     .problem(2, 3, 4)
 ///     .elements(ElementType::F32, ElementType::F32)
 ///     .plan()?;

@@ -242,7 +242,8 @@ impl<'b> Reverse<'b> {
 
     /// Only leaves have names here, and reductions, whose operands are M×N.
     fn vector_sum(&self, id: NodeId, over: &'static str) -> DeriveError {
-        DeriveError::VectorSum { what: self.forward.nodes[id.index()].name.unwrap_or("a reduction's result"), over }
+        let name = self.forward.nodes[id.index()].name.map(|name| format!("`{name}`"));
+        DeriveError::VectorSum { what: name.unwrap_or_else(|| "a reduction's result".to_owned()), over }
     }
 
     /// A forward value in the backward tree.

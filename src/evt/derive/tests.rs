@@ -119,7 +119,7 @@ fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool,
     }
     let tree = match backward.tree() {
         Ok(tree) => tree,
-        Err(DeriveError::Nothing { .. }) => return Ok(false),
+        Err(DeriveError::Nothing { .. } | DeriveError::VectorSum { .. }) => return Ok(false),
         Err(error) => return Err(error.to_string()),
     };
     let derived = match tree.validate(F64) {
