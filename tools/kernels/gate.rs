@@ -198,6 +198,8 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) {
         Instruction::MmaTf32 => ("HMMA.1688.F32.TF32", i * j * key.tile.k / 8),
         Instruction::MmaF64 => ("DMMA", 2 * i * j * key.tile.k / 4),
         Instruction::MmaInt8(_) => ("IMMA.16832", i * j * key.tile.k / 32),
+        // With the most accumulators the loop has one step, of k32 (LEAN in `src/device/sm80/mainloop.cuh`).
+        Instruction::MmaFp8(_) if i * j * 4 >= 128 => ("HMMA.16816.F32", 2 * i * j),
         Instruction::MmaFp8(_) => ("HMMA.16816.F32", i * j * key.tile.k / 16),
         Instruction::FmaF32 => ("FFMA", key.tile.warp_m * key.tile.warp_n / 32 * key.tile.k),
     };
