@@ -1,7 +1,7 @@
 //! What a run refuses, without having written anything.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::{Arithmetic, Builder, MAX_EXTENT, Major, OperandLayout, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Error, Event, Gemm, Kernel, Source, Stream, runtime};
@@ -23,10 +23,10 @@ fn tree() -> Tree {
     let reduction = |form| Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form };
     let sums = b.reduce(reduction(Form::Complete), d);
     let partial = b.reduce(reduction(Form::Partial), d);
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("r", updated, ShapeClass::Tensor, None);
-    b.output("sums", sums, ShapeClass::ColumnVector, None);
-    b.output("partial", partial, ShapeClass::ColumnVector, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("r", updated, BroadcastClass::Tensor, None);
+    b.output("sums", sums, BroadcastClass::ColumnVector, None);
+    b.output("partial", partial, BroadcastClass::ColumnVector, None);
     b.finish()
 }
 
@@ -304,7 +304,7 @@ fn requests_that_the_cpu_has_no_kernels_for() {
         builder().split_k(SplitK::Serial(3)),
         builder().stages(3),
         builder().sm90(sm90::Request::default()),
-        builder().sm90(sm90::Request { swapped: Some(true), ..sm90::Request::default() }),
+        builder().sm90(sm90::Request { swap_ab: Some(true), ..sm90::Request::default() }),
         builder().multiprocessors(4),
         builder().fast_math(true),
         builder().dependent_launch(true),

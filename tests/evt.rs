@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use epilogue::evt::{
-    Node, NodeId, OutputKind, ParameterClass, Position, ShapeClass, Tree, TreeBuilder, Types, ValidTree, ValueKind,
+    BroadcastClass, Node, NodeId, OutputKind, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree, ValueKind,
 };
 use epilogue::expr::{Body, ExprNode, Function, Logic, Op};
 use epilogue::gemm::Builder;
@@ -310,7 +310,7 @@ proptest! {
                 let place = match output.shape.len() {
                     3 => place,
                     1 => index[0],
-                    _ if valid.class == ShapeClass::RowVector => index[0] * EXTENT.n + index[2],
+                    _ if valid.class == BroadcastClass::RowVector => index[0] * EXTENT.n + index[2],
                     _ => index[0] * EXTENT.m + index[1],
                 };
                 let bounds = output.bounds[place];
@@ -327,8 +327,8 @@ proptest! {
 /// Every mistake with integers and truth values, with its message.
 #[test]
 fn wrong_types_are_refused() {
-    type Build = fn(&mut TreeBuilder, [NodeId; 5]) -> (NodeId, ShapeClass, Option<ElementType>);
-    use ShapeClass::{ColumnVector, Tensor};
+    type Build = fn(&mut TreeBuilder, [NodeId; 5]) -> (NodeId, BroadcastClass, Option<ElementType>);
+    use BroadcastClass::{ColumnVector, Tensor};
     let cases: [(Build, &str); 14] = [
         (
             |b, [accum, .., row]| (b.apply(Op::Add, &[accum, row]), Tensor, None),
@@ -365,7 +365,7 @@ fn wrong_types_are_refused() {
             "`integer` reads exact integers, but `half` is f16 here; declare it of i64, i32, i8, u8 or bool",
         ),
         (
-            |b, [.., alpha, _]| (b.integer(alpha), ShapeClass::Scalar, None),
+            |b, [.., alpha, _]| (b.integer(alpha), BroadcastClass::Scalar, None),
             "`integer` reads exact integers, but `alpha` is a `Scalar`, f32 here; declare a `DeviceScalar` of i64, i32, i8, \
              u8 or bool",
         ),
@@ -497,7 +497,7 @@ fn chained(count: u32, op: Op, shared: bool) -> Tree {
         let other = if shared { x } else { b.literal(f64::from(step % 7) + 0.5) };
         b.apply(op, &[x, other])
     });
-    b.output("d", root, ShapeClass::Tensor, None);
+    b.output("d", root, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -543,7 +543,7 @@ fn seeds_are_no_values() {
         let accum = b.accum("accum");
         let seed = b.parameter("seed", ParameterClass::Seed, element);
         let d = build(&mut b, accum, seed);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let valid = b.finish().validate(Types::new(ElementType::F16, ElementType::F16));
         valid.map(|tree| tree.values().len()).map_err(|error| error.mistake.to_string())
     };

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument, Array, Extent, Options, Product};
-use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder, Types, ValidTree, ValueKind};
+use epilogue::evt::{BroadcastClass, ParameterClass, TreeBuilder, Types, ValidTree, ValueKind};
 use epilogue::expr::cuda::{Functions, element_name, real_name, reference as operand, statements};
 use epilogue::expr::{Op, Real};
 use epilogue::prelude::elementwise;
@@ -154,7 +154,7 @@ fn single(op: Op, types: Types, output: ElementType) -> ValidTree {
         operands.push(b.parameter(name, ParameterClass::Tensor, None));
     }
     let d = b.apply(op, &operands);
-    b.output("d", d, ShapeClass::Tensor, Some(output));
+    b.output("d", d, BroadcastClass::Tensor, Some(output));
     b.finish().validate(types).unwrap()
 }
 
@@ -202,7 +202,7 @@ fn primitives_keep_their_bounds() {
             let extent = Extent { m: 1, n: x.len(), l: 1 };
             let arguments: Vec<Argument<'_>> = leaves[1..op.arity()]
                 .iter()
-                .map(|v| Argument::Array(Array::packed(v, ShapeClass::Tensor, extent, false)))
+                .map(|v| Argument::Array(Array::packed(v, BroadcastClass::Tensor, extent, false)))
                 .collect();
             let exact = Product::exact(extent, x.clone());
             let expected =
@@ -252,11 +252,11 @@ fn approximate_functions_keep_their_bounds() {
             primitives.iter().map(|op| format!("{op:?}")).chain(made.iter().map(|f| f.name().to_owned())).collect();
         for (i, op) in primitives.iter().enumerate() {
             let d = b.apply(*op, &[accum]);
-            b.output(Box::leak(format!("d{i}").into_boxed_str()), d, ShapeClass::Tensor, Some(output));
+            b.output(Box::leak(format!("d{i}").into_boxed_str()), d, BroadcastClass::Tensor, Some(output));
         }
         for (i, function) in made.iter().enumerate() {
             let d = b.call(function, &[accum]);
-            b.output(Box::leak(format!("e{i}").into_boxed_str()), d, ShapeClass::Tensor, Some(output));
+            b.output(Box::leak(format!("e{i}").into_boxed_str()), d, BroadcastClass::Tensor, Some(output));
         }
         let tree = b.finish().validate(types).unwrap();
         let text = kernel_of(&tree, fast);
@@ -306,7 +306,7 @@ fn functions_of_users_run_also_hand_written_ones() {
         let (mine, others) = (b.call(squared_relu::function(), &[x]), b.call(other::squared_relu::function(), &[x]));
         b.name(others, "ops");
         let d = b.apply(Op::Sub, &[mine, others]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(Types::new(element, element)).unwrap();
         let x = interesting(real);
         let extent = Extent { m: 1, n: x.len(), l: 1 };
@@ -339,7 +339,7 @@ fn random_expressions_run() {
         for p in tree.parameters() {
             let values = random::values(&mut data, p.element, extent.n);
             let first = if p.class == ParameterClass::Scalar { scalar } else { values[0] };
-            let constant = matches!(p.class.shape_class(), ShapeClass::Scalar | ShapeClass::ColumnVector);
+            let constant = matches!(p.class.shape_class(), BroadcastClass::Scalar | BroadcastClass::ColumnVector);
             let first = reference::round(p.element, first);
             arguments_of.push(if constant { vec![first; extent.n] } else { values });
         }

@@ -29,7 +29,7 @@ mod shapes;
 
 use std::collections::BTreeSet;
 
-use epilogue::evt::{ParameterClass, Position, ShapeClass, Tree, TreeBuilder, Types, ValidTree};
+use epilogue::evt::{BroadcastClass, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::{Logic, Op};
 use epilogue::gemm::sm90::{self, Tile as Sm90Tile};
 use epilogue::gemm::{Builder, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
@@ -201,7 +201,7 @@ fn generated_for_sm_90a(tree: &Tree, swapped: bool) -> String {
     let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
     let request = sm90::Request {
         tile: tile.copied(),
-        swapped: Some(swapped),
+        swap_ab: Some(swapped),
         stages: Some(4),
         cluster: Some(sm90::Cluster { m: 2, n: 1 }),
         raster: Some(sm90::Raster { group: 8, along_n: false }),
@@ -238,9 +238,9 @@ fn typed(integers: ElementType) -> Tree {
     let place = b.apply(Op::Sub, &[columns, row]);
     let place = b.apply(Op::Max, &[place, names]);
     b.name(place, "place");
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("keep", keep, ShapeClass::Tensor, None);
-    b.output("place", place, ShapeClass::Tensor, Some(ElementType::I32));
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("keep", keep, BroadcastClass::Tensor, None);
+    b.output("place", place, BroadcastClass::Tensor, Some(ElementType::I32));
     b.finish()
 }
 
@@ -254,7 +254,7 @@ fn generated_code_of_bits_is_as_committed() {
         let zero = b.literal(0.0);
         let d = b.apply(Op::Select, &[keep, accum, zero]);
         let positive = b.apply(Op::Gt, &[d, zero]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         b.output_bits("positive", positive);
         b.finish()
     };
@@ -360,7 +360,7 @@ fn any_name_may_be_used() {
                 value = b.call(ops::tanh::function(), &[sum]);
                 b.name(value, name);
             }
-            b.output("d", value, ShapeClass::Tensor, None);
+            b.output("d", value, BroadcastClass::Tensor, None);
             let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
             let source = source(&valid(&b.finish(), key.instruction), &key);
             let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);

@@ -11,7 +11,7 @@ mod quiet;
 #[path = "macros/typed.rs"]
 mod typed;
 
-use epilogue::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, NodeId, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::prelude::*;
 use epilogue::{Argument, Arguments, Epilogue};
@@ -57,8 +57,8 @@ fn the_first_example() {
         builder.name(d, "d");
         let reduction = builder.reduce(COMPLETE_ROWS, d);
         builder.name(reduction, "reduction");
-        builder.output("d", d, ShapeClass::Tensor, None);
-        builder.output("reduction", reduction, ShapeClass::ColumnVector, None);
+        builder.output("d", d, BroadcastClass::Tensor, None);
+        builder.output("reduction", reduction, BroadcastClass::ColumnVector, None);
     });
 }
 
@@ -90,8 +90,8 @@ fn a_reduction_is_a_value() {
         let sum = builder.reduce(COMPLETE_ROWS, e);
         let d = builder.apply(Op::Div, &[e, sum]);
         builder.name(d, "d");
-        builder.output("d", d, ShapeClass::Tensor, None);
-        builder.output("shift", shift, ShapeClass::ColumnVector, None);
+        builder.output("d", d, BroadcastClass::Tensor, None);
+        builder.output("shift", shift, BroadcastClass::ColumnVector, None);
     });
 }
 
@@ -147,8 +147,8 @@ fn a_tensor_that_is_overwritten_is_one_argument() {
         builder.name(sum, "total");
         let shifted = builder.apply(Op::Sub, &[sum, bias]);
         builder.name(shifted, "shifted");
-        builder.output("total", sum, ShapeClass::Tensor, Some(ElementType::F16));
-        builder.output("shifted", shifted, ShapeClass::Tensor, Some(ElementType::F32));
+        builder.output("total", sum, BroadcastClass::Tensor, Some(ElementType::F16));
+        builder.output("shifted", shifted, BroadcastClass::Tensor, Some(ElementType::F32));
     });
     let tree = Accumulate::tree();
     assert_eq!(tree.outputs()[0].parameter.map(epilogue::evt::ParameterId::index), Some(0));
@@ -188,9 +188,9 @@ fn constants_methods_and_casts() {
         let negative = builder.apply(Op::Neg, &[bounded]);
         let rounded = builder.cast(ElementType::BF16, negative);
         builder.name(rounded, "rounded");
-        builder.output("half", half, ShapeClass::Tensor, None);
-        builder.output("bounded", bounded, ShapeClass::Tensor, None);
-        builder.output("rounded", rounded, ShapeClass::Tensor, None);
+        builder.output("half", half, BroadcastClass::Tensor, None);
+        builder.output("bounded", bounded, BroadcastClass::Tensor, None);
+        builder.output("rounded", rounded, BroadcastClass::Tensor, None);
     });
 }
 
@@ -240,8 +240,8 @@ fn shadowing_assignment_and_choice_mean_what_rust_means() {
         builder.name(chosen, "chosen");
         let total = builder.apply(Op::Sub, &[chosen, total]);
         builder.name(total, "total");
-        builder.output("total", total, ShapeClass::Tensor, None);
-        builder.output("chosen", chosen, ShapeClass::Tensor, None);
+        builder.output("total", total, BroadcastClass::Tensor, None);
+        builder.output("chosen", chosen, BroadcastClass::Tensor, None);
     });
 }
 
@@ -279,13 +279,13 @@ fn every_form_of_reduction() {
         let two = builder.literal(2.0);
         let w = builder.apply(Op::Mul, &[two, v]);
         builder.name(w, "w");
-        builder.output("accum", accum, ShapeClass::Tensor, None);
-        builder.output("columns", columns, ShapeClass::RowVector, None);
-        builder.output("all", all, ShapeClass::Scalar, None);
-        builder.output("batched", batched, ShapeClass::ColumnVector, Some(ElementType::F16));
-        builder.output("R", rows, ShapeClass::ColumnVector, None);
-        builder.output("C", tiles, ShapeClass::RowVector, None);
-        builder.output("w", w, ShapeClass::ColumnVector, None);
+        builder.output("accum", accum, BroadcastClass::Tensor, None);
+        builder.output("columns", columns, BroadcastClass::RowVector, None);
+        builder.output("all", all, BroadcastClass::Scalar, None);
+        builder.output("batched", batched, BroadcastClass::ColumnVector, Some(ElementType::F16));
+        builder.output("R", rows, BroadcastClass::ColumnVector, None);
+        builder.output("C", tiles, BroadcastClass::RowVector, None);
+        builder.output("w", w, BroadcastClass::ColumnVector, None);
     });
 }
 
@@ -323,7 +323,7 @@ fn operations_of_the_users_own() {
         let six = builder.literal(6.0);
         let d = builder.call(mine::capped::function(), &[squared, six]);
         builder.name(d, "d");
-        builder.output("d", d, ShapeClass::Tensor, None);
+        builder.output("d", d, BroadcastClass::Tensor, None);
     });
     assert_eq!((mine::squared_relu(3.0), mine::squared_relu(-3.0)), (9.0, 0.0));
     assert!(mine::squared_relu(f32::NAN).is_nan());
@@ -396,7 +396,7 @@ fn the_closure_form_has_setters() -> Result<(), Box<dyn std::error::Error>> {
     let tree = tree(&value);
     assert_eq!(tree.parameters()[2].name, "type");
     assert_eq!(tree.outputs()[0].element, Some(ElementType::BF16));
-    assert_eq!(tree.outputs()[1].class, ShapeClass::ColumnVector);
+    assert_eq!(tree.outputs()[1].class, BroadcastClass::ColumnVector);
     Ok(())
 }
 

@@ -169,7 +169,7 @@ fn an_epilogue() {
                     .output(
                         "d",
                         v10,
-                        ::epilogue::evt::ShapeClass::Tensor,
+                        ::epilogue::evt::BroadcastClass::Tensor,
                         ::core::option::Option::None,
                     );
                 builder
@@ -177,7 +177,7 @@ fn an_epilogue() {
                     .output(
                         "sums",
                         v11,
-                        ::epilogue::evt::ShapeClass::ColumnVector,
+                        ::epilogue::evt::BroadcastClass::ColumnVector,
                         ::core::option::Option::None,
                     );
                 builder.finish()
@@ -332,7 +332,7 @@ fn the_closure_form() {
                         .output(
                             "d",
                             v2,
-                            ::epilogue::evt::ShapeClass::Tensor,
+                            ::epilogue::evt::BroadcastClass::Tensor,
                             ::core::option::Option::Some(<f16 as ::epilogue::Element>::TYPE),
                         );
                     builder.finish()

@@ -5,7 +5,7 @@ use std::ops::Range;
 use epilogue_runtime::DeviceTensor;
 
 use super::error::Error;
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::{Argument, gemm};
 
 /// The extents of a matrix.
@@ -95,7 +95,7 @@ impl Owned {
 
 /// The class of each argument of a run, and whether it has eight columns in a byte: of every parameter, then of the outputs
 /// that are no parameter's.
-pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, ShapeClass, bool)> {
+pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, BroadcastClass, bool)> {
     let parameters = tree
         .parameters()
         .iter()
@@ -120,14 +120,14 @@ pub(super) fn arguments(
         return Err(gemm::Error::ArgumentCount { epilogue: tree.name(), given: given.len(), names }.into());
     }
     let all = rows.parts * rows.extent;
-    let one = |((name, class, packed), argument): (&(&'static str, ShapeClass, bool), &Argument<'_>)| {
+    let one = |((name, class, packed), argument): (&(&'static str, BroadcastClass, bool), &Argument<'_>)| {
         let columns = if *packed { columns.div_ceil(8) } else { columns };
         Owned::map(argument, |tensor| {
             let needed: &[usize] = match class {
-                ShapeClass::Tensor => &[all, columns],
-                ShapeClass::ColumnVector => &[all],
+                BroadcastClass::Tensor => &[all, columns],
+                BroadcastClass::ColumnVector => &[all],
                 // The same for all rows; the product checks it.
-                ShapeClass::RowVector | ShapeClass::Scalar => return Ok(tensor.clone()),
+                BroadcastClass::RowVector | BroadcastClass::Scalar => return Ok(tensor.clone()),
             };
             if tensor.shape() == needed {
                 return rows.of(tensor);

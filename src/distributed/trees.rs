@@ -4,8 +4,8 @@
 use super::error::Error;
 use crate::ElementType;
 use crate::evt::{
-    Form, MAX_ACCUMULATORS, Node, OutputKind, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass,
-    Site, Tree, TreeBuilder, ValidOutput, ValidTree, ValueKind,
+    BroadcastClass, Form, MAX_ACCUMULATORS, Node, OutputKind, Parameter, ParameterClass, ParameterId, Position,
+    Reduction, Site, Tree, TreeBuilder, ValidOutput, ValidTree, ValueKind,
 };
 
 /// The sums over ranks, as parameters of the epilogue that is applied to them.
@@ -16,7 +16,7 @@ pub(super) fn partial(tree: &Tree, element: ElementType) -> Tree {
     let mut builder = TreeBuilder::new("partial_product", file!());
     for (name, sum) in tree.accumulators().iter().zip(SUMS) {
         let accumulator = builder.accum(name);
-        builder.output(sum, accumulator, ShapeClass::Tensor, Some(element));
+        builder.output(sum, accumulator, BroadcastClass::Tensor, Some(element));
     }
     builder.finish()
 }
@@ -76,8 +76,8 @@ pub(super) enum Part {
 pub(super) fn needs_all(tree: &ValidTree, part: Part) -> Option<String> {
     let crosses = |reduction: &Reduction| {
         let along = match part {
-            Part::Rows => ShapeClass::ColumnVector,
-            Part::Columns => ShapeClass::RowVector,
+            Part::Rows => BroadcastClass::ColumnVector,
+            Part::Columns => BroadcastClass::RowVector,
         };
         // What is left of the axis after the reduction has not crossed it.
         reduction.axis.result_class() != along || reduction.form == Form::Partial
@@ -115,7 +115,7 @@ pub(super) fn check_before(tree: &ValidTree) -> Result<(), Error> {
         if output.packed {
             return refuse(format!("the `Bits` `{}`", output.name));
         }
-        if output.class != ShapeClass::Tensor || output.kind != OutputKind::Store {
+        if output.class != BroadcastClass::Tensor || output.kind != OutputKind::Store {
             return refuse(format!("the {} `{}`", output.class.name(), output.name));
         }
     }

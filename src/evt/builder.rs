@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::tree::{
-    Composed, Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position, Reduction,
-    ShapeClass, Site, Tree,
+    BroadcastClass, Composed, Form, Node, NodeData, NodeId, Output, Parameter, ParameterClass, ParameterId, Position,
+    Reduction, Site, Tree,
 };
 use crate::ElementType;
 use crate::expr::{Body, Function, Logic, Op};
@@ -57,8 +57,10 @@ impl TreeBuilder {
         let parameter = ParameterId(u32::try_from(self.tree.parameters.len()).unwrap_or(u32::MAX));
         self.tree.parameters.push(Parameter { name, class, element, site: self.site });
         let id = self.push(match class.shape_class() {
-            ShapeClass::Tensor => Node::Load(parameter),
-            ShapeClass::Scalar | ShapeClass::RowVector | ShapeClass::ColumnVector => Node::Broadcast(parameter),
+            BroadcastClass::Tensor => Node::Load(parameter),
+            BroadcastClass::Scalar | BroadcastClass::RowVector | BroadcastClass::ColumnVector => {
+                Node::Broadcast(parameter)
+            }
         });
         self.name(id, name);
         id
@@ -143,21 +145,21 @@ impl TreeBuilder {
     }
 
     /// The class of a value's extent.
-    pub(super) fn class(&self, id: NodeId) -> ShapeClass {
-        let mut classes: Vec<ShapeClass> = Vec::with_capacity(id.index() + 1);
+    pub(super) fn class(&self, id: NodeId) -> BroadcastClass {
+        let mut classes: Vec<BroadcastClass> = Vec::with_capacity(id.index() + 1);
         for data in &self.tree.nodes[..=id.index()] {
             let of_operands = || data.node.operands().iter().map(|operand| classes[operand.index()]);
             classes.push(match &data.node {
-                Node::Accum(_) | Node::Load(_) | Node::Random(..) => ShapeClass::Tensor,
+                Node::Accum(_) | Node::Load(_) | Node::Random(..) => BroadcastClass::Tensor,
                 Node::Broadcast(p) => self.tree.parameters[p.index()].class.shape_class(),
                 Node::Position(position) => position.class(),
                 Node::Reduce(Reduction { axis, .. }, _) | Node::Composed(Composed { axis, .. }, _) => {
                     axis.result_class()
                 }
-                _ => of_operands().fold(ShapeClass::Scalar, ShapeClass::join),
+                _ => of_operands().fold(BroadcastClass::Scalar, BroadcastClass::join),
             });
         }
-        classes.last().copied().unwrap_or(ShapeClass::Scalar)
+        classes.last().copied().unwrap_or(BroadcastClass::Scalar)
     }
 
     /// Remembers the user's name of a value.
@@ -166,7 +168,7 @@ impl TreeBuilder {
     }
 
     /// Returns a value under a name. The name of a `TensorMut` parameter overwrites that parameter's memory.
-    pub fn output(&mut self, name: &'static str, node: NodeId, class: ShapeClass, element: Option<ElementType>) {
+    pub fn output(&mut self, name: &'static str, node: NodeId, class: BroadcastClass, element: Option<ElementType>) {
         let parameter = self
             .tree
             .parameters
@@ -179,7 +181,7 @@ impl TreeBuilder {
 
     /// Returns M×N truth values under a name, eight columns in a byte; see [`ParameterClass::Bits`].
     pub fn output_bits(&mut self, name: &'static str, node: NodeId) {
-        let (class, element, site) = (ShapeClass::Tensor, None, self.site);
+        let (class, element, site) = (BroadcastClass::Tensor, None, self.site);
         self.tree.outputs.push(Output { name, node, class, element, packed: true, parameter: None, site });
     }
 

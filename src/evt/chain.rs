@@ -4,7 +4,7 @@
 //! phase may be reduced in turn, so reductions form chains.
 
 use super::check::{Checker, Fact, Kind};
-use super::{Axis, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, ShapeClass, TreeError};
+use super::{Axis, BroadcastClass, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, TreeError};
 
 impl Reduction {
     /// The side of the tile that partials of it are said to be of.
@@ -43,7 +43,7 @@ impl Checker<'_> {
     ) -> Result<Fact, TreeError> {
         let site = self.tree.nodes[id.index()].site;
         let of = facts[x.index()];
-        if of.phase > 0 && of.class != ShapeClass::Tensor {
+        if of.phase > 0 && of.class != BroadcastClass::Tensor {
             return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: of.class });
         }
         let index = reduction.op.gives_index();
@@ -59,7 +59,7 @@ impl Checker<'_> {
             return Ok(Fact { phase: of.phase + 1, ..result });
         }
         let reason = match (reduction.axis.result_class(), reduction.batch) {
-            (ShapeClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
+            (BroadcastClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
             (_, true) => "runs along the batch too; partials have one entry per batch",
             (_, false) if index => "gives an index; partials exist of numbers only, such as `Max`",
             (_, false) => "",
@@ -94,7 +94,7 @@ impl Checker<'_> {
         let class = composed.axis.result_class();
         // Its second reduction is of what `x` and the result of the first give together.
         let last = if op.length() > 1 { of.class.join(class) } else { of.class };
-        if (of.phase > 0 || op.length() > 1) && last != ShapeClass::Tensor {
+        if (of.phase > 0 || op.length() > 1) && last != BroadcastClass::Tensor {
             return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: last });
         }
         let length = of.phase + op.length();
@@ -127,7 +127,9 @@ impl Checker<'_> {
 #[cfg(test)]
 mod tests {
     use crate::ElementType;
-    use crate::evt::{Axis, Form, NodeId, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types};
+    use crate::evt::{
+        Axis, BroadcastClass, Form, NodeId, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder, Types,
+    };
     use crate::expr::Op;
 
     fn reduce(b: &mut TreeBuilder, x: NodeId, axis: Axis, form: Form) -> NodeId {
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(build: impl Fn(&mut TreeBuilder, NodeId) -> (NodeId, ShapeClass), expected: &str) {
+    fn refused(build: impl Fn(&mut TreeBuilder, NodeId) -> (NodeId, BroadcastClass), expected: &str) {
         let mut b = TreeBuilder::new("e", "a.rs");
         let accum = b.accum("accum");
         let (d, class) = build(&mut b, accum);
@@ -151,7 +153,7 @@ mod tests {
             |b, accum| {
                 let sums = reduce(b, accum, Axis::Row, Partial);
                 b.name(sums, "sums");
-                (b.apply(Op::Div, &[accum, sums]), ShapeClass::Tensor)
+                (b.apply(Op::Div, &[accum, sums]), BroadcastClass::Tensor)
             },
             "the partials `sums` are one per tile and cannot be used in the body; leave out `threadblock_shape.n` for the \
              complete reduction",
@@ -161,7 +163,7 @@ mod tests {
                 let sum = reduce(b, accum, Axis::Row, Complete);
                 let loss = b.apply(Op::Log, &[sum]);
                 b.name(loss, "loss");
-                (reduce(b, loss, Axis::All, Complete), ShapeClass::Scalar)
+                (reduce(b, loss, Axis::All, Complete), BroadcastClass::Scalar)
             },
             "`loss` has one value a row: a reduction of it would count each N times; return it and reduce it with `te`",
         );
@@ -169,7 +171,7 @@ mod tests {
             |b, accum| {
                 let sums = reduce(b, accum, Axis::Column, Complete);
                 b.name(sums, "sums");
-                (reduce(b, sums, Axis::Row, Partial), ShapeClass::ColumnVector)
+                (reduce(b, sums, Axis::Row, Partial), BroadcastClass::ColumnVector)
             },
             "`sums` has one value a column: a reduction of it would count each M times; return it and reduce it with `te`",
         );
@@ -177,7 +179,7 @@ mod tests {
             |b, accum| {
                 let sum = reduce(b, accum, Axis::All, Complete);
                 b.name(sum, "sum");
-                (reduce(b, sum, Axis::All, Complete), ShapeClass::Scalar)
+                (reduce(b, sum, Axis::All, Complete), BroadcastClass::Scalar)
             },
             "`sum` is one value: a reduction of it would count it M·N times; return it and reduce it with `te`",
         );
@@ -188,7 +190,7 @@ mod tests {
                 let d = b.apply(Op::Mul, &[accum, sum]);
                 let partials = reduce(b, d, Axis::Column, Partial);
                 b.name(partials, "partials");
-                (partials, ShapeClass::RowVector)
+                (partials, BroadcastClass::RowVector)
             },
             "the partials `partials` are of a value that is computed from the complete reduction `sum`, after the product's \
              tiles are done; leave out `threadblock_shape.m` for the complete reduction",
@@ -206,7 +208,7 @@ mod tests {
             b.name(sum, name);
             x = b.apply(Op::Mul, &[c, sum]);
         }
-        b.output("d", x, ShapeClass::Tensor, None);
+        b.output("d", x, BroadcastClass::Tensor, None);
         b.finish()
     }
 

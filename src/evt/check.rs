@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::valid::resolve;
 use super::{
-    Form, MAX_ACCUMULATORS, Mistake, Node, NodeId, Parameter, ParameterClass, ShapeClass, Site, Tree, TreeError, Types,
+    BroadcastClass, Form, MAX_ACCUMULATORS, Mistake, Node, NodeId, Parameter, ParameterClass, Site, Tree, TreeError,
+    Types,
 };
 use crate::ElementType;
 use crate::expr::{Body, ExprNode, Expression, Function, Op};
@@ -25,7 +26,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     /// The class of its extent.
-    pub(super) class: ShapeClass,
+    pub(super) class: BroadcastClass,
     pub(super) ty: Kind,
     /// How many reductions it is computed from, one after another.
     pub(super) phase: usize,
@@ -33,11 +34,11 @@ pub(super) struct Fact {
 
 impl Fact {
     /// Of the phase of its operands, which is set when those are known.
-    pub(super) const fn new(class: ShapeClass, ty: Kind) -> Self {
+    pub(super) const fn new(class: BroadcastClass, ty: Kind) -> Self {
         Self { class, ty, phase: 0 }
     }
 
-    const fn number(class: ShapeClass) -> Self {
+    const fn number(class: BroadcastClass) -> Self {
         Self::new(class, Kind::Number)
     }
 }
@@ -114,18 +115,22 @@ impl Checker<'_> {
                 return self.fail(data.site, Mistake::SeedAsValue { name: self.describe(*operand) });
             }
         }
-        let class =
-            data.node.operands().iter().map(|o| facts[o.index()].class).fold(ShapeClass::Scalar, ShapeClass::join);
+        let class = data
+            .node
+            .operands()
+            .iter()
+            .map(|o| facts[o.index()].class)
+            .fold(BroadcastClass::Scalar, BroadcastClass::join);
         match &data.node {
-            Node::Accum(_) => Ok(Fact::number(ShapeClass::Tensor)),
+            Node::Accum(_) => Ok(Fact::number(BroadcastClass::Tensor)),
             Node::Load(parameter) | Node::Broadcast(parameter) => {
                 let is_load = matches!(data.node, Node::Load(_));
                 let declared = self.tree.parameters.get(parameter.index());
                 match declared.map(|p| (p.class.shape_class(), self.element(p))) {
                     Some(_) if !is_load && declared.is_some_and(|p| p.class == ParameterClass::Seed) => {
-                        Ok(Fact::new(ShapeClass::Scalar, Kind::Seed))
+                        Ok(Fact::new(BroadcastClass::Scalar, Kind::Seed))
                     }
-                    Some((class, element)) if (class == ShapeClass::Tensor) == is_load => {
+                    Some((class, element)) if (class == BroadcastClass::Tensor) == is_load => {
                         let truths =
                             element == ElementType::Bool || declared.is_some_and(|p| p.class == ParameterClass::Bits);
                         let ty = if truths { Kind::Truth } else { Kind::Number };
@@ -139,12 +144,12 @@ impl Checker<'_> {
                 if value.is_finite() && real.round(*value).is_infinite() {
                     return self.fail(data.site, Mistake::LiteralOverflow { value: *value, real });
                 }
-                Ok(Fact::number(ShapeClass::Scalar))
+                Ok(Fact::number(BroadcastClass::Scalar))
             }
-            Node::Integer(_) => Ok(Fact::new(ShapeClass::Scalar, Kind::Integer)),
+            Node::Integer(_) => Ok(Fact::new(BroadcastClass::Scalar, Kind::Integer)),
             Node::Position(position) => Ok(Fact::new(position.class(), Kind::Integer)),
             Node::Random(seed, _) => match facts[seed.index()].ty {
-                Kind::Seed => Ok(Fact::number(ShapeClass::Tensor)),
+                Kind::Seed => Ok(Fact::number(BroadcastClass::Tensor)),
                 _ => self.fail(data.site, Mistake::NoSeed { what: self.describe(*seed) }),
             },
             Node::Apply(op, operands) => {

@@ -31,7 +31,9 @@
 
 use super::simplify::Simplifier;
 use super::valid::Operands;
-use super::{Axis, Composed, ComposedOp, Form, Position, ReduceOp, Reduction, ShapeClass, Site, ValueId, ValueKind};
+use super::{
+    Axis, BroadcastClass, Composed, ComposedOp, Form, Position, ReduceOp, Reduction, Site, ValueId, ValueKind,
+};
 use crate::expr::Op;
 
 impl Simplifier<'_> {
@@ -129,7 +131,7 @@ impl Composition<'_, '_> {
 
     /// How many rows or columns there are, as a number.
     fn extent(&mut self, position: Position) -> ValueId {
-        let extent = self.simplifier.add(ValueKind::Position(position), ShapeClass::Scalar, self.site);
+        let extent = self.simplifier.add(ValueKind::Position(position), BroadcastClass::Scalar, self.site);
         self.simplifier.real(extent, self.site)
     }
 

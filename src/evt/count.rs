@@ -1,6 +1,6 @@
 //! Counts the cost of a checked tree.
 
-use super::{Axis, Cost, ParameterClass, ShapeClass, Types, ValidOutput, ValidParameter, Value, ValueKind};
+use super::{Axis, BroadcastClass, Cost, ParameterClass, Types, ValidOutput, ValidParameter, Value, ValueKind};
 use crate::expr::{Body, ExprNode, Function, Op};
 
 impl Cost {
@@ -24,7 +24,7 @@ impl Cost {
             let values = output.reduction().map_or(0, |reduction| reduction.running_values());
             match output.reduction().map(|r| r.axis) {
                 None if output.packed => cost.packed += 1,
-                None if output.class == ShapeClass::Tensor => {
+                None if output.class == BroadcastClass::Tensor => {
                     cost.stores += 1;
                     cost.bytes_written += output.element.size();
                 }
@@ -36,7 +36,7 @@ impl Cost {
         }
         // Bits are moved to or from their byte, which lanes make together.
         cost.simple_operations += 3 * cost.packed;
-        for value in values.iter().filter(|v| v.class == ShapeClass::Tensor) {
+        for value in values.iter().filter(|v| v.class == BroadcastClass::Tensor) {
             cost.add_operations(&value.kind);
         }
         cost.registers(types, values, outputs);
@@ -105,14 +105,14 @@ impl Cost {
         for (i, value) in values.iter().enumerate() {
             let literal = matches!(value.kind, ValueKind::Literal(_) | ValueKind::Integer(_));
             match value.class {
-                ShapeClass::Scalar if !literal => self.scalar_registers += value.registers(),
-                ShapeClass::Scalar => {}
-                ShapeClass::RowVector => self.row_vector_registers += value.registers(),
-                ShapeClass::ColumnVector => self.column_vector_registers += value.registers(),
-                ShapeClass::Tensor => live += value.registers(),
+                BroadcastClass::Scalar if !literal => self.scalar_registers += value.registers(),
+                BroadcastClass::Scalar => {}
+                BroadcastClass::RowVector => self.row_vector_registers += value.registers(),
+                BroadcastClass::ColumnVector => self.column_vector_registers += value.registers(),
+                BroadcastClass::Tensor => live += value.registers(),
             }
             self.element_registers = self.element_registers.max(live);
-            let ending = (0..=i).filter(|&j| last_use[j] == i && values[j].class == ShapeClass::Tensor);
+            let ending = (0..=i).filter(|&j| last_use[j] == i && values[j].class == BroadcastClass::Tensor);
             live -= ending.map(|j| values[j].registers()).sum::<usize>();
         }
         let reductions = self.row_reductions + self.column_reductions + self.all_reductions;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{MAX_ACCUMULATORS, MAX_CHAIN, ParameterClass, ShapeClass, Site};
+use super::{BroadcastClass, MAX_ACCUMULATORS, MAX_CHAIN, ParameterClass, Site};
 use crate::ElementType;
 use crate::expr::Real;
 
@@ -266,7 +266,7 @@ pub enum Mistake {
         /// What is reduced.
         what: String,
         /// How it extends.
-        class: ShapeClass,
+        class: BroadcastClass,
     },
     /// An index along the batch.
     #[error(
@@ -290,9 +290,9 @@ pub enum Mistake {
         /// The output.
         name: &'static str,
         /// As declared.
-        declared: ShapeClass,
+        declared: BroadcastClass,
         /// As computed.
-        actual: ShapeClass,
+        actual: BroadcastClass,
     },
     /// Two parameters or outputs of one name.
     #[error("the name `{name}` is given twice; every parameter and every returned value needs its own")]
@@ -359,21 +359,21 @@ pub enum Mistake {
 }
 
 /// Why a reduction of it is refused.
-const fn counted(class: ShapeClass) -> &'static str {
+const fn counted(class: BroadcastClass) -> &'static str {
     match class {
-        ShapeClass::ColumnVector => "has one value a row: a reduction of it would count each N times",
-        ShapeClass::RowVector => "has one value a column: a reduction of it would count each M times",
-        ShapeClass::Scalar | ShapeClass::Tensor => "is one value: a reduction of it would count it M·N times",
+        BroadcastClass::ColumnVector => "has one value a row: a reduction of it would count each N times",
+        BroadcastClass::RowVector => "has one value a column: a reduction of it would count each M times",
+        BroadcastClass::Scalar | BroadcastClass::Tensor => "is one value: a reduction of it would count it M·N times",
     }
 }
 
 /// The language's word for a class of value.
-pub(crate) const fn class_name(class: ShapeClass) -> &'static str {
+pub(crate) const fn class_name(class: BroadcastClass) -> &'static str {
     match class {
-        ShapeClass::Scalar => "scalar (one value)",
-        ShapeClass::RowVector => "`RowVector` (N values)",
-        ShapeClass::ColumnVector => "`ColumnVector` (M values)",
-        ShapeClass::Tensor => "`Tensor` (M×N values)",
+        BroadcastClass::Scalar => "scalar (one value)",
+        BroadcastClass::RowVector => "`RowVector` (N values)",
+        BroadcastClass::ColumnVector => "`ColumnVector` (M values)",
+        BroadcastClass::Tensor => "`Tensor` (M×N values)",
     }
 }
 
@@ -390,10 +390,10 @@ const fn parameter_name(class: ParameterClass) -> &'static str {
     }
 }
 
-const fn class_advice(declared: ShapeClass, actual: ShapeClass) -> &'static str {
+const fn class_advice(declared: BroadcastClass, actual: BroadcastClass) -> &'static str {
     match (declared, actual) {
-        (ShapeClass::Tensor, _) => "combine it with a tensor, or declare what it is",
-        (_, ShapeClass::Tensor) => "reduce it, or return a `Tensor`",
+        (BroadcastClass::Tensor, _) => "combine it with a tensor, or declare what it is",
+        (_, BroadcastClass::Tensor) => "reduce it, or return a `Tensor`",
         _ => "declare what it is",
     }
 }

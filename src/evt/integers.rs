@@ -77,7 +77,7 @@ fn wrapped(range: Range) -> Range {
 #[cfg(test)]
 mod tests {
     use crate::ElementType;
-    use crate::evt::{NodeId, ParameterClass, Position, ShapeClass, TreeBuilder, Types, ValueType, Width};
+    use crate::evt::{BroadcastClass, NodeId, ParameterClass, Position, TreeBuilder, Types, ValueType, Width};
     use crate::expr::Op;
 
     #[track_caller]
@@ -91,7 +91,7 @@ mod tests {
         let column = b.position(Position::Column);
         let holds = b.apply(Op::Lt, &[x, column]);
         let d = b.apply(Op::Select, &[holds, accum, zero]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect("a valid tree");
         let width = tree.values().iter().find_map(|value| match value.ty {
             ValueType::Integer(width) => Some(width),

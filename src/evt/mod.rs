@@ -29,8 +29,8 @@ pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub(crate) use phases::{Binding, Part, Pass, Phases, Prices, Slot};
 pub use tree::{
-    Axis, Composed, ComposedOp, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output, OutputId, Parameter,
-    ParameterClass, ParameterId, Position, ReduceOp, Reduction, ShapeClass, Site, Tree,
+    Axis, BroadcastClass, Composed, ComposedOp, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output,
+    OutputId, Parameter, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Site, Tree,
 };
 pub use valid::{
     Operands, OutputKind, Types, ValidOutput, ValidParameter, ValidTree, Value, ValueId, ValueKind, ValueType, Width,

@@ -74,7 +74,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use crate::ElementType;
-    use crate::evt::{ParameterClass, ShapeClass, TreeBuilder, Types};
+    use crate::evt::{BroadcastClass, ParameterClass, TreeBuilder, Types};
     use crate::expr::cuda::{Functions, statements};
     use crate::expr::{Function, FunctionBuilder, Op, Real};
 
@@ -111,7 +111,7 @@ mod tests {
         let tanh = b.apply(Op::Tanh, &[right]);
         let d = b.apply(Op::Add, &[left, tanh]);
         b.name(d, "d");
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             let other = b.cast(ElementType::F16, other);
             let d = b.apply(Op::Select, &[greater, a, other]);
             b.name(d, "double");
-            b.output("double", d, ShapeClass::Tensor, None);
+            b.output("double", d, BroadcastClass::Tensor, None);
         };
         let f16s = Types::new(ElementType::F16, ElementType::F16);
         check(
@@ -188,11 +188,11 @@ mod tests {
         let square = b.apply(Op::Mul, &[alpha, alpha]);
         let scaled = b.apply(Op::Exp, &[bias]);
         let d = [accum, square, scaled].into_iter().reduce(|x, y| b.apply(Op::Add, &[x, y])).unwrap();
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(Types::new(ElementType::F32, ElementType::F32)).unwrap();
         let mut functions = Functions::new(Real::F32, false);
         let mut text = String::new();
-        for class in [ShapeClass::Scalar, ShapeClass::RowVector, ShapeClass::Tensor] {
+        for class in [BroadcastClass::Scalar, BroadcastClass::RowVector, BroadcastClass::Tensor] {
             let here = statements(&tree, |v| tree.values()[v].class == class, &mut functions);
             text.push_str(&format!("{class:?}\n"));
             here.iter().for_each(|s| text.push_str(&format!("  {s}\n")));

@@ -4,7 +4,7 @@
 //! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
 use super::{
-    Axis, Composed, ComposedOp, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass,
+    Axis, BroadcastClass, Composed, ComposedOp, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction,
     Tree, TreeBuilder,
 };
 use crate::ElementType;
@@ -130,11 +130,11 @@ fn unary() -> [&'static Function; 28] {
 struct Growing {
     builder: TreeBuilder,
     /// Numbers so far, with their classes.
-    numbers: Vec<(NodeId, ShapeClass)>,
-    integers: Vec<(NodeId, ShapeClass)>,
-    truths: Vec<(NodeId, ShapeClass)>,
+    numbers: Vec<(NodeId, BroadcastClass)>,
+    integers: Vec<(NodeId, BroadcastClass)>,
+    truths: Vec<(NodeId, BroadcastClass)>,
     /// Parameters that were declared with a type of integers.
-    of_integers: Vec<(NodeId, ShapeClass)>,
+    of_integers: Vec<(NodeId, BroadcastClass)>,
     seed: Option<NodeId>,
 }
 
@@ -154,23 +154,23 @@ fn number(choices: &mut Choices<'_>, profile: Profile) -> ElementType {
 }
 
 impl Growing {
-    fn operand(&self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn operand(&self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         // Recent values more often, so that trees grow deep as well as wide.
         let count = self.numbers.len();
         if choices.below(3) == 2 { self.numbers[count - 1] } else { self.numbers[choices.below(count)] }
     }
 
-    fn literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         let value = choices.pick(&[1.0, 0.0, -1.0, 0.5, 2.0, -0.0, 0.1, -3.25, 6.0, 1e-3]);
-        (self.builder.literal(value), ShapeClass::Scalar)
+        (self.builder.literal(value), BroadcastClass::Scalar)
     }
 
-    fn operand_or_literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn operand_or_literal(&mut self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         if choices.once_in(4) { self.literal(choices) } else { self.operand(choices) }
     }
 
     /// A position, the integer of a parameter, or a constant.
-    fn new_integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn new_integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         match choices.below(4) {
             0 if !self.of_integers.is_empty() => {
                 let (x, class) = choices.pick(&self.of_integers);
@@ -178,7 +178,7 @@ impl Growing {
             }
             1 => {
                 let value = choices.pick(&[1, 0, -3, 7, 64, 100_000, i64::MAX]);
-                (self.builder.integer_literal(value), ShapeClass::Scalar)
+                (self.builder.integer_literal(value), BroadcastClass::Scalar)
             }
             _ => {
                 let position = choices.pick(&[
@@ -193,7 +193,7 @@ impl Growing {
         }
     }
 
-    fn integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn integer(&mut self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         if self.integers.is_empty() || choices.once_in(2) {
             let new = self.new_integer(choices);
             self.integers.push(new);
@@ -201,7 +201,7 @@ impl Growing {
         choices.pick(&self.integers)
     }
 
-    fn truth(&mut self, choices: &mut Choices<'_>) -> (NodeId, ShapeClass) {
+    fn truth(&mut self, choices: &mut Choices<'_>) -> (NodeId, BroadcastClass) {
         if self.truths.is_empty() || choices.once_in(2) {
             let (x, y) = if choices.once_in(2) {
                 (self.operand(choices), self.operand_or_literal(choices))
@@ -261,8 +261,8 @@ impl Growing {
     }
 
     /// Whether a value may be reduced, if it is of this phase.
-    fn is_reducible((x, class): (NodeId, ShapeClass), phases: &[usize]) -> bool {
-        phases[x.index()] == 0 || class == ShapeClass::Tensor && phases[x.index()] < MAX_CHAIN
+    fn is_reducible((x, class): (NodeId, BroadcastClass), phases: &[usize]) -> bool {
+        phases[x.index()] == 0 || class == BroadcastClass::Tensor && phases[x.index()] < MAX_CHAIN
     }
 
     /// A reduction whose result is a value like any other.
@@ -293,7 +293,7 @@ impl Growing {
         let given = if op.of_truths() { self.truth(choices) } else { self.operand(choices) };
         let phases = self.builder.phases();
         let fits = Self::is_reducible(given, &phases) && phases[given.0.index()] + op.length() <= MAX_CHAIN;
-        let two = op.length() == 1 || given.1.join(axis.result_class()) == ShapeClass::Tensor;
+        let two = op.length() == 1 || given.1.join(axis.result_class()) == BroadcastClass::Tensor;
         let x = match (fits && two, op.of_truths()) {
             (true, _) => given.0,
             (false, false) => self.numbers[0].0,
@@ -313,7 +313,7 @@ impl Growing {
     fn operation(&mut self, choices: &mut Choices<'_>, profile: Profile) {
         if let Some(seed) = self.seed.filter(|_| choices.once_in(6)) {
             let stream = choices.pick(&[0, 1, 2, u32::MAX]);
-            return self.numbers.push((self.builder.random(seed, stream), ShapeClass::Tensor));
+            return self.numbers.push((self.builder.random(seed, stream), BroadcastClass::Tensor));
         }
         if profile.phases && choices.once_in(4) {
             return self.reduction(choices, profile);
@@ -368,7 +368,7 @@ impl Growing {
                 return self.builder.output(name, node, class, choices.once_in(2).then_some(element));
             }
             let (node, class) = self.truth(choices);
-            if profile.bits && class == ShapeClass::Tensor && choices.once_in(2) {
+            if profile.bits && class == BroadcastClass::Tensor && choices.once_in(2) {
                 return self.builder.output_bits(name, node);
             }
             return self.builder.output(name, node, class, choices.once_in(2).then_some(ElementType::Bool));
@@ -415,10 +415,10 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
     let most = profile.accumulators.max(1);
     let accumulators = (choices.below(2 * most - 1) + 2).saturating_sub(most).max(1);
     let mut accum = growing.builder.at(1, 1).accum(ACCUMULATORS[0]);
-    growing.numbers.push((accum, ShapeClass::Tensor));
+    growing.numbers.push((accum, BroadcastClass::Tensor));
     for name in ACCUMULATORS.iter().take(accumulators).skip(1) {
         accum = growing.builder.accum(name);
-        growing.numbers.push((accum, ShapeClass::Tensor));
+        growing.numbers.push((accum, BroadcastClass::Tensor));
     }
     let mut written = Vec::new();
     for name in &PARAMETERS[..choices.below(PARAMETERS.len() + 1)] {
@@ -449,11 +449,11 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
     if profile.chance && choices.once_in(3) {
         let seed = growing.builder.parameter("seed", ParameterClass::Seed, None);
         growing.seed = Some(seed);
-        growing.numbers.push((growing.builder.random(seed, 0), ShapeClass::Tensor));
+        growing.numbers.push((growing.builder.random(seed, 0), BroadcastClass::Tensor));
     }
     if profile.bits && choices.once_in(3) {
         let mask = growing.builder.parameter("mask", ParameterClass::Bits, None);
-        growing.truths.push((mask, ShapeClass::Tensor));
+        growing.truths.push((mask, BroadcastClass::Tensor));
     }
     for line in 0..choices.below(profile.operations + 1) {
         growing.builder.at(u32::try_from(line).unwrap_or(0) + 2, 5);
@@ -467,13 +467,13 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
             let (truth, zero) = (growing.truth(choices).0, growing.builder.literal(0.0));
             let positive = growing.builder.apply(Op::Gt, &[accum, zero]);
             let node = growing.builder.logic(Logic::Or, &[truth, positive]);
-            growing.builder.output(name, node, ShapeClass::Tensor, element);
+            growing.builder.output(name, node, BroadcastClass::Tensor, element);
             continue;
         }
         let (x, class) = growing.operand(choices);
         // With the accumulator added, a value of any class becomes a tensor.
-        let node = if class == ShapeClass::Tensor { x } else { growing.builder.apply(Op::Add, &[x, accum]) };
-        growing.builder.output(name, node, ShapeClass::Tensor, element);
+        let node = if class == BroadcastClass::Tensor { x } else { growing.builder.apply(Op::Add, &[x, accum]) };
+        growing.builder.output(name, node, BroadcastClass::Tensor, element);
     }
     growing.builder.finish()
 }

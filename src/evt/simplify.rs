@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::check::{Fact, Kind};
 use super::valid::Operands;
 use super::{
-    Form, Node, NodeId, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site, Tree, Types, ValueId,
+    BroadcastClass, Form, Node, NodeId, ParameterClass, ParameterId, Position, Reduction, Site, Tree, Types, ValueId,
     ValueKind,
 };
 use crate::ElementType;
@@ -19,7 +19,7 @@ use crate::expr::{Logic, Op, fold};
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) kind: ValueKind,
-    pub(super) class: ShapeClass,
+    pub(super) class: BroadcastClass,
     pub(super) ty: Kind,
     pub(super) name: Option<&'static str>,
     pub(super) site: Site,
@@ -129,11 +129,11 @@ impl<'a> Simplifier<'a> {
     }
 
     fn integer(&mut self, x: i64, site: Site) -> ValueId {
-        self.add(ValueKind::Integer(x), ShapeClass::Scalar, site)
+        self.add(ValueKind::Integer(x), BroadcastClass::Scalar, site)
     }
 
     /// The value that reads a parameter's memory.
-    fn leaf(&mut self, node: &Node, class: ShapeClass, site: Site) -> ValueId {
+    fn leaf(&mut self, node: &Node, class: BroadcastClass, site: Site) -> ValueId {
         let kind = match node {
             Node::Load(p) => ValueKind::Load(*p),
             Node::Broadcast(p) => ValueKind::Broadcast(*p),
@@ -181,7 +181,7 @@ impl<'a> Simplifier<'a> {
             }
             _ => {}
         }
-        let class = operands.iter().map(|o| self.draft(*o).class).fold(ShapeClass::Scalar, ShapeClass::join);
+        let class = operands.iter().map(|o| self.draft(*o).class).fold(BroadcastClass::Scalar, BroadcastClass::join);
         self.add(ValueKind::Logic(logic, operands), class, site)
     }
 
@@ -217,7 +217,7 @@ impl<'a> Simplifier<'a> {
     }
 
     pub(super) fn literal(&mut self, x: f64, site: Site) -> ValueId {
-        self.add(ValueKind::Literal(self.types.real().round(x)), ShapeClass::Scalar, site)
+        self.add(ValueKind::Literal(self.types.real().round(x)), BroadcastClass::Scalar, site)
     }
 
     fn key(kind: &ValueKind) -> Key {
@@ -239,7 +239,7 @@ impl<'a> Simplifier<'a> {
         }
     }
 
-    pub(super) fn add(&mut self, kind: ValueKind, class: ShapeClass, site: Site) -> ValueId {
+    pub(super) fn add(&mut self, kind: ValueKind, class: BroadcastClass, site: Site) -> ValueId {
         let key = Self::key(&kind);
         if let Some(id) = self.known.get(&key) {
             return *id;
@@ -278,7 +278,7 @@ impl<'a> Simplifier<'a> {
         if let Some(id) = self.folded(op, &operands, site).or_else(|| self.identity(op, &operands, site)) {
             return id;
         }
-        let class = operands.iter().map(|o| self.draft(*o).class).fold(ShapeClass::Scalar, ShapeClass::join);
+        let class = operands.iter().map(|o| self.draft(*o).class).fold(BroadcastClass::Scalar, BroadcastClass::join);
         if op == Op::Mul
             && let Some(kind) = self.scaled(operands[0], operands[1])
         {
@@ -316,7 +316,7 @@ impl<'a> Simplifier<'a> {
 
     /// A comparison whose result is known.
     fn known_truth(&mut self, op: Op, operands: &[ValueId], truth: bool, site: Site) -> ValueId {
-        let id = self.add(ValueKind::Apply(op, Operands::from_slice(operands)), ShapeClass::Scalar, site);
+        let id = self.add(ValueKind::Apply(op, Operands::from_slice(operands)), BroadcastClass::Scalar, site);
         self.truths.insert(id, truth);
         id
     }

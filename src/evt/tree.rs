@@ -7,7 +7,7 @@ use crate::expr::{Function, Logic, Op};
 
 /// How a value extends over the product's M×N elements. (Any class may also have a leading batch axis.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ShapeClass {
+pub enum BroadcastClass {
     /// One value.
     Scalar,
     /// N values, the same in every row.
@@ -18,7 +18,7 @@ pub enum ShapeClass {
     Tensor,
 }
 
-impl ShapeClass {
+impl BroadcastClass {
     /// The class of an elementwise result of operands of the two classes.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -111,12 +111,12 @@ pub enum ParameterClass {
 impl ParameterClass {
     /// The class of the parameter's extent.
     #[must_use]
-    pub const fn shape_class(self) -> ShapeClass {
+    pub const fn shape_class(self) -> BroadcastClass {
         match self {
-            Self::Tensor | Self::TensorMut | Self::Bits => ShapeClass::Tensor,
-            Self::RowVector => ShapeClass::RowVector,
-            Self::ColumnVector => ShapeClass::ColumnVector,
-            Self::Scalar | Self::DeviceScalar | Self::Seed => ShapeClass::Scalar,
+            Self::Tensor | Self::TensorMut | Self::Bits => BroadcastClass::Tensor,
+            Self::RowVector => BroadcastClass::RowVector,
+            Self::ColumnVector => BroadcastClass::ColumnVector,
+            Self::Scalar | Self::DeviceScalar | Self::Seed => BroadcastClass::Scalar,
         }
     }
 
@@ -163,11 +163,11 @@ pub enum Axis {
 impl Axis {
     /// The class of the result's extent.
     #[must_use]
-    pub const fn result_class(self) -> ShapeClass {
+    pub const fn result_class(self) -> BroadcastClass {
         match self {
-            Self::Row => ShapeClass::ColumnVector,
-            Self::Column => ShapeClass::RowVector,
-            Self::All => ShapeClass::Scalar,
+            Self::Row => BroadcastClass::ColumnVector,
+            Self::Column => BroadcastClass::RowVector,
+            Self::All => BroadcastClass::Scalar,
         }
     }
 }
@@ -315,11 +315,11 @@ pub enum Position {
 impl Position {
     /// The class of its extent.
     #[must_use]
-    pub const fn class(self) -> ShapeClass {
+    pub const fn class(self) -> BroadcastClass {
         match self {
-            Self::Row => ShapeClass::ColumnVector,
-            Self::Column => ShapeClass::RowVector,
-            Self::Batch | Self::Rows | Self::Columns => ShapeClass::Scalar,
+            Self::Row => BroadcastClass::ColumnVector,
+            Self::Column => BroadcastClass::RowVector,
+            Self::Batch | Self::Rows | Self::Columns => BroadcastClass::Scalar,
         }
     }
 
@@ -419,7 +419,7 @@ pub struct Output {
     /// What is stored.
     pub node: NodeId,
     /// The class that the user declared; it must be the value's.
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     /// The element type the user wrote, if any.
     pub element: Option<ElementType>,
     /// Whether it is truth values, eight columns in a byte; see [`ParameterClass::Bits`].

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Axis, Cost, Form, Parameter, ParameterClass, ParameterId, Position, Reduction, ShapeClass, Site};
+use super::{Axis, BroadcastClass, Cost, Form, Parameter, ParameterClass, ParameterId, Position, Reduction, Site};
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op, Real};
 
@@ -208,7 +208,7 @@ pub struct Value {
     /// Its type.
     pub ty: ValueType,
     /// The class of its extent.
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     /// An identifier that is unique among the tree's values and parameters and valid in C++: the user's name if
     /// possible. It neither begins with an underscore nor has two in a row, so names of an emitter may.
     pub name: String,
@@ -259,7 +259,7 @@ pub struct ValidOutput {
     /// Whether it is stored or reduced.
     pub kind: OutputKind,
     /// The class of its extent in memory; for partials, that of the finished reduction.
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     /// Type of its elements in memory; that of the bytes if it is packed.
     pub element: ElementType,
     /// Whether it is truth values, eight columns in a byte; see [`ParameterClass::Bits`](super::ParameterClass::Bits).
@@ -423,12 +423,12 @@ impl ValidTree {
 
     /// The M×N parameters that are read, with the values that read them.
     pub fn loads(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
-        self.read_of_class(|class| class.shape_class() == ShapeClass::Tensor)
+        self.read_of_class(|class| class.shape_class() == BroadcastClass::Tensor)
     }
 
     /// The vectors and scalars that are read, with the values that read them.
     pub fn broadcasts(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
-        self.read_of_class(|class| class.shape_class() != ShapeClass::Tensor)
+        self.read_of_class(|class| class.shape_class() != BroadcastClass::Tensor)
     }
 
     /// The outputs that store a value, with their indices.

@@ -70,7 +70,7 @@ const fn stored_as(fact: Fact, types: Types) -> ElementType {
     match (fact.ty, fact.class) {
         (Kind::Truth, _) => ElementType::Bool,
         (Kind::Integer | Kind::Seed, _) => ElementType::I64,
-        (Kind::Number, super::ShapeClass::Scalar) => types.real().element(),
+        (Kind::Number, super::BroadcastClass::Scalar) => types.real().element(),
         (Kind::Number, _) => types.a,
     }
 }
@@ -265,7 +265,7 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evt::{Axis, Form, Mistake, ReduceOp, Reduction, ShapeClass, TreeBuilder};
+    use crate::evt::{Axis, BroadcastClass, Form, Mistake, ReduceOp, Reduction, TreeBuilder};
     use crate::expr::Op;
 
     const F16: Types = Types::new(ElementType::F16, ElementType::F16);
@@ -285,8 +285,8 @@ mod tests {
         let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
         let reduction = b.reduce(sum, d);
         b.name(reduction, "reduction");
-        b.output("d", d, ShapeClass::Tensor, None);
-        b.output("reduction", reduction, ShapeClass::ColumnVector, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
+        b.output("reduction", reduction, BroadcastClass::ColumnVector, None);
         b.finish()
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let one = b.literal(1.0);
         let z = b.apply(Op::Mul, &[y, one]);
         let d = b.apply(Op::Mul, &[x, z]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F16).unwrap();
         assert_eq!(tree.values().len(), 4);
         assert_eq!(tree.parameters()[1].value, None);
@@ -354,7 +354,7 @@ mod tests {
             let accum = b.accum("accum");
             let literal_node = b.literal(literal);
             let d = b.apply(op, &[accum, literal_node]);
-            b.output("d", d, ShapeClass::Tensor, None);
+            b.output("d", d, BroadcastClass::Tensor, None);
             let tree = b.finish().validate(F16).unwrap();
             assert_eq!(tree.values().len() > 1, kept, "{op:?} {literal}");
         }
@@ -375,7 +375,7 @@ mod tests {
         let w = b.apply(Op::Add, &[z, e]);
         let on_accum = b.apply(Op::Mul, &[gamma, accum]);
         let d = [x, y, w, on_accum].into_iter().reduce(|p, q| b.apply(Op::Add, &[p, q])).unwrap();
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F16).unwrap();
         let guards: Vec<_> = tree.loads().map(|(p, _)| tree.guard(p).map(<[_]>::len)).collect();
         assert_eq!(guards, [Some(2), None]);
@@ -391,7 +391,7 @@ mod tests {
         let positive = b.at(3, 7).apply(Op::Gt, &[accum, zero]);
         b.name(positive, "positive");
         let d = b.at(4, 9).apply(Op::Mul, &[positive, accum]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let error = b.finish().validate(F16).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -401,12 +401,12 @@ mod tests {
 
         let mut b = TreeBuilder::new("e", "a.rs");
         let accum = b.accum("accum");
-        b.output("d", accum, ShapeClass::RowVector, None);
+        b.output("d", accum, BroadcastClass::RowVector, None);
         assert!(matches!(mistake(&b.finish()), Mistake::OutputClass { name: "d", .. }));
 
         let mut b = TreeBuilder::new("e", "a.rs");
         let c = b.parameter("c", ParameterClass::Tensor, None);
-        b.output("c", c, ShapeClass::Tensor, None);
+        b.output("c", c, BroadcastClass::Tensor, None);
         assert!(matches!(mistake(&b.finish()), Mistake::ParameterReturned { name: "c", .. }));
 
         let b = TreeBuilder::new("e", "a.rs");
@@ -416,12 +416,12 @@ mod tests {
         let accum = b.accum("accum");
         let sum = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Partial };
         let sum = b.reduce(sum, accum);
-        b.output("s", sum, ShapeClass::Scalar, None);
+        b.output("s", sum, BroadcastClass::Scalar, None);
         assert!(matches!(mistake(&b.finish()), Mistake::Partial { .. }));
 
         let mut b = TreeBuilder::new("e", "a.rs");
         let big = b.literal(1e300);
-        b.output("s", big, ShapeClass::Scalar, None);
+        b.output("s", big, BroadcastClass::Scalar, None);
         assert!(matches!(mistake(&b.finish()), Mistake::LiteralOverflow { .. }));
     }
 
@@ -434,7 +434,7 @@ mod tests {
         b.name(x, "x");
         let y = b.apply(Op::Exp, &[x]);
         b.name(y, "x");
-        b.output("d", y, ShapeClass::Tensor, None);
+        b.output("d", y, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F16).unwrap();
         let names: Vec<_> = tree.values().iter().map(|v| v.name.as_str()).collect();
         assert_eq!(names, ["double_v", "x", "x_2", "x_3"]);

@@ -107,7 +107,7 @@ impl<E> Gemm<E> {
     /// [`run_on`](Self::run_on) with the arguments by name, in any order: for epilogues that are built at run time.
     ///
     /// ```
-    /// use epilogue::evt::{ParameterClass, ShapeClass, TreeBuilder};
+    /// use epilogue::evt::{ParameterClass, BroadcastClass, TreeBuilder};
     /// use epilogue::expr::Op;
     /// use epilogue::gemm::Builder;
     /// use epilogue::{Argument, Device, ElementType::F32};
@@ -116,7 +116,7 @@ impl<E> Gemm<E> {
     /// let accum = tree.accum("accum");
     /// let alpha = tree.parameter("alpha", ParameterClass::Scalar, None);
     /// let scaled = tree.apply(Op::Mul, &[alpha, accum]);
-    /// tree.output("d", scaled, ShapeClass::Tensor, None);
+    /// tree.output("d", scaled, BroadcastClass::Tensor, None);
     ///
     /// let device = Device::cpu();
     /// let gemm = Builder::<()>::new(&device, tree.finish()).elements(F32, F32).problem(2, 2, 2).plan()?;

@@ -10,7 +10,7 @@ use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Rig
 use super::run::check;
 use super::run::groups::read_groups;
 use crate::evt::reference::{self, Array, Extent, Groups, Multiplication, Options, Output, Product};
-use crate::evt::{ParameterClass, ShapeClass};
+use crate::evt::{BroadcastClass, ParameterClass};
 use crate::{Argument, Arguments, Epilogue};
 
 /// The correct outputs of one run: values in f64, and the bounds within which every correct device's results lie.
@@ -185,18 +185,18 @@ impl Values {
     /// A matrix, or a batch of them.
     fn matrix(&self, rows: usize, columns: usize) -> Array<'_> {
         let extent = Extent { m: rows, n: columns, l: 1 };
-        Array::packed(&self.values, ShapeClass::Tensor, extent, self.rank > 2)
+        Array::packed(&self.values, BroadcastClass::Tensor, extent, self.rank > 2)
     }
 
     fn array(&self, class: ParameterClass, extent: Extent) -> Array<'_> {
         let class = class.shape_class();
         let own = match class {
-            ShapeClass::Scalar => 0,
-            ShapeClass::RowVector | ShapeClass::ColumnVector => 1,
-            ShapeClass::Tensor => 2,
+            BroadcastClass::Scalar => 0,
+            BroadcastClass::RowVector | BroadcastClass::ColumnVector => 1,
+            BroadcastClass::Tensor => 2,
         };
         // A device scalar of shape [1] is one value for all batches; one of shape [L] has a value for each.
-        let batched = self.rank > own && (class != ShapeClass::Scalar || self.values.len() > 1);
+        let batched = self.rank > own && (class != BroadcastClass::Scalar || self.values.len() > 1);
         Array::packed(&self.values, class, extent, batched)
     }
 }

@@ -128,13 +128,13 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evt::{ShapeClass, TreeBuilder};
+    use crate::evt::{BroadcastClass, TreeBuilder};
     use crate::gemm::Builder;
 
     fn builder(device: &Device, m: usize) -> Builder {
         let mut tree = TreeBuilder::new("copied", "remembered.rs");
         let accum = tree.accum("accum");
-        tree.output("d", accum, ShapeClass::Tensor, None);
+        tree.output("d", accum, BroadcastClass::Tensor, None);
         Builder::new(device, tree.finish()).elements(ElementType::F16, ElementType::F16).problem(m, 64, 64)
     }
 
@@ -174,7 +174,7 @@ mod tests {
             let accum = tree.accum("accum");
             let zero = tree.literal(zero);
             let product = tree.apply(crate::expr::Op::Mul, &[accum, zero]);
-            tree.output("d", product, ShapeClass::Tensor, None);
+            tree.output("d", product, BroadcastClass::Tensor, None);
             let builder = Builder::<()>::new(&Device::cpu(), tree.finish());
             builder.elements(ElementType::F32, ElementType::F32).problem(8, 8, 8).question()
         };

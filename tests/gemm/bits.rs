@@ -124,12 +124,12 @@ fn on_tiles_of_sm_90a() {
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
     let tiles =
         [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
-    for (i, ((rows, columns, schedule, swapped), split_k)) in tiles.into_iter().zip(splits).enumerate() {
+    for (i, ((rows, columns, schedule, swap_ab), split_k)) in tiles.into_iter().zip(splits).enumerate() {
         let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(i as u64);
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
         let request = Request {
             tile: Some(tile(rows, columns, schedule)),
-            swapped: Some(swapped),
+            swap_ab: Some(swap_ab),
             split_k: Some(split_k),
             // Units of 8 columns, and of 16.
             staging: (i < 2).then_some(Staging { step: 8, output_stages: 1, input_stages: 1 }),

@@ -2,7 +2,7 @@
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
-use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Types, ValidTree};
+use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Types, ValidTree};
 use epilogue::gemm::{Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
@@ -46,7 +46,7 @@ fn sm90_request(number: usize) -> sm90::Request {
     let (m, n) = if tile.rows.min(tile.columns) < 64 { (1, 1) } else { clusters[number % clusters.len()] };
     sm90::Request {
         tile: Some(tile),
-        swapped: Some(number % 3 == 1),
+        swap_ab: Some(number % 3 == 1),
         stages: Some(2 + number % 4),
         cluster: Some(sm90::Cluster { m, n }),
         raster: Some(sm90::Raster { group: 1 + number % 3, along_n: number % 2 == 1 }),
@@ -255,13 +255,13 @@ impl<'k> Case<'k> {
         Ok(case)
     }
 
-    fn shape(&self, class: ShapeClass, per_batch: bool) -> Vec<usize> {
+    fn shape(&self, class: BroadcastClass, per_batch: bool) -> Vec<usize> {
         let Problem { m, n, batch, .. } = self.problem;
         let mut shape = match class {
-            ShapeClass::Scalar => vec![],
-            ShapeClass::RowVector => vec![n],
-            ShapeClass::ColumnVector => vec![m],
-            ShapeClass::Tensor => vec![m, n],
+            BroadcastClass::Scalar => vec![],
+            BroadcastClass::RowVector => vec![n],
+            BroadcastClass::ColumnVector => vec![m],
+            BroadcastClass::Tensor => vec![m, n],
         };
         if per_batch && self.problem.grouping.is_per_batch(class) {
             shape.insert(0, batch);
@@ -315,7 +315,7 @@ impl<'k> Case<'k> {
                 continue;
             }
             let values = random::values(choices, parameter.element, shape.iter().product());
-            let tensor = parameter.class.shape_class() == ShapeClass::Tensor;
+            let tensor = parameter.class.shape_class() == BroadcastClass::Tensor;
             let placement = self.placement(choices, self.parameters.len(), parameter.element, tensor);
             let placed =
                 Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
@@ -336,7 +336,7 @@ impl<'k> Case<'k> {
                 packed(&mut shape);
             }
             let before = vec![poison(output.element); shape.iter().product()];
-            let tensor = output.class == ShapeClass::Tensor && output.reduction().is_none();
+            let tensor = output.class == BroadcastClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use epilogue::evt::{ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{BroadcastClass, Tree, TreeBuilder};
 use epilogue::gemm::{Builder, SplitK};
 use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType, Gemm, te};
 use epilogue_runtime::testing;
@@ -11,7 +11,7 @@ use epilogue_runtime::testing;
 fn plain() -> Tree {
     let mut builder = TreeBuilder::new("plain", file!());
     let accum = builder.accum("accum");
-    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    builder.output("d", accum, BroadcastClass::Tensor, Some(ElementType::F32));
     builder.finish()
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::reference;
-use epilogue::evt::{Axis, Form, OutputKind, Reduction, ShapeClass, ValidTree};
+use epilogue::evt::{Axis, BroadcastClass, Form, OutputKind, Reduction, ValidTree};
 use epilogue::gemm::{Divided, Left, Problem, depth, rows};
 use epilogue::{Device, DeviceTensor, Error};
 
@@ -128,17 +128,17 @@ impl Groups {
     }
 
     /// The elements of an output, of this class and shape, that are of rows which no group has.
-    pub(crate) fn untouched(&self, class: ShapeClass, shape: &[usize], is_partial: bool) -> Vec<usize> {
+    pub(crate) fn untouched(&self, class: BroadcastClass, shape: &[usize], is_partial: bool) -> Vec<usize> {
         if self.of_depth() {
             return Vec::new();
         }
         // In whose shape the row is the last axis, or the one before it.
         let columns = match class {
-            ShapeClass::ColumnVector => 1,
-            ShapeClass::Tensor => shape[shape.len() - 1],
-            ShapeClass::RowVector | ShapeClass::Scalar => return Vec::new(),
+            BroadcastClass::ColumnVector => 1,
+            BroadcastClass::Tensor => shape[shape.len() - 1],
+            BroadcastClass::RowVector | BroadcastClass::Scalar => return Vec::new(),
         };
-        let m = shape[shape.len() - if class == ShapeClass::Tensor { 2 } else { 1 }];
+        let m = shape[shape.len() - if class == BroadcastClass::Tensor { 2 } else { 1 }];
         let matrices = if is_partial { shape[shape.len() - 2] } else { 1 };
         let has = |place: &usize| {
             let (row, batch) = (place / columns % m, place / columns / m / matrices);

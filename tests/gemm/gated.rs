@@ -155,7 +155,7 @@ fn on_sm_90a() {
         sm90::Tile::of(3).find(|t| (t.rows, t.columns, t.schedule) == (rows, columns, schedule)).unwrap()
     };
     let cluster = |m, n| Some(sm90::Cluster { m, n });
-    for (i, (swapped, tile, cluster)) in [
+    for (i, (swap_ab, tile, cluster)) in [
         (false, tile(128, 96, sm90::Schedule::Cooperative), cluster(2, 1)),
         (false, tile(64, 192, sm90::Schedule::PingPong), cluster(1, 2)),
         (true, tile(192, 16, sm90::Schedule::Cooperative), cluster(1, 1)),
@@ -164,9 +164,9 @@ fn on_sm_90a() {
     .into_iter()
     .enumerate()
     {
-        let request = sm90::Request { tile: Some(tile), swapped: Some(swapped), cluster, ..sm90::Request::default() };
+        let request = sm90::Request { tile: Some(tile), swap_ab: Some(swap_ab), cluster, ..sm90::Request::default() };
         let knobs = Knobs { sm90: Some(request), split_k: SPLITS[i], ..Knobs::default() };
-        let extents = if swapped { [19, 136, 328] } else { [131, 72, 328] };
+        let extents = if swap_ab { [19, 136, 328] } else { [131, 72, 328] };
         the_same_b_gives_the_same_bits(&device, extents, knobs).unwrap();
     }
     weights_in_every_form(&device).unwrap();

@@ -1,7 +1,7 @@
 //! The kernels for sm_90a on the emulated device, knob by knob, with the race detector on.
 
 use epilogue::evt::random::Choices;
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::sm90::{Cluster, Hint, Hints, Raster, Request, Schedule, Staging, Tile, Traffic};
 use epilogue::gemm::{Arithmetic, Builder, Error, KernelKey, Major, Problem, SplitK};
@@ -28,10 +28,10 @@ pub(crate) fn tree() -> Tree {
     let zero = b.literal(0.0);
     let x = b.apply(Op::Max, &[x, zero]);
     let d = b.apply(Op::Add, &[x, c]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
     let sums = b.reduce(sum, d);
-    b.output("sums", sums, ShapeClass::ColumnVector, Some(ElementType::F32));
+    b.output("sums", sums, BroadcastClass::ColumnVector, Some(ElementType::F32));
     b.finish()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn tree() -> Tree {
 pub(crate) fn plain() -> Tree {
     let mut b = TreeBuilder::new("plain", file!());
     let accum = b.accum("accum");
-    b.output("d", accum, ShapeClass::Tensor, None);
+    b.output("d", accum, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -70,9 +70,9 @@ fn every_knob_is_obeyed_and_right() {
     let staging = Staging { step: 16, output_stages: 3, input_stages: 3 };
     let requests = [
         Request { pending: Some(0), ..small },
-        Request { pending: Some(0), swapped: Some(true), ..ping_pong },
+        Request { pending: Some(0), swap_ab: Some(true), ..ping_pong },
         Request { hints: Some(cached), cluster: Some(Cluster { m: 2, n: 1 }), ..small },
-        Request { hints: Some(Hints { a: Hint::Last, ..cached }), swapped: Some(true), ..small },
+        Request { hints: Some(Hints { a: Hint::Last, ..cached }), swap_ab: Some(true), ..small },
         Request { raster: Some(Raster { group: 1024, along_n: true }), ..ping_pong },
         Request { staging: Some(staging), ..small },
         Request { cluster: Some(Cluster { m: 2, n: 4 }), split_k: Some(SplitK::Parallel(2)), ..small },
@@ -121,14 +121,14 @@ fn heavy(accumulators: usize) -> Tree {
         let y = b.apply(Op::Add, &[y, z]);
         x = b.apply(Op::Sub, &[x, y]);
     }
-    b.output("d", x, ShapeClass::Tensor, None);
+    b.output("d", x, BroadcastClass::Tensor, None);
     let reduction = |axis, op| Reduction { axis, batch: false, op, form: Form::Complete };
     let sums = b.reduce(reduction(Axis::Row, ReduceOp::Add), x);
-    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    b.output("sums", sums, BroadcastClass::ColumnVector, None);
     let most = b.reduce(reduction(Axis::Column, ReduceOp::Max), x);
-    b.output("most", most, ShapeClass::RowVector, None);
+    b.output("most", most, BroadcastClass::RowVector, None);
     let amax = b.reduce(reduction(Axis::All, ReduceOp::AbsMax), x);
-    b.output("amax", amax, ShapeClass::Scalar, None);
+    b.output("amax", amax, BroadcastClass::Scalar, None);
     b.finish()
 }
 
@@ -140,7 +140,7 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
         return;
     }
     let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
-    for (i, (rows, columns, schedule, swapped, accumulators)) in [
+    for (i, (rows, columns, schedule, swap_ab, accumulators)) in [
         (128, 160, in_turns, false, 1),
         (128, 128, together, true, 1),
         (256, 96, together, false, 1),
@@ -152,7 +152,7 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
         let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
         let request = Request {
             tile: Some(tile(rows, columns, schedule)),
-            swapped: Some(swapped),
+            swap_ab: Some(swap_ab),
             staging: Some(Staging { step: 32, output_stages: 1 + i % 2, input_stages: 2 - i % 2 }),
             ..Request::default()
         };
@@ -265,7 +265,7 @@ fn dependent_launches_wait_for_what_they_read() {
     let accum = b.accum("accum");
     let c = b.parameter("c", ParameterClass::Tensor, None);
     let sum = b.apply(Op::Add, &[accum, c]);
-    b.output("d", sum, ShapeClass::Tensor, None);
+    b.output("d", sum, BroadcastClass::Tensor, None);
     let residual = b.finish();
     let request = Request { tile: Some(tile(64, 64, Schedule::Cooperative)), ..Request::default() };
     for completion in [Completion::Eager, Completion::Lazy, Completion::Random] {

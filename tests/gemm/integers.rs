@@ -3,7 +3,7 @@
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::reference::{Array, Extent, Multiplication, Options, Product, decode, encode, evaluate};
-use epilogue::evt::{ShapeClass, Tree, TreeBuilder, Types};
+use epilogue::evt::{BroadcastClass, Tree, TreeBuilder, Types};
 use epilogue::gemm::{Builder, SplitK, sm90};
 use epilogue::{Argument, Device, ElementType};
 use epilogue_runtime::{Arch, testing};
@@ -18,7 +18,7 @@ fn tree() -> Tree {
     let mut b = TreeBuilder::new("integers", file!());
     let accum = b.accum("accum");
     for (name, element) in OUTPUTS {
-        b.output(name, accum, ShapeClass::Tensor, Some(element));
+        b.output(name, accum, BroadcastClass::Tensor, Some(element));
     }
     b.finish()
 }
@@ -97,7 +97,7 @@ fn emulated() {
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
     for seed in 0..8 {
         let request = sm90::Request {
-            swapped: Some(seed % 2 == 1),
+            swap_ab: Some(seed % 2 == 1),
             split_k: Some(splits[seed as usize / 2]),
             ..sm90::Request::default()
         };

@@ -1,7 +1,7 @@
 //! Epilogues that are computed from their own reductions: as people write them, on every device, tile and split of K.
 
 use epilogue::evt::random::Choices;
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
@@ -204,13 +204,13 @@ fn on_sm_90a() {
     let tiles =
         [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
     for (i, tree) in trees().into_iter().enumerate() {
-        let ((rows, columns, schedule, swapped), split_k) = (tiles[i % 4], splits[i / 2 % 4]);
+        let ((rows, columns, schedule, swap_ab), split_k) = (tiles[i % 4], splits[i / 2 % 4]);
         let completion = [Completion::Random, Completion::Lazy][i % 2];
         let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
         let request = Request {
             tile: (tree.accumulators().len() == 1).then(|| tile(rows, columns, schedule)),
-            swapped: (tree.accumulators().len() == 1).then_some(swapped),
+            swap_ab: (tree.accumulators().len() == 1).then_some(swap_ab),
             split_k: Some(split_k),
             cluster: Some(Cluster::NONE),
             ..Request::default()
@@ -262,7 +262,7 @@ fn a_later_launch_has_a_limit_of_arguments() {
             let tensor = b.parameter(String::leak(format!("t{i}")), ParameterClass::Tensor, None);
             x = b.apply(Op::Add, &[x, tensor]);
         }
-        b.output("d", x, ShapeClass::Tensor, None);
+        b.output("d", x, BroadcastClass::Tensor, None);
         let builder = Builder::<()>::new(&device, b.finish()).elements(ElementType::BF16, ElementType::BF16);
         builder.problem(64, 64, 64).plan()
     };

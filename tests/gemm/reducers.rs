@@ -130,13 +130,13 @@ fn on_sm_90a() {
     let tiles =
         [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
     for (i, tree) in trees().into_iter().enumerate() {
-        let ((rows, columns, schedule, swapped), split_k) = (tiles[i % 4], splits[i % 4]);
+        let ((rows, columns, schedule, swap_ab), split_k) = (tiles[i % 4], splits[i % 4]);
         let completion = [Completion::Random, Completion::Lazy][i % 2];
         let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
         let request = Request {
             tile: Some(tile(rows, columns, schedule)),
-            swapped: Some(swapped),
+            swap_ab: Some(swap_ab),
             split_k: Some(split_k),
             cluster: Some(Cluster::NONE),
             ..Request::default()

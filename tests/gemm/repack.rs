@@ -1,6 +1,6 @@
 //! Operands that a kernel for sm_90a can't load as they are: the chosen kernels, and their results.
 
-use epilogue::evt::{ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{BroadcastClass, Tree, TreeBuilder};
 use epilogue::gemm::{Arithmetic, Builder, KernelKey, Major, OperandLayout};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Gemm};
 use epilogue_runtime::ptx_vm::{Detector, Options};
@@ -9,7 +9,7 @@ use epilogue_runtime::{Arch, testing};
 fn product(output: ElementType) -> Tree {
     let mut b = TreeBuilder::new("product", file!());
     let accum = b.accum("accum");
-    b.output("d", accum, ShapeClass::Tensor, Some(output));
+    b.output("d", accum, BroadcastClass::Tensor, Some(output));
     b.finish()
 }
 

@@ -18,12 +18,12 @@ fn device(completion: Completion, seed: u64, detector: Detector) -> Device {
     Device::emulated_with(Arch::SM_90A, options).expect("an emulated device")
 }
 
-fn request(rows: usize, columns: usize, schedule: Schedule, cluster: (usize, usize), swapped: bool) -> Request {
+fn request(rows: usize, columns: usize, schedule: Schedule, cluster: (usize, usize), swap_ab: bool) -> Request {
     Request {
         tile: Some(tile(rows, columns, schedule)),
         stages: Some(3),
         cluster: Some(Cluster { m: cluster.0, n: cluster.1 }),
-        swapped: Some(swapped),
+        swap_ab: Some(swap_ab),
         split_k: Some(SplitK::Stream),
         ..Request::default()
     }

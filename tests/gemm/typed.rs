@@ -101,13 +101,13 @@ fn on_sm_90a() {
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
     let tiles =
         [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
-    for (i, ((rows, columns, schedule, swapped), split_k)) in tiles.into_iter().zip(splits).enumerate() {
+    for (i, ((rows, columns, schedule, swap_ab), split_k)) in tiles.into_iter().zip(splits).enumerate() {
         let completion = [Completion::Random, Completion::Lazy][i % 2];
         let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
         let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
         let request = Request {
             tile: Some(tile(rows, columns, schedule)),
-            swapped: Some(swapped),
+            swap_ab: Some(swap_ab),
             split_k: Some(split_k),
             cluster: Some(Cluster::NONE),
             ..Request::default()
@@ -164,8 +164,8 @@ fn of_two_accumulators() {
             Device::emulated_with(arch, options).expect("an emulated device")
         };
         builders.push(("sm_80".to_owned(), Builder::new(&device(Arch::SM_80), Gated::tree()).problem(64, 64, 64)));
-        for swapped in [false, true] {
-            let request = Request { swapped: Some(swapped), split_k: Some(SplitK::Serial(2)), ..Request::default() };
+        for swap_ab in [false, true] {
+            let request = Request { swap_ab: Some(swap_ab), split_k: Some(SplitK::Serial(2)), ..Request::default() };
             let builder = Builder::new(&device(Arch::SM_90A), Gated::tree()).problem(64, 64, 64).sm90(request);
             builders.push((request.to_string(), builder));
         }

@@ -12,7 +12,7 @@ struct Config {
     static constexpr sm90::Hint B_HINT = sm90::Hint::Normal;
     static constexpr sm90::Hint OUTPUT_HINT = sm90::Hint::Normal;
     static constexpr bool SPLIT_COLUMNS = false;
-    static constexpr bool SWAPPED = false;
+    static constexpr bool SWAP_AB = false;
     static constexpr bool RASTER_N = false;
     static constexpr bool PROMOTE = false;
     static constexpr bool DEPENDENT_LAUNCH = false;

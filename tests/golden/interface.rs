@@ -293,7 +293,20 @@ pub enum Axis {
 }
 impl Axis {
     #[must_use]
-    pub const fn result_class(self) -> ShapeClass {}
+    pub const fn result_class(self) -> BroadcastClass {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BroadcastClass {
+    Scalar,
+    RowVector,
+    ColumnVector,
+    Tensor,
+}
+impl BroadcastClass {
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {}
+    #[must_use]
+    pub const fn name(self) -> &'static str {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Composed {
@@ -383,10 +396,10 @@ pub enum Mistake {
     LatePartials { what: String, of: String, side: &'static str },
     ReductionChain { what: String, before: String },
     ComposedChain { what: String, op: &'static str, length: usize, before: String },
-    ReducedAgain { what: String, class: ShapeClass },
+    ReducedAgain { what: String, class: BroadcastClass },
     IndexOfBatch { what: String },
     Partial { what: String, reason: &'static str },
-    OutputClass { name: &'static str, declared: ShapeClass, actual: ShapeClass },
+    OutputClass { name: &'static str, declared: BroadcastClass, actual: BroadcastClass },
     DuplicateName { name: &'static str },
     ParameterReturned { name: &'static str, class: ParameterClass },
     TensorMutNotReturned { name: &'static str },
@@ -439,7 +452,7 @@ pub type Operands = SmallVec<[ValueId; 3]>;
 pub struct Output {
     pub name: &'static str,
     pub node: NodeId,
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     pub element: Option<ElementType>,
     pub packed: bool,
     pub parameter: Option<ParameterId>,
@@ -476,7 +489,7 @@ pub enum ParameterClass {
 }
 impl ParameterClass {
     #[must_use]
-    pub const fn shape_class(self) -> ShapeClass {}
+    pub const fn shape_class(self) -> BroadcastClass {}
     #[must_use]
     pub const fn name(self) -> &'static str {}
 }
@@ -496,7 +509,7 @@ pub enum Position {
 }
 impl Position {
     #[must_use]
-    pub const fn class(self) -> ShapeClass {}
+    pub const fn class(self) -> BroadcastClass {}
     #[must_use]
     pub const fn name(self) -> &'static str {}
 }
@@ -521,19 +534,6 @@ pub struct Reduction {
     pub batch: bool,
     pub op: ReduceOp,
     pub form: Form,
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ShapeClass {
-    Scalar,
-    RowVector,
-    ColumnVector,
-    Tensor,
-}
-impl ShapeClass {
-    #[must_use]
-    pub fn join(self, other: Self) -> Self {}
-    #[must_use]
-    pub const fn name(self) -> &'static str {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Site {
@@ -589,7 +589,7 @@ impl TreeBuilder {
         &mut self,
         name: &'static str,
         node: NodeId,
-        class: ShapeClass,
+        class: BroadcastClass,
         element: Option<ElementType>,
     ) {}
     pub fn output_bits(&mut self, name: &'static str, node: NodeId) {}
@@ -621,7 +621,7 @@ pub struct ValidOutput {
     pub name: &'static str,
     pub value: ValueId,
     pub kind: OutputKind,
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     pub element: ElementType,
     pub packed: bool,
     pub parameter: Option<ParameterId>,
@@ -708,7 +708,7 @@ impl fmt::Display for ValidTree {}
 pub struct Value {
     pub kind: ValueKind,
     pub ty: ValueType,
-    pub class: ShapeClass,
+    pub class: BroadcastClass,
     pub name: String,
     pub user_name: Option<&'static str>,
     pub site: Site,
@@ -815,7 +815,7 @@ impl<'a> Array<'a> {
     #[must_use]
     pub fn packed(
         values: &'a [f64],
-        class: ShapeClass,
+        class: BroadcastClass,
         extent: Extent,
         batched: bool,
     ) -> Self {}
@@ -1556,7 +1556,7 @@ pub enum Grouping {
 }
 impl Grouping {
     #[must_use]
-    pub const fn is_per_batch(self, class: ShapeClass) -> bool {}
+    pub const fn is_per_batch(self, class: BroadcastClass) -> bool {}
     #[must_use]
     pub const fn divided(self) -> Divided {}
 }
@@ -2013,7 +2013,7 @@ impl fmt::Display for Raster {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     pub tile: Option<Tile>,
-    pub swapped: Option<bool>,
+    pub swap_ab: Option<bool>,
     pub stages: Option<usize>,
     pub cluster: Option<Cluster>,
     pub raster: Option<Raster>,
@@ -2053,7 +2053,7 @@ impl SharedMap {
 pub struct Sm90Key {
     pub instruction: Wgmma,
     pub tile: Tile,
-    pub swapped: bool,
+    pub swap_ab: bool,
     pub accumulators: usize,
     pub stages: usize,
     pub cluster: Cluster,

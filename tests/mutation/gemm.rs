@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use epilogue::evt::random::{self, Choices};
 use epilogue::evt::reference::{self, Array, Extent, Multiplication, Options, Output, Product};
-use epilogue::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, OperandLayout, SplitK, Tile, sm90};
 use epilogue::{Argument, Device, ElementType, Gemm};
@@ -180,7 +180,7 @@ impl Hopper {
             reduces,
             hopper: Some(sm90::Request {
                 tile: Some(tile),
-                swapped: Some(false),
+                swap_ab: Some(false),
                 stages: Some(stages),
                 cluster: Some(sm90::Cluster { m, n }),
                 ..sm90::Request::default()
@@ -216,7 +216,7 @@ fn tree(linear: bool, reduces: bool) -> Tree {
     };
     let zero = b.literal(0.0);
     let d = b.apply(Op::Max, &[sum, zero]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     if reduces {
         for (name, axis, op) in [("sums", Axis::Row, ReduceOp::Add), ("largest", Axis::Column, ReduceOp::Max)] {
             let node = b.reduce(Reduction { axis, batch: false, op, form: Form::Complete }, d);
@@ -341,9 +341,9 @@ impl Multiplied {
         let (a, b) = (array(&values[0], k), array(&values[1], n));
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b).map_err(text)?;
         let packed = |values, class| reference::Argument::Array(Array::packed(values, class, extent, false));
-        let mut given = vec![packed(&values[2], ShapeClass::Tensor)];
+        let mut given = vec![packed(&values[2], BroadcastClass::Tensor)];
         if self.is_linear() {
-            given.extend([reference::Argument::Scalar(case.beta), packed(&values[3], ShapeClass::RowVector)]);
+            given.extend([reference::Argument::Scalar(case.beta), packed(&values[3], BroadcastClass::RowVector)]);
         }
         let options = Options { tile: Some(gemm.choice().tile()), fast_math: gemm.is_fast_math() };
         reference::evaluate(tree, &[product], &given, options).map_err(text)
@@ -370,10 +370,10 @@ impl Multiplied {
     fn outputs(&self, device: &Device, gemm: &Gemm, [m, n, _]: [usize; 3]) -> Result<Vec<Placed>, String> {
         let outputs = gemm.tree().outputs().iter().map(|output| {
             let shape = match output.class {
-                ShapeClass::Scalar => vec![],
-                ShapeClass::RowVector => vec![n],
-                ShapeClass::ColumnVector => vec![m],
-                ShapeClass::Tensor => vec![m, n],
+                BroadcastClass::Scalar => vec![],
+                BroadcastClass::RowVector => vec![n],
+                BroadcastClass::ColumnVector => vec![m],
+                BroadcastClass::Tensor => vec![m, n],
             };
             let before = vec![1.0; shape.iter().product()];
             let multiple = 8.max(16 / output.element.size());

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use epilogue::evt::{ShapeClass, Tree, TreeBuilder, Types};
+use epilogue::evt::{BroadcastClass, Tree, TreeBuilder, Types};
 use epilogue::expr::Function;
 use epilogue::gemm::sm90::{self, Cluster, Schedule, Wgmma};
 use epilogue::gemm::{Machine, Major, OperandLayout, Problem, SplitK, source};
@@ -90,7 +90,7 @@ fn tree(name: &str) -> Tree {
     let mut b = TreeBuilder::new("element", "element.rs");
     let accum = b.accum("accum");
     let d = b.call(function, &[accum]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -102,7 +102,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
     let is_meant = |t: &&sm90::Tile| (t.rows, t.columns, t.schedule) == (128, 256, Schedule::Cooperative);
     let request = sm90::Request {
         tile: sm90::Tile::all().iter().find(is_meant).copied(),
-        swapped: Some(false),
+        swap_ab: Some(false),
         cluster: Some(Cluster { m: 2, n: 1 }),
         split_k: Some(SplitK::None),
         ..sm90::Request::default()

@@ -1,6 +1,6 @@
 //! Epilogues of every kind.
 
-use epilogue::evt::{Axis, Form, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder};
+use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, Position, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::{ElementType, ops};
 
@@ -19,8 +19,8 @@ pub(crate) fn row_reduction() -> Tree {
     b.name(d, "d");
     let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
     let reduction = b.reduce(sum, d);
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("reduction", reduction, ShapeClass::ColumnVector, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("reduction", reduction, BroadcastClass::ColumnVector, None);
     b.finish()
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn cross_entropy() -> Tree {
     let log_sum_exp = b.apply(Op::Add, &[largest, log]);
     b.name(log_sum_exp, "log_sum_exp");
     let loss = b.apply(Op::Sub, &[log_sum_exp, picked]);
-    b.output("loss", loss, ShapeClass::ColumnVector, None);
-    b.output("log_sum_exp", log_sum_exp, ShapeClass::ColumnVector, Some(ElementType::F32));
+    b.output("loss", loss, BroadcastClass::ColumnVector, None);
+    b.output("log_sum_exp", log_sum_exp, BroadcastClass::ColumnVector, Some(ElementType::F32));
     b.finish()
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn dropout() -> Tree {
     let kept = b.apply(Op::Sub, &[one, p]);
     let kept = b.apply(Op::Div, &[accum, kept]);
     let d = b.apply(Op::Select, &[keep, kept, zero]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     let noise = b.random(seed, 1);
-    b.output("noise", noise, ShapeClass::Tensor, Some(ElementType::F32));
+    b.output("noise", noise, BroadcastClass::Tensor, Some(ElementType::F32));
     b.finish()
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn random() -> Tree {
     let seed = b.parameter("seed", ParameterClass::Seed, None);
     let u = b.random(seed, 0);
     let d = b.apply(Op::Add, &[accum, u]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn row_factor() -> Tree {
     let sum = b.apply(Op::Add, &[mean, epsilon]);
     let factor = b.call(ops::rsqrt::function(), &[sum]);
     b.name(factor, "factor");
-    b.output("d", accum, ShapeClass::Tensor, None);
-    b.output("factor", factor, ShapeClass::ColumnVector, Some(ElementType::F32));
+    b.output("d", accum, BroadcastClass::Tensor, None);
+    b.output("factor", factor, BroadcastClass::ColumnVector, Some(ElementType::F32));
     b.finish()
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn swiglu() -> Tree {
     let gate = b.apply(Op::Add, &[gate, bias]);
     let gate = b.call(ops::silu::function(), &[gate]);
     let d = b.apply(Op::Mul, &[gate, up]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -125,17 +125,17 @@ pub(crate) fn everything() -> Tree {
     let y = b.apply(Op::Mul, &[y, gain]);
     b.name(y, "y");
     let z = b.apply(Op::Add, &[y, residual]);
-    b.output("pre", x, ShapeClass::Tensor, Some(ElementType::F32));
-    b.output("residual", z, ShapeClass::Tensor, None);
+    b.output("pre", x, BroadcastClass::Tensor, Some(ElementType::F32));
+    b.output("residual", z, BroadcastClass::Tensor, None);
     let reduction = |axis, op, form| Reduction { axis, batch: false, op, form };
     let sums = b.reduce(reduction(Axis::Row, ReduceOp::SumSquares, Form::Complete), z);
-    b.output("sums", sums, ShapeClass::ColumnVector, None);
+    b.output("sums", sums, BroadcastClass::ColumnVector, None);
     let most = b.reduce(reduction(Axis::Column, ReduceOp::Max, Form::Complete), y);
-    b.output("most", most, ShapeClass::RowVector, None);
+    b.output("most", most, BroadcastClass::RowVector, None);
     let all = b.reduce(reduction(Axis::All, ReduceOp::AbsMax, Form::Complete), z);
-    b.output("all", all, ShapeClass::Scalar, None);
+    b.output("all", all, BroadcastClass::Scalar, None);
     let partial = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Partial), y);
-    b.output("partial", partial, ShapeClass::ColumnVector, None);
+    b.output("partial", partial, BroadcastClass::ColumnVector, None);
     b.finish()
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn everything() -> Tree {
 pub(crate) fn plain() -> Tree {
     let mut b = TreeBuilder::new("plain", "plain.rs");
     let accum = b.accum("accum");
-    b.output("d", accum, ShapeClass::Tensor, None);
+    b.output("d", accum, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn residual() -> Tree {
     let accum = b.accum("accum");
     let residual = b.parameter("residual", ParameterClass::Tensor, None);
     let d = b.apply(Op::Add, &[accum, residual]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -166,6 +166,6 @@ pub(crate) fn bias_gelu_residual() -> Tree {
     let x = b.apply(Op::Add, &[accum, bias]);
     let x = b.call(ops::gelu::function(), &[x]);
     let d = b.apply(Op::Add, &[x, residual]);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     b.finish()
 }

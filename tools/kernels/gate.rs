@@ -263,7 +263,7 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     let halves = traffic.outputs.iter().any(|(_, element)| element.size() == 2);
     expect(findings, "STSM (stmatrix)", sass.count("STSM"), halves);
     let transposed = sass.count_where(|i| i.opcode.starts_with("STSM") && i.opcode.contains(".MT"));
-    expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swapped);
+    expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swap_ab);
     expect(findings, "SYNCS.PHASECHK (mbarrier waits)", sass.count("SYNCS.PHASECHK"), true);
     let sets = key.tile.registers().is_some();
     expect(findings, "USETMAXREG.DEALLOC", sass.count("USETMAXREG.DEALLOC"), sets);

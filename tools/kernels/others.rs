@@ -51,13 +51,13 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
     let of = |(schedule, consumers): (Schedule, usize)| {
         let tile = Tile { rows, columns, schedule, consumers };
         let holds = tile.warpgroup_rows().is_multiple_of(64) && tile.accumulator_registers() <= 192;
-        let (swapped, cluster) = (Some(false), Some(pick.cluster));
+        let (swap_ab, cluster) = (Some(false), Some(pick.cluster));
         if !holds {
             return None;
         }
         if Tile::all().contains(&tile) {
             let request =
-                Request { tile: Some(tile), swapped, cluster, split_k: Some(SplitK::None), ..Request::default() };
+                Request { tile: Some(tile), swap_ab, cluster, split_k: Some(SplitK::None), ..Request::default() };
             return sm90::candidates(&machine, &workload, &request, |_| true).into_iter().next();
         }
         // A tile that is not among ours.
@@ -66,7 +66,7 @@ fn priced(shape: &Shape, ours: &Sm90Key, pick: &Pick) -> Option<Candidate> {
         let stages = pick.stages.unwrap_or((192 * 1024) / (128 * (rows + columns))).clamp(2, 16);
         let split_k = SplitK::None.into();
         let cluster = pick.cluster;
-        let key = Sm90Key { tile, swapped: false, cluster, stages, staging, split_k, direct: 0, ..*ours };
+        let key = Sm90Key { tile, swap_ab: false, cluster, stages, staging, split_k, direct: 0, ..*ours };
         Some(sm90::estimate(&machine, &workload, &key, SplitK::None))
     };
     schedules.into_iter().filter_map(of).min_by(|x, y| x.microseconds.total_cmp(&y.microseconds))
@@ -92,7 +92,7 @@ fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<Str
     if slower < 0.0 {
         let why = if !sm90::has_room(theirs) {
             "no candidate, because its consumers lack registers for FP8's second sums"
-        } else if problem.m < 64 && !other.swapped {
+        } else if problem.m < 64 && !other.swap_ab {
             "no candidate, because fewer than 64 rows are taken by kernels whose rows are N"
         } else {
             "no candidate of ours"
@@ -103,7 +103,7 @@ fn reason(ours: &Candidate, theirs: &Candidate, problem: &Problem) -> Result<Str
         "the same tile; the model has another cluster before it".to_owned()
     } else if split_k != SplitK::None && theirs.waves < 1.0 {
         format!("its tiles fill {:.0} % of a wave, ours share K ({split_k})", 100.0 * theirs.waves)
-    } else if own.swapped && problem.m < 64 {
+    } else if own.swap_ab && problem.m < 64 {
         format!("ours has N along the instruction's 64 rows, so {} rows of M are few columns", problem.m)
     } else if rounding(theirs) > rounding(ours) * (1.0 + TIE) {
         format!("{:.2} waves, of which the last is partly empty; ours {:.2}", theirs.waves, ours.waves)

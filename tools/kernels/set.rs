@@ -118,15 +118,15 @@ fn covering_sm90() -> Vec<Subject> {
         // Rows of 4095 elements don't begin at multiples of 16 bytes, so tensor copies can't reach what the epilogue
         // accesses.
         let n = if i % 6 == 5 { 4095 } else { 4096 };
-        let swapped = Some(i % 4 == 3 || tile.columns < 64);
+        let swap_ab = Some(i % 4 == 3 || tile.columns < 64);
         // The largest tiles whose rows are N have no kernels for stream-K.
-        let crowded = swapped == Some(true) && tile.accumulator_registers() >= 128;
+        let crowded = swap_ab == Some(true) && tile.accumulator_registers() >= 128;
         let split_k = if crowded && splits[i % 5] == SplitK::Stream { SplitK::None } else { splits[i % 5] };
         let clusters = (0..CLUSTERS.len()).map(|c| CLUSTERS[(i + c) % CLUSTERS.len()]);
         set.extend(clusters.into_iter().find_map(|cluster| {
             let request = sm90::Request {
                 tile: Some(*tile),
-                swapped,
+                swap_ab,
                 cluster: Some(cluster),
                 split_k: Some(split_k),
                 ..sm90::Request::default()
@@ -172,7 +172,7 @@ fn covering_swiglu() -> Vec<Subject> {
         }));
     }
     let two = Cluster { m: 2, n: 1 };
-    for (i, (rows, columns, schedule, consumers, swapped)) in [
+    for (i, (rows, columns, schedule, consumers, swap_ab)) in [
         (128, 256, sm90::Schedule::Cooperative, 2, false),
         (256, 128, sm90::Schedule::Cooperative, 2, false),
         (128, 128, sm90::Schedule::PingPong, 2, false),
@@ -187,7 +187,7 @@ fn covering_swiglu() -> Vec<Subject> {
         let cluster = Some(if i % 2 == 0 { two } else { Cluster::NONE });
         let split_k = [SplitK::None, SplitK::Serial(2), SplitK::Stream, SplitK::Parallel(2)][i % 4];
         let (tile, split_k) = (Some(tile), Some(split_k));
-        let request = sm90::Request { tile, swapped: Some(swapped), cluster, split_k, ..sm90::Request::default() };
+        let request = sm90::Request { tile, swap_ab: Some(swap_ab), cluster, split_k, ..sm90::Request::default() };
         set.extend(sm90(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), 4096, request));
     }
     set
@@ -223,11 +223,11 @@ pub(crate) fn all() -> Vec<Subject> {
     for instruction in Wgmma::ALL {
         for tile in sm90::Tile::all() {
             for majors in LAYOUTS {
-                for (swapped, cluster) in [false, true].into_iter().flat_map(|s| CLUSTERS.map(|c| (s, c))) {
+                for (swap_ab, cluster) in [false, true].into_iter().flat_map(|s| CLUSTERS.map(|c| (s, c))) {
                     for split_k in [SplitK::None, SplitK::Serial(2), SplitK::Parallel(2), SplitK::Stream] {
                         let request = sm90::Request {
                             tile: Some(*tile),
-                            swapped: Some(swapped),
+                            swap_ab: Some(swap_ab),
                             cluster: Some(cluster),
                             split_k: Some(split_k),
                             ..sm90::Request::default()

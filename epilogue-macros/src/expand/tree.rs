@@ -189,7 +189,7 @@ impl EpilogueBuilder for Emitter {
         });
         let (text, element) = (plain(name), optional_element_type(element));
         let (builder, site) = (&self.builder, self.site(name.span()));
-        let call = quote!(output(#text, #node, ::epilogue::evt::ShapeClass::#class, #element));
+        let call = quote!(output(#text, #node, ::epilogue::evt::BroadcastClass::#class, #element));
         self.calls.extend(quote!(#builder #site . #call;));
     }
 }

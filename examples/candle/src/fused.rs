@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Storage, Tensor, bail};
-use epilogue::evt::{Form, ShapeClass, ValidOutput};
+use epilogue::evt::{Form, BroadcastClass, ValidOutput};
 use epilogue::gemm::Problem;
 use epilogue::{Argument, Device, DeviceTensor, Epilogue, Gemm};
 
@@ -180,10 +180,10 @@ fn shape<E>(gemm: &Gemm<E>, output: &ValidOutput, problem: &Problem) -> Result<V
         return gemm.partials_shape_of(output.name, problem).map_err(wrapped);
     }
     let mut shape = match output.class {
-        ShapeClass::Tensor => vec![problem.m, problem.n],
-        ShapeClass::RowVector => vec![problem.n],
-        ShapeClass::ColumnVector => vec![problem.m],
-        ShapeClass::Scalar => vec![],
+        BroadcastClass::Tensor => vec![problem.m, problem.n],
+        BroadcastClass::RowVector => vec![problem.n],
+        BroadcastClass::ColumnVector => vec![problem.m],
+        BroadcastClass::Scalar => vec![],
     };
     if problem.batched && !reduction.is_some_and(|reduction| reduction.batch) {
         shape.insert(0, problem.batch);

@@ -27,7 +27,7 @@ struct UnitBits {
     __device__ __forceinline__ UnitBits(const Work& work, int block, int column) {
         column = anew(column);
         const int lane = L::lane();
-        if constexpr (Config::SWAPPED) {
+        if constexpr (Config::SWAP_AB) {
             // MMA rows are columns of the product: eight lanes, of l/4, have the columns of a byte. Lane number i has the
             // byte of value i.
             const int i = lane / 4;
@@ -44,7 +44,7 @@ struct UnitBits {
     }
 
     // Where the bits of a lane's values are in what its lanes have together.
-    static __device__ __forceinline__ constexpr int place(int v) { return Config::SWAPPED ? v : 8 * (v / 2) + v % 2; }
+    static __device__ __forceinline__ constexpr int place(int v) { return Config::SWAP_AB ? v : 8 * (v / 2) + v % 2; }
 
     // From the byte of each lane to the bits of its values, and back.
     static __device__ __forceinline__ u32 gathered(u32 x) {
@@ -53,12 +53,12 @@ struct UnitBits {
     }
     static __device__ __forceinline__ u32 to_values(u32 byte) {
         const int lane = L::lane();
-        if constexpr (Config::SWAPPED) return transposed_bits(byte, lane);
+        if constexpr (Config::SWAP_AB) return transposed_bits(byte, lane);
         return gathered(byte << 8 * (lane % 4)) >> 2 * (lane % 4);
     }
     static __device__ __forceinline__ u32 to_byte(u32 bits) {
         const int lane = L::lane();
-        if constexpr (Config::SWAPPED) return transposed_bits(bits, lane);
+        if constexpr (Config::SWAP_AB) return transposed_bits(bits, lane);
         return gathered(bits << 2 * (lane % 4)) >> 8 * (lane % 4) & 0xff;
     }
 };

@@ -1,6 +1,6 @@
 // The words in which a kernel's `Config` is written, and what follows from its constants.
 //
-// MMA rows and columns are those of wgmma's accumulator. They are the problem's m and n; where SWAPPED, its n and m,
+// MMA rows and columns are those of wgmma's accumulator. They are the problem's m and n; where SWAP_AB, its n and m,
 // so that a product with few rows fills the 64 rows of an instruction with its columns instead.
 #pragma once
 #include "../ptx.cuh"
@@ -64,9 +64,9 @@ struct Shape {
     //
     //   columns of the tile   [ gate 0..W | up 0..W ]                                W = RESULT_COLUMNS
     //
-    // and where SWAPPED, in turn, the blocks of 64 rows; so that a thread has all accumulators of an element.
+    // and where SWAP_AB, in turn, the blocks of 64 rows; so that a thread has all accumulators of an element.
     static constexpr int COUNT = Config::ACCUMULATORS;
-    static constexpr int COUNT_ROWS = Config::SWAPPED ? COUNT : 1, COUNT_COLUMNS = Config::SWAPPED ? 1 : COUNT;
+    static constexpr int COUNT_ROWS = Config::SWAP_AB ? COUNT : 1, COUNT_COLUMNS = Config::SWAP_AB ? 1 : COUNT;
     static constexpr int RESULT_ROWS = Config::MMA_ROWS / COUNT_ROWS;
     static constexpr int RESULT_COLUMNS = Config::MMA_COLUMNS / COUNT_COLUMNS;
     static constexpr int RESULT_BLOCKS = BLOCKS / COUNT_ROWS;

@@ -23,7 +23,7 @@ namespace epilogue::sm90 {
 
 // A ring without stages, where nothing is copied, is never waited for.
 template <int STAGES>
-using RingOf = Place<(STAGES > 0 ? STAGES : 1)>;
+using RingOf = PipelineState<(STAGES > 0 ? STAGES : 1)>;
 
 template <class Config, class Visitor>
 struct Epilogue {
@@ -176,7 +176,7 @@ struct Epilogue {
     // Register `r` of accumulator `i` of a block of the results.
     template <class AnySums>
     static __device__ __forceinline__ auto& value(AnySums& acc, int i, int block, int r) {
-        const int row = Config::SWAPPED ? i : 0, column = Config::SWAPPED ? 0 : i;
+        const int row = Config::SWAP_AB ? i : 0, column = Config::SWAP_AB ? 0 : i;
         return acc[block * S::COUNT_ROWS + row][column * S::RESULT_REGISTERS + r];
     }
 

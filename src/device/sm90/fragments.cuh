@@ -45,11 +45,11 @@ struct Lanes {
 // MMA coordinates of a tile as the problem's.
 template <class Config>
 __device__ __forceinline__ int row_in_problem(const Work& work, int row, int column) {
-    return work.m + (Config::SWAPPED ? column : row);
+    return work.m + (Config::SWAP_AB ? column : row);
 }
 template <class Config>
 __device__ __forceinline__ int column_in_problem(const Work& work, int row, int column) {
-    return work.n + (Config::SWAPPED ? row : column);
+    return work.n + (Config::SWAP_AB ? row : column);
 }
 
 // ---- Pairs of 16-bit elements ---------------------------------------------------------------------------------------
@@ -123,8 +123,8 @@ template <class Config, typename T>
 struct Staged {
     using L = Lanes<Config>;
     static constexpr int SIZE = sizeof(T);
-    static constexpr int ROWS = Config::SWAPPED ? Config::STEP : 64;     // of the problem
-    static constexpr int COLUMNS = Config::SWAPPED ? 64 : Config::STEP;  // of the problem
+    static constexpr int ROWS = Config::SWAP_AB ? Config::STEP : 64;     // of the problem
+    static constexpr int COLUMNS = Config::SWAP_AB ? 64 : Config::STEP;  // of the problem
     static constexpr int BOX_COLUMNS = COLUMNS * SIZE > 128 ? 128 / SIZE : COLUMNS;
     static constexpr int BOXES = COLUMNS / BOX_COLUMNS;
     static constexpr int ROW_BYTES = BOX_COLUMNS * SIZE;
@@ -141,20 +141,20 @@ struct Staged {
 
     // The same by MMA row in the warpgroup's block, and MMA column in the step.
     static __device__ __forceinline__ int offset_of(int row, int column) {
-        return Config::SWAPPED ? offset(column, row) : offset(row, column);
+        return Config::SWAP_AB ? offset(column, row) : offset(row, column);
     }
 
     // Where the row of 8 elements is that this lane names for a matrix instruction. Matrix i has half i % 2, j = i / 2.
     static __device__ __forceinline__ int matrix_row(int column) {
         const int i = L::lane() / 8, r = L::lane() % 8, row = 16 * L::warp() + 8 * (i % 2);
-        return Config::SWAPPED ? offset(column + 8 * (i / 2) + r, row) : offset(row + r, column + 8 * (i / 2));
+        return Config::SWAP_AB ? offset(column + 8 * (i / 2) + r, row) : offset(row + r, column + 8 * (i / 2));
     }
 
     // The lane's elements of the unit at MMA column `column` of the step at `stage`.
     static __device__ __forceinline__ void load(int stage, int column, T (&x)[L::V]) {
         if constexpr (SIZE == 2) {
             u32 pairs[L::V / 2];
-            load_matrices<Config::SWAPPED>(shared_address(block_memory()) + stage + matrix_row(column), pairs);
+            load_matrices<Config::SWAP_AB>(shared_address(block_memory()) + stage + matrix_row(column), pairs);
 #pragma unroll
             for (int i = 0; i < L::V / 2; ++i) {
                 x[2 * i].bits = static_cast<unsigned short>(pairs[i]);
@@ -163,10 +163,10 @@ struct Staged {
         } else {
             const unsigned char* const from = block_memory() + stage;
 #pragma unroll
-            for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
+            for (int v = 0; v < L::V; v += Config::SWAP_AB ? 1 : 2) {
                 const int row = 16 * L::warp() + L::lane() / 4 + 8 * L::half(v);
                 const int at = offset_of(row, L::column(column, L::column_index(v)));
-                if constexpr (Config::SWAPPED) {
+                if constexpr (Config::SWAP_AB) {
                     x[v] = *reinterpret_cast<const T*>(from + at);
                 } else {
                     const auto pair = *reinterpret_cast<const Pack<T, 2>*>(from + at);
@@ -184,14 +184,14 @@ struct Staged {
             u32 pairs[L::V / 2];
 #pragma unroll
             for (int i = 0; i < L::V / 2; ++i) pairs[i] = narrow_pair<T>(x[2 * i], x[2 * i + 1]);
-            store_matrices<Config::SWAPPED>(shared_address(block_memory()) + stage + matrix_row(column), pairs);
+            store_matrices<Config::SWAP_AB>(shared_address(block_memory()) + stage + matrix_row(column), pairs);
         } else {
             unsigned char* const to = block_memory() + stage;
 #pragma unroll
-            for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
+            for (int v = 0; v < L::V; v += Config::SWAP_AB ? 1 : 2) {
                 const int row = 16 * L::warp() + L::lane() / 4 + 8 * L::half(v);
                 const int at = offset_of(row, L::column(column, L::column_index(v)));
-                if constexpr (Config::SWAPPED) {
+                if constexpr (Config::SWAP_AB) {
                     *reinterpret_cast<T*>(to + at) = narrow<T>(x[v]);
                 } else {
                     Pack<T, 2> pair;
@@ -238,10 +238,10 @@ __device__ __forceinline__ void load_direct(const TensorView<T>& view, const Wor
     using L = Lanes<Config>;
     column = anew(column);
 #pragma unroll
-    for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
+    for (int v = 0; v < L::V; v += Config::SWAP_AB ? 1 : 2) {
         const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
         const int m = row_in_problem<Config>(work, row, c), n = column_in_problem<Config>(work, row, c);
-        if constexpr (Config::SWAPPED) {
+        if constexpr (Config::SWAP_AB) {
             x[v] = epilogue::load<1>(view, work.batch, m, n, problem.m, problem.n).value[0];
         } else {
             const auto pair = epilogue::load<2>(view, work.batch, m, n, problem.m, problem.n);
@@ -257,10 +257,10 @@ __device__ __forceinline__ void store_direct(const TensorView<T>& view, const Wo
     using L = Lanes<Config>;
     column = anew(column);
 #pragma unroll
-    for (int v = 0; v < L::V; v += Config::SWAPPED ? 1 : 2) {
+    for (int v = 0; v < L::V; v += Config::SWAP_AB ? 1 : 2) {
         const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
         const int m = row_in_problem<Config>(work, row, c), n = column_in_problem<Config>(work, row, c);
-        if constexpr (Config::SWAPPED) {
+        if constexpr (Config::SWAP_AB) {
             Pack<T, 1> one;
             one.value[0] = narrow<T>(x[v]);
             epilogue::store<1>(view, one, work.batch, m, n, problem.m, problem.n);
@@ -288,7 +288,7 @@ struct StagedVectors {
     template <typename Entry, typename T>
     static __device__ __forceinline__ void fill(int team, int index, const VectorView<T>& view, const Work& work,
                                                 const Problem& problem, bool needed) {
-        const int first = Config::SWAPPED ? work.m : work.n, length = Config::SWAPPED ? problem.m : problem.n;
+        const int first = Config::SWAP_AB ? work.m : work.n, length = Config::SWAP_AB ? problem.m : problem.n;
         static_assert(sizeof(Entry) == 4);
         Entry* const to = reinterpret_cast<Entry*>(block_memory() + place(team, index));
         for (int i = L::lane(); i < Shape<Config>::RESULT_COLUMNS; i += 32)
@@ -320,7 +320,7 @@ template <class Config, typename T>
 __device__ __forceinline__ void load_entries(const VectorView<T>& view, const Work& work, const Problem& problem,
                                              int column, T (&x)[Lanes<Config>::COLUMNS]) {
     using L = Lanes<Config>;
-    const int first = Config::SWAPPED ? work.m : work.n, length = Config::SWAPPED ? problem.m : problem.n;
+    const int first = Config::SWAP_AB ? work.m : work.n, length = Config::SWAP_AB ? problem.m : problem.n;
     column = anew(column);
 #pragma unroll
     for (int i = 0; i < L::COLUMNS; ++i)

@@ -27,13 +27,13 @@ struct ClusterPlace {
     __device__ __forceinline__ ClusterPlace() : rank(0), row(0), column(0) {
         if constexpr (Shape<Config>::CLUSTER > 1) {
             rank = cluster_rank();
-            row = Config::SWAPPED ? rank / COLUMNS : rank % ROWS;
-            column = Config::SWAPPED ? rank % COLUMNS : rank / ROWS;
+            row = Config::SWAP_AB ? rank / COLUMNS : rank % ROWS;
+            column = Config::SWAP_AB ? rank % COLUMNS : rank / ROWS;
         }
     }
 
     static __device__ __forceinline__ u32 rank_of(u32 row, u32 column) {
-        return Config::SWAPPED ? row * COLUMNS + column : column * ROWS + row;
+        return Config::SWAP_AB ? row * COLUMNS + column : column * ROWS + row;
     }
 
     // The blocks that share A with this one, and those that share B, as masks of ranks.
@@ -102,7 +102,7 @@ struct Mainloop {
     using C = Control<Config>;
     using Cluster = ClusterPlace<Config>;
     using Accumulator = typename Config::Accumulator;
-    using Ring = Place<Config::STAGES>;
+    using Ring = PipelineState<Config::STAGES>;
     using AStage = OperandStage<Config, Config::A_MAJOR, Config::MMA_ROWS, S::COUNT_ROWS,
                                 S::COUNT_ROWS == 1 ? Config::MMA_ROWS : 64, Config::CLUSTER_COLUMNS,
                                 Config::A_STAGE_BYTES, Config::A_HINT>;
@@ -122,12 +122,12 @@ struct Mainloop {
     // Loads all blocks of K of a tile; which of the operands are batched, as `Common` has it. By one thread.
     static __device__ __forceinline__ void produce(Ring& ring, const TensorMap* maps, const Work& work, int a_batched,
                                                    int b_batched, const Cluster& cluster, u32 shared) {
-        // The instruction's first operand is B where SWAPPED.
-        const TensorMap* const first = maps + (Config::SWAPPED ? 1 : 0);
-        const TensorMap* const second = maps + (Config::SWAPPED ? 0 : 1);
-        const int first_batched = Config::SWAPPED ? b_batched : a_batched;
-        const int second_batched = Config::SWAPPED ? a_batched : b_batched;
-        const int row = Config::SWAPPED ? work.n : work.m, column = Config::SWAPPED ? work.m : work.n;
+        // The instruction's first operand is B where SWAP_AB.
+        const TensorMap* const first = maps + (Config::SWAP_AB ? 1 : 0);
+        const TensorMap* const second = maps + (Config::SWAP_AB ? 0 : 1);
+        const int first_batched = Config::SWAP_AB ? b_batched : a_batched;
+        const int second_batched = Config::SWAP_AB ? a_batched : b_batched;
+        const int row = Config::SWAP_AB ? work.n : work.m, column = Config::SWAP_AB ? work.m : work.n;
         const unsigned short same_row = cluster.same_row(), same_column = cluster.same_column();
         int k = work.k_begin;
 #pragma unroll 1

@@ -52,7 +52,7 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(u32 barrier) {
 
 // A place in a ring of STAGES.
 template <int STAGES>
-struct Place {
+struct PipelineState {
     u32 stage = 0;
     u32 parity = 0;
 

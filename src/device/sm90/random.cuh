@@ -17,7 +17,7 @@ __device__ __forceinline__ void random_unit(const Chance& chance, u32 stream, co
 #pragma unroll
     for (int v = 0; v < L::V; v += 4) {
         u32 x[4];
-        if constexpr (Config::SWAPPED) {
+        if constexpr (Config::SWAP_AB) {
             // MMA rows are columns of the product: four lanes, of l/4, have the four columns of a block, in each of two
             // blocks (half) and two rows (c). Each computes the words of one (half, c), and they transpose them.
             const int mine = lane / 4 % 4;

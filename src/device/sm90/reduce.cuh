@@ -19,8 +19,8 @@ struct Walk {
     // Warps that share an MMA row, and an MMA column.
     static constexpr int OF_ROW = Config::SPLIT_COLUMNS ? S::TEAM : 1;
     static constexpr int OF_COLUMN = S::TEAM_WARPS / OF_ROW;
-    static constexpr int WARPS_M = Config::SWAPPED ? OF_ROW : OF_COLUMN;
-    static constexpr int WARPS_N = Config::SWAPPED ? OF_COLUMN : OF_ROW;
+    static constexpr int WARPS_M = Config::SWAP_AB ? OF_ROW : OF_COLUMN;
+    static constexpr int WARPS_N = Config::SWAP_AB ? OF_COLUMN : OF_ROW;
     static constexpr int THREADS = S::TEAM_THREADS;
 
     static __device__ __forceinline__ int thread() { return L::member() * WARPGROUP + static_cast<int>(threadIdx.x) % WARPGROUP; }
@@ -46,7 +46,7 @@ struct Inside {
 
 // One value for every MMA row.
 template <class Config, class Op, typename T, int PLACE>
-struct PerRow : LineReduction<typename Choose<Config::SWAPPED, ColumnLinesOf<Config, PLACE>, RowLinesOf<Config, PLACE>>::Type,
+struct PerRow : LineReduction<typename Choose<Config::SWAP_AB, ColumnLinesOf<Config, PLACE>, RowLinesOf<Config, PLACE>>::Type,
                               Walk<Config, PLACE>, Op, T, 0> {
     using W = Walk<Config, PLACE>;
     using L = Lanes<Config>;
@@ -82,7 +82,7 @@ struct PerRow : LineReduction<typename Choose<Config::SWAPPED, ColumnLinesOf<Con
 // as those of the others: their values are exchanged by halves, so that 4 of them take 4 shuffles instead of 12.
 template <class Config, class Op, typename T, int PLACE>
 struct PerColumn
-    : LineReduction<typename Choose<Config::SWAPPED, RowLinesOf<Config, PLACE>, ColumnLinesOf<Config, PLACE>>::Type,
+    : LineReduction<typename Choose<Config::SWAP_AB, RowLinesOf<Config, PLACE>, ColumnLinesOf<Config, PLACE>>::Type,
                     Walk<Config, PLACE>, Op, T, 0> {
     using W = Walk<Config, PLACE>;
     using L = Lanes<Config>;

@@ -10,7 +10,7 @@ use super::wanted::Wanted;
 use crate::ElementType;
 use crate::evt::check::{Checker, Fact, Kind};
 use crate::evt::{
-    Axis, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, ShapeClass, Tree,
+    Axis, BroadcastClass, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Tree,
     TreeBuilder, Types,
 };
 use crate::expr::Op;
@@ -19,10 +19,10 @@ use crate::expr::Op;
 /// Sums are taken where a value begins, or where a reduction needs them.
 type Gradient = [Option<NodeId>; 4];
 
-const CLASSES: [ShapeClass; 4] =
-    [ShapeClass::Tensor, ShapeClass::RowVector, ShapeClass::ColumnVector, ShapeClass::Scalar];
+const CLASSES: [BroadcastClass; 4] =
+    [BroadcastClass::Tensor, BroadcastClass::RowVector, BroadcastClass::ColumnVector, BroadcastClass::Scalar];
 
-fn part(class: ShapeClass) -> usize {
+fn part(class: BroadcastClass) -> usize {
     CLASSES.iter().position(|known| *known == class).unwrap_or(0)
 }
 
@@ -68,7 +68,7 @@ impl<'b> Reverse<'b> {
         let through = output(&what.through)?;
         let refuse = |output: &Output, is, advice| Err(DeriveError::Output { name: output.name, is, advice });
         let fact = |output: &Output| facts[output.node.index()];
-        if fact(through).ty != Kind::Number || through.class != ShapeClass::Tensor {
+        if fact(through).ty != Kind::Number || through.class != BroadcastClass::Tensor {
             return refuse(through, "is no M×N number", "an accumulator is the gradient of one");
         }
         for name in &what.given {
@@ -80,7 +80,7 @@ impl<'b> Reverse<'b> {
         let mut saved = vec![None; forward.nodes.len()];
         for name in &what.saved {
             let output = output(name)?;
-            if output.class != ShapeClass::Tensor || !matches!(fact(output).ty, Kind::Number | Kind::Truth) {
+            if output.class != BroadcastClass::Tensor || !matches!(fact(output).ty, Kind::Number | Kind::Truth) {
                 return refuse(
                     output,
                     "is neither M×N numbers nor truth values",
@@ -131,14 +131,14 @@ impl<'b> Reverse<'b> {
     pub(super) fn run(mut self) -> Result<Tree, DeriveError> {
         let through = self.through;
         let g = self.builder.accum(self.gradient_name(through.name)?);
-        self.add(through.node, ShapeClass::Tensor, g);
+        self.add(through.node, BroadcastClass::Tensor, g);
         for name in &self.what.given {
             let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
             let class = match output.class {
-                ShapeClass::Tensor => ParameterClass::Tensor,
-                ShapeClass::RowVector => ParameterClass::RowVector,
-                ShapeClass::ColumnVector => ParameterClass::ColumnVector,
-                ShapeClass::Scalar => ParameterClass::DeviceScalar,
+                BroadcastClass::Tensor => ParameterClass::Tensor,
+                BroadcastClass::RowVector => ParameterClass::RowVector,
+                BroadcastClass::ColumnVector => ParameterClass::ColumnVector,
+                BroadcastClass::Scalar => ParameterClass::DeviceScalar,
             };
             let name = self.gradient_name(output.name)?;
             let g = self.builder.parameter(name, class, output.element);
@@ -154,7 +154,7 @@ impl<'b> Reverse<'b> {
     }
 
     /// Adds to the gradient of a value, if that leads somewhere.
-    fn add(&mut self, to: NodeId, over: ShapeClass, g: NodeId) {
+    fn add(&mut self, to: NodeId, over: BroadcastClass, g: NodeId) {
         if self.leads[to.index()] {
             let before = self.gradients[to.index()][part(over)];
             self.gradients[to.index()][part(over)] = self.sum(before, g);
@@ -171,13 +171,13 @@ impl<'b> Reverse<'b> {
             Node::Reduce(reduction, x) => {
                 let g = self.collapsed(id, reduction.axis.result_class(), false)?;
                 let g = self.reduced(id, *reduction, *x, g)?;
-                self.add(*x, ShapeClass::Tensor, g);
+                self.add(*x, BroadcastClass::Tensor, g);
                 return Ok(());
             }
             Node::Composed(composed, x) => {
                 let g = self.collapsed(id, composed.axis.result_class(), false)?;
                 let g = self.composed(id, *composed, *x, g)?;
-                self.add(*x, ShapeClass::Tensor, g);
+                self.add(*x, BroadcastClass::Tensor, g);
                 return Ok(());
             }
             _ => {}
@@ -217,7 +217,7 @@ impl<'b> Reverse<'b> {
     }
 
     /// A value's whole gradient, summed to a class.
-    fn collapsed(&mut self, id: NodeId, class: ShapeClass, batch: bool) -> Result<NodeId, DeriveError> {
+    fn collapsed(&mut self, id: NodeId, class: BroadcastClass, batch: bool) -> Result<NodeId, DeriveError> {
         let mut whole = None;
         for (from, g) in CLASSES.into_iter().zip(self.gradients[id.index()]) {
             let Some(g) = g else { continue };
@@ -228,11 +228,11 @@ impl<'b> Reverse<'b> {
                     continue;
                 }
                 (None, true) => return Err(self.vector_sum(id, "the batch")),
-                (None, false) if from == ShapeClass::RowVector => return Err(self.vector_sum(id, "the columns")),
+                (None, false) if from == BroadcastClass::RowVector => return Err(self.vector_sum(id, "the columns")),
                 (None, false) => return Err(self.vector_sum(id, "the rows")),
             };
             // What follows from a reduction and is the same along the axis counts for each element here, as M×N values do.
-            let g = if self.builder.phases()[g.index()] > 0 { self.extended(g, ShapeClass::Tensor) } else { g };
+            let g = if self.builder.phases()[g.index()] > 0 { self.extended(g, BroadcastClass::Tensor) } else { g };
             let reduction = Reduction { axis, batch, op: ReduceOp::Add, form: Form::Complete };
             let g = self.builder.reduce(reduction, g);
             whole = self.sum(whole, g);
@@ -318,7 +318,7 @@ impl<'b> Reverse<'b> {
 
     fn outputs(&mut self) -> Result<(), DeriveError> {
         let forward = self.forward;
-        let mut returned: Vec<(&'static str, NodeId, ShapeClass, Option<ElementType>)> = Vec::new();
+        let mut returned: Vec<(&'static str, NodeId, BroadcastClass, Option<ElementType>)> = Vec::new();
         let gradient = |this: &mut Self, is_it: &dyn Fn(&Node) -> bool, class, all| {
             let mut whole = None;
             for at in 0..forward.nodes.len() {
@@ -330,9 +330,9 @@ impl<'b> Reverse<'b> {
             Ok::<_, DeriveError>(whole)
         };
         for (i, name) in forward.accumulators.iter().enumerate() {
-            let g = gradient(self, &|node| *node == Node::Accum(i), ShapeClass::Tensor, false)?;
+            let g = gradient(self, &|node| *node == Node::Accum(i), BroadcastClass::Tensor, false)?;
             if let Some(g) = g {
-                returned.push((name, g, ShapeClass::Tensor, None));
+                returned.push((name, g, BroadcastClass::Tensor, None));
             }
         }
         for (wanted, all) in &self.what.gradients {
@@ -357,12 +357,12 @@ impl<'b> Reverse<'b> {
     }
 
     /// A gradient with the extent of a class, where it is the same along it.
-    fn extended(&mut self, g: NodeId, class: ShapeClass) -> NodeId {
+    fn extended(&mut self, g: NodeId, class: BroadcastClass) -> NodeId {
         let places: &[Position] = match class {
-            ShapeClass::Scalar => &[],
-            ShapeClass::RowVector => &[Position::Column],
-            ShapeClass::ColumnVector => &[Position::Row],
-            ShapeClass::Tensor => &[Position::Row, Position::Column],
+            BroadcastClass::Scalar => &[],
+            BroadcastClass::RowVector => &[Position::Column],
+            BroadcastClass::ColumnVector => &[Position::Row],
+            BroadcastClass::Tensor => &[Position::Row, Position::Column],
         };
         if self.builder.class(g) == class {
             return g;
@@ -403,11 +403,11 @@ fn kept(name: String) -> &'static str {
 }
 
 /// The axes along which what is used for M×N values must be summed, to be of a smaller class.
-const fn summed(from: ShapeClass, to: ShapeClass) -> Option<Axis> {
+const fn summed(from: BroadcastClass, to: BroadcastClass) -> Option<Axis> {
     match (from, to) {
-        (ShapeClass::Tensor, ShapeClass::RowVector) => Some(Axis::Column),
-        (ShapeClass::Tensor, ShapeClass::ColumnVector) => Some(Axis::Row),
-        (ShapeClass::Tensor, ShapeClass::Scalar) => Some(Axis::All),
+        (BroadcastClass::Tensor, BroadcastClass::RowVector) => Some(Axis::Column),
+        (BroadcastClass::Tensor, BroadcastClass::ColumnVector) => Some(Axis::Row),
+        (BroadcastClass::Tensor, BroadcastClass::Scalar) => Some(Axis::All),
         _ => None,
     }
 }

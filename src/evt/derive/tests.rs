@@ -10,8 +10,8 @@ use super::{Backward, DeriveError};
 use crate::evt::random::{self, Choices, Profile};
 use crate::evt::reference::{self, Argument, Array, Extent, Options, Product};
 use crate::evt::{
-    Axis, Composed, ComposedOp, Form, Mistake, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree,
-    TreeBuilder, Types, ValidTree, ValueType,
+    Axis, BroadcastClass, Composed, ComposedOp, Form, Mistake, NodeId, ParameterClass, Position, ReduceOp, Reduction,
+    Tree, TreeBuilder, Types, ValidTree, ValueType,
 };
 use crate::expr::{Function, Op};
 use crate::{ElementType, ops};
@@ -40,13 +40,13 @@ impl Numbers {
     }
 }
 
-fn length(class: ShapeClass) -> usize {
+fn length(class: BroadcastClass) -> usize {
     let Extent { m, n, l } = EXTENT;
     l * match class {
-        ShapeClass::Scalar => 1,
-        ShapeClass::RowVector => n,
-        ShapeClass::ColumnVector => m,
-        ShapeClass::Tensor => m * n,
+        BroadcastClass::Scalar => 1,
+        BroadcastClass::RowVector => n,
+        BroadcastClass::ColumnVector => m,
+        BroadcastClass::Tensor => m * n,
     }
 }
 
@@ -217,7 +217,7 @@ fn tree(make: impl Fn(&mut TreeBuilder, NodeId, NodeId) -> NodeId) -> Tree {
     let nothing = b.literal(0.0);
     let nothing = b.apply(Op::Mul, &[accum, nothing]);
     let y = b.apply(Op::Add, &[y, nothing]);
-    b.output("y", y, ShapeClass::Tensor, None);
+    b.output("y", y, BroadcastClass::Tensor, None);
     b.finish()
 }
 
@@ -377,7 +377,7 @@ fn random_trees() {
         let tree = random::tree(&mut Choices::new(&choices), profile);
         let valid = tree.validate(F64).expect("a valid tree");
         let through = valid.outputs().iter().find(|output| {
-            output.class == ShapeClass::Tensor
+            output.class == BroadcastClass::Tensor
                 && output.reduction().is_none()
                 && matches!(valid.value(output.value).ty, ValueType::Real(_))
         });
@@ -403,8 +403,8 @@ fn what_is_saved_is_not_computed_again() {
     let zero = b.literal(0.0);
     let keep = b.apply(Op::Gt, &[z, zero]);
     let y = b.apply(Op::Select, &[keep, z, zero]);
-    b.output("y", y, ShapeClass::Tensor, None);
-    b.output("z", z, ShapeClass::Tensor, Some(ElementType::F16));
+    b.output("y", y, BroadcastClass::Tensor, None);
+    b.output("z", z, BroadcastClass::Tensor, Some(ElementType::F16));
     b.output_bits("keep", keep);
     let forward = b.finish();
     let parameters = |backward: Backward<'_>| -> Vec<_> {
@@ -430,8 +430,8 @@ fn what_has_no_derivative_is_refused() {
     let c = b.parameter("c", ParameterClass::Tensor, None);
     let y = b.apply(Op::Mul, &[accum, c]);
     let product = b.reduce(Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Mul, form: Form::Complete }, y);
-    b.output("y", y, ShapeClass::Tensor, None);
-    b.output("product", product, ShapeClass::ColumnVector, None);
+    b.output("y", y, BroadcastClass::Tensor, None);
+    b.output("product", product, BroadcastClass::ColumnVector, None);
     let forward = b.finish();
     let refused = |backward: Backward<'_>| backward.tree().expect_err("no derivative").to_string();
     let of = || Backward::of(&forward, "y");

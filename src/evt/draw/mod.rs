@@ -7,7 +7,9 @@ mod layout;
 mod svg;
 mod text;
 
-use super::{Axis, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidTree, ValueId, ValueKind};
+use super::{
+    Axis, BroadcastClass, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ValidTree, ValueId, ValueKind,
+};
 use super::{ValidOutput, ValueType};
 use crate::expr::Op;
 
@@ -148,12 +150,12 @@ impl Graph {
 }
 
 /// The language's word for a shape class.
-const fn class_word(class: ShapeClass) -> &'static str {
+const fn class_word(class: BroadcastClass) -> &'static str {
     match class {
-        ShapeClass::Scalar => "Scalar",
-        ShapeClass::RowVector => "RowVector",
-        ShapeClass::ColumnVector => "ColumnVector",
-        ShapeClass::Tensor => "Tensor",
+        BroadcastClass::Scalar => "Scalar",
+        BroadcastClass::RowVector => "RowVector",
+        BroadcastClass::ColumnVector => "ColumnVector",
+        BroadcastClass::Tensor => "Tensor",
     }
 }
 
@@ -302,8 +304,8 @@ mod tests {
         let rounded = b.cast(ElementType::BF16, d);
         let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::SumSquares, form: Form::Complete };
         let squares = b.reduce(sum, rounded);
-        b.output("d", d, ShapeClass::Tensor, None);
-        b.output("squares", squares, ShapeClass::ColumnVector, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
+        b.output("squares", squares, BroadcastClass::ColumnVector, None);
         b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect("valid")
     }
 
@@ -348,8 +350,8 @@ mod tests {
         let sum = b.reduce(rows(ReduceOp::Add), e);
         b.name(sum, "sum");
         let d = b.apply(Op::Div, &[e, sum]);
-        b.output("d", d, ShapeClass::Tensor, None);
-        b.output("sum", sum, ShapeClass::ColumnVector, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
+        b.output("sum", sum, BroadcastClass::ColumnVector, None);
         let tree = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect("valid");
         expect![[r#"
             softmax: A f16, B f16, accumulator f32, computed in f32

@@ -1,6 +1,6 @@
 //! Which M×N values are kept for later parts.
 
-use super::super::{Cost, ParameterClass, ShapeClass, ValidTree, ValueId, ValueKind, ValueType, Width};
+use super::super::{BroadcastClass, Cost, ParameterClass, ValidTree, ValueId, ValueKind, ValueType, Width};
 use super::delivery::{deliveries, roots};
 use super::flow::Graph;
 
@@ -46,7 +46,7 @@ pub(super) fn kept(tree: &ValidTree, prices: Prices) -> Vec<bool> {
 fn read(tree: &ValidTree, phase: usize, roots: &[ValueId], kept: &[bool], prices: Prices) -> Vec<ValueId> {
     let mut graph = Graph::new(tree.values().len());
     let mut needed = vec![false; tree.values().len()];
-    for root in roots.iter().filter(|root| tree.value(**root).class == ShapeClass::Tensor) {
+    for root in roots.iter().filter(|root| tree.value(**root).class == BroadcastClass::Tensor) {
         needed[root.index()] = true;
         graph.ends(root.index());
     }
@@ -74,7 +74,7 @@ fn read(tree: &ValidTree, phase: usize, roots: &[ValueId], kept: &[bool], prices
             graph.begins(id.index(), Some(price));
         }
         for operand in value.kind.operands() {
-            if tree.value(operand).class == ShapeClass::Tensor {
+            if tree.value(operand).class == BroadcastClass::Tensor {
                 needed[operand.index()] = true;
                 graph.edge(operand.index(), id.index());
             }

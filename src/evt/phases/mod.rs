@@ -30,7 +30,7 @@ mod pass;
 pub(crate) use cut::Prices;
 pub(crate) use pass::Pass;
 
-use super::{Reduction, ShapeClass, ValidTree, ValueId, ValueKind, ValueType};
+use super::{BroadcastClass, Reduction, ValidTree, ValueId, ValueKind, ValueType};
 use crate::ElementType;
 
 /// The parts of a tree, in the order in which they run.
@@ -69,7 +69,7 @@ pub(crate) struct Slot {
     pub(crate) value: ValueId,
     /// What users call it.
     pub(crate) name: String,
-    pub(crate) class: ShapeClass,
+    pub(crate) class: BroadcastClass,
     pub(crate) element: ElementType,
     /// Whether every batch has its own.
     pub(crate) batched: bool,
@@ -79,10 +79,10 @@ impl Slot {
     /// Extents for a product of `batch` times M×N.
     pub(crate) fn extents(&self, batch: usize, m: usize, n: usize) -> (usize, usize, usize) {
         let (rows, columns) = match self.class {
-            ShapeClass::Scalar => (1, 1),
-            ShapeClass::RowVector => (1, n),
-            ShapeClass::ColumnVector => (m, 1),
-            ShapeClass::Tensor => (m, n),
+            BroadcastClass::Scalar => (1, 1),
+            BroadcastClass::RowVector => (1, n),
+            BroadcastClass::ColumnVector => (m, 1),
+            BroadcastClass::Tensor => (m, n),
         };
         (if self.batched { batch } else { 1 }, rows, columns)
     }
@@ -125,7 +125,7 @@ impl Phases {
 
     /// Bytes that parts leave of every element of the product.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.class == ShapeClass::Tensor).map(|slot| slot.element.size()).sum()
+        self.slots.iter().filter(|slot| slot.class == BroadcastClass::Tensor).map(|slot| slot.element.size()).sum()
     }
 
     /// The tree of the part with the product.

@@ -2,7 +2,7 @@
 
 use super::super::validate::guards;
 use super::super::{
-    Cost, OutputKind, ParameterClass, ParameterId, ShapeClass, Site, ValidOutput, ValidParameter, ValidTree, Value,
+    BroadcastClass, Cost, OutputKind, ParameterClass, ParameterId, Site, ValidOutput, ValidParameter, ValidTree, Value,
     ValueId, ValueKind,
 };
 use super::delivery::{Delivery, deliveries, roots};
@@ -87,10 +87,10 @@ impl<'a> Builder<'a> {
     fn read(&mut self, place: usize, slot: &Slot, site: Site) -> ValueKind {
         let parameter = ParameterId(u32::try_from(self.parameters.len()).unwrap_or(u32::MAX));
         let class = match slot.class {
-            ShapeClass::Scalar => ParameterClass::DeviceScalar,
-            ShapeClass::RowVector => ParameterClass::RowVector,
-            ShapeClass::ColumnVector => ParameterClass::ColumnVector,
-            ShapeClass::Tensor => ParameterClass::Tensor,
+            BroadcastClass::Scalar => ParameterClass::DeviceScalar,
+            BroadcastClass::RowVector => ParameterClass::RowVector,
+            BroadcastClass::ColumnVector => ParameterClass::ColumnVector,
+            BroadcastClass::Tensor => ParameterClass::Tensor,
         };
         self.parameters.push(ValidParameter { name: HIDDEN, class, element: slot.element, value: None, site });
         self.reads.push(place);

@@ -1,6 +1,6 @@
 //! Which parts run in one launch.
 
-use super::super::{Axis, Reduction, ShapeClass, ValidOutput, ValueKind};
+use super::super::{Axis, BroadcastClass, Reduction, ValidOutput, ValueKind};
 use super::{Binding, Part, Phases};
 
 /// What one launch computes: a part, and after it perhaps one that has vectors only.
@@ -62,10 +62,10 @@ impl Part {
         let class = outputs.first()?.class;
         let alike = |output: &ValidOutput| output.class == class && output.reduction().is_none();
         let axis = match class {
-            ShapeClass::ColumnVector => Axis::Row,
-            ShapeClass::RowVector => Axis::Column,
-            ShapeClass::Scalar => Axis::All,
-            ShapeClass::Tensor => return None,
+            BroadcastClass::ColumnVector => Axis::Row,
+            BroadcastClass::RowVector => Axis::Column,
+            BroadcastClass::Scalar => Axis::All,
+            BroadcastClass::Tensor => return None,
         };
         outputs.iter().all(alike).then_some(axis)
     }

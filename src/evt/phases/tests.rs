@@ -27,10 +27,10 @@ fn softmax(sums: bool) -> ValidTree {
     let e = apply(&mut b, Op::Exp, &[shifted], "e");
     let s = reduce(&mut b, e, ReduceOp::Add, "s");
     let d = apply(&mut b, Op::Div, &[e, s], "d");
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("m", m, ShapeClass::ColumnVector, Some(ElementType::F16));
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("m", m, BroadcastClass::ColumnVector, Some(ElementType::F16));
     if sums {
-        b.output("s", s, ShapeClass::ColumnVector, None);
+        b.output("s", s, BroadcastClass::ColumnVector, None);
     }
     b.finish().validate(BF16).expect("a valid tree")
 }
@@ -86,7 +86,7 @@ fn a_reduction_that_is_only_returned_is_no_phase() {
     let mut b = TreeBuilder::new("e", "a.rs");
     let accum = b.accum("accum");
     let sum = reduce(&mut b, accum, ReduceOp::Add, "sum");
-    b.output("sum", sum, ShapeClass::ColumnVector, None);
+    b.output("sum", sum, BroadcastClass::ColumnVector, None);
     let tree = b.finish().validate(BF16).expect("a valid tree");
     assert_eq!((tree.phases(), tree.values().len()), (1, 1));
     assert_eq!(Phases::of(tree.clone(), Prices::GPU).first(), &tree);
@@ -104,7 +104,7 @@ fn what_is_cheap_is_computed_again() {
     let two = reduce(&mut b, x, ReduceOp::SumSquares, "two");
     let sum = apply(&mut b, Op::Add, &[one, two], "sum");
     let d = apply(&mut b, Op::Mul, &[exp, sum], "d");
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     let tree = b.finish().validate(BF16).expect("a valid tree");
     assert_eq!(described(&tree), ["reads ; keeps one; gives ", "reads one; keeps ; gives d"]);
 }
@@ -118,8 +118,8 @@ fn what_is_overwritten_is_kept() {
     let sum = reduce(&mut b, accum, ReduceOp::Add, "sum");
     let new = apply(&mut b, Op::Add, &[accum, c], "new");
     let d = apply(&mut b, Op::Mul, &[c, sum], "d");
-    b.output("c", new, ShapeClass::Tensor, None);
-    b.output("d", d, ShapeClass::Tensor, None);
+    b.output("c", new, BroadcastClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
     let tree = b.finish().validate(BF16).expect("a valid tree");
     assert_eq!(described(&tree), ["reads ; keeps sum c; gives c", "reads c sum; keeps ; gives d"]);
 }
@@ -141,9 +141,9 @@ fn vectors_are_the_tail_of_their_reductions() {
         let sum = b.reduce(Reduction { axis, batch, op: ReduceOp::SumSquares, form: Form::Complete }, accum);
         let root = b.apply(Op::Sqrt, &[sum]);
         let d = if column { b.apply(Op::Mul, &[root, bias]) } else { root };
-        let class = if column { ShapeClass::ColumnVector } else { axis.result_class() };
+        let class = if column { BroadcastClass::ColumnVector } else { axis.result_class() };
         b.output("d", d, class, None);
-        b.output("e", accum, ShapeClass::Tensor, None);
+        b.output("e", accum, BroadcastClass::Tensor, None);
         b.finish().validate(BF16).expect("a valid tree")
     };
     assert_eq!(launches(&factor(Axis::Row, false, true)), [(0, true)]);

@@ -10,14 +10,14 @@ use super::pair::Pair;
 use super::wide::Wide;
 use super::{Extent, Groups, Options, Output, ReferenceError};
 use crate::ElementType;
-use crate::evt::{Axis, Form, OutputKind, ReduceOp, Reduction, ShapeClass, ValidOutput};
+use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ReduceOp, Reduction, ValidOutput};
 use crate::expr::{Op, Real};
 
 /// Collects one output, or a reduction that others are computed from.
 pub(super) struct Sink<'a, W> {
     name: &'static str,
     kind: OutputKind,
-    class: ShapeClass,
+    class: BroadcastClass,
     element: ElementType,
     packed: bool,
     extent: Extent,
@@ -62,10 +62,10 @@ impl<'a, W: Wide> Sink<'a, W> {
             Some(Reduction { form: Form::Partial, axis: Axis::Row, .. }) => vec![l, n.div_ceil(tile.1), m],
             Some(Reduction { form: Form::Partial, .. }) => vec![l, m.div_ceil(tile.0), n],
             _ => match output.class {
-                ShapeClass::Tensor => vec![l, m, n],
-                ShapeClass::ColumnVector => vec![l, m],
-                ShapeClass::RowVector => vec![l, n],
-                ShapeClass::Scalar => vec![l],
+                BroadcastClass::Tensor => vec![l, m, n],
+                BroadcastClass::ColumnVector => vec![l, m],
+                BroadcastClass::RowVector => vec![l, n],
+                BroadcastClass::Scalar => vec![l],
             },
         };
         if output.reduction().is_some_and(|r| r.batch) {
@@ -124,10 +124,10 @@ impl<'a, W: Wide> Sink<'a, W> {
                 (l * rows.div_ceil(self.tile.0) + m / self.tile.0) * columns + n
             }
             _ => match self.class {
-                ShapeClass::Tensor => (l * rows + m) * columns + n,
-                ShapeClass::ColumnVector => l * rows + m,
-                ShapeClass::RowVector => l * columns + n,
-                ShapeClass::Scalar => l,
+                BroadcastClass::Tensor => (l * rows + m) * columns + n,
+                BroadcastClass::ColumnVector => l * rows + m,
+                BroadcastClass::RowVector => l * columns + n,
+                BroadcastClass::Scalar => l,
             },
         }
     }
@@ -164,9 +164,9 @@ impl<'a, W: Wide> Sink<'a, W> {
     fn is_untouched(&self, place: usize) -> bool {
         let (Some(groups), Extent { m, n, .. }) = (self.groups, self.extent) else { return false };
         let per_row = match self.class {
-            ShapeClass::Tensor => n,
-            ShapeClass::ColumnVector => 1,
-            ShapeClass::RowVector | ShapeClass::Scalar => return false,
+            BroadcastClass::Tensor => n,
+            BroadcastClass::ColumnVector => 1,
+            BroadcastClass::RowVector | BroadcastClass::Scalar => return false,
         };
         let partial = self.reduction().is_some_and(|reduction| reduction.form == Form::Partial);
         let matrices = if partial { n.div_ceil(self.tile.1) } else { 1 };

@@ -15,7 +15,7 @@ use super::integer::Integer;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Argument, Extent, Groups, Options, Output, Product, ReferenceError};
-use crate::evt::{OutputKind, ParameterClass, Position, ShapeClass, ValidTree, Value, ValueKind, ValueType};
+use crate::evt::{BroadcastClass, OutputKind, ParameterClass, Position, ValidTree, Value, ValueKind, ValueType};
 use crate::expr::{Op, Real};
 
 /// The correct outputs of an epilogue, with bounds.
@@ -157,9 +157,9 @@ impl<W: Wide> Evaluator<'_, W> {
             for l in 0..extent.l {
                 let own = self.rows(l);
                 let (rows, columns) = match (output.kind, output.class) {
-                    (OutputKind::Store, ShapeClass::RowVector) if own.is_empty() => (0..1, extent.n),
-                    (OutputKind::Store, ShapeClass::ColumnVector) if extent.n == 0 => (own, 1),
-                    (OutputKind::Store, ShapeClass::Scalar) if own.is_empty() || extent.n == 0 => (0..1, 1),
+                    (OutputKind::Store, BroadcastClass::RowVector) if own.is_empty() => (0..1, extent.n),
+                    (OutputKind::Store, BroadcastClass::ColumnVector) if extent.n == 0 => (own, 1),
+                    (OutputKind::Store, BroadcastClass::Scalar) if own.is_empty() || extent.n == 0 => (0..1, 1),
                     _ => continue,
                 };
                 for m in rows {
@@ -383,8 +383,8 @@ mod tests {
         let e = b.apply(Op::Exp, &[shifted]);
         let sum = b.reduce(reduction(Axis::Row, ReduceOp::Add, Form::Complete), e);
         let d = b.apply(Op::Div, &[e, sum]);
-        b.output("d", d, ShapeClass::Tensor, None);
-        b.output("sum", sum, ShapeClass::ColumnVector, Some(ElementType::BF16));
+        b.output("d", d, BroadcastClass::Tensor, None);
+        b.output("sum", sum, BroadcastClass::ColumnVector, Some(ElementType::BF16));
         let tree = b.finish().validate(F32).unwrap();
         let product = Product::exact(EXTENT, vec![0.0, 2f64.ln(), 0.0, 5.0, f64::NEG_INFINITY, 5.0]);
         let outputs = evaluate(&tree, std::slice::from_ref(&product), &[], Options::default()).unwrap();
@@ -403,14 +403,14 @@ mod tests {
         let accum = b.accum("accum");
         for (name, op) in [("max", ReduceOp::Max), ("sum", ReduceOp::Add), ("product", ReduceOp::Mul)] {
             let r = b.reduce(reduction(Axis::Row, op, Form::Complete), accum);
-            b.output(name, r, ShapeClass::ColumnVector, None);
+            b.output(name, r, BroadcastClass::ColumnVector, None);
         }
         let bias = b.parameter("bias", ParameterClass::ColumnVector, None);
         let twice = b.apply(Op::Add, &[bias, bias]);
-        b.output("twice", twice, ShapeClass::ColumnVector, None);
+        b.output("twice", twice, BroadcastClass::ColumnVector, None);
         let tree = b.finish().validate(F32).unwrap();
         let extent = Extent { m: 2, n: 0, l: 1 };
-        let bias = Array::packed(&[1.0, 2.0], ShapeClass::ColumnVector, extent, false);
+        let bias = Array::packed(&[1.0, 2.0], BroadcastClass::ColumnVector, extent, false);
         let outputs =
             evaluate(&tree, &[Product::exact(extent, vec![])], &[Argument::Array(bias)], Options::default()).unwrap();
         let values: Vec<_> = outputs.iter().map(|o| o.values.as_slice()).collect();
@@ -425,11 +425,11 @@ mod tests {
         let beta = b.parameter("beta", ParameterClass::Scalar, None);
         let scaled = b.apply(Op::Mul, &[beta, c]);
         let d = b.apply(Op::Add, &[accum, scaled]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F32).unwrap();
         let product = Product::exact(EXTENT, vec![1.0; 6]);
         let c = [f64::NAN, f64::INFINITY, 1.0, 2.0, 3.0, 4.0];
-        let c = Argument::Array(Array::packed(&c, ShapeClass::Tensor, EXTENT, false));
+        let c = Argument::Array(Array::packed(&c, BroadcastClass::Tensor, EXTENT, false));
         let run = |beta: f64| {
             evaluate(&tree, std::slice::from_ref(&product), &[c, Argument::Scalar(beta)], Options::default()).unwrap()
         };
@@ -452,7 +452,7 @@ mod tests {
         let e = b.apply(Op::Exp, &[x]);
         let one = b.literal(1.0);
         let d = b.apply(Op::Sub, &[e, one]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F32).unwrap();
         let values: Vec<f64> = (1..=600).map(|i| f64::from(i as f32 * 0.01)).collect();
         let extent = Extent { m: 1, n: values.len(), l: 1 };
@@ -475,7 +475,7 @@ mod tests {
         let ten = b.literal(10.0);
         let above = b.apply(Op::Ge, &[x, one]);
         let d = b.apply(Op::Select, &[above, ten, accum]);
-        b.output("d", d, ShapeClass::Tensor, None);
+        b.output("d", d, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(F32).unwrap();
         let extent = Extent { m: 1, n: 2, l: 1 };
         let output = &evaluate(&tree, &[Product::exact(extent, vec![3.0, 3.1])], &[], Options::default()).unwrap()[0];

@@ -25,7 +25,7 @@ pub use product::{Multiplication, Product};
 
 use std::ops::Range;
 
-use crate::evt::ShapeClass;
+use crate::evt::BroadcastClass;
 
 /// The extents of the product: L times M×N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,8 +63,8 @@ pub struct Groups<'a> {
 
 impl Groups<'_> {
     /// Whether values of this class have no batches.
-    const fn share(&self, class: ShapeClass) -> bool {
-        self.of_one_matrix && matches!(class, ShapeClass::Tensor | ShapeClass::ColumnVector)
+    const fn share(&self, class: BroadcastClass) -> bool {
+        self.of_one_matrix && matches!(class, BroadcastClass::Tensor | BroadcastClass::ColumnVector)
     }
 
     /// Whether a group has a row of the batch, or of the one matrix.
@@ -88,13 +88,13 @@ pub struct Array<'a> {
 impl<'a> Array<'a> {
     /// Packed values of a class, with a leading batch axis or shared by all batches.
     #[must_use]
-    pub fn packed(values: &'a [f64], class: ShapeClass, extent: Extent, batched: bool) -> Self {
+    pub fn packed(values: &'a [f64], class: BroadcastClass, extent: Extent, batched: bool) -> Self {
         let signed = |x: usize| isize::try_from(x).unwrap_or(isize::MAX);
         let (size, row, column) = match class {
-            ShapeClass::Scalar => (1, 0, 0),
-            ShapeClass::RowVector => (extent.n, 0, 1),
-            ShapeClass::ColumnVector => (extent.m, 1, 0),
-            ShapeClass::Tensor => (extent.m * extent.n, signed(extent.n), 1),
+            BroadcastClass::Scalar => (1, 0, 0),
+            BroadcastClass::RowVector => (extent.n, 0, 1),
+            BroadcastClass::ColumnVector => (extent.m, 1, 0),
+            BroadcastClass::Tensor => (extent.m * extent.n, signed(extent.n), 1),
         };
         Self { values, offset: 0, strides: [if batched { signed(size) } else { 0 }, row, column] }
     }

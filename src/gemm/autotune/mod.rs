@@ -237,7 +237,7 @@ mod tests {
     use epilogue_runtime::{Arch, testing};
 
     use super::*;
-    use crate::evt::{ShapeClass, Tree, TreeBuilder};
+    use crate::evt::{BroadcastClass, Tree, TreeBuilder};
     use crate::expr::Op;
     use crate::gemm::Builder;
 
@@ -247,7 +247,7 @@ mod tests {
         let accum = b.accum("accum");
         let d = b.parameter("d", ParameterClass::TensorMut, Some(ElementType::F32));
         let sum = b.apply(Op::Add, &[accum, d]);
-        b.output("d", sum, ShapeClass::Tensor, Some(ElementType::F32));
+        b.output("d", sum, BroadcastClass::Tensor, Some(ElementType::F32));
         b.finish()
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::element::{Arithmetic, View};
 use super::strip::{Block, Bound};
 use super::tile::Tile;
-use crate::evt::ShapeClass;
+use crate::evt::BroadcastClass;
 
 /// A byte's columns that a row of a block has: the byte's number in the tensor's row, its bits, and the columns from the
 /// block's first.
@@ -40,7 +40,7 @@ impl<T: Arithmetic> Bound<'_, T> {
     /// # Safety
     /// As for [`load_bits`](Self::load_bits), and other threads may only store other columns meanwhile.
     pub(super) unsafe fn store_bits(&self, view: &View, tile: &Tile, block: &Block, from: &[T]) {
-        if !Self::stores(view, ShapeClass::Tensor, tile) {
+        if !Self::stores(view, BroadcastClass::Tensor, tile) {
             return;
         }
         for (i, row) in from.chunks_exact(block.width).enumerate() {

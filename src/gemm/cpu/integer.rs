@@ -7,7 +7,7 @@ use super::step::{IntegerStep, Place};
 use super::strip::{Bank, Bound, Frame, Over};
 use super::tile::Tile;
 use crate::ElementType;
-use crate::evt::{Position, ShapeClass};
+use crate::evt::{BroadcastClass, Position};
 use crate::expr::Op;
 
 impl<U: bytemuck::Zeroable + Copy> Bank<U> {
@@ -24,21 +24,21 @@ impl<U: bytemuck::Zeroable + Copy> Bank<U> {
     }
 
     /// Takes a register out to write it: the result of a step is never an operand of the same step.
-    fn take(&mut self, class: ShapeClass, i: usize) -> Vec<U> {
+    fn take(&mut self, class: BroadcastClass, i: usize) -> Vec<U> {
         match class {
-            ShapeClass::Scalar => vec![U::zeroed()],
-            ShapeClass::RowVector => take(&mut self.rows[i]),
-            ShapeClass::ColumnVector => take(&mut self.columns[i]),
-            ShapeClass::Tensor => take(&mut self.blocks[i]),
+            BroadcastClass::Scalar => vec![U::zeroed()],
+            BroadcastClass::RowVector => take(&mut self.rows[i]),
+            BroadcastClass::ColumnVector => take(&mut self.columns[i]),
+            BroadcastClass::Tensor => take(&mut self.blocks[i]),
         }
     }
 
-    fn put(&mut self, class: ShapeClass, i: usize, values: Vec<U>) {
+    fn put(&mut self, class: BroadcastClass, i: usize, values: Vec<U>) {
         match class {
-            ShapeClass::Scalar => self.singles[i] = values.first().copied().unwrap_or_else(U::zeroed),
-            ShapeClass::RowVector => self.rows[i] = values,
-            ShapeClass::ColumnVector => self.columns[i] = values,
-            ShapeClass::Tensor => self.blocks[i] = values,
+            BroadcastClass::Scalar => self.singles[i] = values.first().copied().unwrap_or_else(U::zeroed),
+            BroadcastClass::RowVector => self.rows[i] = values,
+            BroadcastClass::ColumnVector => self.columns[i] = values,
+            BroadcastClass::Tensor => self.blocks[i] = values,
         }
     }
 }

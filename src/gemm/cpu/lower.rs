@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::element::Arithmetic;
 use crate::ElementType;
-use crate::evt::{ParameterId, Position, ShapeClass, ValidTree, ValueKind, ValueType};
+use crate::evt::{BroadcastClass, ParameterId, Position, ValidTree, ValueKind, ValueType};
 use crate::expr::{Body, ExprNode, Function, Logic, Op};
 use crate::simd;
 
@@ -76,7 +76,7 @@ impl<T: Copy> Kind<T> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value<T> {
     pub(super) kind: Kind<T>,
-    pub(super) class: ShapeClass,
+    pub(super) class: BroadcastClass,
     /// Whether it is an integer; truth values are the numbers 0 and 1.
     pub(super) integer: bool,
 }
@@ -97,12 +97,14 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
     for value in tree.values() {
         let at = |id: &crate::evt::ValueId| became[id.index()];
         let id = match &value.kind {
-            ValueKind::Accum(i) => builder.push(Kind::Accum(*i), ShapeClass::Tensor),
+            ValueKind::Accum(i) => builder.push(Kind::Accum(*i), BroadcastClass::Tensor),
             ValueKind::Literal(x) => builder.constant(T::from_f64(*x)),
-            ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), ShapeClass::Scalar),
+            ValueKind::Integer(x) => builder.push_integer(Kind::Integer(*x), BroadcastClass::Scalar),
             ValueKind::Position(position) => builder.push_integer(Kind::Position(*position), value.class),
             ValueKind::Random(seed, stream) => match tree.value(*seed).kind {
-                ValueKind::Broadcast(parameter) => builder.push(Kind::Random(parameter, *stream), ShapeClass::Tensor),
+                ValueKind::Broadcast(parameter) => {
+                    builder.push(Kind::Random(parameter, *stream), BroadcastClass::Tensor)
+                }
                 _ => {
                     debug_assert!(false, "a seed is a parameter");
                     builder.constant(T::from_f64(f64::NAN))
@@ -116,7 +118,7 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
             ValueKind::Load(p) | ValueKind::Broadcast(p) if matches!(value.ty, ValueType::Integer(_)) => {
                 builder.push_integer(Kind::Parameter(*p), value.class)
             }
-            ValueKind::Load(p) => builder.push(Kind::Parameter(*p), ShapeClass::Tensor),
+            ValueKind::Load(p) => builder.push(Kind::Parameter(*p), BroadcastClass::Tensor),
             ValueKind::Broadcast(p) if tree.parameter(*p).class == crate::evt::ParameterClass::Scalar => {
                 builder.constant(T::from_f64(scalars[p.index()]))
             }
@@ -149,12 +151,12 @@ struct Builder<T> {
 }
 
 impl<T: Arithmetic> Builder<T> {
-    fn push(&mut self, kind: Kind<T>, class: ShapeClass) -> Id {
+    fn push(&mut self, kind: Kind<T>, class: BroadcastClass) -> Id {
         self.values.push(Value { kind, class, integer: false });
         self.values.len() - 1
     }
 
-    fn push_integer(&mut self, kind: Kind<T>, class: ShapeClass) -> Id {
+    fn push_integer(&mut self, kind: Kind<T>, class: BroadcastClass) -> Id {
         self.values.push(Value { kind, class, integer: true });
         self.values.len() - 1
     }
@@ -164,7 +166,7 @@ impl<T: Arithmetic> Builder<T> {
         if let Some(&id) = self.known.get(&bits) {
             return id;
         }
-        let id = self.push(Kind::Constant(x), ShapeClass::Scalar);
+        let id = self.push(Kind::Constant(x), BroadcastClass::Scalar);
         self.known.insert(bits, id);
         id
     }
@@ -182,7 +184,7 @@ impl<T: Arithmetic> Builder<T> {
         if let Some(constants) = constants {
             return self.constant(evaluate(kind, &constants));
         }
-        let class = operands.iter().fold(ShapeClass::Scalar, |class, &id| class.join(self.values[id].class));
+        let class = operands.iter().fold(BroadcastClass::Scalar, |class, &id| class.join(self.values[id].class));
         let of_integers = operands.last().is_some_and(|&id| self.values[id].integer);
         match kind {
             Kind::Binary(op, ..) if op.is_comparison() => self.push(kind, class),

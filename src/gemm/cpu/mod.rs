@@ -53,7 +53,7 @@ use self::tile::{Extents, Tile, Tiles};
 pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
-use crate::evt::{Axis, Binding, Form, OutputKind, ParameterClass, Part, Phases, ShapeClass, ValidTree};
+use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
 use crate::gemm::problem::{Error, Grouping};
 use crate::parallel;
 use crate::sync::lock;
@@ -189,11 +189,11 @@ fn execute_in(
 }
 
 /// The number of axes of a class, without the batch axis.
-const fn rank(class: ShapeClass) -> usize {
+const fn rank(class: BroadcastClass) -> usize {
     match class {
-        ShapeClass::Scalar => 0,
-        ShapeClass::RowVector | ShapeClass::ColumnVector => 1,
-        ShapeClass::Tensor => 2,
+        BroadcastClass::Scalar => 0,
+        BroadcastClass::RowVector | BroadcastClass::ColumnVector => 1,
+        BroadcastClass::Tensor => 2,
     }
 }
 

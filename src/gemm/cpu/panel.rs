@@ -14,7 +14,7 @@ use super::reduce::Results;
 use super::slots::{self, SlotMemory};
 use super::tile::{Extents, Tile, Tiles};
 use super::{Run, Whole, in_parallel};
-use crate::evt::{Axis, Form, Reduction, ShapeClass};
+use crate::evt::{Axis, BroadcastClass, Form, Reduction};
 use crate::parallel;
 use crate::sync::lock;
 
@@ -38,7 +38,7 @@ struct Left {
 impl Whole<'_> {
     /// Whether panels have nothing to do with each other: what parts leave is the rows' own.
     pub(super) fn has_panels(&self) -> bool {
-        let of_rows = |class| matches!(class, ShapeClass::Tensor | ShapeClass::ColumnVector);
+        let of_rows = |class| matches!(class, BroadcastClass::Tensor | BroadcastClass::ColumnVector);
         self.phases.parts.len() > 1 && self.phases.slots.iter().all(|slot| of_rows(slot.class) && slot.batched)
     }
 

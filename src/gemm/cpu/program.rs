@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
 use super::step::{IntegerStep, Place, Step};
-use crate::evt::{Axis, OutputKind, ReduceOp, ShapeClass, ValidTree};
+use crate::evt::{Axis, BroadcastClass, OutputKind, ReduceOp, ValidTree};
 
 /// What a reduction combines, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,25 +112,25 @@ impl<T: Arithmetic> Compiler<'_, T> {
         self.program.singles.registers = self.program.constants.len();
     }
 
-    fn section(&mut self, class: ShapeClass) -> &mut Section {
+    fn section(&mut self, class: BroadcastClass) -> &mut Section {
         match class {
-            ShapeClass::Scalar => &mut self.program.singles,
-            ShapeClass::RowVector => &mut self.program.rows,
-            ShapeClass::ColumnVector => &mut self.program.columns,
-            ShapeClass::Tensor => &mut self.program.block,
+            BroadcastClass::Scalar => &mut self.program.singles,
+            BroadcastClass::RowVector => &mut self.program.rows,
+            BroadcastClass::ColumnVector => &mut self.program.columns,
+            BroadcastClass::Tensor => &mut self.program.block,
         }
     }
 
     /// Adds the step that `make` creates for a new register.
-    fn emit(&mut self, class: ShapeClass, make: impl FnOnce(usize) -> Step) -> Place {
+    fn emit(&mut self, class: BroadcastClass, make: impl FnOnce(usize) -> Step) -> Place {
         let section = self.section(class);
         let register = section.registers;
         section.registers += 1;
         let (register, place) = match class {
-            ShapeClass::Scalar => (register, Place::Single(register)),
-            ShapeClass::RowVector => (register, Place::Row(register)),
-            ShapeClass::ColumnVector => (register, Place::Column(register)),
-            ShapeClass::Tensor => (TEMPORARY + register, Place::Block(TEMPORARY + register)),
+            BroadcastClass::Scalar => (register, Place::Single(register)),
+            BroadcastClass::RowVector => (register, Place::Row(register)),
+            BroadcastClass::ColumnVector => (register, Place::Column(register)),
+            BroadcastClass::Tensor => (TEMPORARY + register, Place::Block(TEMPORARY + register)),
         };
         section.steps.push(make(register));
         place
@@ -221,20 +221,20 @@ impl<T: Arithmetic> Compiler<'_, T> {
     }
 
     /// The same value with the extent of `class`.
-    fn full(&mut self, place: Place, class: ShapeClass, integer: bool) -> Place {
+    fn full(&mut self, place: Place, class: BroadcastClass, integer: bool) -> Place {
         let step = |to: usize| {
             if integer { Step::Integer(IntegerStep::Spread { to, x: place }) } else { Step::Spread { to, x: place } }
         };
         let fits = match class {
-            ShapeClass::Scalar => true,
-            ShapeClass::RowVector => matches!(place, Place::Row(_)),
-            ShapeClass::ColumnVector => matches!(place, Place::Column(_)),
-            ShapeClass::Tensor => matches!(place, Place::Block(_) | Place::Accum(_)),
+            BroadcastClass::Scalar => true,
+            BroadcastClass::RowVector => matches!(place, Place::Row(_)),
+            BroadcastClass::ColumnVector => matches!(place, Place::Column(_)),
+            BroadcastClass::Tensor => matches!(place, Place::Block(_) | Place::Accum(_)),
         };
         if fits {
             return place;
         }
-        if class != ShapeClass::Tensor {
+        if class != BroadcastClass::Tensor {
             return self.emit(class, step);
         }
         if let Some(&spread) = self.spread_places.get(&place) {
@@ -256,7 +256,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
         for (output, valid) in tree.outputs().iter().enumerate() {
             let OutputKind::Reduce(reduction) = valid.kind else { continue };
             let place = self.value(self.lowered.outputs[output]);
-            let x = self.full(place, ShapeClass::Tensor, false);
+            let x = self.full(place, BroadcastClass::Tensor, false);
             let reduction = TileReduction { output, axis: reduction.axis, op: reduction.op };
             self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
             self.program.reductions.push(reduction);

@@ -74,7 +74,7 @@ pub(super) fn absent(slots: &[Slot], extents: Extents) -> Vec<View> {
 
 /// Distances in a packed slot, as [`View`] has them: between batches, then along the axes that the class has.
 fn strides(slot: &Slot, rows: usize, columns: usize) -> [isize; 3] {
-    use crate::evt::ShapeClass::{ColumnVector, RowVector, Scalar, Tensor};
+    use crate::evt::BroadcastClass::{ColumnVector, RowVector, Scalar, Tensor};
     let batch = if slot.batched { rows * columns } else { 0 };
     let (first, second) = match slot.class {
         Scalar => (0, 0),

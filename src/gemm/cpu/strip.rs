@@ -8,7 +8,7 @@ use super::program::{Program, Section};
 use super::reduce;
 use super::step::{IntegerStep, Place, Step};
 use super::tile::{Extents, STRIP, Tile, TileShape};
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::simd;
 
 /// A tree's compiled epilogue, with the memory of its arguments.
@@ -125,23 +125,23 @@ pub(super) enum Over<'a> {
     /// One value.
     Single,
     /// The tile's columns (for a row vector) or rows (for a column vector).
-    Vector(ShapeClass),
+    Vector(BroadcastClass),
     Block(&'a Block),
 }
 
 impl Over<'_> {
-    pub(super) const fn class(&self) -> ShapeClass {
+    pub(super) const fn class(&self) -> BroadcastClass {
         match self {
-            Self::Single => ShapeClass::Scalar,
+            Self::Single => BroadcastClass::Scalar,
             Self::Vector(class) => *class,
-            Self::Block(_) => ShapeClass::Tensor,
+            Self::Block(_) => BroadcastClass::Tensor,
         }
     }
 
     pub(super) fn length(&self, tile: &Tile) -> usize {
         match self {
             Self::Single => 1,
-            Self::Vector(ShapeClass::RowVector) => tile.columns.len(),
+            Self::Vector(BroadcastClass::RowVector) => tile.columns.len(),
             Self::Vector(_) => tile.rows.len(),
             Self::Block(block) => block.padded(),
         }
@@ -168,11 +168,11 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
         for step in &self.program.rows.steps {
             // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, ShapeClass::RowVector) };
+            unsafe { self.vector(*step, tile, frame, BroadcastClass::RowVector) };
         }
         for step in &self.program.columns.steps {
             // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, ShapeClass::ColumnVector) };
+            unsafe { self.vector(*step, tile, frame, BroadcastClass::ColumnVector) };
         }
         let reductions = &self.program.reductions;
         let mut partials: Vec<Vec<f64>> = reductions.iter().map(|r| reduce::start(r, tile)).collect();
@@ -207,25 +207,25 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// The address of a parameter's or output's element, from indices in the whole output.
-    pub(super) fn address(view: &View, class: ShapeClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
+    pub(super) fn address(view: &View, class: BroadcastClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
         match class {
-            ShapeClass::Scalar => view.at(tile.batch, 0, 0),
-            ShapeClass::RowVector => view.at(tile.batch, column, 0),
-            ShapeClass::ColumnVector => view.at(tile.batch, row, 0),
-            ShapeClass::Tensor => view.at(tile.batch, row, column),
+            BroadcastClass::Scalar => view.at(tile.batch, 0, 0),
+            BroadcastClass::RowVector => view.at(tile.batch, column, 0),
+            BroadcastClass::ColumnVector => view.at(tile.batch, row, 0),
+            BroadcastClass::Tensor => view.at(tile.batch, row, column),
         }
     }
 
     /// Whether this tile stores an output of a class. The first batch stores an output that all batches share.
-    pub(super) fn stores(view: &View, class: ShapeClass, tile: &Tile) -> bool {
-        let of_rows = matches!(class, ShapeClass::ColumnVector | ShapeClass::Tensor);
+    pub(super) fn stores(view: &View, class: BroadcastClass, tile: &Tile) -> bool {
+        let of_rows = matches!(class, BroadcastClass::ColumnVector | BroadcastClass::Tensor);
         let first_batch = tile.batch == 0 || view.strides[0] != 0 || (of_rows && tile.has_own_rows);
         first_batch
             && match class {
-                ShapeClass::Scalar => tile.is_top && tile.columns.start == 0,
-                ShapeClass::RowVector => tile.is_top,
-                ShapeClass::ColumnVector => tile.columns.start == 0,
-                ShapeClass::Tensor => true,
+                BroadcastClass::Scalar => tile.is_top && tile.columns.start == 0,
+                BroadcastClass::RowVector => tile.is_top,
+                BroadcastClass::ColumnVector => tile.columns.start == 0,
+                BroadcastClass::Tensor => true,
             }
     }
 
@@ -270,7 +270,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             }
             Step::Store { output, x } => {
                 let view = &self.outputs[output];
-                if Self::stores(view, ShapeClass::Scalar, tile) {
+                if Self::stores(view, BroadcastClass::Scalar, tile) {
                     // SAFETY: the caller's promise; no other tile stores it.
                     unsafe { T::store(view.element, &value(x, singles), view.at(tile.batch, 0, 0), 1) };
                 }
@@ -283,12 +283,12 @@ impl<T: Arithmetic> Bound<'_, T> {
     }
 
     /// Runs a step over the columns (for a row vector) or the rows (for a column vector) of the tile.
-    unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: ShapeClass) {
+    unsafe fn vector(&self, step: Step, tile: &Tile, frame: &mut Frame<T>, class: BroadcastClass) {
         if let Step::Integer(step) = step {
             // SAFETY: the caller's promise.
             return unsafe { self.integer(step, tile, frame, &Over::Vector(class)) };
         }
-        let along_rows = class == ShapeClass::RowVector;
+        let along_rows = class == BroadcastClass::RowVector;
         let length = if along_rows { tile.columns.len() } else { tile.rows.len() };
         let (row, column) = (tile.rows.start, tile.columns.start);
         let Bank { singles, rows, columns, .. } = &mut frame.numbers;
@@ -453,7 +453,7 @@ unsafe fn load_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, to:
 }
 
 unsafe fn store_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, from: &[T]) {
-    if !Bound::<T>::stores(view, ShapeClass::Tensor, tile) {
+    if !Bound::<T>::stores(view, BroadcastClass::Tensor, tile) {
         return;
     }
     let (first, column) = (tile.rows.start + block.first, tile.columns.start);

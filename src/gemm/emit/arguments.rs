@@ -1,7 +1,7 @@
 //! The epilogue's arguments as fields of the kernel's parameter, and the groups of its reductions.
 
 use crate::ElementType;
-use crate::evt::{Axis, Form, ParameterClass, ReduceOp, Reduction, ShapeClass, ValidOutput, ValidTree};
+use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
@@ -131,9 +131,9 @@ fn output_type(output: &ValidOutput) -> FieldType {
         return FieldType::Tensor(output.element);
     }
     match output.class {
-        ShapeClass::Tensor => FieldType::Tensor(output.element),
-        ShapeClass::RowVector | ShapeClass::ColumnVector => FieldType::Vector(output.element),
-        ShapeClass::Scalar => FieldType::Scalar(output.element),
+        BroadcastClass::Tensor => FieldType::Tensor(output.element),
+        BroadcastClass::RowVector | BroadcastClass::ColumnVector => FieldType::Vector(output.element),
+        BroadcastClass::Scalar => FieldType::Scalar(output.element),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn later_symbol(tree: &ValidTree, phase: usize) -> String {
 mod tests {
     use super::*;
     use crate::ElementType::{self, BF16, F8E4M3, F8E5M2, F32};
-    use crate::evt::{ShapeClass, TreeBuilder, Types};
+    use crate::evt::{BroadcastClass, TreeBuilder, Types};
     use crate::gemm::kernel::SplitKind;
     use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
     use crate::gemm::problem::{Arithmetic, Divided, Major, OperandLayout};
@@ -39,7 +39,7 @@ mod tests {
     fn called(name: &'static str, a: ElementType, b: ElementType, arithmetic: Arithmetic) -> String {
         let mut builder = TreeBuilder::new(name, "names.rs");
         let accum = builder.accum("accum");
-        builder.output("d", accum, ShapeClass::Tensor, None);
+        builder.output("d", accum, BroadcastClass::Tensor, None);
         let tree = builder.finish().validate(Types::new(a, b)).expect("a valid tree");
         let instruction = Instruction::of(a, b, arithmetic).expect("an instruction");
         let tiles = Tile::all(instruction);

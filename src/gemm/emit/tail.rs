@@ -6,7 +6,7 @@
 use super::arguments::{EpilogueArguments, ReductionGroup, output_name};
 use super::element::{ElementFunction, Guard, visitor_type};
 use super::text::Numbered;
-use crate::evt::{Axis, ParameterClass, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind};
+use crate::evt::{Axis, BroadcastClass, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::{Functions, element_name};
 
 /// The kernel's parameter has a tail's arguments after its own.
@@ -30,8 +30,8 @@ impl<'a> Tail<'a> {
     /// `functions` collects what it calls.
     pub(crate) fn of(tree: &'a ValidTree, functions: &mut Functions) -> Self {
         let axis = match tree.outputs().first().map(|output| output.class) {
-            Some(ShapeClass::ColumnVector) => Axis::Row,
-            Some(ShapeClass::RowVector) => Axis::Column,
+            Some(BroadcastClass::ColumnVector) => Axis::Row,
+            Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
         let (element, guards) = (ElementFunction::of(tree, functions), Guard::all(tree, functions));

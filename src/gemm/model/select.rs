@@ -157,8 +157,8 @@ impl Selection<'_> {
         };
         let (workload, repacking) = self.sm90_workload(instruction);
         if let Some(tile) = wanted.tile {
-            let swaps = [false, true].into_iter().filter(|s| wanted.swapped.is_none_or(|asked| asked == *s));
-            if swaps.into_iter().all(|swapped| !tile.holds(accumulators, swapped, workload.b.major)) {
+            let swaps = [false, true].into_iter().filter(|s| wanted.swap_ab.is_none_or(|asked| asked == *s));
+            if swaps.into_iter().all(|swap_ab| !tile.holds(accumulators, swap_ab, workload.b.major)) {
                 return Err(none(UNSHARED));
             }
         }

@@ -23,7 +23,7 @@
 
 use std::fmt;
 
-use crate::evt::ShapeClass;
+use crate::evt::BroadcastClass;
 
 /// How the rows of a product are divided among its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -43,9 +43,9 @@ pub enum Grouping {
 impl Grouping {
     /// Whether an argument of this class may have, or has, one value per batch.
     #[must_use]
-    pub const fn is_per_batch(self, class: ShapeClass) -> bool {
+    pub const fn is_per_batch(self, class: BroadcastClass) -> bool {
         match (self, class) {
-            (Self::Shared, ShapeClass::Tensor | ShapeClass::ColumnVector) => false,
+            (Self::Shared, BroadcastClass::Tensor | BroadcastClass::ColumnVector) => false,
             (Self::None | Self::Shared | Self::Padded | Self::Depth, _) => true,
         }
     }

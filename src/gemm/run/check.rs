@@ -3,7 +3,7 @@
 use epilogue_runtime::{Device, DeviceTensor};
 use smallvec::SmallVec;
 
-use crate::evt::{Axis, Form, OutputKind, ParameterClass, Reduction, ShapeClass, ValidTree};
+use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidTree};
 use crate::gemm::problem::{Error, Grouping, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
@@ -152,7 +152,7 @@ impl Check<'_> {
 
     /// The shape of truth values with eight columns in a byte.
     fn bits(&self, name: &'static str, tensor: &DeviceTensor, batch: Batch) -> Result<(), Error> {
-        let class = ShapeClass::Tensor;
+        let class = BroadcastClass::Tensor;
         let batch = if self.problem.grouping.is_per_batch(class) { batch } else { Batch::Forbidden };
         let extents = [self.problem.m, self.problem.n.div_ceil(8)];
         self.shape(name, tensor.shape(), &extents, batch, class).map_err(|error| match error {
@@ -236,12 +236,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn extents(&self, class: ShapeClass) -> Vec<usize> {
+    fn extents(&self, class: BroadcastClass) -> Vec<usize> {
         match class {
-            ShapeClass::Scalar => vec![],
-            ShapeClass::RowVector => vec![self.problem.n],
-            ShapeClass::ColumnVector => vec![self.problem.m],
-            ShapeClass::Tensor => vec![self.problem.m, self.problem.n],
+            BroadcastClass::Scalar => vec![],
+            BroadcastClass::RowVector => vec![self.problem.n],
+            BroadcastClass::ColumnVector => vec![self.problem.m],
+            BroadcastClass::Tensor => vec![self.problem.m, self.problem.n],
         }
     }
 
@@ -251,10 +251,10 @@ impl Check<'_> {
         given: &[usize],
         extents: &[usize],
         batch: Batch,
-        class: ShapeClass,
+        class: BroadcastClass,
     ) -> Result<(), Error> {
         let per_batch: Vec<usize> = std::iter::once(self.problem.batch).chain(extents.iter().copied()).collect();
-        let one = class == ShapeClass::Scalar && extents.is_empty();
+        let one = class == BroadcastClass::Scalar && extents.is_empty();
         let shared = given == extents || (one && given == [1]);
         let fits = match batch {
             Batch::Optional => shared || given == per_batch,
@@ -287,9 +287,13 @@ enum Batch {
 }
 
 /// `[ceil(N / tile_n), M]` for rows, `[ceil(M / tile_m), N]` for columns.
-pub(crate) fn partial_extents(class: ShapeClass, problem: &Problem, (tile_m, tile_n): (usize, usize)) -> Vec<usize> {
+pub(crate) fn partial_extents(
+    class: BroadcastClass,
+    problem: &Problem,
+    (tile_m, tile_n): (usize, usize),
+) -> Vec<usize> {
     match class {
-        ShapeClass::ColumnVector => vec![problem.n.div_ceil(tile_n), problem.m],
+        BroadcastClass::ColumnVector => vec![problem.n.div_ceil(tile_n), problem.m],
         _ => vec![problem.m.div_ceil(tile_m), problem.n],
     }
 }

@@ -8,7 +8,7 @@ use super::fill::Fill;
 use super::launch::accessed;
 use super::workspace::{Grid, Places, Workspace};
 use crate::Argument;
-use crate::evt::{Binding, Part, Pass, Phases, ShapeClass, Slot, ValidTree};
+use crate::evt::{Binding, BroadcastClass, Part, Pass, Phases, Slot, ValidTree};
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
@@ -110,10 +110,10 @@ impl Prepared {
 /// Tiles down and across. Vectors are stored by the tiles of the first column, or row, of them.
 fn tiles(tree: &ValidTree, problem: &Problem) -> (usize, usize) {
     let (tile_m, tile_n) = LaterKey::TILE;
-    let stores = |class: ShapeClass| tree.stores().any(|(_, output)| output.class == class);
-    let all = stores(ShapeClass::Tensor) || tree.reductions().next().is_some();
-    let down = if all || stores(ShapeClass::ColumnVector) { problem.m.div_ceil(tile_m) } else { 1 };
-    let across = if all || stores(ShapeClass::RowVector) { problem.n.div_ceil(tile_n) } else { 1 };
+    let stores = |class: BroadcastClass| tree.stores().any(|(_, output)| output.class == class);
+    let all = stores(BroadcastClass::Tensor) || tree.reductions().next().is_some();
+    let down = if all || stores(BroadcastClass::ColumnVector) { problem.m.div_ceil(tile_m) } else { 1 };
+    let across = if all || stores(BroadcastClass::RowVector) { problem.n.div_ceil(tile_n) } else { 1 };
     (down.max(1), across.max(1))
 }
 
@@ -164,9 +164,9 @@ impl SlotTensors {
             let (batch, rows, columns) = slot.extents(problem.batch, problem.m, problem.n);
             let whole = memory.slice(0, 0..shape.iter().product())?.reshape(shape)?.slice(2, 0..columns)?;
             Ok(match slot.class {
-                ShapeClass::Tensor => whole,
-                ShapeClass::RowVector | ShapeClass::ColumnVector => whole.reshape([batch, rows * columns])?,
-                ShapeClass::Scalar => whole.reshape([batch])?,
+                BroadcastClass::Tensor => whole,
+                BroadcastClass::RowVector | BroadcastClass::ColumnVector => whole.reshape([batch, rows * columns])?,
+                BroadcastClass::Scalar => whole.reshape([batch])?,
             })
         };
         let tensors = memory.iter().zip(slots).zip(&shapes).map(tensor).collect::<Result<Vec<_>, Error>>()?;
@@ -183,7 +183,7 @@ impl SlotTensors {
 fn shape(slot: &Slot, problem: &Problem) -> [usize; 3] {
     let (batch, rows, columns) = slot.extents(problem.batch, problem.m, problem.n);
     let pitch = match slot.class {
-        ShapeClass::Tensor => columns.next_multiple_of((16 / slot.element.size()).max(1)),
+        BroadcastClass::Tensor => columns.next_multiple_of((16 / slot.element.size()).max(1)),
         _ => columns,
     };
     [batch, rows, pitch]

@@ -2,7 +2,7 @@
 
 use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
@@ -20,7 +20,7 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
             Argument::Output(tensor) => &**tensor,
         };
         // Bits are never copied.
-        let outputs = tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed);
+        let outputs = tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed);
         let is_matrix = |class: ParameterClass| matches!(class, ParameterClass::Tensor | ParameterClass::TensorMut);
         let is_matrix = tree.parameters().get(i).is_some_and(|p| is_matrix(p.class))
             || outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
@@ -136,8 +136,8 @@ impl Tensors<'_> {
 
     fn map(&self, key: &Sm90Key, map: MapOf) -> Map<'_> {
         match map {
-            MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swapped),
-            MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swapped),
+            MapOf::A => self.operand(key, self.a, OperandView::of_a(self.a), !key.swap_ab),
+            MapOf::B(i) => self.operand(key, &self.b[i], OperandView::of_b(&self.b[i]), key.swap_ab),
             MapOf::Input(argument) | MapOf::Output(argument) => self.argument(key, argument),
         }
     }
@@ -169,7 +169,7 @@ impl Tensors<'_> {
         let extents = [shape[last], shape[last - 1], if batched { shape[0] } else { 1 }];
         let strides = [strides[last - 1], if batched { strides[0] } else { 0 }];
         let element: ElementType = tensor.element_type();
-        let (rows, columns) = epilogue_box(key.swapped, key.staging.step, element);
+        let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, element);
         Matrix { tensor, extents, strides }.map([columns, rows], Swizzle::of_row(columns * element.size()))
     }
 }
@@ -182,7 +182,7 @@ pub(crate) fn variant(
     (a, b): (OperandLayout, OperandLayout),
     direct: u64,
 ) -> Option<Sm90Key> {
-    let direct = direct | too_narrow(tree, key.staging.step, key.swapped);
+    let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab);
     let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
     let loads = takes(key.instruction, a)
         && takes(key.instruction, b)

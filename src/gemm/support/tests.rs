@@ -7,7 +7,7 @@ use expect_test::expect_file;
 use super::*;
 use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
 use crate::evt::reference::Multiplication;
-use crate::evt::{ShapeClass, Tree, TreeBuilder};
+use crate::evt::{BroadcastClass, Tree, TreeBuilder};
 use crate::gemm::kernel::SplitK;
 use crate::gemm::kernel::sm80::Tile;
 use crate::gemm::problem::{Major, OperandLayout};
@@ -34,7 +34,7 @@ fn devices() -> [Device; 3] {
 fn tree(output: Option<ElementType>) -> Tree {
     let mut builder = TreeBuilder::new("plain", file!());
     let accum = builder.accum("accum");
-    builder.output("d", accum, ShapeClass::Tensor, output);
+    builder.output("d", accum, BroadcastClass::Tensor, output);
     builder.finish()
 }
 

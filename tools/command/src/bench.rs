@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use epilogue::evt::{ShapeClass, TreeBuilder};
+use epilogue::evt::{BroadcastClass, TreeBuilder};
 use epilogue::{Device, DeviceTensor};
 
 use crate::data::Maker;
@@ -58,7 +58,7 @@ fn bare(accumulators: usize) -> epilogue::evt::Tree {
     let mut builder = TreeBuilder::new("bare", file!());
     let nodes: Vec<_> = NAMES.iter().take(accumulators).map(|[name, _]| builder.accum(name)).collect();
     for (node, [_, name]) in nodes.into_iter().zip(NAMES) {
-        builder.output(name, node, ShapeClass::Tensor, None);
+        builder.output(name, node, BroadcastClass::Tensor, None);
     }
     builder.finish()
 }

@@ -1,7 +1,7 @@
 //! The tensors and scalars of a run: shapes alone, or random values.
 
 use epilogue::evt::reference::encode;
-use epilogue::evt::{Form, OutputKind, ParameterClass, ShapeClass, ValidOutput};
+use epilogue::evt::{BroadcastClass, Form, OutputKind, ParameterClass, ValidOutput};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Gemm};
 
 use crate::failure::Failure;
@@ -175,13 +175,13 @@ fn value(random: &mut fastrand::Rng, element: ElementType, scale: f64) -> f64 {
 }
 
 /// The shape of a class, with the batch in front.
-pub(crate) fn shape(class: ShapeClass, options: &ProductOptions) -> Vec<usize> {
+pub(crate) fn shape(class: BroadcastClass, options: &ProductOptions) -> Vec<usize> {
     let [m, n, _] = options.shape;
     match class {
-        ShapeClass::Scalar => options.batch.into_iter().collect(),
-        ShapeClass::RowVector => options.batch.into_iter().chain([n]).collect(),
-        ShapeClass::ColumnVector => options.batch.into_iter().chain([m]).collect(),
-        ShapeClass::Tensor => stored([m, n], Layout::Row, options.batch),
+        BroadcastClass::Scalar => options.batch.into_iter().collect(),
+        BroadcastClass::RowVector => options.batch.into_iter().chain([n]).collect(),
+        BroadcastClass::ColumnVector => options.batch.into_iter().chain([m]).collect(),
+        BroadcastClass::Tensor => stored([m, n], Layout::Row, options.batch),
     }
 }
 
@@ -198,10 +198,10 @@ pub(crate) fn output_shape(gemm: &Gemm, output: &ValidOutput, options: &ProductO
         OutputKind::Reduce(reduction) if reduction.batch => {
             let [m, n, _] = options.shape;
             Ok(match output.class {
-                ShapeClass::Scalar => vec![],
-                ShapeClass::RowVector => vec![n],
-                ShapeClass::ColumnVector => vec![m],
-                ShapeClass::Tensor => vec![m, n],
+                BroadcastClass::Scalar => vec![],
+                BroadcastClass::RowVector => vec![n],
+                BroadcastClass::ColumnVector => vec![m],
+                BroadcastClass::Tensor => vec![m, n],
             })
         }
         OutputKind::Store if output.packed => Ok(bits(options)),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use epilogue::evt::{ParameterClass, ShapeClass};
+use epilogue::evt::{BroadcastClass, ParameterClass};
 use epilogue::gemm::Builder;
 use epilogue::gemm::launch::{LaunchDescription, MapDescription, Memory};
 use epilogue::runtime::testing;
@@ -54,10 +54,10 @@ fn described(arch: Arch) -> LaunchDescription {
     let (a, b) = (made(&[M, K], ElementType::F16), made(&[N, K], ElementType::F16).transpose().expect("a matrix"));
     let gemm = Builder::<()>::new(&device, tree).operands(&a, &b).expect("operands").plan().expect("a plan");
     let extents = |class| match class {
-        ShapeClass::Scalar => vec![],
-        ShapeClass::RowVector => vec![N],
-        ShapeClass::ColumnVector => vec![M],
-        ShapeClass::Tensor => vec![M, N],
+        BroadcastClass::Scalar => vec![],
+        BroadcastClass::RowVector => vec![N],
+        BroadcastClass::ColumnVector => vec![M],
+        BroadcastClass::Tensor => vec![M, N],
     };
     let tree = gemm.tree();
     let mut inputs: Vec<Option<DeviceTensor>> = Vec::new();

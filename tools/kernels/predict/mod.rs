@@ -265,7 +265,7 @@ fn predict_sm90(s: &Subject, key: &Sm90Key, code: &Code) -> Prediction {
     let (along_rows, along_columns) = key.mma_cluster();
     let (rows, columns) = key.result_tile();
     let (rows, columns) = (Subject::inside(p.m, rows), Subject::inside(p.n, columns));
-    let (rows, columns) = if key.swapped { (columns, rows) } else { (rows, columns) };
+    let (rows, columns) = if key.swap_ab { (columns, rows) } else { (rows, columns) };
     let (rows, columns) = (rows * key.tile.rows as f64, columns * key.tile.columns as f64);
     let l2_bytes = 128.0 * (rows / along_columns as f64 + columns / along_rows as f64);
     let memory_bytes = moved / stages_of_all.max(1.0);

@@ -2,7 +2,7 @@
 
 use super::lower::{Binding, RowLoop};
 use super::{Item, Machine};
-use crate::evt::ShapeClass;
+use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::step::Place;
 use crate::gemm::cpu::strip::{Block, Bound, Frame};
@@ -29,7 +29,7 @@ impl Machine {
         let is_wide = tile.columns.len() >= WIDE;
         #[cfg(test)]
         let is_wide = is_wide || super::FORCED.get() == Some(true);
-        is_wide && self.outputs.iter().all(|i| Bound::<T>::stores(&bound.outputs[*i], ShapeClass::Tensor, tile))
+        is_wide && self.outputs.iter().all(|i| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile))
     }
 
     /// The rows of a block. What several loops and steps share is in the first-level cache then.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use epilogue_runtime::Device;
 
 use super::super::{Programs, choose_tile, execute};
-use crate::evt::{Phases, Prices, ShapeClass, Tree, TreeBuilder, Types};
+use crate::evt::{BroadcastClass, Phases, Prices, Tree, TreeBuilder, Types};
 use crate::{Argument, ElementType};
 
 fn plain() -> Tree {
     let mut b = TreeBuilder::new("plain", file!());
     let accum = b.accum("accum");
-    b.output("d", accum, ShapeClass::Tensor, None);
+    b.output("d", accum, BroadcastClass::Tensor, None);
     b.finish()
 }
 

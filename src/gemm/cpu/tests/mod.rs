@@ -11,7 +11,7 @@ use half::{bf16, f16};
 
 use super::{Error, Programs, TileShape, choose_tile, execute};
 use crate::evt::{
-    Axis, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder, Types,
+    Axis, BroadcastClass, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree, TreeBuilder, Types,
 };
 use crate::expr::Op;
 use crate::{Argument, Element, ElementType};
@@ -34,7 +34,7 @@ fn product(a: &[f32], b: &[f32], [m, n, k]: [usize; 3]) -> Vec<f64> {
 const SUM_OF_ROWS: Reduction = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
 
 /// `d = alpha * accum + bias + beta * c`, with a reduction of `d`.
-fn linear(reduction: Reduction, class: ShapeClass) -> Tree {
+fn linear(reduction: Reduction, class: BroadcastClass) -> Tree {
     let mut b = TreeBuilder::new("linear", file!());
     let accum = b.accum("accum");
     let c = b.parameter("c", ParameterClass::Tensor, Some(ElementType::F32));
@@ -46,7 +46,7 @@ fn linear(reduction: Reduction, class: ShapeClass) -> Tree {
     let residual = b.apply(Op::Mul, &[beta, c]);
     let d = b.apply(Op::Add, &[biased, residual]);
     let r = b.reduce(reduction, d);
-    b.output("d", d, ShapeClass::Tensor, Some(ElementType::F32));
+    b.output("d", d, BroadcastClass::Tensor, Some(ElementType::F32));
     b.output("r", r, class, None);
     b.finish()
 }
@@ -171,7 +171,7 @@ fn sums_of_integer_products_are_exact() {
     let b: Vec<i8> = (0..k * n).map(|i| 127 - (i % 4) as i8).collect();
     let mut builder = TreeBuilder::new("integers", file!());
     let accum = builder.accum("accum");
-    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    builder.output("d", accum, BroadcastClass::Tensor, Some(ElementType::F32));
     let tree = builder.finish().validate(Types::new(ElementType::I8, ElementType::I8)).unwrap();
     let device = Device::cpu();
     let mut d = device.zeros::<f32>([m, n]).unwrap();
@@ -196,7 +196,7 @@ fn operands_without_a_product_are_refused() {
     let (a, b) = (device.zeros::<i32>([2, 2]).unwrap(), device.zeros::<i32>([2, 2]).unwrap());
     let mut builder = TreeBuilder::new("integers", file!());
     let accum = builder.accum("accum");
-    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    builder.output("d", accum, BroadcastClass::Tensor, Some(ElementType::F32));
     let tree = builder.finish().validate(Types::new(ElementType::I32, ElementType::I32)).unwrap();
     let mut d = device.full::<f32>([2, 2], 7.0).unwrap();
     let refused = execute(

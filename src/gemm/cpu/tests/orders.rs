@@ -4,7 +4,7 @@ use epilogue_runtime::Device;
 
 use super::super::{Order, Programs, TileShape, execute_in};
 use super::{tensor, values};
-use crate::evt::{Axis, Form, NodeId, Phases, Prices, ReduceOp, Reduction, ShapeClass, TreeBuilder, Types};
+use crate::evt::{Axis, BroadcastClass, Form, NodeId, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types};
 use crate::expr::Op;
 use crate::{Argument, ElementType};
 
@@ -22,11 +22,11 @@ fn softmax() -> Phases {
     let columns = reduce(&mut b, d, Axis::Column, ReduceOp::Add, Form::Complete);
     let all = reduce(&mut b, d, Axis::All, ReduceOp::SumSquares, Form::Complete);
     let partials = reduce(&mut b, accum, Axis::Row, ReduceOp::Add, Form::Partial);
-    b.output("d", d, ShapeClass::Tensor, None);
-    b.output("sum", sum, ShapeClass::ColumnVector, None);
-    b.output("columns", columns, ShapeClass::RowVector, None);
-    b.output("all", all, ShapeClass::Scalar, None);
-    b.output("partials", partials, ShapeClass::ColumnVector, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("sum", sum, BroadcastClass::ColumnVector, None);
+    b.output("columns", columns, BroadcastClass::RowVector, None);
+    b.output("all", all, BroadcastClass::Scalar, None);
+    b.output("partials", partials, BroadcastClass::ColumnVector, None);
     Phases::of(b.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree"), Prices::CPU)
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::super::{Programs, TileShape, choose_tile, execute};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
 use crate::evt::{
-    Axis, Form, NodeId, OutputKind, ParameterClass, Phases, Prices, ReduceOp, Reduction, ShapeClass, Tree, TreeBuilder,
-    Types, ValidTree,
+    Axis, BroadcastClass, Form, NodeId, OutputKind, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree,
+    TreeBuilder, Types, ValidTree,
 };
 use crate::expr::Op;
 use crate::{Argument, ElementType, ops};
@@ -229,17 +229,17 @@ fn place(element: ElementType, shape: &[usize], layout: Layout) -> DeviceTensor 
 /// Builds the tree that a case describes.
 fn tree(case: &Case) -> Tree {
     let mut b = TreeBuilder::new("random", file!());
-    let mut values: Vec<(NodeId, ShapeClass)> =
-        ACCUMULATORS[..case.accumulators].iter().map(|name| (b.accum(name), ShapeClass::Tensor)).collect();
+    let mut values: Vec<(NodeId, BroadcastClass)> =
+        ACCUMULATORS[..case.accumulators].iter().map(|name| (b.accum(name), BroadcastClass::Tensor)).collect();
     for (name, recipe) in NAMES.into_iter().zip(&case.parameters) {
         let class = CLASSES[recipe.class];
         let typed = !matches!(class, ParameterClass::Scalar | ParameterClass::Seed | ParameterClass::Bits);
         let parameter = b.parameter(name, class, typed.then(|| ElementType::ALL[recipe.element]));
         values.push(match class {
-            ParameterClass::Seed => (b.random(parameter, recipe.element as u32 % 3), ShapeClass::Tensor),
+            ParameterClass::Seed => (b.random(parameter, recipe.element as u32 % 3), BroadcastClass::Tensor),
             ParameterClass::Bits => {
                 let (one, other) = (b.literal(1.0), b.literal(-0.5));
-                (b.apply(Op::Select, &[parameter, one, other]), ShapeClass::Tensor)
+                (b.apply(Op::Select, &[parameter, one, other]), BroadcastClass::Tensor)
             }
             class => (parameter, class.shape_class()),
         });
@@ -271,7 +271,7 @@ fn tree(case: &Case) -> Tree {
         if CLASSES[recipe.class] == ParameterClass::TensorMut {
             let (last, _) = values[values.len() - 1];
             let stored = b.apply(Op::Add, &[values[0].0, last]);
-            b.output(name, stored, ShapeClass::Tensor, None);
+            b.output(name, stored, BroadcastClass::Tensor, None);
         }
     }
     for (name, recipe) in OUTPUTS.into_iter().zip(&case.outputs) {
@@ -279,7 +279,7 @@ fn tree(case: &Case) -> Tree {
         let element = Some(ElementType::ALL[recipe.element]);
         let axis = [Axis::Row, Axis::Column, Axis::All][recipe.kind % 3];
         match recipe.kind {
-            3 if recipe.batch && class == ShapeClass::Tensor => {
+            3 if recipe.batch && class == BroadcastClass::Tensor => {
                 let bound = b.literal(0.25);
                 let truth = b.apply(COMPARISONS[recipe.op % COMPARISONS.len()], &[node, bound]);
                 b.output_bits(name, truth);
@@ -310,18 +310,18 @@ struct Shape {
 }
 
 impl Shape {
-    fn of_class(&self, class: ShapeClass, batched: bool) -> Vec<usize> {
+    fn of_class(&self, class: BroadcastClass, batched: bool) -> Vec<usize> {
         let mut shape = if batched { vec![self.extent.l] } else { vec![] };
         match class {
-            ShapeClass::Scalar => {}
-            ShapeClass::RowVector => shape.push(self.extent.n),
-            ShapeClass::ColumnVector => shape.push(self.extent.m),
-            ShapeClass::Tensor => shape.extend([self.extent.m, self.extent.n]),
+            BroadcastClass::Scalar => {}
+            BroadcastClass::RowVector => shape.push(self.extent.n),
+            BroadcastClass::ColumnVector => shape.push(self.extent.m),
+            BroadcastClass::Tensor => shape.extend([self.extent.m, self.extent.n]),
         }
         shape
     }
 
-    fn of_output(&self, kind: OutputKind, class: ShapeClass) -> Vec<usize> {
+    fn of_output(&self, kind: OutputKind, class: BroadcastClass) -> Vec<usize> {
         match kind {
             OutputKind::Reduce(Reduction { form: Form::Partial, axis, .. }) => {
                 let mut shape = if self.batched { vec![self.extent.l] } else { vec![] };
@@ -389,7 +389,7 @@ impl Setup {
             let batched = batched && (recipe.batched || in_place);
             let shape = match parameter.class {
                 ParameterClass::Seed => vec![2],
-                ParameterClass::Bits => packed(shape.of_class(ShapeClass::Tensor, batched)),
+                ParameterClass::Bits => packed(shape.of_class(BroadcastClass::Tensor, batched)),
                 class => shape.of_class(class.shape_class(), batched),
             };
             held.push((hold(parameter.element, &shape, recipe.layout, case.special, &mut random), batched));

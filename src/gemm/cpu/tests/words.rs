@@ -7,7 +7,7 @@ use super::*;
 fn multiply<A: Element, B: Element>(a: &[A], b: &[B], [m, n, k]: [usize; 3], along_k: bool) -> Vec<f32> {
     let mut builder = TreeBuilder::new("plain", file!());
     let accum = builder.accum("accum");
-    builder.output("d", accum, ShapeClass::Tensor, Some(ElementType::F32));
+    builder.output("d", accum, BroadcastClass::Tensor, Some(ElementType::F32));
     let tree = builder.finish().validate(Types::new(A::TYPE, B::TYPE)).unwrap();
     let device = Device::cpu();
     let b = if along_k {
@@ -81,7 +81,7 @@ fn products(count: usize) -> Phases {
     let mut builder = TreeBuilder::new("products", file!());
     for (accumulator, output) in [("x", "d"), ("y", "e")].into_iter().take(count) {
         let accum = builder.accum(accumulator);
-        builder.output(output, accum, ShapeClass::Tensor, Some(ElementType::F32));
+        builder.output(output, accum, BroadcastClass::Tensor, Some(ElementType::F32));
     }
     Phases::of(builder.finish().validate(Types::new(ElementType::F32, ElementType::F32)).unwrap(), Prices::CPU)
 }

@@ -7,7 +7,7 @@ use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, outp
 use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
 use super::super::tail::Tail;
 use crate::evt::{
-    Axis, Form, ParameterClass, ParameterId, Position, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
+    Axis, BroadcastClass, Form, ParameterClass, ParameterId, Position, ValidOutput, ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 
@@ -276,7 +276,7 @@ impl<'a> VisitorText<'a> {
     fn store(&mut self, i: usize, output: &ValidOutput) {
         let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
         match output.class {
-            ShapeClass::Tensor if output.packed => {
+            BroadcastClass::Tensor if output.packed => {
                 self.line("        {");
                 self.line("            bool x[V];");
                 self.line("#pragma unroll");
@@ -287,7 +287,7 @@ impl<'a> VisitorText<'a> {
                 ));
                 self.line("        }");
             }
-            ShapeClass::Tensor => {
+            BroadcastClass::Tensor => {
                 let x = match self.tree.kept_integers(output) {
                     Some(i) => format!("{}[v]", accumulator(self.tree, i)),
                     None => format!("values[v]._{value}"),
@@ -302,7 +302,7 @@ impl<'a> VisitorText<'a> {
             }
             // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
             // no rows (columns).
-            ShapeClass::RowVector => {
+            BroadcastClass::RowVector => {
                 self.line(&format!("        if (m == {}) {{", self.first()));
                 self.line("#pragma unroll");
                 self.line("            for (int v = 0; v < V; ++v)");
@@ -312,12 +312,12 @@ impl<'a> VisitorText<'a> {
                 ));
                 self.line("        }");
             }
-            ShapeClass::ColumnVector => self.line(&format!(
+            BroadcastClass::ColumnVector => self.line(&format!(
                 "        if (n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch, m, \
                  {});",
                 self.rows()
             )),
-            ShapeClass::Scalar => self.line(&format!(
+            BroadcastClass::Scalar => self.line(&format!(
                 "        if (m == {} && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), \
                  work.batch);",
                 self.first()

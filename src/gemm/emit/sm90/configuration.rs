@@ -43,7 +43,7 @@ impl Sm90Key {
         let (cluster_rows, cluster_columns) = self.mma_cluster();
         let (first, second) = self.mma_majors();
         let (first_hint, second_hint) =
-            if self.swapped { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
+            if self.swap_ab { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
         let numbers: [(&str, usize); 40] = [
@@ -104,7 +104,7 @@ impl Sm90Key {
         }
         let flags = [
             ("SPLIT_COLUMNS", false),
-            ("SWAPPED", self.swapped),
+            ("SWAP_AB", self.swap_ab),
             ("RASTER_N", self.raster.along_n),
             ("PROMOTE", self.promoted),
             ("DEPENDENT_LAUNCH", self.dependent_launch),

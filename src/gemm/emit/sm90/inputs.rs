@@ -75,7 +75,7 @@ pub(super) struct Accesses {
 
 impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
-        let along_columns = if key.swapped { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
+        let along_columns = if key.swap_ab { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
         // The maps of A and of all B come first.
         let operands = 2 + traffic.further_accumulators;
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
@@ -130,10 +130,10 @@ impl Accesses {
 }
 
 /// A position of value `v`, in `i32`, as the kernel counts.
-pub(super) fn position_of(position: Position, swapped: bool) -> String {
+pub(super) fn position_of(position: Position, swap_ab: bool) -> String {
     let along_rows = "L::row(block, L::half(v))";
     let along_columns = "L::column(column, L::column_index(v))";
-    match (position, swapped) {
+    match (position, swap_ab) {
         (Position::Row, false) => format!("work.m + {along_rows}"),
         (Position::Row, true) => format!("work.m + {along_columns}"),
         (Position::Column, false) => format!("work.n + {along_columns}"),

@@ -8,7 +8,7 @@ use super::super::element::{ElementFunction, Guard, accumulator, chances, visito
 use super::super::tail::Tail;
 use super::inputs::{Accesses, Read, Way, position_of};
 use crate::evt::{
-    Axis, Form, ParameterClass, Position, Reduction, ShapeClass, ValidOutput, ValidTree, ValueId, ValueKind,
+    Axis, BroadcastClass, Form, ParameterClass, Position, Reduction, ValidOutput, ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
@@ -16,7 +16,7 @@ use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 /// Writes a visitor.
 pub(super) struct VisitorText<'a> {
     tree: &'a ValidTree,
-    swapped: bool,
+    swap_ab: bool,
     arguments: &'a EpilogueArguments,
     element: &'a ElementFunction,
     guards: &'a [Guard],
@@ -36,8 +36,8 @@ impl<'a> VisitorText<'a> {
         tail: Option<&'a Tail<'a>>,
     ) -> String {
         let accesses = Accesses::of(tree, key, traffic, arguments);
-        let (swapped, text) = (key.swapped, String::new());
-        let mut this = Self { tree, swapped, arguments, element, guards, tail, accesses, text };
+        let (swap_ab, text) = (key.swap_ab, String::new());
+        let mut this = Self { tree, swap_ab, arguments, element, guards, tail, accesses, text };
         this.line("// Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.");
         this.line("struct Visitor {");
         this.places();
@@ -127,7 +127,7 @@ impl<'a> VisitorText<'a> {
 
     /// The class of a reduction in MMA terms, where rows are the problem's rows unless the kernel is swapped.
     const fn reduction_class(&self, axis: Axis) -> &'static str {
-        match (axis, self.swapped) {
+        match (axis, self.swap_ab) {
             (Axis::Row, false) | (Axis::Column, true) => "PerRow",
             (Axis::Column, false) | (Axis::Row, true) => "PerColumn",
             (Axis::All, _) => "PerMatrix",
@@ -267,7 +267,7 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        let (rows, columns) = if self.swapped {
+        let (rows, columns) = if self.swap_ab {
             ("parameters.common.problem.n - work.n", "parameters.common.problem.m - work.m")
         } else {
             ("parameters.common.problem.m - work.m", "parameters.common.problem.n - work.n")
@@ -331,7 +331,7 @@ impl<'a> VisitorText<'a> {
     fn leaf(&self, id: ValueId) -> String {
         match self.tree.value(id).kind {
             ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
-            ValueKind::Position(position) => return position_of(position, self.swapped),
+            ValueKind::Position(position) => return position_of(position, self.swap_ab),
             ValueKind::Random(..) => return format!("_{}[v]", self.tree.value(id).name),
             _ => {}
         }
@@ -416,7 +416,7 @@ impl<'a> VisitorText<'a> {
         for (i, output) in &outputs {
             self.store(*i, output);
         }
-        let (row, column) = (position_of(Position::Row, self.swapped), position_of(Position::Column, self.swapped));
+        let (row, column) = (position_of(Position::Row, self.swap_ab), position_of(Position::Column, self.swap_ab));
         let reduced: Vec<(usize, ValueId, Reduction)> =
             self.tree.reductions().map(|(i, o, r)| (i, o.value, r)).collect();
         for (i, value, reduction) in reduced {
@@ -447,11 +447,11 @@ impl<'a> VisitorText<'a> {
         let (element, to, value) = (element_name(output.element), output_name(i), &self.tree.value(output.value).name);
         let narrowed = format!("narrow<{element}>(values[v]._{value})");
         let (condition, store) = match output.class {
-            ShapeClass::Tensor if output.packed => {
+            BroadcastClass::Tensor if output.packed => {
                 let then = format!("sm90::store_bits<Config>(arguments.{to}, work, problem, block, column, x);");
                 return self.with_values(output.value, &then);
             }
-            ShapeClass::Tensor => {
+            BroadcastClass::Tensor => {
                 let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
                 let then = if copied {
                     format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);")
@@ -466,11 +466,13 @@ impl<'a> VisitorText<'a> {
             }
             // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
             // no rows (columns).
-            ShapeClass::RowVector => ("m == 0", format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)")),
-            ShapeClass::ColumnVector => {
+            BroadcastClass::RowVector => {
+                ("m == 0", format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)"))
+            }
+            BroadcastClass::ColumnVector => {
                 ("n == 0", format!("store(arguments.{to}, {narrowed}, work.batch, m, problem.m)"))
             }
-            ShapeClass::Scalar => ("m == 0 && n == 0", format!("store(arguments.{to}, {narrowed}, work.batch)")),
+            BroadcastClass::Scalar => ("m == 0 && n == 0", format!("store(arguments.{to}, {narrowed}, work.batch)")),
         };
         self.lines([
             "#pragma unroll",

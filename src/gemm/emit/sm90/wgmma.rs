@@ -9,7 +9,7 @@ use crate::gemm::problem::Major;
 const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {
     let accumulator = if matches!(key.instruction, Wgmma::Int8(_)) { "s32" } else { "f32" };
     let (a, b) = key.instruction.ptx();
-    if key.swapped { (accumulator, b, a) } else { (accumulator, a, b) }
+    if key.swap_ab { (accumulator, b, a) } else { (accumulator, a, b) }
 }
 
 /// `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d if `accumulate`
@@ -73,7 +73,7 @@ mod tests {
         Sm90Key {
             instruction,
             tile: *found.expect("a tile of so many columns"),
-            swapped: false,
+            swap_ab: false,
             accumulators: 1,
             stages: 4,
             cluster: Cluster::NONE,

@@ -79,7 +79,7 @@ pub struct Sm90Key {
     /// The tile, in MMA terms.
     pub tile: Tile,
     /// Whether the tile's rows are the product's columns.
-    pub swapped: bool,
+    pub swap_ab: bool,
     /// The number of products, each of A and one B, which share the tile: side by side along its columns; in a swapped
     /// kernel, alternating blocks of 64 rows.
     pub accumulators: usize,
@@ -117,25 +117,25 @@ impl Sm90Key {
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
         let (rows, columns) = self.result_tile();
-        if self.swapped { (columns, rows) } else { (rows, columns) }
+        if self.swap_ab { (columns, rows) } else { (rows, columns) }
     }
 
     /// Rows and columns of one accumulator in a tile, in MMA terms: what the epilogue handles.
     #[must_use]
     pub const fn result_tile(&self) -> (usize, usize) {
         let Tile { rows, columns, .. } = self.tile;
-        if self.swapped { (rows / self.accumulators, columns) } else { (rows, columns / self.accumulators) }
+        if self.swap_ab { (rows / self.accumulators, columns) } else { (rows, columns / self.accumulators) }
     }
 
     /// Whether the tile can be shared among the accumulators; see `Tile::holds`.
     #[must_use]
     pub const fn holds_accumulators(&self) -> bool {
-        self.tile.holds(self.accumulators, self.swapped, self.b)
+        self.tile.holds(self.accumulators, self.swap_ab, self.b)
     }
 
     /// The number of consecutive rows in a stage of B that belong to one accumulator.
     const fn run_of_b(&self) -> usize {
-        match (self.accumulators, self.swapped) {
+        match (self.accumulators, self.swap_ab) {
             (1, true) => self.tile.rows,
             (_, true) => 64,
             (count, false) => self.tile.columns / count,
@@ -147,7 +147,7 @@ impl Sm90Key {
     const fn stage_of(&self, first: bool) -> (usize, usize, usize) {
         let (along_rows, along_columns) = self.mma_cluster();
         let (extent, blocks) = if first { (self.tile.rows, along_columns) } else { (self.tile.columns, along_rows) };
-        let is_b = first == self.swapped;
+        let is_b = first == self.swap_ab;
         (extent, if is_b { self.run_of_b() } else { extent }, blocks)
     }
 
@@ -161,13 +161,13 @@ impl Sm90Key {
     /// Blocks of a cluster along MMA rows and along MMA columns.
     #[must_use]
     pub const fn mma_cluster(&self) -> (usize, usize) {
-        if self.swapped { (self.cluster.n, self.cluster.m) } else { (self.cluster.m, self.cluster.n) }
+        if self.swap_ab { (self.cluster.n, self.cluster.m) } else { (self.cluster.m, self.cluster.n) }
     }
 
     /// Which index of the instruction's first and of its second operand is contiguous.
     #[must_use]
     pub const fn mma_majors(&self) -> (Major, Major) {
-        if self.swapped { (self.b, self.a) } else { (self.a, self.b) }
+        if self.swap_ab { (self.b, self.a) } else { (self.a, self.b) }
     }
 
     /// Rows or columns in an operand's stage; for operands that are contiguous along M or N, whole boxes of 64.
@@ -215,7 +215,7 @@ const fn common_divisor(a: usize, b: usize) -> usize {
 impl fmt::Display for Sm90Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.instruction, self.tile)?;
-        if self.swapped {
+        if self.swap_ab {
             f.write_str(" (rows are N)")?;
         }
         write!(f, ", {} stages", self.stages)?;

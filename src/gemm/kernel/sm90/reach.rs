@@ -3,7 +3,7 @@
 use super::instruction::Wgmma;
 use super::shared::Traffic;
 use crate::ElementType;
-use crate::evt::{ParameterClass, ShapeClass, ValidTree};
+use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::problem::{Major, OperandLayout, Problem};
 
 /// Whether tensor copies and the instruction take this operand.
@@ -29,7 +29,7 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
             direct |= bit(i);
         }
     }
-    for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed) {
+    for (i, output) in tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed) {
         if !reached(output.element) {
             direct |= bit(tree.output_argument(i));
         }
@@ -44,8 +44,8 @@ pub(crate) const fn bit(argument: usize) -> u64 {
 
 /// The arguments that are too narrow for tensor copies in steps of `step` columns: a row of a box must have at least 16
 /// bytes, and 8 columns of an 8-bit type have fewer.
-pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swapped: bool) -> u64 {
-    if swapped || step >= 16 {
+pub(crate) fn too_narrow(tree: &ValidTree, step: usize, swap_ab: bool) -> u64 {
+    if swap_ab || step >= 16 {
         return 0;
     }
     let traffic = Traffic::of(tree, 0);

@@ -37,7 +37,7 @@ pub struct Request {
     /// The tile, in MMA terms, and with it the schedule: cooperative or ping-pong. One of [`Tile::all`].
     pub tile: Option<Tile>,
     /// Whether the tile's rows are the product's columns.
-    pub swapped: Option<bool>,
+    pub swap_ab: Option<bool>,
     /// Pipeline stages: from 2 to 16, as far as shared memory has room.
     pub stages: Option<usize>,
     /// Blocks that load operands for each other: at most 8, which must divide the tile's rows and columns.
@@ -125,7 +125,7 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said = Vec::new();
         said.extend(self.tile.map(|tile| tile.to_string()));
-        said.extend(self.swapped.map(|swapped| if swapped { "rows are N" } else { "rows are M" }.to_owned()));
+        said.extend(self.swap_ab.map(|swap_ab| if swap_ab { "rows are N" } else { "rows are M" }.to_owned()));
         said.extend(self.stages.map(|stages| format!("{stages} stages")));
         said.extend(self.cluster.map(|Cluster { m, n }| format!("clusters of {m}x{n}")));
         said.extend(self.raster.map(|raster| raster.to_string()));

@@ -6,7 +6,7 @@ use super::super::split_k::SplitKind;
 use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
-use crate::evt::{Axis, ParameterClass, ShapeClass, ValidTree};
+use crate::evt::{Axis, BroadcastClass, ParameterClass, ValidTree};
 
 /// The most dynamic shared memory of a block on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
 pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
@@ -72,7 +72,8 @@ impl Traffic {
                 }
             }
         }
-        for (i, output) in tree.stores().filter(|(_, output)| output.class == ShapeClass::Tensor && !output.packed) {
+        for (i, output) in tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed)
+        {
             let argument = tree.output_argument(i);
             if copied(argument, output.element) {
                 traffic.outputs.push((argument, output.element));
@@ -99,9 +100,9 @@ impl Traffic {
 
 /// The box that one tensor copy of the epilogue moves, as rows and columns of the product.
 #[must_use]
-pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementType) -> (usize, usize) {
+pub(crate) const fn epilogue_box(swap_ab: bool, step: usize, element: ElementType) -> (usize, usize) {
     let widest = 128 / element.size();
-    if swapped {
+    if swap_ab {
         (step, if widest < 64 { widest } else { 64 })
     } else {
         (64, if widest < step { widest } else { step })
@@ -110,9 +111,9 @@ pub(crate) const fn epilogue_box(swapped: bool, step: usize, element: ElementTyp
 
 /// Bytes of all boxes of some tensors in one step of a warpgroup. The tensors follow one another, each at a multiple of
 /// its boxes' size or of a swizzle's period.
-fn step_bytes(swapped: bool, step: usize, tensors: &[(usize, ElementType)]) -> usize {
+fn step_bytes(swap_ab: bool, step: usize, tensors: &[(usize, ElementType)]) -> usize {
     let place = |end: usize, (_, element): &(usize, ElementType)| {
-        let (rows, columns) = epilogue_box(swapped, step, *element);
+        let (rows, columns) = epilogue_box(swap_ab, step, *element);
         let bytes = rows * columns * element.size();
         end.next_multiple_of(bytes.clamp(1, ATOM)) + 64 * step * element.size()
     };
@@ -154,8 +155,8 @@ impl SharedMap {
     pub fn of(key: &Sm90Key, traffic: &Traffic) -> Self {
         let (a_stage, b_stage) = key.stage_bytes();
         let consumers = key.tile.consumers;
-        let output_stage_bytes = step_bytes(key.swapped, key.staging.step, &traffic.outputs);
-        let input_stage_bytes = step_bytes(key.swapped, key.staging.step, &traffic.inputs);
+        let output_stage_bytes = step_bytes(key.swap_ab, key.staging.step, &traffic.outputs);
+        let input_stage_bytes = step_bytes(key.swap_ab, key.staging.step, &traffic.inputs);
         let output_stages = if traffic.outputs.is_empty() { 0 } else { key.staging.output_stages };
         let input_stages = if traffic.inputs.is_empty() { 0 } else { key.staging.input_stages };
         let mut end = 0_usize;
@@ -196,14 +197,14 @@ const fn copies(tile: &Tile) -> usize {
 
 fn vector_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     let (_, columns) = key.result_tile();
-    let vectors = if key.swapped { traffic.column_vectors } else { traffic.row_vectors };
+    let vectors = if key.swap_ab { traffic.column_vectors } else { traffic.row_vectors };
     4 * vectors * columns * copies(&key.tile)
 }
 
 /// Every consumer warp has its own copy of what varies along MMA columns; what varies along MMA rows is kept once.
 fn reduction_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     let (tile_rows, tile_columns) = key.result_tile();
-    let (rows, columns) = if key.swapped {
+    let (rows, columns) = if key.swap_ab {
         (traffic.column_reductions, traffic.row_reductions)
     } else {
         (traffic.row_reductions, traffic.column_reductions)
@@ -279,11 +280,11 @@ mod tests {
     use crate::gemm::kernel::sm90::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
 
-    pub(crate) fn key(tile: Tile, instruction: Wgmma, swapped: bool, majors: (Major, Major)) -> Sm90Key {
+    pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {
             instruction,
             tile,
-            swapped,
+            swap_ab,
             accumulators: 1,
             stages: 2,
             cluster: Cluster::NONE,
@@ -320,7 +321,7 @@ mod tests {
         fn parts_of_shared_memory_do_not_overlap(
             tile in prop::sample::select(Tile::all()),
             instruction in prop::sample::select(&Wgmma::ALL[..]),
-            swapped: bool,
+            swap_ab: bool,
             along_mn in (any::<bool>(), any::<bool>()),
             inputs in tensors(),
             outputs in tensors(),
@@ -329,7 +330,7 @@ mod tests {
             wanted in 2usize..=16,
         ) {
             let major = |mn: bool| if mn && instruction.takes_mn_major() { Major::Mn } else { Major::K };
-            let key = key(tile, instruction, swapped, (major(along_mn.0), major(along_mn.1)));
+            let key = key(tile, instruction, swap_ab, (major(along_mn.0), major(along_mn.1)));
             let traffic = Traffic {
                 further_accumulators: 0,
                 inputs,
@@ -365,14 +366,14 @@ mod tests {
                 prop_assert_eq!(brought, bytes);
             }
             let brought: usize = traffic.inputs.iter().map(|(_, element)| {
-                let (rows, columns) = epilogue_box(swapped, key.staging.step, *element);
+                let (rows, columns) = epilogue_box(swap_ab, key.staging.step, *element);
                 let boxes = 64 * key.staging.step / (rows * columns);
                 boxes * rows * columns * element.size()
             }).sum();
             prop_assert_eq!(brought, map.input_transfer_bytes);
             prop_assert!(map.input_transfer_bytes <= map.input_stage_bytes);
             for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
-                let (rows, columns) = epilogue_box(swapped, key.staging.step, *element);
+                let (rows, columns) = epilogue_box(swap_ab, key.staging.step, *element);
                 prop_assert!(columns * element.size() <= 128 && rows <= 256);
                 prop_assert_eq!((64 * key.staging.step) % (rows * columns), 0);
             }

@@ -28,7 +28,7 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
              thread (128x128 by 2 warpgroups has 64), or for Arithmetic::FastFp8",
         );
     }
-    if key.split_k == SplitKind::Stream && key.swapped && key.tile.accumulator_registers() >= MOST_STREAMED {
+    if key.split_k == SplitKind::Stream && key.swap_ab && key.tile.accumulator_registers() >= MOST_STREAMED {
         return Err(
             "stream-K where the tile's rows are N needs registers that a tile so large has not: ask for a smaller tile, \
              or for another split of K",

@@ -103,11 +103,11 @@ impl Tile {
     /// Whether the tile can be shared among this many accumulators: each needs columns of whole instructions, and whole
     /// boxes of 64 if B is contiguous along N; in a swapped kernel, whole blocks of 64 rows of every warpgroup.
     #[must_use]
-    pub(crate) const fn holds(&self, accumulators: usize, swapped: bool, b: Major) -> bool {
+    pub(crate) const fn holds(&self, accumulators: usize, swap_ab: bool, b: Major) -> bool {
         if accumulators == 1 {
             return true;
         }
-        if swapped {
+        if swap_ab {
             return self.warpgroup_rows().is_multiple_of(64 * accumulators);
         }
         self.columns.is_multiple_of(8 * accumulators)
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn every_number_of_accumulators_has_tiles() {
         for accumulators in 1..=4 {
-            for (swapped, b) in [(false, Major::K), (false, Major::Mn), (true, Major::K), (true, Major::Mn)] {
-                let tiles = Tile::of(accumulators).filter(|tile| tile.holds(accumulators, swapped, b)).count();
-                assert!(tiles >= 3, "{accumulators} {swapped} {b:?}: {tiles}");
+            for (swap_ab, b) in [(false, Major::K), (false, Major::Mn), (true, Major::K), (true, Major::Mn)] {
+                let tiles = Tile::of(accumulators).filter(|tile| tile.holds(accumulators, swap_ab, b)).count();
+                assert!(tiles >= 3, "{accumulators} {swap_ab} {b:?}: {tiles}");
             }
         }
     }

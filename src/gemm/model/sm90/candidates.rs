@@ -32,11 +32,11 @@ pub fn candidates(
     let packed = direct_when_packed(w.tree, &w.problem);
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
-        for swapped in [false, true].into_iter().filter(|s| request.swapped.is_none_or(|asked| asked == *s)) {
-            if request.swapped.is_none() && swapped != (w.problem.m < 64 && w.problem.n >= 64) {
+        for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
+            if request.swap_ab.is_none() && swap_ab != (w.problem.m < 64 && w.problem.n >= 64) {
                 continue;
             }
-            let Some((fitted, traffic)) = fitted(machine, w, request, tile, swapped, packed) else { continue };
+            let Some((fitted, traffic)) = fitted(machine, w, request, tile, swap_ab, packed) else { continue };
             for cluster in clusters(request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
                 let key = Sm90Key { cluster, raster, ..fitted };
@@ -74,14 +74,14 @@ fn fitted(
     w: &Workload<'_>,
     request: &Request,
     tile: Tile,
-    swapped: bool,
+    swap_ab: bool,
     packed: u64,
 ) -> Option<(Sm90Key, Traffic)> {
     let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
     let key = Sm90Key {
         instruction: w.instruction,
         tile,
-        swapped,
+        swap_ab,
         accumulators: w.tree.cost().products(),
         stages: 2,
         cluster: Cluster::NONE,
@@ -102,7 +102,7 @@ fn fitted(
     }
     let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
     let in_steps_of = |step: usize| {
-        let direct = packed | too_narrow(w.tree, step, swapped);
+        let direct = packed | too_narrow(w.tree, step, swap_ab);
         (Sm90Key { direct, ..key }, Traffic::of(w.tree, direct))
     };
     if let Some(staging) = request.staging {
@@ -206,14 +206,14 @@ mod tests {
     use super::*;
     use crate::ElementType;
     use crate::evt::random::{self, Choices, Profile};
-    use crate::evt::{ShapeClass, Tree, TreeBuilder, Types, ValidTree};
+    use crate::evt::{BroadcastClass, Tree, TreeBuilder, Types, ValidTree};
     use crate::gemm::model::candidate::Bound;
     use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
 
     fn plain() -> Tree {
         let mut b = TreeBuilder::new("plain", file!());
         let accum = b.accum("accum");
-        b.output("d", accum, ShapeClass::Tensor, None);
+        b.output("d", accum, BroadcastClass::Tensor, None);
         b.finish()
     }
 
@@ -240,7 +240,7 @@ mod tests {
     fn a_large_square_takes_a_large_tile_in_clusters() {
         let (key, candidate) = best(Problem::new(8192, 8192, 8192));
         assert!(key.tile.rows * key.tile.columns >= 128 * 256, "{candidate}");
-        assert!(key.cluster.blocks() == 2 && key.stages >= 3 && !key.swapped, "{candidate}");
+        assert!(key.cluster.blocks() == 2 && key.stages >= 3 && !key.swap_ab, "{candidate}");
         assert_eq!(candidate.split_k, SplitK::None);
         // 788 TFLOP/s have been measured for another library; 989 is the data sheet's number.
         let tera = 2.0 * 8192f64.powi(3) / candidate.microseconds * 1e-6;
@@ -253,11 +253,11 @@ mod tests {
     fn few_rows_become_the_instructions_columns() {
         for m in [1, 16, 40] {
             let (key, candidate) = best(Problem::new(m, 4096, 4096));
-            assert!(key.swapped && key.tile.columns <= 64, "{candidate}");
+            assert!(key.swap_ab && key.tile.columns <= 64, "{candidate}");
             assert_eq!(candidate.bound, Bound::Memory, "{candidate}");
         }
         let (key, candidate) = best(Problem::new(256, 4096, 4096));
-        assert!(!key.swapped, "{candidate}");
+        assert!(!key.swap_ab, "{candidate}");
     }
 
     #[test]
@@ -273,13 +273,13 @@ mod tests {
         let machine = Machine::h100();
         let mut tiles = BTreeSet::new();
         for tile in Tile::all() {
-            for swapped in [false, true] {
-                let request = Request { tile: Some(*tile), swapped: Some(swapped), ..Request::default() };
+            for swap_ab in [false, true] {
+                let request = Request { tile: Some(*tile), swap_ab: Some(swap_ab), ..Request::default() };
                 for candidate in ranked(&machine, problem, &request) {
                     let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
-                    assert!(key.tile == *tile && key.swapped == swapped && key.divides_among_cluster());
+                    assert!(key.tile == *tile && key.swap_ab == swap_ab && key.divides_among_cluster());
                     assert!(candidate.shared_bytes <= machine.shared_per_block, "{candidate}");
-                    tiles.insert((key.tile, swapped));
+                    tiles.insert((key.tile, swap_ab));
                 }
             }
         }
@@ -300,7 +300,7 @@ mod tests {
         fn nothing_narrow_is_copied(
             choices in prop::collection::vec(any::<u32>(), 120),
             tile in prop::sample::select(Tile::all()),
-            swapped in prop::option::of(any::<bool>()),
+            swap_ab in prop::option::of(any::<bool>()),
             stages in prop::option::of(2..12usize),
             staging in prop::option::of(prop::sample::select(&[8usize, 16, 32, 64][..])),
             n in 1..300usize,
@@ -308,7 +308,7 @@ mod tests {
             let tree = random::tree(&mut Choices::new(&choices), Profile::default());
             let tree = tree.validate(Types::new(ElementType::I8, ElementType::I8)).expect("a valid tree");
             let staging = staging.map(|step| Staging { step, output_stages: 1, input_stages: 1 });
-            let request = Request { tile: Some(tile), swapped, stages, staging, ..Request::default() };
+            let request = Request { tile: Some(tile), swap_ab, stages, staging, ..Request::default() };
             let instruction = Wgmma::of(ElementType::I8, ElementType::I8, Arithmetic::Exact).expect("an instruction");
             let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
             let problem = Problem::new(256, n, 256);
@@ -317,7 +317,7 @@ mod tests {
                 let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
                 let traffic = Traffic::of(&tree, key.direct);
                 for (_, element) in traffic.inputs.iter().chain(&traffic.outputs) {
-                    let (_, columns) = shared::epilogue_box(key.swapped, key.staging.step, *element);
+                    let (_, columns) = shared::epilogue_box(key.swap_ab, key.staging.step, *element);
                     prop_assert!(columns * element.size() >= 16, "{element} in {}", candidate);
                 }
             }

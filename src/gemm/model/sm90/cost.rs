@@ -56,7 +56,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let shared = tensor * shared_rate / 128.0;
     // Nothing is read outside of the operands.
     let (m, n) = (w.problem.m.max(1), w.problem.n.max(1));
-    let (m, n) = if key.swapped { (n, m) } else { (m, n) };
+    let (m, n) = if key.swap_ab { (n, m) } else { (m, n) };
     let inside =
         |extent: usize, tile: usize, all: usize| extent as f64 / extent.div_ceil(tile) as f64 * (all / tile) as f64;
     let (result_rows, result_columns) = key.result_tile();

@@ -232,7 +232,7 @@ struct Turn {
 fn turns(key: &Sm90Key, split_k: SplitK) -> Vec<Turn> {
     let pinned = Request {
         tile: Some(key.tile),
-        swapped: Some(key.swapped),
+        swap_ab: Some(key.swap_ab),
         stages: Some(key.stages),
         cluster: Some(key.cluster),
         raster: Some(key.raster),

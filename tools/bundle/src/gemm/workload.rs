@@ -1,7 +1,7 @@
 //! The tensors of a product, in several sets, and runs of a plan on the sets in turn.
 
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
-use epilogue::evt::{OutputKind, ParameterClass, ShapeClass, Tree, Types};
+use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Tree, Types};
 use epilogue::gemm::{Arithmetic, Major};
 use epilogue::{Argument, Device, DeviceTensor, ElementType, Gemm};
 use epilogue_runtime::{KernelArgument, Launch, Source, Stream};
@@ -146,10 +146,10 @@ impl Workload {
         for (parameter, tensor) in tree.parameters().iter().zip(&set.parameters) {
             values.push(match (tensor, parameter.class.shape_class()) {
                 (None, _) => vec![SCALAR],
-                (Some(t), ShapeClass::Scalar) => part(t, None, None)?,
-                (Some(t), ShapeClass::RowVector) => part(t, Some(columns.clone()), None)?,
-                (Some(t), ShapeClass::ColumnVector) => part(t, Some(rows.clone()), None)?,
-                (Some(t), ShapeClass::Tensor) => part(t, Some(rows.clone()), Some(columns.clone()))?,
+                (Some(t), BroadcastClass::Scalar) => part(t, None, None)?,
+                (Some(t), BroadcastClass::RowVector) => part(t, Some(columns.clone()), None)?,
+                (Some(t), BroadcastClass::ColumnVector) => part(t, Some(rows.clone()), None)?,
+                (Some(t), BroadcastClass::Tensor) => part(t, Some(rows.clone()), Some(columns.clone()))?,
             });
         }
         let given: Vec<Given<'_>> = tree
@@ -166,7 +166,7 @@ impl Workload {
         let mut outputs = set.outputs.iter();
         for (output, expected) in tree.outputs().iter().zip(&expected) {
             let Some(tensor) = (if output.parameter.is_some() { None } else { outputs.next() }) else { continue };
-            if matches!(output.kind, OutputKind::Reduce(_)) || output.class != ShapeClass::Tensor {
+            if matches!(output.kind, OutputKind::Reduce(_)) || output.class != BroadcastClass::Tensor {
                 continue; // a part's reduction is not a part of the reduction; the random cases check reductions
             }
             let results = part(tensor, Some(rows.clone()), Some(columns.clone()))?;
@@ -236,10 +236,10 @@ impl Set {
         };
         let tree = tree.validate(Types::new(element, element))?;
         let extent = |class| match class {
-            ShapeClass::Scalar => vec![],
-            ShapeClass::RowVector => vec![n],
-            ShapeClass::ColumnVector => vec![m],
-            ShapeClass::Tensor => vec![m, n],
+            BroadcastClass::Scalar => vec![],
+            BroadcastClass::RowVector => vec![n],
+            BroadcastClass::ColumnVector => vec![m],
+            BroadcastClass::Tensor => vec![m, n],
         };
         let mut parameters = Vec::new();
         for (parameter, seed) in tree.parameters().iter().zip(seed + 2..) {

@@ -2,7 +2,7 @@
 
 use epilogue::ElementType;
 use epilogue::evt::{
-    Axis, Composed, ComposedOp, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, ShapeClass, Tree,
+    Axis, BroadcastClass, Composed, ComposedOp, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, Tree,
     TreeBuilder,
 };
 use epilogue::expr;
@@ -242,10 +242,10 @@ impl EpilogueBuilder for TreeSink<'_, '_> {
         let element = self.optional(element);
         let class = match extent {
             Extent::Bits => return self.at(name.span()).output_bits(plain(name), node),
-            Extent::Tensor => ShapeClass::Tensor,
-            Extent::RowVector => ShapeClass::RowVector,
-            Extent::ColumnVector => ShapeClass::ColumnVector,
-            Extent::Scalar => ShapeClass::Scalar,
+            Extent::Tensor => BroadcastClass::Tensor,
+            Extent::RowVector => BroadcastClass::RowVector,
+            Extent::ColumnVector => BroadcastClass::ColumnVector,
+            Extent::Scalar => BroadcastClass::Scalar,
         };
         self.at(name.span()).output(plain(name), node, class, element);
     }
