@@ -6,6 +6,7 @@
 //! for it runs no jobs.
 
 use std::convert::Infallible;
+use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
@@ -16,18 +17,30 @@ use crate::sync::lock;
 /// How many pieces of work there are for each thread, so that a late one finds less to do.
 const PIECES: usize = 8;
 
-/// The pool; `None` if the system gives no threads: then the caller does the work.
+/// The pool; `None` if the system gives no threads: then the caller does the work. It has a thread less than the CPU has for
+/// this process (or than `RAYON_NUM_THREADS` says), since the caller is one of those who work: with another one, which looks
+/// for work and finds none, one of them would wait for a core every now and then.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    let build = || ThreadPoolBuilder::new().thread_name(|i| format!("epilogue-{i}")).build().ok();
+    let build = || {
+        let others = wanted_threads().checked_sub(1).filter(|others| *others > 0)?;
+        ThreadPoolBuilder::new().num_threads(others).thread_name(|i| format!("epilogue-{i}")).build().ok()
+    };
     POOL.get_or_init(build).as_ref()
 }
 
-/// The number of threads that can share work: those of the pool that the caller runs in, or of the library's.
+fn wanted_threads() -> usize {
+    let said = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
+    let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    said.filter(|threads| *threads > 0).unwrap_or_else(available)
+}
+
+/// The number of threads that can share work: those of the foreign pool that the caller runs in, or the caller and those of
+/// the library's.
 pub(crate) fn threads() -> usize {
     match rayon::current_thread_index() {
-        Some(_) => rayon::current_num_threads(),
-        None => pool().map_or(1, ThreadPool::current_num_threads),
+        Some(_) if !pool().is_some_and(is_inside) => rayon::current_num_threads(),
+        _ => pool().map_or(1, |pool| pool.current_num_threads() + 1),
     }
 }
 
