@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::{Device, DeviceTensor, KernelArgument};
 use smallvec::SmallVec;
 
 use crate::sync::lock;
@@ -56,6 +56,15 @@ impl Sizes {
 pub(in crate::te::auto) struct Bound<'a> {
     pub(in crate::te::auto) tensors: Vec<&'a DeviceTensor>,
     pub(in crate::te::auto) sizes: Sizes,
+}
+
+impl Bound<'_> {
+    /// The tensors as a kernel's arguments: so many are read, and the others written.
+    pub(in crate::te::auto) fn arguments(&self, inputs: usize) -> impl Iterator<Item = KernelArgument<'_>> {
+        let (inputs, outputs) = self.tensors.split_at(inputs);
+        let read = inputs.iter().map(|tensor| KernelArgument::Reads(tensor));
+        read.chain(outputs.iter().map(|tensor| KernelArgument::Writes(tensor)))
+    }
 }
 
 /// A tensor's place in memory.

@@ -200,14 +200,18 @@ pub(in crate::te::auto) fn points(levels: &[LoopLevel]) -> i64 {
     levels.iter().fold(1i64, |n, level| n.saturating_mul(level.extent))
 }
 
+/// A tensor's place among the parameters.
+pub(in crate::te::auto) fn place_of(parameters: &[Tensor], tensor: &Tensor) -> Result<usize, TeError> {
+    let missing = || LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }.into();
+    parameters.iter().position(|parameter| parameter == tensor).ok_or_else(missing)
+}
+
 /// The argument for a placeholder.
 pub(in crate::te::auto) fn tensor_of<'a>(
     parameters: &[Tensor],
     bound: &Bound<'a>,
     tensor: &Tensor,
 ) -> Result<&'a DeviceTensor, TeError> {
-    let place = parameters.iter().position(|p| p == tensor);
-    place
-        .and_then(|place| bound.tensors.get(place).copied())
-        .ok_or_else(|| LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }.into())
+    let given = bound.tensors.get(place_of(parameters, tensor)?).copied();
+    given.ok_or_else(|| LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }.into())
 }

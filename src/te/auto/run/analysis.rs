@@ -1,12 +1,15 @@
-//! What a reduction or a map does with the tensors of a run, on any device.
+//! What a reduction, a map or a scan does with the tensors of a run, on any device.
 
 use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{Space, tensor_of};
 use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
 use crate::te::auto::pattern::fused::Reduction;
+use crate::te::auto::pattern::reads::Read;
 use crate::te::error::TeError;
+use crate::te::lang::axis::Axis;
+use crate::te::lang::expr::Expr;
 
-/// A run of a reduction that has been analysed.
+/// A run that has been analysed.
 pub(in crate::te::auto) struct Analysis {
     pub(in crate::te::auto) space: Space,
     /// For each axis, whether its value is used for more than the address of elements.
@@ -14,7 +17,7 @@ pub(in crate::te::auto) struct Analysis {
 }
 
 impl Analysis {
-    /// Analyses a run; `None` if there is nothing to do.
+    /// Analyses a run of a reduction or a map; `None` if there is nothing to do.
     ///
     /// # Errors
     /// The error of a read at indices outside of its tensor, or of integers that don't fit their type.
@@ -24,10 +27,23 @@ impl Analysis {
         if space.extents[..elements].contains(&0) {
             return Ok(None);
         }
-        let (axes, expressions) = (&reduction.axes, reduction.expressions());
-        let used = used_axes(axes, &reduction.reads.list, |read| space.reads[read].is_none(), &expressions);
-        check_ranges(axes, &used, &space, &bound.sizes, &expressions)?;
-        Ok(Some(Self { space, used }))
+        Self::of_space(space, &reduction.axes, &reduction.reads.list, &reduction.expressions(), bound).map(Some)
+    }
+
+    /// Analyses a run whose points are known.
+    ///
+    /// # Errors
+    /// The error of integers that don't fit their type.
+    pub(super) fn of_space(
+        space: Space,
+        axes: &[Axis],
+        reads: &[Read],
+        expressions: &[&Expr],
+        bound: &Bound<'_>,
+    ) -> Result<Self, TeError> {
+        let used = used_axes(axes, reads, |read| space.reads[read].is_none(), expressions);
+        check_ranges(axes, &used, &space, &bound.sizes, expressions)?;
+        Ok(Self { space, used })
     }
 }
 

@@ -51,9 +51,7 @@ impl CellKernel {
         if plan.blocks > 0 {
             let bytes = self.parameters(bound, plan, &variant)?;
             let mut arguments = vec![KernelArgument::Value(&bytes)];
-            arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
-                if place < self.cell.inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
-            }));
+            arguments.extend(bound.arguments(self.cell.inputs));
             let launch = Launch {
                 grid: [plan.blocks as u32, 1, 1],
                 block: [plan.key.threads, 1, 1],

@@ -6,14 +6,13 @@ use super::analysis::Analysis;
 use super::backend::{Backend, StepsOfScan};
 use super::several::SeveralKernels;
 use crate::te::auto::bind::arguments::Bound;
-use crate::te::auto::bind::iteration_space::{Space, tensor_of};
+use crate::te::auto::bind::iteration_space::{Space, place_of, tensor_of};
 use crate::te::auto::gpu::choose::scan::MOST_REDUCED;
-use crate::te::auto::gpu::emit::context::{check_ranges, used_axes};
 use crate::te::auto::kernel::{Ran, Runs};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::recurrence::Recurrence;
 use crate::te::auto::split::by_shape::KernelSequence;
-use crate::te::error::{LoweringError, RunError, TeError};
+use crate::te::error::{RunError, TeError};
 use crate::te::lang::tensor::Tensor;
 
 /// A scan on a device.
@@ -88,10 +87,9 @@ impl Runs for ScanKernel {
                 return several.run_bound(stream, &of_places(bound, places));
             }
         }
-        let used =
-            used_axes(&pattern.axes, &pattern.reads.list, |read| space.reads[read].is_none(), &pattern.expressions());
-        check_ranges(&pattern.axes, &used, &space, &bound.sizes, &pattern.expressions())?;
-        self.steps.run(pattern, stream, bound, &Analysis { space, used }).map(Some)
+        let (axes, reads) = (&pattern.axes, &pattern.reads.list);
+        let analysis = Analysis::of_space(space, axes, reads, &pattern.expressions(), bound)?;
+        self.steps.run(pattern, stream, bound, &analysis).map(Some)
     }
 }
 
@@ -106,10 +104,7 @@ fn apart(
     }
     let outputs: Vec<Tensor> = pattern.outputs.iter().map(|output| output.tensor.clone()).collect();
     let Some(sequence) = KernelSequence::of(&outputs)? else { return Ok(None) };
-    let place = |tensor: &Tensor| {
-        let place = pattern.parameters.iter().position(|parameter| parameter == tensor);
-        place.ok_or_else(|| TeError::from(LoweringError::MissingArgument { tensor: tensor.name(), what: "an input" }))
-    };
+    let place = |tensor: &Tensor| place_of(&pattern.parameters, tensor);
     let places = sequence.parameters.iter().map(place).collect::<Result<_, _>>()?;
     Ok(Some((SeveralKernels::new(backend, sequence, order, None)?, places)))
 }

@@ -3,6 +3,7 @@
 use epilogue_runtime::{Device, Stream};
 
 use crate::te::auto::bind::arguments::Bound;
+use crate::te::auto::bind::iteration_space::place_of;
 use crate::te::auto::cpu::Task;
 use crate::te::auto::cpu::made::{Cached, Chain, CodeCache, Made, Step as AtStep};
 use crate::te::auto::kernel::{Ran, Runs};
@@ -12,7 +13,7 @@ use crate::te::auto::pattern::reads::Read;
 use crate::te::auto::run::analysis::{Analysis, space};
 use crate::te::auto::run::intermediates::{Intermediates, part};
 use crate::te::auto::split::by_pass::{PassSequence, Step, TensorOrigin};
-use crate::te::error::{LoweringError, TeError};
+use crate::te::error::TeError;
 use crate::te::lang::axis::Domain;
 use crate::te::lang::var::Var;
 
@@ -118,11 +119,12 @@ fn only_moves_with(reduction: &Reduction, size: Var) -> bool {
 /// The error of a read at indices outside of its tensor.
 fn places(reduction: &Reduction, bound: &Bound<'_>) -> Result<Vec<(usize, Option<u64>)>, TeError> {
     let (space, parameters) = (space(reduction, bound)?, &reduction.parameters);
-    let place = |read: &Read| {
-        let argument = parameters.iter().position(|parameter| *parameter == read.tensor);
-        let none = || LoweringError::MissingArgument { tensor: read.tensor.name(), what: "an input" };
-        argument.ok_or_else(|| TeError::from(none()))
-    };
     let addresses = space.reads.iter().map(|steps| steps.as_ref().map(|steps| steps.address));
-    reduction.reads.list.iter().zip(addresses).map(|(read, address)| Ok((place(read)?, address))).collect()
+    reduction
+        .reads
+        .list
+        .iter()
+        .zip(addresses)
+        .map(|(read, address)| Ok((place_of(parameters, &read.tensor)?, address)))
+        .collect()
 }

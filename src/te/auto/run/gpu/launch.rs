@@ -129,9 +129,7 @@ impl OneLaunch {
         }
         let mut arguments = vec![KernelArgument::Value(&bytes)];
         let inputs = bound.tensors.len() - self.reduction.outputs.len();
-        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
-            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
-        }));
+        arguments.extend(bound.arguments(inputs));
         arguments.extend([KernelArgument::Writes(&workspace.scratch), KernelArgument::Writes(&workspace.counters)]);
         let launch = Launch {
             grid: [plan.blocks as u32, plan.splits as u32, 1],

@@ -97,9 +97,7 @@ impl ScanLaunch {
         }
         let inputs = bound.tensors.len() - pattern.outputs.len();
         let mut arguments = vec![KernelArgument::Value(&bytes)];
-        arguments.extend(bound.tensors.iter().enumerate().map(|(place, tensor)| {
-            if place < inputs { KernelArgument::Reads(tensor) } else { KernelArgument::Writes(tensor) }
-        }));
+        arguments.extend(bound.arguments(inputs));
         arguments.extend([&workspace.claims, &workspace.flags, &workspace.maps].map(KernelArgument::Writes));
         let grid = [plan.blocks as u32, 1, 1];
         let launch = Launch { grid, block: [plan.key.threads, 1, 1], ..Launch::default() };
