@@ -55,7 +55,7 @@ fn products(tree: &ValidTree, choices: &mut Choices<'_>) -> Vec<Product> {
 fn as_arguments<'a>(tree: &ValidTree, values: &'a [Vec<f64>]) -> Vec<Argument<'a>> {
     let argument = |(p, values): (&epilogue::evt::ValidParameter, &'a Vec<f64>)| match p.class {
         ParameterClass::Scalar => Argument::Scalar(values[0]),
-        _ => Argument::Array(Array::packed(values, p.class.shape_class(), EXTENT, true)),
+        _ => Argument::Array(Array::packed(values, p.class.broadcast_class(), EXTENT, true)),
     };
     tree.parameters().iter().zip(values).map(argument).collect()
 }

@@ -339,7 +339,7 @@ fn random_expressions_run() {
         for p in tree.parameters() {
             let values = random::values(&mut data, p.element, extent.n);
             let first = if p.class == ParameterClass::Scalar { scalar } else { values[0] };
-            let constant = matches!(p.class.shape_class(), BroadcastClass::Scalar | BroadcastClass::ColumnVector);
+            let constant = matches!(p.class.broadcast_class(), BroadcastClass::Scalar | BroadcastClass::ColumnVector);
             let first = reference::round(p.element, first);
             arguments_of.push(if constant { vec![first; extent.n] } else { values });
         }
@@ -362,7 +362,7 @@ fn random_expressions_run() {
             .zip(&arguments_of)
             .map(|(p, values)| match p.class {
                 ParameterClass::Scalar => Argument::Scalar(values[0]),
-                _ => Argument::Array(Array::packed(values, p.class.shape_class(), extent, false)),
+                _ => Argument::Array(Array::packed(values, p.class.broadcast_class(), extent, false)),
             })
             .collect();
         let options = Options { fast_math: fast, ..Options::default() };

@@ -99,7 +99,7 @@ pub(super) fn classes(tree: &ValidTree) -> Vec<(&'static str, BroadcastClass, bo
     let parameters = tree
         .parameters()
         .iter()
-        .map(|parameter| (parameter.name, parameter.class.shape_class(), parameter.class == ParameterClass::Bits));
+        .map(|parameter| (parameter.name, parameter.class.broadcast_class(), parameter.class == ParameterClass::Bits));
     let outputs = tree.outputs().iter().filter(|output| output.parameter.is_none());
     parameters.chain(outputs.map(|output| (output.name, output.class, output.packed))).collect()
 }

@@ -38,7 +38,7 @@ impl TreeBuilder {
     }
 
     fn push(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.tree.nodes.len()).unwrap_or(u32::MAX));
+        let id = NodeId::new(self.tree.nodes.len());
         self.tree.nodes.push(NodeData { node, name: None, site: self.site });
         id
     }
@@ -54,9 +54,9 @@ impl TreeBuilder {
 
     /// The next parameter; its value is the node returned.
     pub fn parameter(&mut self, name: &'static str, class: ParameterClass, element: Option<ElementType>) -> NodeId {
-        let parameter = ParameterId(u32::try_from(self.tree.parameters.len()).unwrap_or(u32::MAX));
+        let parameter = ParameterId::new(self.tree.parameters.len());
         self.tree.parameters.push(Parameter { name, class, element, site: self.site });
-        let id = self.push(match class.shape_class() {
+        let id = self.push(match class.broadcast_class() {
             BroadcastClass::Tensor => Node::Load(parameter),
             BroadcastClass::Scalar | BroadcastClass::RowVector | BroadcastClass::ColumnVector => {
                 Node::Broadcast(parameter)
@@ -151,7 +151,7 @@ impl TreeBuilder {
             let of_operands = || data.node.operands().iter().map(|operand| classes[operand.index()]);
             classes.push(match &data.node {
                 Node::Accum(_) | Node::Load(_) | Node::Random(..) => BroadcastClass::Tensor,
-                Node::Broadcast(p) => self.tree.parameters[p.index()].class.shape_class(),
+                Node::Broadcast(p) => self.tree.parameters[p.index()].class.broadcast_class(),
                 Node::Position(position) => position.class(),
                 Node::Reduce(Reduction { axis, .. }, _) | Node::Composed(Composed { axis, .. }, _) => {
                     axis.result_class()

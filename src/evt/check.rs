@@ -105,7 +105,7 @@ impl Checker<'_> {
 
     fn node(&self, index: usize, facts: &[Fact]) -> Result<Fact, TreeError> {
         let data = &self.tree.nodes[index];
-        let id = NodeId(u32::try_from(index).unwrap_or(u32::MAX));
+        let id = NodeId::new(index);
         for operand in data.node.operands() {
             if operand.index() >= index {
                 return self.fail(data.site, Mistake::UndefinedOperand { what: self.describe(id) });
@@ -126,7 +126,7 @@ impl Checker<'_> {
             Node::Load(parameter) | Node::Broadcast(parameter) => {
                 let is_load = matches!(data.node, Node::Load(_));
                 let declared = self.tree.parameters.get(parameter.index());
-                match declared.map(|p| (p.class.shape_class(), self.element(p))) {
+                match declared.map(|p| (p.class.broadcast_class(), self.element(p))) {
                     Some(_) if !is_load && declared.is_some_and(|p| p.class == ParameterClass::Seed) => {
                         Ok(Fact::new(BroadcastClass::Scalar, Kind::Seed))
                     }

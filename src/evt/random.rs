@@ -438,10 +438,10 @@ pub fn tree(choices: &mut Choices<'_>, profile: Profile) -> Tree {
         let element = typed.then(|| any(choices));
         let node = growing.builder.parameter(name, class, element);
         if element.is_some_and(ElementType::is_integer) {
-            growing.of_integers.push((node, class.shape_class()));
+            growing.of_integers.push((node, class.broadcast_class()));
         }
         let values = if element == Some(ElementType::Bool) { &mut growing.truths } else { &mut growing.numbers };
-        values.push((node, class.shape_class()));
+        values.push((node, class.broadcast_class()));
         if class == ParameterClass::TensorMut {
             written.push((*name, element));
         }

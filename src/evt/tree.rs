@@ -19,6 +19,16 @@ pub enum BroadcastClass {
 }
 
 impl BroadcastClass {
+    /// The class of a parameter that reads such values, which an earlier launch has written.
+    pub(in crate::evt) const fn in_memory(self) -> ParameterClass {
+        match self {
+            Self::Tensor => ParameterClass::Tensor,
+            Self::RowVector => ParameterClass::RowVector,
+            Self::ColumnVector => ParameterClass::ColumnVector,
+            Self::Scalar => ParameterClass::DeviceScalar,
+        }
+    }
+
     /// The class of an elementwise result of operands of the two classes.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -55,6 +65,11 @@ pub struct Site {
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
+    /// That of the node with this index; trees are refused long before there are 2^32 nodes.
+    pub(in crate::evt) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// The index in [`Tree::nodes`].
     #[must_use]
     pub const fn index(self) -> usize {
@@ -67,6 +82,11 @@ impl NodeId {
 pub struct ParameterId(pub(crate) u32);
 
 impl ParameterId {
+    /// That of the parameter with this index.
+    pub(in crate::evt) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
     /// The index in [`Tree::parameters`].
     #[must_use]
     pub const fn index(self) -> usize {
@@ -111,7 +131,7 @@ pub enum ParameterClass {
 impl ParameterClass {
     /// The class of the parameter's extent.
     #[must_use]
-    pub const fn shape_class(self) -> BroadcastClass {
+    pub const fn broadcast_class(self) -> BroadcastClass {
         match self {
             Self::Tensor | Self::TensorMut | Self::Bits => BroadcastClass::Tensor,
             Self::RowVector => BroadcastClass::RowVector,

@@ -416,19 +416,19 @@ impl ValidTree {
 
     fn read_of_class(&self, wanted: impl Fn(ParameterClass) -> bool) -> impl Iterator<Item = (ParameterId, ValueId)> {
         self.parameters.iter().enumerate().filter_map(move |(i, parameter)| {
-            let id = ParameterId(u32::try_from(i).unwrap_or(u32::MAX));
+            let id = ParameterId::new(i);
             parameter.value.filter(|_| wanted(parameter.class)).map(|value| (id, value))
         })
     }
 
     /// The M×N parameters that are read, with the values that read them.
     pub fn loads(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
-        self.read_of_class(|class| class.shape_class() == BroadcastClass::Tensor)
+        self.read_of_class(|class| class.broadcast_class() == BroadcastClass::Tensor)
     }
 
     /// The vectors and scalars that are read, with the values that read them.
     pub fn broadcasts(&self) -> impl Iterator<Item = (ParameterId, ValueId)> {
-        self.read_of_class(|class| class.shape_class() != BroadcastClass::Tensor)
+        self.read_of_class(|class| class.broadcast_class() != BroadcastClass::Tensor)
     }
 
     /// The outputs that store a value, with their indices.

@@ -189,7 +189,7 @@ impl Values {
     }
 
     fn array(&self, class: ParameterClass, extent: Extent) -> Array<'_> {
-        let class = class.shape_class();
+        let class = class.broadcast_class();
         let own = match class {
             BroadcastClass::Scalar => 0,
             BroadcastClass::RowVector | BroadcastClass::ColumnVector => 1,

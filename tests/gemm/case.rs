@@ -299,9 +299,9 @@ impl<'k> Case<'k> {
             }
             let written = parameter.class == ParameterClass::TensorMut;
             let per_batch = self.problem.batched
-                && self.problem.grouping.is_per_batch(parameter.class.shape_class())
+                && self.problem.grouping.is_per_batch(parameter.class.broadcast_class())
                 && (written || choices.once_in(2));
-            let mut shape = self.shape(parameter.class.shape_class(), per_batch);
+            let mut shape = self.shape(parameter.class.broadcast_class(), per_batch);
             if parameter.class == ParameterClass::Bits {
                 let columns = packed(&mut shape);
                 let (first, count) = (choices.below(1 << 16), shape.iter().product::<usize>());
@@ -315,7 +315,7 @@ impl<'k> Case<'k> {
                 continue;
             }
             let values = random::values(choices, parameter.element, shape.iter().product());
-            let tensor = parameter.class.shape_class() == BroadcastClass::Tensor;
+            let tensor = parameter.class.broadcast_class() == BroadcastClass::Tensor;
             let placement = self.placement(choices, self.parameters.len(), parameter.element, tensor);
             let placed =
                 Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
@@ -377,7 +377,7 @@ impl<'k> Case<'k> {
             .map(|(parameter, (placed, values, per_batch))| match placed {
                 _ if parameter.class == ParameterClass::Seed => Given::Seed(bits(values[0]), bits(values[1])),
                 None => Given::Scalar(values[0]),
-                Some(_) => Given::Array(Array::packed(values, parameter.class.shape_class(), extent, *per_batch)),
+                Some(_) => Given::Array(Array::packed(values, parameter.class.broadcast_class(), extent, *per_batch)),
             })
             .collect();
         let options = Options { tile: Some(self.kernel.gemm.choice().tile()), fast_math: self.kernel.fast_math() };

@@ -489,7 +489,7 @@ pub enum ParameterClass {
 }
 impl ParameterClass {
     #[must_use]
-    pub const fn shape_class(self) -> BroadcastClass {}
+    pub const fn broadcast_class(self) -> BroadcastClass {}
     #[must_use]
     pub const fn name(self) -> &'static str {}
 }

@@ -1,7 +1,6 @@
 //! The sweep over the forward tree, from its outputs to its leaves.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use super::error::DeriveError;
 use super::place::Place;
@@ -14,6 +13,7 @@ use crate::evt::{
     TreeBuilder, Types,
 };
 use crate::expr::Op;
+use crate::sync::{Mutex, lock};
 
 /// The gradient of a value, in parts: what is still to be summed over M×N, over the columns, over the rows, and what is not.
 /// Sums are taken where a value begins, or where a reduction needs them.
@@ -134,19 +134,13 @@ impl<'b> Reverse<'b> {
         self.add(through.node, BroadcastClass::Tensor, g);
         for name in &self.what.given {
             let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
-            let class = match output.class {
-                BroadcastClass::Tensor => ParameterClass::Tensor,
-                BroadcastClass::RowVector => ParameterClass::RowVector,
-                BroadcastClass::ColumnVector => ParameterClass::ColumnVector,
-                BroadcastClass::Scalar => ParameterClass::DeviceScalar,
-            };
             let name = self.gradient_name(output.name)?;
-            let g = self.builder.parameter(name, class, output.element);
+            let g = self.builder.parameter(name, output.class.in_memory(), output.element);
             self.add(output.node, output.class, g);
         }
         for at in (0..self.forward.nodes.len()).rev() {
             if self.leads[at] && self.gradients[at].iter().any(Option::is_some) {
-                self.node(NodeId(u32::try_from(at).unwrap_or(u32::MAX)))?;
+                self.node(NodeId::new(at))?;
             }
         }
         self.outputs()?;
@@ -155,7 +149,7 @@ impl<'b> Reverse<'b> {
 
     /// Adds to the gradient of a value, if that leads somewhere.
     fn add(&mut self, to: NodeId, over: BroadcastClass, g: NodeId) {
-        if self.leads[to.index()] {
+        if self.leads_to(to) {
             let before = self.gradients[to.index()][part(over)];
             self.gradients[to.index()][part(over)] = self.sum(before, g);
         }
@@ -165,8 +159,7 @@ impl<'b> Reverse<'b> {
     fn node(&mut self, id: NodeId) -> Result<(), DeriveError> {
         let forward = self.forward;
         let data = &forward.nodes[id.index()];
-        let at = forward.nodes[id.index()].site;
-        self.builder.at(at.line, at.column);
+        self.builder.at(data.site.line, data.site.column);
         match &data.node {
             Node::Reduce(reduction, x) => {
                 let g = self.collapsed(id, reduction.axis.result_class(), false)?;
@@ -323,7 +316,7 @@ impl<'b> Reverse<'b> {
             let mut whole = None;
             for at in 0..forward.nodes.len() {
                 if is_it(&forward.nodes[at].node) && this.gradients[at].iter().any(Option::is_some) {
-                    let g = this.collapsed(NodeId(u32::try_from(at).unwrap_or(u32::MAX)), class, all)?;
+                    let g = this.collapsed(NodeId::new(at), class, all)?;
                     whole = this.sum(whole, g);
                 }
             }
@@ -338,7 +331,7 @@ impl<'b> Reverse<'b> {
         for (wanted, all) in &self.what.gradients {
             let Some(p) = forward.parameters.iter().position(|parameter| parameter.name == wanted) else { continue };
             let parameter = &forward.parameters[p];
-            let class = parameter.class.shape_class();
+            let class = parameter.class.broadcast_class();
             let is_it = |node: &Node| matches!(node, Node::Load(q) | Node::Broadcast(q) if q.index() == p);
             let g = gradient(self, &is_it, class, *all)?;
             let g = g.ok_or(DeriveError::NoInfluence { name: parameter.name })?;
@@ -393,7 +386,7 @@ impl<'b> Reverse<'b> {
 /// A name that lives as long as the program, as a tree's do. Equal ones are one.
 fn kept(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = lock(&NAMES);
     if let Some(known) = names.get(name.as_str()) {
         return known;
     }

@@ -68,7 +68,7 @@ fn evaluate(tree: &ValidTree, accumulators: &Values, values: &Values) -> Values 
         })
         .collect();
     let argument = |parameter: &crate::evt::ValidParameter| {
-        let class = parameter.class.shape_class();
+        let class = parameter.class.broadcast_class();
         match parameter.class {
             ParameterClass::Seed => Argument::Seed(11, 3),
             ParameterClass::Scalar => Argument::Scalar(of(values, parameter.name)[0]),
@@ -141,7 +141,7 @@ fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool,
         .iter()
         .map(|parameter| {
             let count =
-                if parameter.class == ParameterClass::Scalar { 1 } else { length(parameter.class.shape_class()) };
+                if parameter.class == ParameterClass::Scalar { 1 } else { length(parameter.class.broadcast_class()) };
             let values = numbers.values(count, signed);
             let whole = |x: &f64| if parameter.element.is_float() { *x } else { (2.0 * x).round() };
             (parameter.name, values.iter().map(whole).collect())

@@ -2,8 +2,8 @@
 
 use super::super::validate::guards;
 use super::super::{
-    BroadcastClass, Cost, OutputKind, ParameterClass, ParameterId, Site, ValidOutput, ValidParameter, ValidTree, Value,
-    ValueId, ValueKind,
+    Cost, OutputKind, ParameterClass, ParameterId, Site, ValidOutput, ValidParameter, ValidTree, Value, ValueId,
+    ValueKind,
 };
 use super::delivery::{Delivery, deliveries, roots};
 use super::{Binding, Part, Slot};
@@ -85,13 +85,8 @@ impl<'a> Builder<'a> {
 
     /// A parameter that reads a slot.
     fn read(&mut self, place: usize, slot: &Slot, site: Site) -> ValueKind {
-        let parameter = ParameterId(u32::try_from(self.parameters.len()).unwrap_or(u32::MAX));
-        let class = match slot.class {
-            BroadcastClass::Scalar => ParameterClass::DeviceScalar,
-            BroadcastClass::RowVector => ParameterClass::RowVector,
-            BroadcastClass::ColumnVector => ParameterClass::ColumnVector,
-            BroadcastClass::Tensor => ParameterClass::Tensor,
-        };
+        let parameter = ParameterId::new(self.parameters.len());
+        let class = slot.class.in_memory();
         self.parameters.push(ValidParameter { name: HIDDEN, class, element: slot.element, value: None, site });
         self.reads.push(place);
         if class == ParameterClass::Tensor { ValueKind::Load(parameter) } else { ValueKind::Broadcast(parameter) }

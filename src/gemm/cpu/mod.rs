@@ -170,7 +170,7 @@ fn execute_in(
     // Of every argument, in their order.
     let parameters = tree.parameters().iter().map(|parameter| match parameter.class {
         ParameterClass::Seed => 1,
-        class => rank(class.shape_class()),
+        class => rank(class.broadcast_class()),
     });
     let mut views: SmallVec<[View; FEW]> = parameters.enumerate().map(|(i, rank)| of_argument(i, rank)).collect();
     views.resize(arguments.len(), absent);

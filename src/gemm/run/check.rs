@@ -144,8 +144,8 @@ impl Check<'_> {
         if class == ParameterClass::Bits {
             return self.bits(name, tensor, Batch::Optional);
         }
-        let extents = self.extents(class.shape_class());
-        let class = class.shape_class();
+        let extents = self.extents(class.broadcast_class());
+        let class = class.broadcast_class();
         let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
         self.shape(name, tensor.shape(), &extents, batch, class)
     }

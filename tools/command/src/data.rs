@@ -104,7 +104,7 @@ impl Maker<'_> {
                     Value::Input(tensor)
                 }
                 class => {
-                    let shape = shape(class.shape_class(), options);
+                    let shape = shape(class.broadcast_class(), options);
                     let tensor = self.tensor(parameter.element, &shape, 1.0)?;
                     if class == ParameterClass::TensorMut { Value::Output(tensor) } else { Value::Input(tensor) }
                 }

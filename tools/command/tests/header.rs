@@ -62,7 +62,7 @@ fn described(arch: Arch) -> LaunchDescription {
     let tree = gemm.tree();
     let mut inputs: Vec<Option<DeviceTensor>> = Vec::new();
     for parameter in tree.parameters() {
-        let tensor = made(&extents(parameter.class.shape_class()), parameter.element);
+        let tensor = made(&extents(parameter.class.broadcast_class()), parameter.element);
         inputs.push((parameter.class != ParameterClass::Scalar).then_some(tensor));
     }
     let mut outputs: Vec<DeviceTensor> =

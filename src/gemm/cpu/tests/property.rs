@@ -241,7 +241,7 @@ fn tree(case: &Case) -> Tree {
                 let (one, other) = (b.literal(1.0), b.literal(-0.5));
                 (b.apply(Op::Select, &[parameter, one, other]), BroadcastClass::Tensor)
             }
-            class => (parameter, class.shape_class()),
+            class => (parameter, class.broadcast_class()),
         });
     }
     for &[which, x, y, z] in &case.operations {
@@ -390,7 +390,7 @@ impl Setup {
             let shape = match parameter.class {
                 ParameterClass::Seed => vec![2],
                 ParameterClass::Bits => packed(shape.of_class(BroadcastClass::Tensor, batched)),
-                class => shape.of_class(class.shape_class(), batched),
+                class => shape.of_class(class.broadcast_class(), batched),
             };
             held.push((hold(parameter.element, &shape, recipe.layout, case.special, &mut random), batched));
         }
@@ -479,7 +479,7 @@ impl Setup {
                     let words = held.tensor.to_vec::<i64>().unwrap();
                     return reference::Argument::Seed(words[0].cast_unsigned(), words[1].cast_unsigned());
                 }
-                let class = parameter.class.shape_class();
+                let class = parameter.class.broadcast_class();
                 if parameter.class == ParameterClass::Bits {
                     let bytes = held.tensor.to_bytes().unwrap();
                     let values = Box::leak(reference::unpack(&bytes, extent.n).into_boxed_slice());

@@ -144,7 +144,7 @@ impl Workload {
         let product = Product::new(tree.types(), multiplication, extent, k, &a, &b)?;
         let mut values = Vec::new();
         for (parameter, tensor) in tree.parameters().iter().zip(&set.parameters) {
-            values.push(match (tensor, parameter.class.shape_class()) {
+            values.push(match (tensor, parameter.class.broadcast_class()) {
                 (None, _) => vec![SCALAR],
                 (Some(t), BroadcastClass::Scalar) => part(t, None, None)?,
                 (Some(t), BroadcastClass::RowVector) => part(t, Some(columns.clone()), None)?,
@@ -158,7 +158,7 @@ impl Workload {
             .zip(&values)
             .map(|(parameter, values)| match parameter.class {
                 ParameterClass::Scalar => Given::Scalar(values[0]),
-                class => Given::Array(Array::packed(values, class.shape_class(), extent, false)),
+                class => Given::Array(Array::packed(values, class.broadcast_class(), extent, false)),
             })
             .collect();
         let options = Options { tile: Some(gemm.choice().tile()), fast_math: gemm.is_fast_math() };
@@ -245,7 +245,7 @@ impl Set {
         for (parameter, seed) in tree.parameters().iter().zip(seed + 2..) {
             parameters.push(match parameter.class {
                 ParameterClass::Scalar => None,
-                class => Some(normal(device, parameter.element, &extent(class.shape_class()), seed)?),
+                class => Some(normal(device, parameter.element, &extent(class.broadcast_class()), seed)?),
             });
         }
         let outputs = tree

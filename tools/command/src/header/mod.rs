@@ -373,7 +373,7 @@ fn arguments(exported: &Exported<'_>, names: &mut Names) -> Vec<Member> {
                     }
                     ParameterClass::Seed => format!("Seed: i64 [2], a seed and an offset, read{unread}"),
                     _ => {
-                        let shape = data::shape(class.shape_class(), exported.product);
+                        let shape = data::shape(class.broadcast_class(), exported.product);
                         format!("{}<{element}> {shape:?}, {use_}{unread}", class.name())
                     }
                 }
