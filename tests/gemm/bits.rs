@@ -2,14 +2,14 @@
 
 use epilogue::Error;
 use epilogue::evt::random::Choices;
-use epilogue::gemm::sm90::{Cluster, Request, Schedule, Staging};
+use epilogue::gemm::sm90::{Request, Staging};
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 
-use crate::case::{Family, Kernel};
-use crate::hopper::{BF16, tile};
+use crate::case::{Family, Kernel, choices};
+use crate::hopper::{device, planned, small_tiles};
 
 const N: usize = 83;
 const BYTES: usize = N.div_ceil(8);
@@ -109,10 +109,6 @@ fn a_mask_of_one_product_is_anothers() -> Result<(), Error> {
     Ok(())
 }
 
-fn choices(seed: u32) -> Vec<u32> {
-    (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect()
-}
-
 /// Lanes of both orientations, units of both widths, every split of K; placements that begin anywhere; with the race
 /// detector, for which two writers of one byte are a race.
 #[test]
@@ -120,25 +116,12 @@ fn on_tiles_of_sm_90a() {
     if testing::compiler("bits::on_tiles_of_sm_90a").is_none() {
         return;
     }
-    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
-    let tiles =
-        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
-    for (i, ((rows, columns, schedule, swap_ab), split_k)) in tiles.into_iter().zip(splits).enumerate() {
-        let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(i as u64);
-        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        let request = Request {
-            tile: Some(tile(rows, columns, schedule)),
-            swap_ab: Some(swap_ab),
-            split_k: Some(split_k),
-            // Units of 8 columns, and of 16.
-            staging: (i < 2).then_some(Staging { step: 8, output_stages: 1, input_stages: 1 }),
-            cluster: Some(Cluster::NONE),
-            ..Request::default()
-        };
-        let builder = Builder::new(&device, Backward::tree()).problem(64, 64, 64).multiprocessors(4).sm90(request);
-        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
-        let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+    for (i, (request, split_k)) in small_tiles().into_iter().zip(splits).enumerate() {
+        // Units of 8 columns, and of 16.
+        let staging = (i < 2).then_some(Staging { step: 8, output_stages: 1, input_stages: 1 });
+        let request = Request { split_k: Some(split_k), staging, ..request };
+        let kernel = planned(&device(Completion::Random, i as u64), Backward::tree(), request);
         for (problem, seed) in [(Problem::new(75, 69, 130), 1), (Problem::new(33, 64, 70).batched(2), 2)] {
             let result = kernel.product(problem, &mut Choices::new(&choices(seed)));
             result.unwrap_or_else(|error| panic!("{request}: {problem:?}: {error}"));

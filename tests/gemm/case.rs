@@ -502,3 +502,8 @@ fn operand(
     let placed = Placed::new(&kernel.device, element, &shape, &values, placement).map_err(text)?;
     Ok((placed, values))
 }
+
+/// What a product is drawn from.
+pub(crate) fn choices(seed: u32) -> Vec<u32> {
+    (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect()
+}

@@ -3,14 +3,14 @@
 use epilogue::Error;
 use epilogue::evt::Node;
 use epilogue::evt::random::Choices;
-use epilogue::gemm::sm90::{Cluster, Request, Schedule};
-use epilogue::gemm::{Builder, Major, Problem, SplitK};
+use epilogue::gemm::sm90::Request;
+use epilogue::gemm::{Problem, SplitK};
 use epilogue::prelude::*;
-use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::ptx_vm::Completion;
 use epilogue_runtime::testing;
 
-use crate::case::Kernel;
-use crate::hopper::{BF16, tile};
+use crate::case::choices;
+use crate::hopper::{device, planned, small_tiles};
 
 const M: usize = 70;
 const N: usize = 83;
@@ -114,28 +114,14 @@ fn on_tiles_of_sm_90a() {
     if testing::compiler("chance::on_tiles_of_sm_90a").is_none() {
         return;
     }
-    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
-    let tiles =
-        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
-    for (i, ((rows, columns, schedule, swap_ab), split_k)) in tiles.into_iter().zip(splits).enumerate() {
-        let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(i as u64);
-        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        let request = Request {
-            tile: Some(tile(rows, columns, schedule)),
-            swap_ab: Some(swap_ab),
-            split_k: Some(split_k),
-            cluster: Some(Cluster::NONE),
-            ..Request::default()
-        };
+    for (i, (request, split_k)) in small_tiles().into_iter().zip(splits).enumerate() {
+        let device = device(Completion::Random, i as u64);
+        let request = Request { split_k: Some(split_k), ..request };
         for tree in [Forward::tree(), Backward::tree()] {
-            let builder = Builder::new(&device, tree).problem(64, 64, 64).multiprocessors(4).sm90(request);
-            let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
-            let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+            let kernel = planned(&device, tree, request);
             for (problem, seed) in [(Problem::new(75, 69, 130), 1), (Problem::new(33, 64, 70).batched(2), 2)] {
-                let choices: Vec<u32> =
-                    (0..60).map(|j: u32| j.wrapping_mul(2_654_435_761).wrapping_add(seed)).collect();
-                let result = kernel.product(problem, &mut Choices::new(&choices));
+                let result = kernel.product(problem, &mut Choices::new(&choices(seed)));
                 result.unwrap_or_else(|error| panic!("{request}: {problem:?}: {error}"));
             }
         }

@@ -48,9 +48,30 @@ pub(crate) fn tile(rows: usize, columns: usize, schedule: Schedule) -> Tile {
     *Tile::all().iter().find(find).expect("a tile")
 }
 
-fn device(completion: Completion, seed: u64) -> Device {
+pub(crate) fn device(completion: Completion, seed: u64) -> Device {
     let options = Options::default().detector(Detector::On).completion(completion).seed(seed);
     Device::emulated_with(Arch::SM_90A, options).expect("an emulated device")
+}
+
+/// Small tiles of both schedules, with A and B swapped and not.
+pub(crate) fn small_tiles() -> [Request; 4] {
+    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
+    let tiles =
+        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
+    tiles.map(|(rows, columns, schedule, swap_ab)| Request {
+        tile: Some(tile(rows, columns, schedule)),
+        swap_ab: Some(swap_ab),
+        cluster: Some(Cluster::NONE),
+        ..Request::default()
+    })
+}
+
+/// The kernel for a tree on a GPU of four multiprocessors.
+pub(crate) fn planned(device: &Device, tree: Tree, request: Request) -> Kernel {
+    let name = tree.name();
+    let builder = Builder::new(device, tree).problem(64, 64, 64).multiprocessors(4).sm90(request);
+    let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
+    kernel.unwrap_or_else(|error| panic!("{name}: {request}: {error}"))
 }
 
 fn builder(device: &Device, request: Request) -> Builder {

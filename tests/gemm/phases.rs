@@ -3,14 +3,14 @@
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
-use epilogue::gemm::sm90::{Cluster, Request, Schedule};
+use epilogue::gemm::sm90::Request;
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
-use crate::hopper::{BF16, tile};
+use crate::hopper::{BF16, device, planned, small_tiles};
 
 #[epilogue]
 fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
@@ -199,25 +199,14 @@ fn on_sm_90a() {
     if testing::compiler("phases::on_sm_90a").is_none() {
         return;
     }
-    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
-    let tiles =
-        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
     for (i, tree) in trees().into_iter().enumerate() {
-        let ((rows, columns, schedule, swap_ab), split_k) = (tiles[i % 4], splits[i / 2 % 4]);
-        let completion = [Completion::Random, Completion::Lazy][i % 2];
-        let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
-        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        let request = Request {
-            tile: (tree.accumulators().len() == 1).then(|| tile(rows, columns, schedule)),
-            swap_ab: (tree.accumulators().len() == 1).then_some(swap_ab),
-            split_k: Some(split_k),
-            cluster: Some(Cluster::NONE),
-            ..Request::default()
-        };
-        let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64).multiprocessors(4).sm90(request);
-        let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
-        let kernel = kernel.unwrap_or_else(|error| panic!("{}: {request}: {error}", tree.name()));
+        let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
+        let mut request = Request { split_k: Some(splits[i / 2 % 4]), ..small_tiles()[i % 4] };
+        if tree.accumulators().len() > 1 {
+            (request.tile, request.swap_ab) = (None, None);
+        }
+        let kernel = planned(&device, tree.clone(), request);
         check(&kernel, tree.name(), i as u32, &SHAPES[i % 2..][..3]);
     }
 }

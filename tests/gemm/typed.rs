@@ -3,14 +3,14 @@
 
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Tree, ValueType, Width};
-use epilogue::gemm::sm90::{Cluster, Request, Schedule};
+use epilogue::gemm::sm90::Request;
 use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
-use crate::hopper::{BF16, tile};
+use crate::hopper::{BF16, device, planned, small_tiles};
 
 /// 32-bit integers.
 #[epilogue]
@@ -97,25 +97,12 @@ fn on_sm_90a() {
     if testing::compiler("typed::on_sm_90a").is_none() {
         return;
     }
-    let (together, in_turns) = (Schedule::Cooperative, Schedule::PingPong);
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream];
-    let tiles =
-        [(64, 64, in_turns, false), (64, 32, together, true), (128, 64, together, false), (64, 64, in_turns, true)];
-    for (i, ((rows, columns, schedule, swap_ab), split_k)) in tiles.into_iter().zip(splits).enumerate() {
-        let completion = [Completion::Random, Completion::Lazy][i % 2];
-        let options = Options::default().detector(Detector::On).completion(completion).seed(i as u64);
-        let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
-        let request = Request {
-            tile: Some(tile(rows, columns, schedule)),
-            swap_ab: Some(swap_ab),
-            split_k: Some(split_k),
-            cluster: Some(Cluster::NONE),
-            ..Request::default()
-        };
+    for (i, (request, split_k)) in small_tiles().into_iter().zip(splits).enumerate() {
+        let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
+        let request = Request { split_k: Some(split_k), ..request };
         for tree in trees() {
-            let builder = Builder::new(&device, tree).problem(64, 64, 64).multiprocessors(4).sm90(request);
-            let kernel = Kernel::planned(builder, &BF16, (Major::K, Major::K));
-            let kernel = kernel.unwrap_or_else(|error| panic!("{request}: {error}"));
+            let kernel = planned(&device, tree, request);
             check(&kernel, &request.to_string(), i as u32);
         }
     }

@@ -325,23 +325,16 @@ mod tests {
     #[test]
     fn what_was_not_timed_is_predicted() {
         for seed in 1..=6_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            // Between 0 and 1 (splitmix64).
-            let mut random = move || {
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let x = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                ((x ^ (x >> 31)) >> 11) as f64 * f64::powi(2.0, -53)
-            };
+            let mut random = fastrand::Rng::with_seed(seed);
             let start = Machine::h200();
             let mut truth = start.clone();
             for parameter in Parameter::all().filter(|p| !KNOWN.contains(&p.name())) {
-                let value = parameter.of(&start) * (0.8 * (random() - 0.5)).exp();
+                let value = parameter.of(&start) * (0.8 * (random.f64() - 0.5)).exp();
                 let value = if parameter.unit().starts_with("of the") { value.min(1.0) } else { value };
                 truth = parameter.with(&truth, value);
             }
             let mut out = outliers();
-            let records = made_up(&truth, 0, || (0.02 * (random() + random() - 1.0)).exp() * out());
+            let records = made_up(&truth, 0, || (0.02 * (random.f64() + random.f64() - 1.0)).exp() * out());
             let fitted = Times::of(&start, &records).fit(&start);
             let others = Times::of(&start, &made_up(&truth, 48, || 1.0));
             let (before, after) = (others.summary(&start), others.summary(&fitted));
