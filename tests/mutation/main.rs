@@ -57,14 +57,9 @@ fn chosen(ptx: &str, all: bool, seed: usize) -> Vec<Mutation> {
     if all {
         return left;
     }
-    // Knuth's multiplier (The Art of Computer Programming 3.3.4, table 1); the high bits are the good ones.
-    let mut state = seed as u64;
-    let mut sample = Vec::new();
-    while sample.len() < SAMPLE && !left.is_empty() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        sample.push(left.swap_remove((state >> 33) as usize % left.len()));
-    }
-    sample
+    fastrand::Rng::with_seed(seed as u64).shuffle(&mut left);
+    left.truncate(SAMPLE);
+    left
 }
 
 /// The fates of a kernel's mutants.
@@ -87,7 +82,12 @@ fn try_mutants(subject: &dyn Subject, number: usize, all: bool) -> Result<Vec<Fa
         let known = known(subject, &mutation, &instruction, &calls);
         Fate { operator: mutation.operator, kill: killed.map(|(kill, _)| kill), known, text }
     });
-    Ok(fates.collect())
+    let fates: Vec<Fate> = fates.collect();
+    if all {
+        let killed = fates.iter().filter(|fate| fate.kill.is_some()).count();
+        println!("{}: {killed} of {} mutants are found out", subject.name(), fates.len());
+    }
+    Ok(fates)
 }
 
 /// All kernels.

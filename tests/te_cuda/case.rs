@@ -141,10 +141,6 @@ fn run_on(
 
 /// Small integers, so that every order of summation gives the same bits.
 pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
-    let mut state = seed.wrapping_mul(2) | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 40) % 17) as f64 - 8.0
-    };
-    (0..len).map(|_| next()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| f64::from(random.i8(-8..=8))).collect()
 }

@@ -1,8 +1,9 @@
 //! Static checks of every kernel, and the model's choices.
 //!
-//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
-//! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes hours: `--part
-//! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `cargo xtask choices` prints which
+//! `cargo xtask kernels [--arch sm_80|sm_90a] [--all | --threes] [--part I/N] [--named TEXT]` compiles kernels with NVRTC,
+//! disassembles them and prints what they consist of; it fails if one is not as intended. `--all` takes a day: `--part
+//! 1/16` to `--part 16/16` are sixteen equal parts, each with kernels of every kind. `--threes` are those of them that
+//! together have any three choices (as of a tile, a layout and a split) that a kernel can have. `cargo xtask choices` prints which
 //! kernel is chosen for which shape; with `--ablation` what the choices depend on, with `--others` what other libraries
 //! choose. `cargo xtask predict` prints how long a kernel takes, by its machine code.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
@@ -37,6 +38,7 @@ fn check(set: &[Subject]) -> Result<usize, Box<dyn Error>> {
     if gate.nvdisasm.is_none() {
         println!("without nvdisasm only the compiler's log is checked");
     }
+    println!("{} kernels", set.len());
     let (mut checked, mut failed, mut kept, mut without) = (0, 0, 0, 0);
     // In portions, so that lines are printed while others are compiled.
     for portion in set.chunks(16) {
@@ -76,11 +78,12 @@ fn part(text: Option<&str>) -> Result<(usize, usize), String> {
 
 /// The kernels that the command line asks for.
 fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
-    let (mut all, mut arch, mut which, mut named) = (false, None, (0, 1), None);
+    let (mut set, mut arch, mut which, mut named) = (None, None, (0, 1), None);
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
         match argument {
-            "--all" => all = true,
+            "--all" => set = Some(set::all()),
+            "--threes" => set = Some(set::threes()),
             "--part" => which = part(rest.next())?,
             "--named" => named = Some(rest.next().ok_or("--named takes a part of a kernel's name")?),
             "--arch" => {
@@ -94,12 +97,12 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
             }
             other => {
                 return Err(format!(
-                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all, --part I/N and --named TEXT"
+                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all, --threes, --part I/N and --named TEXT"
                 ));
             }
         }
     }
-    let mut set = if all { set::all() } else { set::covering() };
+    let mut set = set.unwrap_or_else(set::covering);
     if let Some(arch) = arch {
         // The family of exactly this architecture, not others that it can run.
         set.retain(|subject| matches!(subject.key, KernelKey::Sm90(_)) == (arch == Arch::SM_90A));
@@ -110,9 +113,9 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
     if set.is_empty() {
         return Err("no such kernel is in the set: ask for another name, or for --all".to_owned());
     }
-    // Scattered, because neighbours in the set differ in what its inner loops vary.
-    let of = |i: usize| ((i as u32).wrapping_mul(0x9e37_79b1) >> 16) as usize % which.1;
-    Ok(set.into_iter().enumerate().filter(|(i, _)| of(*i) == which.0).map(|(_, subject)| subject).collect())
+    // Neighbours in the set differ in what its inner loops vary.
+    set::scatter(&mut set);
+    Ok(set.into_iter().skip(which.0).step_by(which.1).collect())
 }
 
 fn run(arguments: &[String]) -> Result<bool, Box<dyn Error>> {

@@ -1,5 +1,8 @@
 //! The kernels to check: a few that together cover everything, or all.
 
+use std::collections::HashSet;
+use std::fmt::Debug;
+
 use epilogue::evt::{Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
@@ -239,4 +242,57 @@ pub(crate) fn all() -> Vec<Subject> {
         }
     }
     set
+}
+
+/// Those of all kernels that have three choices together which no kernel before has.
+pub(crate) fn threes() -> Vec<Subject> {
+    let mut set = all();
+    scatter(&mut set);
+    let mut seen = HashSet::new();
+    set.retain(|subject| {
+        let choices = choices(subject);
+        let mut new = false;
+        for (i, one) in choices.iter().enumerate() {
+            for (j, two) in choices.iter().enumerate().skip(i + 1) {
+                for (k, three) in choices.iter().enumerate().skip(j + 1) {
+                    new |= seen.insert(([i, j, k], [one.clone(), two.clone(), three.clone()]));
+                }
+            }
+        }
+        new
+    });
+    set
+}
+
+/// What distinguishes a kernel from others, as words in the same order for all kernels of a family.
+fn choices(subject: &Subject) -> Vec<String> {
+    fn word(choice: impl Debug) -> String {
+        format!("{choice:?}")
+    }
+    match &subject.key {
+        KernelKey::Sm80(key) => vec![
+            word(key.instruction),
+            word(key.tile),
+            word(key.a.major),
+            word(key.b.major),
+            word(key.a.copy_bytes),
+            word(key.b.copy_bytes),
+            word(key.split_k),
+            word(subject.arch),
+        ],
+        KernelKey::Sm90(key) => vec![
+            word(key.instruction),
+            word(key.tile),
+            word(key.a),
+            word(key.b),
+            word(key.swap_ab),
+            word(key.cluster),
+            word(key.split_k),
+        ],
+    }
+}
+
+/// Puts kernels in an order in which neighbours have nothing to do with each other: the same one each time.
+pub(crate) fn scatter(set: &mut [Subject]) {
+    fastrand::Rng::with_seed(0).shuffle(set);
 }

@@ -19,25 +19,13 @@ use crate::{ElementType, ops};
 const EXTENT: Extent = Extent { m: 3, n: 4, l: 2 };
 const F64: Types = Types::new(ElementType::F64, ElementType::F64);
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// From 0.2 to 1.7, where all operations are defined; half of them negative if `signed`.
-    fn values(&mut self, count: usize, signed: bool) -> Vec<f64> {
-        let one = |_| {
-            let x = 0.2 + 1.5 * self.next();
-            if signed && self.next() < 0.5 { -x } else { x }
-        };
-        (0..count).map(one).collect()
-    }
+/// From 0.2 to 1.7, where all operations are defined; half of them negative if `signed`.
+fn numbers(random: &mut fastrand::Rng, count: usize, signed: bool) -> Vec<f64> {
+    let one = |_| {
+        let x = 0.2 + 1.5 * random.f64();
+        if signed && random.bool() { -x } else { x }
+    };
+    (0..count).map(one).collect()
 }
 
 fn length(class: BroadcastClass) -> usize {
@@ -87,7 +75,7 @@ fn product(x: &[f64], y: &[f64]) -> f64 {
 /// Compares with differences; `Ok(false)` where there are none to compare with: at a kink, or beyond all bounds.
 fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool, String> {
     let valid = forward.validate(F64).map_err(|error| error.to_string())?;
-    let mut numbers = Numbers(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let is_number = |output: &crate::evt::ValidOutput| {
         let ty = valid.value(output.value).ty;
         matches!(ty, ValueType::Real(_))
@@ -142,22 +130,22 @@ fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool,
         .map(|parameter| {
             let count =
                 if parameter.class == ParameterClass::Scalar { 1 } else { length(parameter.class.broadcast_class()) };
-            let values = numbers.values(count, signed);
+            let values = numbers(&mut random, count, signed);
             let whole = |x: &f64| if parameter.element.is_float() { *x } else { (2.0 * x).round() };
             (parameter.name, values.iter().map(whole).collect())
         })
         .collect();
     let accumulators: Values =
-        valid.accumulators().iter().map(|name| (*name, numbers.values(EXTENT.len(), signed))).collect();
-    let direction = |values: &Values, numbers: &mut Numbers, moves: &dyn Fn(&str) -> bool| -> Values {
+        valid.accumulators().iter().map(|name| (*name, numbers(&mut random, EXTENT.len(), signed))).collect();
+    let direction = |values: &Values, random: &mut fastrand::Rng, moves: &dyn Fn(&str) -> bool| -> Values {
         let one = |(name, values): &(&'static str, Vec<f64>)| {
-            let along = numbers.values(values.len(), true);
+            let along = numbers(random, values.len(), true);
             (*name, if moves(name) { along } else { vec![0.0; values.len()] })
         };
         values.iter().map(one).collect()
     };
-    let of_parameters = direction(&parameters, &mut numbers, &|name| led.contains(&name));
-    let of_accumulators = direction(&accumulators, &mut numbers, &|_| true);
+    let of_parameters = direction(&parameters, &mut random, &|name| led.contains(&name));
+    let of_accumulators = direction(&accumulators, &mut random, &|_| true);
     let along = |values: &Values, direction: &Values, h: f64| -> Values {
         let moved = |(x, v): (&f64, &f64)| x + h * v;
         values.iter().zip(direction).map(|((name, x), (_, v))| (*name, x.iter().zip(v).map(moved).collect())).collect()
@@ -165,7 +153,7 @@ fn check(forward: &Tree, through: &str, signed: bool, seed: u64) -> Result<bool,
     let at =
         |h: f64| evaluate(&valid, &along(&accumulators, &of_accumulators, h), &along(&parameters, &of_parameters, h));
     let here = at(0.0);
-    let weights: Values = here.iter().map(|(name, values)| (*name, numbers.values(values.len(), true))).collect();
+    let weights: Values = here.iter().map(|(name, values)| (*name, numbers(&mut random, values.len(), true))).collect();
     let weighed = |outputs: &Values| -> f64 {
         let numbers = valid.outputs().iter().filter(|output| is_number(output));
         numbers.map(|output| product(of(outputs, output.name), of(&weights, output.name))).sum()

@@ -115,9 +115,13 @@ struct Kernels {
     /// Only kernels made for it.
     #[arg(long)]
     arch: Option<Arch>,
-    /// Every kernel there is, which takes hours.
+    /// Every kernel there is, which takes a day.
     #[arg(long)]
     all: bool,
+    /// Kernels that together have any three choices that a kernel can have, such as a tile, a layout and a split; which
+    /// takes hours.
+    #[arg(long, conflicts_with = "all")]
+    threes: bool,
     /// Of N equal parts the one with number I, from 1.
     #[arg(long, value_name = "I/N")]
     part: Option<String>,
@@ -191,7 +195,8 @@ impl Kernels {
     fn words(&self) -> Vec<&str> {
         let arch = self.arch.map(Arch::name);
         let valued = [("--arch", arch), ("--part", self.part.as_deref()), ("--named", self.named.as_deref())];
-        let mut words: Vec<&str> = self.all.then_some("--all").into_iter().collect();
+        let which = [self.all.then_some("--all"), self.threes.then_some("--threes")];
+        let mut words: Vec<&str> = which.into_iter().flatten().collect();
         words.extend(valued.iter().filter_map(|(name, value)| value.map(|value| [*name, value])).flatten());
         words
     }

@@ -249,11 +249,8 @@ mod tests {
         /// Blocks of columns, for any number of products.
         #[test]
         fn simd_blocks_are_the_portable_ones(seed in any::<u64>(), k in 1usize..=32, blocks in 1usize..4) {
-            let mut state = seed;
-            let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 32) as u32
-            };
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut next = || random.u32(..);
             let left: Left = std::array::from_fn(|_| std::array::from_fn(|_| f32::from_bits(next())));
             let right: Vec<[f32; 8]> =
                 (0..k * blocks).map(|_| std::array::from_fn(|_| f32::from_bits(next()))).collect();
@@ -267,10 +264,9 @@ mod tests {
         /// The SIMD product is the portable one, bit for bit, for any bits.
         #[test]
         fn simd_is_the_portable_product(seed in any::<u64>(), tame in any::<bool>(), bf16 in any::<bool>()) {
-            let mut state = seed;
+            let mut random = fastrand::Rng::with_seed(seed);
             let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let bits = (state >> 32) as u32;
+                let bits = random.u32(..);
                 // Tame halves are finite; wild ones include infinities and NaN.
                 if tame { bits & 0xbfff_bfff } else { bits }
             };

@@ -1,6 +1,7 @@
 //! Random epilogues on random products: every result must lie within the bounds of the f64 reference.
 
 use epilogue_runtime::{Device, DeviceTensor, testing};
+use fastrand::Rng;
 use proptest::prelude::*;
 
 use super::super::{Programs, TileShape, choose_tile, execute};
@@ -162,30 +163,18 @@ impl Case {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn value(&mut self, special: bool) -> f64 {
-        let bits = self.next();
-        let uniform = (bits >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0;
-        match bits % 64 {
-            0 if special => f64::NAN,
-            1 if special => f64::INFINITY,
-            2 if special => f64::NEG_INFINITY,
-            3 if special => 1e30,
-            4 => -0.0,
-            5 => 0.0,
-            6 => 37.0 * uniform,
-            _ => uniform,
-        }
+/// Mostly from -2 to 2; now and then zeros, larger values, NaN and infinities.
+fn value(random: &mut Rng, special: bool) -> f64 {
+    let uniform = random.f64() * 4.0 - 2.0;
+    match random.u8(0..64) {
+        0 if special => f64::NAN,
+        1 if special => f64::INFINITY,
+        2 if special => f64::NEG_INFINITY,
+        3 if special => 1e30,
+        4 => -0.0,
+        5 => 0.0,
+        6 => 37.0 * uniform,
+        _ => uniform,
     }
 }
 
@@ -195,10 +184,10 @@ struct Held {
     tensor: DeviceTensor,
 }
 
-fn hold(element: ElementType, shape: &[usize], layout: Layout, special: bool, random: &mut Random) -> Held {
+fn hold(element: ElementType, shape: &[usize], layout: Layout, special: bool, random: &mut Rng) -> Held {
     let count: usize = shape.iter().product();
     let scale = if element.is_float() { 1.0 } else { 40.0 };
-    let wanted: Vec<f64> = (0..count).map(|_| random.value(special && element.is_float()) * scale).collect();
+    let wanted: Vec<f64> = (0..count).map(|_| value(random, special && element.is_float()) * scale).collect();
     let bytes = reference::encode(element, &wanted);
     let mut tensor = place(element, shape, layout);
     tensor.copy_from_bytes(&bytes).unwrap();
@@ -371,7 +360,7 @@ impl Setup {
             choose_tile(m, n, k, extent.l, case.accumulators, 0)
         };
         let shape = Shape { extent, batched, tile };
-        let mut random = Random(case.seed);
+        let mut random = Rng::with_seed(case.seed);
 
         let operand = |matrix: [usize; 2], batched: bool| -> Vec<usize> {
             if batched { vec![extent.l, matrix[0], matrix[1]] } else { matrix.to_vec() }
@@ -398,7 +387,7 @@ impl Setup {
         let scalars: Vec<f64> = tree
             .parameters()
             .iter()
-            .map(|_| if random.next().is_multiple_of(3) { 0.0 } else { random.value(case.special) })
+            .map(|_| if random.u8(0..3) == 0 { 0.0 } else { value(&mut random, case.special) })
             .collect();
         let layouts = (0..tree.outputs().len()).map(|i| case.outputs[i % case.outputs.len()].layout).collect();
         Ok(Self { tree, shape, k, a, all_b, held, scalars, layouts })
