@@ -93,15 +93,16 @@ const CROWDED_ELEMENTS: usize = 96;
 
 /// Whether a kernel for sm_80 and later spills registers with any epilogue. It does if it copies too many elements one
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
-/// with parallel split-K of integers, with stream-K of 8-bit operands or of operands that are contiguous along M and N,
-/// and with deep blocks of K if an operand is not contiguous along K, if it rounds operands, or if K is split. As seen
-/// in the kernels that NVRTC 13.0 compiles.
+/// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
+/// of operands that are contiguous along M and N, and with deep blocks of K if an operand is not contiguous along K, if
+/// it rounds operands, or if K is split. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
         KernelKey::Sm80(key) => {
             let size = key.instruction.element_size();
-            let narrow = key.a.copy_bytes.min(key.b.copy_bytes) <= size;
+            let copied = key.a.copy_bytes.min(key.b.copy_bytes);
+            let narrow = copied <= size || (copied < 16 && key.split_k != SplitKind::None);
             let (warps_m, warps_n) = key.tile.warps();
             let singles = |operand: OperandLayout, extent: usize| {
                 if operand.copy_bytes <= size && size < 4 { extent * key.tile.k / (warps_m * warps_n * 32) } else { 0 }
