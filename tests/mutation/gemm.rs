@@ -155,7 +155,7 @@ impl Hopper {
         let (atom, block) = (16 / element.size(), 128 / element.size());
         let (columns, k) = (tile.columns + 3 * atom, |steps: usize| split_k.splits() * steps * block - 5 * atom);
         // With stream-K, the first team has one whole tile less.
-        let many = if split_k == SplitK::Stream { 22 } else { 10 };
+        let many = if matches!(split_k, SplitK::Stream | SplitK::Parallel(_)) { 22 } else { 10 };
         let mut products = vec![
             Case { extents: [2 * tile.rows + 9, columns, k(2 * stages)], beta: 0.5 },
             Case { extents: [many * tile.rows + 9, columns, k(2)], beta: 0.5 },
@@ -182,6 +182,8 @@ impl Hopper {
                 tile: Some(tile),
                 swap_ab: Some(false),
                 stages: Some(stages),
+                // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
+                staging: Some(sm90::Staging { step: 32, output_stages: 4, input_stages: 3 }),
                 cluster: Some(sm90::Cluster { m, n }),
                 ..sm90::Request::default()
             }),

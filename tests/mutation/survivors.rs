@@ -2,11 +2,9 @@
 
 use epilogue_runtime::ptx_vm::mutate::Operator;
 
-/// Mutants of one kind at one place.
+/// Mutants of one kind at one place. Where the compiler has copied the place, some copies may be found out.
 pub(crate) struct Survivor {
     pub(crate) operator: Operator,
-    /// A part of the description of the change; empty for any change.
-    pub(crate) change: &'static str,
     /// Part of the name of the kernels; empty for all.
     pub(crate) kernels: &'static str,
     /// The beginning of the mutated instruction.
@@ -34,6 +32,8 @@ const BATCHES: &str = "it orders nothing: the compiler keeps the loads on its si
 const TOLD: &str = "a tile has no more steps than the ring has stages, and between tiles the team tells the producer what \
                     it needs next, when all have read";
 const HEARD: &str = "the warp meets again when it hears what the team needs, before the first load";
+const ALL_FENCE: &str = "every thread runs the fence before it uses the zeros, on whichever side of the barrier it is";
+const ONE_TEAM: &str = "there is one team: nobody is ever at the other one";
 const NEVER: &str = "there is no third consumer";
 const FIRST: &str = "the places have not been used before, or the block has met since";
 const SOON: &str = "not run: so many batches in a row whose maps are not there need more blocks at once than these; in the scans \
@@ -57,7 +57,7 @@ const fn survivor(
     place: &'static str,
     reason: &'static str,
 ) -> Survivor {
-    Survivor { operator, change: "", kernels, instruction, place, reason }
+    Survivor { operator, kernels, instruction, place, reason }
 }
 
 /// All known survivors.
@@ -74,12 +74,9 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
+    survivor(Operator::Early, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", ALL_FENCE),
     survivor(Operator::Early, "sm_90a", "bar.warp.sync", "release_inputs(state, shared);", OUTPUTS_ONLY),
     survivor(Operator::DropBarrier, "sm_90a", "bar.sync", "shared memory is free for the next tile", FREE),
-    Survivor {
-        change: "one arrival fewer",
-        ..survivor(Operator::Count, "PingPong Parallel", "mbarrier.init", "mbarrier_init(shared + C::AUX_EMPTY", TOLD)
-    },
     survivor(Operator::DropWait, "sm_90a PingPong Parallel", "mbarrier.try_wait", "C::AUX_EMPTY + 8 * place", TOLD),
     survivor(
         Operator::DropBarrier,
@@ -113,6 +110,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "4000 x 2 x 16", "bar.sync 0;", "everyone has read the last claim", ONE),
     survivor(Operator::DropBarrier, "chain", "bar.sync 0;", FIRST_PASS, FIRST),
     survivor(Operator::DropBarrier, "chain", "bar.sync 0;", SHARES, OWN_ROW),
+    survivor(Operator::BarrierId, "Cooperative Serial", "bar.sync 1, 128;", "", ONE_TEAM),
     survivor(Operator::BarrierId, "Cooperative Stream", "bar.sync 4, 256;", "complete_stream(", NOBODY),
     survivor(Operator::BarrierId, "PingPong Stream", "bar.sync 1, 128;", "before everyone's reads of the part", NOBODY),
     survivor(Operator::DropBarrier, "PingPong Stream", "bar.sync 2, 128;", "stored before the release", FIRST_TEAM),
