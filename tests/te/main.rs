@@ -1,7 +1,13 @@
-//! Tensor expressions: what they mean, what is refused, and how the interpreter and the other executors run them.
+//! Tensor expressions: what they mean, what is refused, and that every executor gives the same results.
 
 #[cfg(feature = "native")]
+mod auto;
+#[cfg(feature = "native")]
 mod bound;
+#[cfg(feature = "native")]
+mod case;
+#[cfg(feature = "native")]
+mod cuda;
 #[cfg(feature = "native")]
 mod graphs;
 mod interpret;
@@ -10,6 +16,11 @@ mod kernel_table;
 mod legality;
 mod listings;
 #[cfg(feature = "native")]
+mod native;
+#[cfg(feature = "native")]
+mod ops;
+#[cfg(feature = "native")]
+mod schedule;
+#[cfg(feature = "native")]
 mod status;
-#[path = "../tutorial/mod.rs"]
 mod tutorial;

@@ -36,7 +36,7 @@ mod step;
 mod table;
 mod te;
 mod timing;
-#[path = "../../../tests/tutorial/mod.rs"]
+#[path = "../../../tests/te/tutorial.rs"]
 mod tutorial;
 mod watch;
 mod worker;

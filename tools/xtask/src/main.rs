@@ -150,7 +150,7 @@ struct Predict {
 impl Predict {
     fn run(&self) -> Result<(), Failure> {
         tools::install_pinned()?;
-        let Some(product) = &self.product else { return example("kernels", &["predict"]) };
+        let Some(product) = &self.product else { return kernel_checks(&["predict"]) };
         let file =
             workspace::root().join(format!("target/predict/{product}_{}_{}.json", self.arch.name(), self.epilogue));
         let text = file.display().to_string();
@@ -167,7 +167,7 @@ impl Predict {
             "--timeline",
             &text,
         ];
-        example("kernels", &words)?;
+        kernel_checks(&words)?;
         println!("{}", plot::timeline::draw(&file)?.display());
         Ok(())
     }
@@ -206,13 +206,13 @@ impl Task {
     fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Test(options) => suite::run(options),
-            Self::Kernels(kernels) => tools::install_pinned().and_then(|_| example("kernels", &kernels.words())),
+            Self::Kernels(kernels) => tools::install_pinned().and_then(|_| kernel_checks(&kernels.words())),
             Self::Mutate { of } => mutate(of),
             Self::Approximations => example("approximations", &[]),
             Self::Soak(options) => soak::run(options),
-            Self::Choices { ablation: true, .. } => example("kernels", &["choices", "--ablation"]),
-            Self::Choices { others: true, .. } => example("kernels", &["choices", "--others"]),
-            Self::Choices { .. } => example("kernels", &["choices"]),
+            Self::Choices { ablation: true, .. } => kernel_checks(&["choices", "--ablation"]),
+            Self::Choices { others: true, .. } => kernel_checks(&["choices", "--others"]),
+            Self::Choices { .. } => kernel_checks(&["choices"]),
             Self::Predict(predict) => predict.run(),
             Self::Fit { folders } => fit(folders),
             Self::Structure => structure::print(),
@@ -282,6 +282,12 @@ fn fit(folders: &[std::path::PathBuf]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Runs the package `tools/kernels`.
+fn kernel_checks(arguments: &[&str]) -> Result<(), Failure> {
+    let mut command = cargo(&["run", "--quiet", "--package", "epilogue-kernels", "--"]);
+    if command.args(arguments).status()?.success() { Ok(()) } else { Err("not all is as meant".into()) }
 }
 
 /// Runs one of the workspace's examples.

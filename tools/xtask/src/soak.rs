@@ -40,7 +40,7 @@ fn minutes(text: &str) -> Result<f64, String> {
     positive.ok_or_else(|| "a positive number of minutes is wanted".to_owned())
 }
 
-/// Runs the test `soak` of `tests/te_schedule`, which gets its options from environment variables.
+/// Runs the test `soak` of `tests/te/schedule`, which gets its options from environment variables.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     println!("--seed {}", options.seed);
     let packages = tools::install_pinned()?;
@@ -48,8 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Generator::Primitives => "primitives",
         Generator::Programs => "programs",
     });
-    let mut command = cargo(&["test", "--workspace", "--test", "te_schedule", "--"]);
-    command.args(["soak::soak", "--exact", "--nocapture"]);
+    let mut command = cargo(&["test", "--workspace", "--test", "te", "--"]);
+    command.args(["schedule::soak::soak", "--exact", "--nocapture"]);
     command.env("EPILOGUE_NVRTC", tools::nvrtc_in(&packages)?).env("EPILOGUE_REQUIRE_NVRTC", "1");
     command.env("EPILOGUE_TOOLS", tools::folder()).env("EPILOGUE_CACHE", root().join("target/kernel-cache"));
     command.env("EPILOGUE_SOAK_MINUTES", options.minutes.to_string());

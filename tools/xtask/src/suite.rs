@@ -82,7 +82,7 @@ impl fmt::Display for Scale {
 const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --exclude epilogue-cli \
                                 --no-default-features --features epilogue/te --no-fail-fast \
                                 --config profile.dev.opt-level=0 \
-                                --test evt --test macros --test te";
+                                --test language --test te";
 
 /// Installs, builds, tests. Fails if anything fails or is ignored. (Tests that lack something fail here instead of
 /// being skipped: `EPILOGUE_REQUIRE_NVRTC`.)

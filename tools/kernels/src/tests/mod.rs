@@ -1,0 +1,368 @@
+//! Emitted kernels, compiled by NVRTC: no spills, the intended instructions, and their text.
+
+mod automatic;
+
+use std::collections::BTreeSet;
+
+use epilogue::evt::{BroadcastClass, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree};
+use epilogue::expr::{Logic, Op};
+use epilogue::gemm::sm90::{self, Tile as Sm90Tile};
+use epilogue::gemm::{Builder, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
+use epilogue::{Device, ElementType, ops};
+use epilogue_runtime::{Arch, Output, Source, testing};
+use expect_test::expect_file;
+use ptx_vm::Module;
+use ptx_vm_conformance::uncovered;
+use rayon::prelude::*;
+
+use super::epilogues::{everything, plain, row_reduction};
+use super::gate::Gate;
+use super::set::sm80 as key;
+use super::{ablation, choices, elements, epilogues, others, predict, set};
+
+/// The tile of 128 by 128 of a 16-bit type, or of 64 by 64 of f64, with blocks of K of 64 or 128 bytes.
+fn medium(instruction: Instruction) -> Tile {
+    let extent = if instruction == Instruction::MmaF64 { 64 } else { 128 };
+    let is_it = |tile: &&Tile| (tile.m, tile.n) == (extent, extent);
+    *Tile::all(instruction).iter().find(is_it).expect("such a tile")
+}
+
+fn valid(tree: &Tree, instruction: Instruction) -> ValidTree {
+    let (a, b) = instruction.elements();
+    tree.validate(Types::new(a, b)).expect("a valid tree")
+}
+
+fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
+    epilogue::gemm::source(tree, &KernelKey::Sm80(*key)).expect("every kernel of sm_80 is emitted")
+}
+
+/// Accesses of local memory, outside the loop of products, of kernels that are known to lack one register: a word that is
+/// stored and loaded once for a tile. (Compiled by the NVRTC that `cargo xtask tools` installs.)
+fn kept(report: &str) -> usize {
+    let known = [
+        "bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2",
+        "row_reduction wgmma tf32: 128x128 ping-pong, 6 stages, groups of 8 along M",
+    ];
+    if known.iter().any(|kernel| report.contains(kernel)) { 2 } else { 0 }
+}
+
+/// Kernels of two accumulators are in the set, with every instruction, register and copy that is checked.
+#[test]
+fn two_accumulators_are_in_the_covering_set() {
+    let swiglu = set::covering().into_iter().filter(|subject| subject.tree.name() == "swiglu");
+    let (sm90, sm80): (Vec<_>, Vec<_>) = swiglu.partition(|subject| matches!(subject.key, KernelKey::Sm90(_)));
+    assert!(sm80.len() == 3 && sm90.len() >= 5, "{} {}", sm80.len(), sm90.len());
+}
+
+#[test]
+fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
+    const NAME: &str = "covering_set_is_as_meant";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let set = set::covering();
+    assert!(set.len() <= 145, "{}", set.len());
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject)).collect();
+    let reports: Vec<_> = reports.into_iter().filter_map(|r| r.expect("it compiles")).collect();
+    let failed: Vec<String> = reports
+        .iter()
+        .filter(|r| !r.findings.is_empty() || r.kept != kept(&r.to_string()))
+        .map(ToString::to_string)
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(reports.len() >= 55, "{}", reports.len());
+    let mut untested = BTreeSet::new();
+    for report in &reports {
+        let module = Module::parse(&report.ptx).expect("ptx-vm takes what NVRTC makes");
+        for kernel in module.kernels() {
+            untested.extend(uncovered(kernel.opcodes()).into_iter().map(str::to_owned));
+        }
+    }
+    assert!(untested.is_empty(), "no conformance case for {untested:?}");
+}
+
+/// Changes of the model's choices are visible in review.
+#[test]
+fn choices_are_as_committed() {
+    expect_file!["../../../../tests/golden/choices.txt"]
+        .assert_eq(&choices::table().expect("a kernel for every shape"));
+}
+
+/// The times by the machine code, beside the model's. Where they differ by much, the table says why.
+#[test]
+fn predictions_are_as_committed() {
+    const NAME: &str = "predictions_are_as_committed";
+    let (Some(compiler), Some(nvdisasm)) = (testing::compiler(NAME), testing::nvdisasm(NAME)) else { return };
+    let table = predict::headline(&Gate::new(compiler, Some(nvdisasm))).expect("a prediction for every shape");
+    assert!(!table.contains("REASONS"), "{table}");
+    expect_file!["../../../../tests/golden/predicted.txt"].assert_eq(&table);
+}
+
+/// What the choices depend on, and other libraries' choices: both follow from the model's constants.
+#[test]
+fn the_ablation_is_as_committed() {
+    expect_file!["../../../../tests/golden/ablation.txt"]
+        .assert_eq(&ablation::table().expect("a kernel for every shape"));
+}
+
+#[test]
+fn choices_of_others_are_explained_as_committed() {
+    expect_file!["../../../../tests/golden/others.txt"].assert_eq(&others::table().expect("a kernel for every shape"));
+}
+
+/// Epilogues of 16-bit results take no more instructions than their limit: short formulas without branches.
+#[test]
+fn epilogues_take_few_instructions() {
+    const NAME: &str = "epilogues_take_few_instructions";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let measured = elements::measure(&gate).expect("all compile");
+    let grown: Vec<String> = measured.iter().filter(|m| m.exceeds()).map(ToString::to_string).collect();
+    assert!(grown.is_empty(), "{}", grown.join("\n"));
+}
+
+/// The generated part of a kernel: the text after the headers.
+fn generated(tree: &Tree, key: &Sm80Key) -> String {
+    generated_part(&source(&valid(tree, key.instruction), key).code)
+}
+
+fn generated_part(code: &str) -> String {
+    let marker = "// ==== what follows is generated ====\n";
+    let at = code.find(marker).expect("the marker");
+    // The number of this line is the length of the headers, which has nothing to do with this part.
+    let lines = code[at + marker.len()..].lines().filter(|line| !(line.starts_with("#line") && line.contains(".cu\"")));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn generated_code_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["../../../../tests/golden/row_reduction.cu"].assert_eq(&generated(&row_reduction(), &f16));
+    expect_file!["../../../../tests/golden/everything.cu"].assert_eq(&generated(&everything(), &f16));
+    let f64 = key(Instruction::MmaF64, medium(Instruction::MmaF64));
+    expect_file!["../../../../tests/golden/row_reduction_f64.cu"].assert_eq(&generated(&row_reduction(), &f64));
+}
+
+/// The kernels of an epilogue with phases: of the product, with the tail of its reductions, and of what comes after it.
+#[test]
+fn generated_code_of_phases_is_as_committed() {
+    if testing::compiler("generated_code_of_phases_is_as_committed").is_none() {
+        return;
+    }
+    let device = Device::emulated(Arch::SM_80).expect("a device");
+    let plan = |tree: Tree| {
+        let builder = Builder::<()>::new(&device, tree).elements(ElementType::BF16, ElementType::BF16);
+        let tile = medium(Instruction::MmaBf16);
+        builder.problem(256, 256, 256).tile(tile).split_k(SplitK::None).plan().expect("a plan")
+    };
+    let loss = plan(epilogues::cross_entropy());
+    let later: Vec<String> = loss.later_sources().map(|source| generated_part(&source.code)).collect();
+    assert_eq!(later.len(), 1, "the last phase is a tail");
+    expect_file!["../../../../tests/golden/cross_entropy_phase_1.cu"].assert_eq(&later[0]);
+    let factor = plan(epilogues::row_factor());
+    assert_eq!(factor.later_sources().count(), 0);
+    expect_file!["../../../../tests/golden/row_factor.cu"].assert_eq(&generated_part(factor.source()));
+}
+
+/// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and
+/// one whose rows are N, so that rows and columns are exchanged.
+#[test]
+fn generated_code_for_sm_90a_is_as_committed() {
+    for (swapped, golden) in [
+        (false, expect_file!["../../../../tests/golden/everything_sm_90a.cu"]),
+        (true, expect_file!["../../../../tests/golden/everything_sm_90a_swapped.cu"]),
+    ] {
+        golden.assert_eq(&generated_for_sm_90a(&everything(), swapped));
+    }
+}
+
+fn generated_for_sm_90a(tree: &Tree, swapped: bool) -> String {
+    let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
+    let request = sm90::Request {
+        tile: tile.copied(),
+        swap_ab: Some(swapped),
+        stages: Some(4),
+        cluster: Some(sm90::Cluster { m: 2, n: 1 }),
+        raster: Some(sm90::Raster { group: 8, along_n: false }),
+        split_k: Some(SplitK::None),
+        ..sm90::Request::default()
+    };
+    let builder = Builder::<()>::new(&Device::emulated(Arch::SM_90A).expect("an emulated device"), tree.clone());
+    let k_major = OperandLayout::packed(Major::K);
+    let builder = builder.elements(ElementType::BF16, ElementType::BF16).layouts(k_major, k_major);
+    let choice = builder.problem(4096, 4096, 4096).sm90(request).choose().expect("a kernel");
+    let key = choice.kernel().expect("a kernel").key;
+    let tree = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
+    let code = epilogue::gemm::source(&tree, &key).expect("it is emitted").code;
+    generated_part(&code)
+}
+
+/// Integers, positions and truth values, read in every way.
+fn typed(integers: ElementType) -> Tree {
+    let mut b = TreeBuilder::new("typed", "typed.rs");
+    let accum = b.accum("accum");
+    let mask = b.parameter("mask", ParameterClass::Tensor, Some(ElementType::Bool));
+    let padding = b.parameter("padding", ParameterClass::RowVector, Some(ElementType::Bool));
+    let labels = b.parameter("labels", ParameterClass::ColumnVector, Some(integers));
+    let names = b.parameter("names", ParameterClass::RowVector, Some(integers));
+    let (labels, names) = (b.integer(labels), b.integer(names));
+    let [row, column, columns] = [Position::Row, Position::Column, Position::Columns].map(|p| b.position(p));
+    let at_label = b.apply(Op::Eq, &[column, labels]);
+    let open = b.logic(Logic::Not, &[padding]);
+    let open = b.logic(Logic::And, &[mask, open]);
+    let keep = b.logic(Logic::Or, &[open, at_label]);
+    b.name(keep, "keep");
+    let named = b.real(names);
+    let d = b.apply(Op::Select, &[keep, accum, named]);
+    let place = b.apply(Op::Sub, &[columns, row]);
+    let place = b.apply(Op::Max, &[place, names]);
+    b.name(place, "place");
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("keep", keep, BroadcastClass::Tensor, None);
+    b.output("place", place, BroadcastClass::Tensor, Some(ElementType::I32));
+    b.finish()
+}
+
+/// Bits: of a lane's neighbouring columns on sm_80, of units of both orientations on sm_90a.
+#[test]
+fn generated_code_of_bits_is_as_committed() {
+    let tree = || {
+        let mut b = TreeBuilder::new("packed", "packed.rs");
+        let accum = b.accum("accum");
+        let keep = b.parameter("keep", ParameterClass::Bits, None);
+        let zero = b.literal(0.0);
+        let d = b.apply(Op::Select, &[keep, accum, zero]);
+        let positive = b.apply(Op::Gt, &[d, zero]);
+        b.output("d", d, BroadcastClass::Tensor, None);
+        b.output_bits("positive", positive);
+        b.finish()
+    };
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["../../../../tests/golden/packed.cu"].assert_eq(&generated(&tree(), &f16));
+    expect_file!["../../../../tests/golden/packed_sm_90a.cu"].assert_eq(&generated_for_sm_90a(&tree(), false));
+    let swapped = generated_for_sm_90a(&tree(), true);
+    assert!(swapped.contains("store_bits<Config>(arguments.output1, work, problem, block, column, x);"), "{swapped}");
+}
+
+/// Random numbers: of a lane's neighbouring columns on sm_80, of units of both orientations on sm_90a.
+#[test]
+fn generated_code_of_random_numbers_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["../../../../tests/golden/dropout.cu"].assert_eq(&generated(&epilogues::dropout(), &f16));
+    expect_file!["../../../../tests/golden/dropout_sm_90a.cu"]
+        .assert_eq(&generated_for_sm_90a(&epilogues::dropout(), false));
+    let swapped = generated_for_sm_90a(&epilogues::dropout(), true);
+    assert!(swapped.contains("random_unit<Config>(_seed, 1u, work, problem, block, column, "), "{swapped}");
+}
+
+/// 32 bits where they are enough, on sm_80; 64 on sm_90a.
+#[test]
+fn generated_code_of_integers_and_truth_values_is_as_committed() {
+    let f16 = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    expect_file!["../../../../tests/golden/typed.cu"].assert_eq(&generated(&typed(ElementType::I32), &f16));
+    let wide = typed(ElementType::I64);
+    expect_file!["../../../../tests/golden/typed_sm_90a.cu"].assert_eq(&generated_for_sm_90a(&wide, false));
+}
+
+#[test]
+fn emission_is_deterministic_and_keeps_the_users_names_and_lines() {
+    let key = key(Instruction::MmaBf16, medium(Instruction::MmaBf16));
+    let code = source(&valid(&row_reduction(), key.instruction), &key).code;
+    assert_eq!(code, source(&valid(&row_reduction(), key.instruction), &key).code);
+    let at = code.find("#line 3 \"seed.rs\"\n").expect("the user's line");
+    let statement = code[at..].lines().nth(1).expect("a statement after it");
+    assert!(statement.starts_with("    const float d = alpha * accum + math::"), "{statement}");
+    assert!(!code.contains("#include"), "it stands alone");
+    // After the user's lines the kernel's own line numbers continue correctly.
+    let (number, line) = code.lines().enumerate().find(|(_, l)| l.contains(".cu\"")).expect("a #line back");
+    assert_eq!(line, format!("#line {} \"row_reduction.cu\"", number + 2));
+}
+
+/// A profiler shows which epilogue ran.
+#[test]
+fn kernels_are_called_after_their_epilogue() {
+    if testing::compiler("kernels_are_called_after_their_epilogue").is_none() {
+        return;
+    }
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let device = Device::emulated(arch).expect("an emulated device");
+        let builder = Builder::<()>::new(&device, row_reduction()).elements(ElementType::F16, ElementType::F16);
+        let gemm = builder.problem(4096, 4096, 4096).plan().expect("a plan");
+        let (rows, columns) = gemm.choice().tile();
+        let kernel = gemm.kernel().expect("a kernel");
+        assert_eq!(kernel.name(), format!("row_reduction_f16_{rows}x{columns}"));
+        assert!(kernel.ptx().contains(&format!(".entry {}(", kernel.name())), "{}", kernel.ptx());
+        assert!(kernel.log().kernels.iter().all(|resources| resources.kernel == kernel.name()), "{:?}", kernel.log());
+    }
+}
+
+/// An epilogue, its parameters and its values may all have the same names, and those of anything in the kernel.
+#[test]
+fn any_name_may_be_used() {
+    let Some(compiler) = testing::compiler("any_name_may_be_used") else { return };
+    let names = [
+        "bias",
+        "arguments",
+        "values",
+        "fetched",
+        "row",
+        "m",
+        "v",
+        "element",
+        "problem",
+        "work",
+        "column",
+        "max",
+        "math",
+        "tanh",
+        "epilogue",
+        "needs_bias",
+        "u32",
+        "Values",
+        "Parameters",
+        "Visitor",
+        "Real",
+        "Config",
+        "parameters",
+        "sm80",
+    ];
+    // Several names in a kernel, because each kernel takes the compiler a second.
+    let wrong: Vec<String> = names
+        .par_chunks(6)
+        .filter_map(|names| {
+            let mut b = TreeBuilder::new(names[0], "names.rs");
+            let mut value = b.accum("accum");
+            let scalar = b.parameter("bias_", ParameterClass::Scalar, None);
+            for name in names {
+                let vector = b.parameter(name, ParameterClass::RowVector, None);
+                let scaled = b.apply(Op::Mul, &[scalar, vector]);
+                let sum = b.apply(Op::Add, &[value, scaled]);
+                value = b.call(ops::tanh::function(), &[sum]);
+                b.name(value, name);
+            }
+            b.output("d", value, BroadcastClass::Tensor, None);
+            let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+            let source = source(&valid(&b.finish(), key.instruction), &key);
+            let compiled = compiler.compile(&source, Arch::SM_80, Output::Ptx);
+            compiled.err().map(|error| format!("{names:?}: {error}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The multiplications, fragment loads and copies of a 128×128×32 tile, in the unrolled loop and before it.
+#[test]
+fn instruction_counts() {
+    let Some(compiler) = testing::compiler("instruction_counts") else { return };
+    let key = key(Instruction::MmaF16, medium(Instruction::MmaF16));
+    let source = source(&valid(&plain(), key.instruction), &key);
+    let ptx = compiler.compile(&source, Arch::SM_80, Output::Ptx).expect("it compiles").ptx;
+    let count = |what: &str| ptx.matches(what).count();
+    // A warp's 64×64 in two steps of k16: 4 × 8 products each, 4 + 4 loads of four matrices each. The first step's operands
+    // of the first block are loaded before the loop; the loop's last step loads those of the next block.
+    assert_eq!(count("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), 2 * 4 * 8);
+    assert_eq!(count("ldmatrix.sync.aligned.m8n8.x4.shared.b16"), (1 + 2) * 4);
+    assert_eq!(count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"), (1 + 2) * 4);
+    // 128 threads copy 8 KiB of A and of B: 4 times 16 bytes each, before the loop (3 stages) and in it.
+    assert_eq!(count("cp.async.cg.shared.global"), (3 + 1) * (4 + 4));
+    assert_eq!(count(".local"), 0, "no local memory");
+}
