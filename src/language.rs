@@ -184,7 +184,7 @@
 //! # Reductions
 //!
 //! [`reduction_op`]`(value, axis, operation)`: the axis is `Row`, `Column` or `All`, in a pair with `Batch` to reduce
-//! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, or one of those below. The result is complete and
+//! the batch as well; the operation is `Add`, `Mul`, `Max`, `Min`, `AbsMax`, `SumSquares`, `ArgMax`, `ArgMin`, one of those below, or your own. The result is complete and
 //! has the same bits in every run. With a fourth argument, there is one partial result per tile instead.
 //!
 //! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
@@ -280,6 +280,62 @@
 //! }
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A reduction of your own is a module under `#[reducer]`: real Rust, which also runs on the host. Its name is the operation:
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! /// The sum of exponentials with the greatest value taken out: in one pass, as two numbers.
+//! #[reducer]
+//! mod log_sum_exp {
+//!     const IDENTITY: (f32, f32) = (f32::NEG_INFINITY, 0.0);
+//!
+//!     fn lift(x: f32) -> (f32, f32) {
+//!         (x, 1.0)
+//!     }
+//!
+//!     fn combine(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
+//!         let most = a.0.max(b.0);
+//!         let c = if most.abs() < f32::INFINITY { most } else { 0.0 };
+//!         (most, a.1 * exp(a.0 - c) + b.1 * exp(b.0 - c))
+//!     }
+//!
+//!     fn finish((most, sum): (f32, f32)) -> f32 {
+//!         if most.abs() < f32::INFINITY { most + log(sum) } else { most }
+//!     }
+//! }
+//!
+//! #[epilogue]
+//! fn scores(accum: Accum) -> (Tensor, ColumnVector) {
+//!     let log_sum = reduction_op(accum, Row, log_sum_exp);
+//!     let d = exp(accum - log_sum);
+//!     (d, log_sum)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0], [2, 1])?, device.tensor(&[100f32, 100.0], [1, 2])?);
+//! # let (mut d, mut log_sum) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
+//! # let gemm = Gemm::plan::<Scores>(&device, &a, &b)?;
+//! # gemm.run(&a, &b, Scores { d: &mut d, log_sum: &mut log_sum })?;
+//!
+//! // of 100, 100 and 200, 200
+//! let two = 2f32.ln();
+//! assert!(log_sum.to_vec::<f32>()?.iter().zip([100.0 + two, 200.0 + two]).all(|(x, y)| (x - y).abs() < 1e-4));
+//! assert_eq!(log_sum_exp::reduce([100.0, 100.0]), 100.0 + two);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The *running result* is an `f32` or a tuple of up to four: `IDENTITY` is that of no elements, `lift` what an element becomes,
+//! `combine` puts two together, and `finish` makes a number of it, once for each row, column or matrix. In these functions
+//! is what an `#[elementwise]` function has, and tuples: `a.0`, `let (x, y) = a;`, `(x, y)`, an `if` of these. The module may also have
+//! constants, imports and `#[elementwise]` functions; the library's operations need no import in it. Outside, it has
+//! `log_sum_exp::reduce(elements)`, which computes on the host, one element after the other.
+//!
+//! Devices combine in an order of their own, the same at every run. So `combine` must be associative, up to rounding, and
+//! commutative, and the identity must leave what it is combined with as it is: nobody checks that. A value of a position
+//! is part of `x`, not of the running result. There are no partials of such a reduction, and no derivative. The reference
+//! computes it exactly in the order of the elements; its bounds are those of five orders, and as much again: for functions
+//! that round they are evidence and no proof, and for those that only choose among values (as `max` does) exact.
 //!
 //! # Results
 //!

@@ -8,4 +8,4 @@ pub use half::{bf16, f16};
 
 pub use crate::ops::*;
 pub use crate::{Arch, Device, DeviceTensor, Element, ElementType, Epilogue, Gemm, Seed};
-pub use epilogue_macros::{elementwise, epilogue};
+pub use epilogue_macros::{elementwise, epilogue, reducer};

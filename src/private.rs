@@ -28,6 +28,12 @@ pub const fn reduction_to_index(_x: f32) -> i64 {
     0
 }
 
+/// `reduction_op(x, axis, own)`, for one element; the function gives the reducer.
+#[must_use]
+pub fn reduction_by(x: f32, _reducer: fn() -> &'static crate::evt::Reducer) -> f32 {
+    x
+}
+
 /// Rounds to an element type, ties to even, and back.
 #[expect(clippy::cast_possible_truncation)]
 fn round(to: ElementType, x: f32) -> f32 {

@@ -40,6 +40,22 @@ pub fn elementwise(arguments: proc_macro::TokenStream, item: proc_macro::TokenSt
     expand_elementwise(arguments.into(), item.into()).into()
 }
 
+/// Turns a module with `const IDENTITY`, `fn lift`, `fn combine` and `fn finish` into a reduction of the epilogue language,
+/// which `reduction_op(x, Row, name_of_the_module)` asks for.
+#[proc_macro_attribute]
+pub fn reducer(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    expand_reducer(arguments.into(), item.into()).into()
+}
+
+fn expand_reducer(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let module = epilogue_syntax::reducer(arguments, item, &Files::default, &mut errors);
+    let expansion = module.map(|module| expand::reducer::expand(&module));
+    let mut tokens = errors.into_tokens();
+    tokens.extend(expansion);
+    tokens
+}
+
 fn expand_epilogue(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(function) = epilogue_syntax::epilogue(arguments, item, Files::default(), &mut errors) else {

@@ -23,6 +23,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("repack.cuh", include_str!("repack.cuh")),
     ("reduction.cuh", include_str!("reduction.cuh")),
     ("indexed.cuh", include_str!("indexed.cuh")),
+    ("state.cuh", include_str!("state.cuh")),
     ("te/walk.cuh", include_str!("te/walk.cuh")),
     ("te/reduce.cuh", include_str!("te/reduce.cuh")),
     ("te/scan.cuh", include_str!("te/scan.cuh")),

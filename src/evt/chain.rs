@@ -4,7 +4,7 @@
 //! phase may be reduced in turn, so reductions form chains.
 
 use super::check::{Checker, Fact, Kind};
-use super::{Axis, BroadcastClass, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reduction, TreeError};
+use super::{Axis, BroadcastClass, Composed, Form, MAX_CHAIN, Mistake, Node, NodeId, Reducer, Reduction, TreeError};
 
 impl Reduction {
     /// The side of the tile that partials of it are said to be of.
@@ -46,6 +46,9 @@ impl Checker<'_> {
         if of.phase > 0 && of.class != BroadcastClass::Tensor {
             return self.fail(site, Mistake::ReducedAgain { what: self.describe(x), class: of.class });
         }
+        if let Some(reason) = reduction.op.user().and_then(Reducer::misfit) {
+            return self.fail(site, Mistake::Reducer { name: reduction.op.name(), reason });
+        }
         let index = reduction.op.gives_index();
         let result = Fact::new(reduction.axis.result_class(), if index { Kind::Integer } else { Kind::Number });
         if index && reduction.batch {
@@ -62,6 +65,9 @@ impl Checker<'_> {
             (BroadcastClass::Scalar, _) => "runs along `All`; partials exist for `Row` and `Column` only",
             (_, true) => "runs along the batch too; partials have one entry per batch",
             (_, false) if index => "gives an index; partials exist of numbers only, such as `Max`",
+            (_, false) if reduction.op.user().is_some() => {
+                "is of a reducer of your own; partials exist of the language's own operations only"
+            }
             (_, false) => "",
         };
         if !reason.is_empty() {

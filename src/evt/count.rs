@@ -34,6 +34,9 @@ impl Cost {
                 Some(Axis::All) => cost.all_reductions += values,
             }
         }
+        for reducer in outputs.iter().filter_map(|output| output.reduction()?.op.user()) {
+            reducer.lift().iter().chain(reducer.combine()).for_each(|function| cost.add_function(function));
+        }
         // Bits are moved to or from their byte, which lanes make together.
         cost.simple_operations += 3 * cost.packed;
         for value in values.iter().filter(|v| v.class == BroadcastClass::Tensor) {

@@ -236,6 +236,14 @@ pub enum Mistake {
         /// The side of the tile that was asked for.
         side: &'static str,
     },
+    /// A reducer of the user's own whose parts don't fit each other.
+    #[error("the reducer `{name}` can't be used: {reason}")]
+    Reducer {
+        /// Its name.
+        name: &'static str,
+        /// What doesn't fit.
+        reason: String,
+    },
     /// A chain of too many reductions.
     #[error(
         "the reduction {what} is the fifth in a chain, after {before}, and a chain has at most {MAX_CHAIN}; return {before}, and go on in another epilogue"

@@ -17,6 +17,7 @@ mod phases;
 mod print;
 #[doc(hidden)]
 pub mod random;
+mod reducer;
 pub mod reference;
 mod simplify;
 mod tree;
@@ -28,6 +29,7 @@ pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
 pub(crate) use phases::{Binding, Part, Pass, Phases, Prices, Slot};
+pub use reducer::{MAX_WORDS, Reducer};
 pub use tree::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output,
     OutputId, Parameter, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Site, Tree,

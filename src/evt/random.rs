@@ -3,6 +3,8 @@
 //! It takes a sequence rather than a generator of random numbers, so that any property-testing library can make and
 //! shrink it: shorter sequences and smaller numbers give simpler trees. After its end every choice is 0.
 
+mod reducers;
+
 use super::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, MAX_CHAIN, NodeId, ParameterClass, Position, ReduceOp, Reduction,
     Tree, TreeBuilder,
@@ -265,6 +267,11 @@ impl Growing {
         phases[x.index()] == 0 || class == BroadcastClass::Tensor && phases[x.index()] < MAX_CHAIN
     }
 
+    /// An operation of numbers, also one of a user's own.
+    fn combination(choices: &mut Choices<'_>) -> ReduceOp {
+        if choices.once_in(4) { ReduceOp::User(choices.pick(&reducers::all())) } else { choices.pick(&REDUCTIONS) }
+    }
+
     /// A reduction whose result is a value like any other.
     fn reduction(&mut self, choices: &mut Choices<'_>, profile: Profile) {
         let axis = choices.pick(&[Axis::Row, Axis::Row, Axis::Column, Axis::All]);
@@ -276,7 +283,7 @@ impl Growing {
         let x = self.operand(choices);
         let (x, _) = if Self::is_reducible(x, &phases) { x } else { self.numbers[0] };
         let index = profile.typed && !batch && choices.once_in(5);
-        let op = if index { choices.pick(&INDICES) } else { choices.pick(&REDUCTIONS) };
+        let op = if index { choices.pick(&INDICES) } else { Self::combination(choices) };
         let node = self.builder.reduce(Reduction { axis, batch, op, form: Form::Complete }, x);
         if choices.once_in(2) {
             self.builder.name(node, choices.pick(&VALUES));
@@ -394,6 +401,7 @@ impl Growing {
             let element = choices.once_in(2).then_some(ElementType::I32);
             return self.builder.output(name, node, axis.result_class(), element);
         }
+        let op = if partial { op } else { Self::combination(choices) };
         let node = self.builder.reduce(Reduction { axis, batch, op, form }, node);
         let element = element.filter(|_| !partial);
         self.builder.output(name, node, axis.result_class(), element);

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::reducer::Reducer;
 use crate::ElementType;
 use crate::expr::{Function, Logic, Op};
 
@@ -212,6 +213,8 @@ pub enum ReduceOp {
     ArgMax,
     /// Where the smallest value is, likewise.
     ArgMin,
+    /// What the user's own functions give.
+    User(&'static Reducer),
 }
 
 impl ReduceOp {
@@ -219,6 +222,31 @@ impl ReduceOp {
     #[must_use]
     pub const fn gives_index(self) -> bool {
         matches!(self, Self::ArgMax | Self::ArgMin)
+    }
+
+    /// The user's own reducer, if it is one.
+    #[must_use]
+    pub const fn user(self) -> Option<&'static Reducer> {
+        match self {
+            Self::User(reducer) => Some(reducer),
+            _ => None,
+        }
+    }
+
+    /// The language's word for it, or the user's.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Add => "Add",
+            Self::Mul => "Mul",
+            Self::Max => "Max",
+            Self::Min => "Min",
+            Self::AbsMax => "AbsMax",
+            Self::SumSquares => "SumSquares",
+            Self::ArgMax => "ArgMax",
+            Self::ArgMin => "ArgMin",
+            Self::User(reducer) => reducer.name(),
+        }
     }
 }
 
@@ -248,10 +276,11 @@ impl Reduction {
     /// How many values of the arithmetic type its running result is at most as large as: of an index, a value and an integer,
     /// which for everything has 64 bits.
     pub(crate) const fn running_values(&self) -> usize {
-        match (self.op.gives_index(), self.axis) {
-            (false, _) => 1,
-            (true, Axis::Row | Axis::Column) => 2,
-            (true, Axis::All) => 4,
+        match (self.op, self.axis) {
+            (ReduceOp::User(reducer), _) => reducer.words(),
+            (ReduceOp::ArgMax | ReduceOp::ArgMin, Axis::Row | Axis::Column) => 2,
+            (ReduceOp::ArgMax | ReduceOp::ArgMin, Axis::All) => 4,
+            _ => 1,
         }
     }
 }

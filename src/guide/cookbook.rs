@@ -406,6 +406,55 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A reduction of your own
+//!
+//! A module under [`#[reducer]`](crate::prelude::reducer) says how values combine, with up to four numbers on the way. Mean and
+//! variance in one pass, so that on a GPU nothing of M×N is written for a second one:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! /// How many, their mean, and the sum of the squares of the differences to it (Chan, Golub and LeVeque, 1979).
+//! #[reducer]
+//! mod variance {
+//!     type State = (f32, f32, f32);
+//!     const IDENTITY: State = (0.0, 0.0, 0.0);
+//!
+//!     fn lift(x: f32) -> State {
+//!         (1.0, x, 0.0)
+//!     }
+//!
+//!     fn combine(a: State, b: State) -> State {
+//!         let n = a.0 + b.0;
+//!         let share = if n > 0.0 { b.0 / n } else { 0.0 };
+//!         let d = b.1 - a.1;
+//!         (n, a.1 + d * share, a.2 + b.2 + d * d * a.0 * share)
+//!     }
+//!
+//!     fn finish(s: State) -> f32 {
+//!         s.2 / s.0
+//!     }
+//! }
+//!
+//! #[epilogue]
+//! fn deviation(accum: Accum) -> (Tensor, ColumnVector) {
+//!     let d = accum;
+//!     let deviation = sqrt(reduction_op(accum, Row, variance));
+//!     (d, deviation)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let mut deviation = device.zeros::<f32>([2])?;
+//! let gemm = Gemm::plan::<Deviation>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Deviation { d: &mut d, deviation: &mut deviation })?;
+//! assert_eq!(deviation.to_vec::<f32>()?, [1.0, 2.0]); // of 1, 3 and of 3, 7
+//! assert_eq!(variance::reduce([3.0, 7.0]), 4.0); // the same functions on the host
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `combine` must be associative, up to rounding, and commutative: see [`language`](crate::language#reductions).
+//!
 //! # Dropout, and the same mask in the backward pass
 //!
 //! `random(seed)` is a number from 0 to 1 for each element, which follows from the seed and the element's row, column and

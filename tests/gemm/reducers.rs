@@ -71,11 +71,123 @@ fn one_hot(accum: Accum) -> (Tensor, ColumnVector<i32>, Tensor<bool>) {
     (d, last, first)
 }
 
+/// The length of a vector.
+#[reducer]
+mod norm {
+    const IDENTITY: f32 = 0.0;
+
+    fn lift(x: f32) -> f32 {
+        x * x
+    }
+
+    fn combine(a: f32, b: f32) -> f32 {
+        a + b
+    }
+
+    fn finish(s: f32) -> f32 {
+        sqrt(s)
+    }
+}
+
+/// How far apart the greatest and the least are: nothing rounds before the end.
+#[reducer]
+mod spread {
+    const IDENTITY: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+    fn lift(x: f32) -> (f32, f32) {
+        (x, x)
+    }
+
+    fn combine(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
+        (a.0.max(b.0), a.1.min(b.1))
+    }
+
+    fn finish(s: (f32, f32)) -> f32 {
+        s.0 - s.1
+    }
+}
+
+/// In one pass, what `LogSumExp` computes in two.
+#[reducer]
+mod log_sum {
+    const IDENTITY: (f32, f32) = (f32::NEG_INFINITY, 0.0);
+
+    fn lift(x: f32) -> (f32, f32) {
+        (x, 1.0)
+    }
+
+    fn combine(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
+        let most = max(a.0, b.0);
+        let c = if abs(most) < f32::INFINITY { most } else { 0.0 };
+        (most, a.1 * exp(a.0 - c) + b.1 * exp(b.0 - c))
+    }
+
+    fn finish((most, sum): (f32, f32)) -> f32 {
+        let c = if abs(most) < f32::INFINITY { most } else { 0.0 };
+        c + log(sum)
+    }
+}
+
+/// The variance in one pass, by Chan's formula: how many, their mean, and the sum of the squares of the differences to it.
+#[reducer]
+mod variance {
+    type State = (f32, f32, f32);
+    const IDENTITY: State = (0.0, 0.0, 0.0);
+
+    fn lift(x: f32) -> State {
+        (1.0, x, 0.0)
+    }
+
+    fn combine(a: State, b: State) -> State {
+        let n = a.0 + b.0;
+        let share = if n > 0.0 { b.0 / n } else { 0.0 };
+        let d = b.1 - a.1;
+        (n, a.1 + d * share, a.2 + b.2 + d * d * a.0 * share)
+    }
+
+    fn finish(s: State) -> f32 {
+        s.2 / s.0
+    }
+}
+
+/// Own reducers along every axis, of all batches, returned and used.
+#[epilogue]
+fn own(
+    accum: Accum,
+    bias: RowVector<f32>,
+) -> (Tensor, ColumnVector, ColumnVector<f16>, RowVector, RowVector, DeviceScalar, DeviceScalar) {
+    let length = reduction_op(accum, Row, norm);
+    let d = accum / (length + 1.0) + bias;
+    let apart = reduction_op(accum, Row, spread);
+    let of_columns = reduction_op(accum * 0.125, Column, log_sum);
+    let of_batches = reduction_op(accum, (Column, Batch), norm);
+    let all = reduction_op(accum, All, spread);
+    let of_everything = reduction_op(accum, (All, Batch), log_sum);
+    (d, length, apart, of_columns, of_batches, all, of_everything)
+}
+
+/// Three numbers at once, and a tail that is computed of them.
+#[epilogue]
+fn own_variance(accum: Accum, epsilon: Scalar) -> (ColumnVector, ColumnVector, RowVector) {
+    let spread = reduction_op(accum * 0.5, Row, variance);
+    let inverse = rsqrt(spread + epsilon);
+    let of_columns = reduction_op(accum, Column, variance);
+    (spread, inverse, of_columns)
+}
+
 const SHAPES: [(usize, usize, usize, usize); 4] =
     [(150, 172, 200, 1), (33, 129, 65, 2), (1, 3, 0, 3), (64, 17, 321, 1)];
 
-fn trees() -> [Tree; 5] {
-    [LayerNorm::tree(), CrossEntropy::tree(), Places::tree(), OneHot::tree(), Statistics::tree()]
+fn trees() -> [Tree; 7] {
+    [
+        LayerNorm::tree(),
+        CrossEntropy::tree(),
+        Places::tree(),
+        OneHot::tree(),
+        Statistics::tree(),
+        Own::tree(),
+        OwnVariance::tree(),
+    ]
 }
 
 #[track_caller]

@@ -365,6 +365,7 @@ pub enum Form {
 }
 pub const MAX_ACCUMULATORS: usize = _;
 pub const MAX_CHAIN: usize = _;
+pub const MAX_WORDS: usize = _;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mistake {
@@ -394,6 +395,7 @@ pub enum Mistake {
     LiteralOverflow { value: f64, real: Real },
     PartialsUsed { what: String, side: &'static str },
     LatePartials { what: String, of: String, side: &'static str },
+    Reducer { name: &'static str, reason: String },
     ReductionChain { what: String, before: String },
     ComposedChain { what: String, op: &'static str, length: usize, before: String },
     ReducedAgain { what: String, class: BroadcastClass },
@@ -523,10 +525,42 @@ pub enum ReduceOp {
     SumSquares,
     ArgMax,
     ArgMin,
+    User(&'static Reducer),
 }
 impl ReduceOp {
     #[must_use]
     pub const fn gives_index(self) -> bool {}
+    #[must_use]
+    pub const fn user(self) -> Option<&'static Reducer> {}
+    #[must_use]
+    pub const fn name(self) -> &'static str {}
+}
+#[derive(Clone, Debug)]
+pub struct Reducer {}
+impl Eq for Reducer {}
+impl Hash for Reducer {}
+impl PartialEq for Reducer {}
+impl Reducer {
+    #[must_use]
+    pub fn new(
+        name: &'static str,
+        identity: &[f64],
+        lift: Vec<Function>,
+        combine: Vec<Function>,
+        finish: Function,
+    ) -> Self {}
+    #[must_use]
+    pub const fn name(&self) -> &'static str {}
+    #[must_use]
+    pub const fn words(&self) -> usize {}
+    #[must_use]
+    pub fn identity(&self) -> &[f64] {}
+    #[must_use]
+    pub fn lift(&self) -> &[Function] {}
+    #[must_use]
+    pub fn combine(&self) -> &[Function] {}
+    #[must_use]
+    pub const fn finish(&self) -> &Function {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reduction {
@@ -2357,6 +2391,7 @@ pub use crate::Element;
 pub use crate::ElementType;
 pub use epilogue_macros::elementwise;
 pub use epilogue_macros::epilogue;
+pub use epilogue_macros::reducer;
 pub use epilogue_runtime::f8e4m3;
 pub use epilogue_runtime::f8e5m2;
 pub fn erf_grad(x: f32) -> f32 {}

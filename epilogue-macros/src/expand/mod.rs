@@ -3,6 +3,7 @@
 pub(crate) mod closure;
 pub(crate) mod elementwise;
 pub(crate) mod epilogue;
+pub(crate) mod reducer;
 mod structure;
 mod tree;
 mod twin;

@@ -147,11 +147,18 @@ impl Builder for Emitter {
             return self.node(reduction.word.span(), &quote!(compose(#description, #x)));
         }
         let form = local(if reduction.partial { "Partial" } else { "Complete" });
+        let op = match &reduction.own {
+            Some(path) => {
+                let reducer = reducer(path);
+                quote!(::epilogue::evt::ReduceOp::User(#reducer()))
+            }
+            None => quote!(::epilogue::evt::ReduceOp::#op),
+        };
         let description = quote! {
             ::epilogue::evt::Reduction {
                 axis: ::epilogue::evt::Axis::#axis,
                 batch: #batch,
-                op: ::epilogue::evt::ReduceOp::#op,
+                op: #op,
                 form: ::epilogue::evt::Form::#form,
             }
         };
@@ -192,6 +199,13 @@ impl EpilogueBuilder for Emitter {
         let call = quote!(output(#text, #node, ::epilogue::evt::BroadcastClass::#class, #element));
         self.calls.extend(quote!(#builder #site . #call;));
     }
+}
+
+/// The function of a reducer's module that gives the reducer; rustc's messages about it are at the module's name.
+pub(super) fn reducer(path: &Path) -> TokenStream {
+    let place = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
+    let function = Ident::new("reducer", Span::mixed_site().located_at(place));
+    quote!(#path::#function)
 }
 
 /// `<bf16 as Element>::TYPE`

@@ -183,6 +183,10 @@ fn expression(expr: &Expr) -> TokenStream {
         Expr::Reduction(reduction) => {
             let input = expression(&reduction.input);
             let word = &reduction.word;
+            if let Some(path) = &reduction.own {
+                let reducer = super::tree::reducer(path);
+                return quote_spanned!(at(word.span())=> ::epilogue::__private::reduction_by(#input, #reducer));
+            }
             match reduction.composed() {
                 Some(composed) if composed.of_truths => {
                     quote_spanned!(at(word.span())=> ::epilogue::__private::reduction_of_truths(#input))

@@ -245,8 +245,11 @@ pub struct Reduction {
     pub input: Box<Expr>,
     /// The axis, its word, and whether the batch is reduced, too.
     pub axis: Option<(Axis, Ident, bool)>,
-    /// The operation, one of [`REDUCE_OPS`], [`INDEX_OPS`] or [`COMPOSED_OPS`].
+    /// The operation, one of [`REDUCE_OPS`], [`INDEX_OPS`] or [`COMPOSED_OPS`]; the last part of the path of an
+    /// [`own`](Self::own) one.
     pub op: Option<Ident>,
+    /// The module of a reducer of the user's own.
+    pub own: Option<Path>,
     /// Whether a fourth argument asks for per-tile partials.
     pub partial: bool,
 }
@@ -271,12 +274,12 @@ pub const COMPOSED_OPS: [&str; 5] = ["Any", "All", "Mean", "Variance", "LogSumEx
 impl Reduction {
     /// Whether the operation gives an element's index, an integer.
     pub fn gives_index(&self) -> bool {
-        self.op.as_ref().is_some_and(|op| INDEX_OPS.iter().any(|word| op == word))
+        self.own.is_none() && self.op.as_ref().is_some_and(|op| INDEX_OPS.iter().any(|word| op == word))
     }
 
     /// The operation, if it is made of others.
     pub fn composed(&self) -> Option<Composed> {
-        let op = self.op.as_ref()?.to_string();
+        let op = self.op.as_ref().filter(|_| self.own.is_none())?.to_string();
         COMPOSED_OPS.contains(&op.as_str()).then(|| Composed {
             of_truths: op == "Any" || op == "All",
             length: if op == "Variance" || op == "LogSumExp" { 2 } else { 1 },

@@ -18,6 +18,7 @@ pub mod check;
 pub mod depth;
 pub mod operations;
 mod parse;
+pub mod reducer;
 pub mod report;
 pub mod sight;
 pub mod walk;
@@ -27,6 +28,7 @@ use syn::{ExprClosure, ExprPath, ItemFn, LitStr};
 
 use crate::ast::{Elementwise, Epilogue, Header};
 use crate::check::{Checked, Form};
+use crate::reducer::ReducerModule;
 use crate::report::Errors;
 use crate::sight::Files;
 
@@ -106,6 +108,20 @@ pub fn elementwise(
     let (header, mut function) = parse::elementwise(&item, errors);
     let constants = check::elementwise(&header, &mut function, files, errors);
     Some(ElementwiseFunction { item, header, function, constants, cuda })
+}
+
+/// Reads what stands under `#[reducer(arguments)]`; `None` if it is no module. All mistakes are in `errors`; `files` is asked
+/// for each function.
+pub fn reducer(
+    arguments: TokenStream,
+    item: TokenStream,
+    files: &dyn Fn() -> Files,
+    errors: &mut Errors,
+) -> Option<ReducerModule> {
+    if !can_be_parsed([&arguments, &item], errors) {
+        return None;
+    }
+    reducer::module(arguments, item, files, errors)
 }
 
 /// Whether nothing is nested too deep; otherwise that is reported.

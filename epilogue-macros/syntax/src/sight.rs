@@ -35,6 +35,8 @@ pub enum Sight {
 pub struct File {
     /// The functions under `#[elementwise]`.
     pub operations: Vec<String>,
+    /// The modules under `#[reducer]`.
+    pub reducers: Vec<String>,
     /// The functions without attributes that could change what they are.
     functions: Vec<String>,
     /// Names that may get a meaning from imports, other attributes or macros.
@@ -79,6 +81,7 @@ impl File {
     pub fn read(text: &str) -> Option<Self> {
         let mut file = Self {
             operations: Vec::new(),
+            reducers: Vec::new(),
             functions: Vec::new(),
             mentioned: Vec::new(),
             library: false,
@@ -121,6 +124,10 @@ impl File {
                     if word == "mod" =>
                 {
                     self.modules.push(name.to_string());
+                    let is_reducer = |attribute: &TokenStream| names(attribute).any(|name| name == "reducer");
+                    if attributes(&trees[..i]).iter().any(is_reducer) {
+                        self.reducers.push(name.to_string());
+                    }
                     self.items(&self::trees(body.stream()), depth + 1);
                     i += 3;
                     continue;

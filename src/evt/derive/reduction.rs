@@ -22,7 +22,7 @@ impl Reverse<'_> {
         g: NodeId,
     ) -> Result<NodeId, DeriveError> {
         let Reduction { axis, batch, op, form } = reduction;
-        let refuse = |advice| Err(refused(axis, &format!("{op:?}"), advice));
+        let refuse = |advice| Err(refused(axis, op.name(), advice));
         if batch {
             return refuse(OVER_BATCH);
         }
@@ -57,6 +57,9 @@ impl Reverse<'_> {
             }
             // Never: an integer has no gradient.
             ReduceOp::ArgMax | ReduceOp::ArgMin => return refuse("an index has no gradient"),
+            ReduceOp::User(_) => {
+                return refuse("a reducer of your own has no derivative: write it with the language's reductions");
+            }
         })
     }
 

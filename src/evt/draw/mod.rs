@@ -7,9 +7,7 @@ mod layout;
 mod svg;
 mod text;
 
-use super::{
-    Axis, BroadcastClass, Form, OutputKind, ParameterClass, ReduceOp, Reduction, ValidTree, ValueId, ValueKind,
-};
+use super::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidTree, ValueId, ValueKind};
 use super::{ValidOutput, ValueType};
 use crate::expr::Op;
 
@@ -240,16 +238,7 @@ fn reduction_text(reduction: Reduction) -> String {
         Axis::Column => "Column",
         Axis::All => "All",
     };
-    let op = match reduction.op {
-        ReduceOp::Add => "Add",
-        ReduceOp::Mul => "Mul",
-        ReduceOp::Max => "Max",
-        ReduceOp::Min => "Min",
-        ReduceOp::AbsMax => "AbsMax",
-        ReduceOp::SumSquares => "SumSquares",
-        ReduceOp::ArgMax => "ArgMax",
-        ReduceOp::ArgMin => "ArgMin",
-    };
+    let op = reduction.op.name();
     if reduction.batch { format!("reduce (({axis}, Batch), {op})") } else { format!("reduce ({axis}, {op})") }
 }
 
@@ -279,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::ElementType;
-    use crate::evt::{TreeBuilder, Types};
+    use crate::evt::{ReduceOp, TreeBuilder, Types};
     use crate::ops;
 
     /// A tree with every kind of box.

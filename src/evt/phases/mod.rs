@@ -100,7 +100,7 @@ impl Slot {
         let name = match (value.user_name, &value.kind) {
             (Some(name), _) => name.to_owned(),
             (None, ValueKind::Reduce(Reduction { axis, op, .. }, x)) => {
-                format!("reduction_op({}, {axis:?}, {op:?})", tree.value(*x).user_name.unwrap_or("…"))
+                format!("reduction_op({}, {axis:?}, {})", tree.value(*x).user_name.unwrap_or("…"), op.name())
             }
             (None, _) => value.name.clone(),
         };

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, Slack};
 use super::cell::{Cell, stored};
 use super::element::round;
 use super::extreme::Extreme;
+use super::orders;
 use super::pair::Pair;
 use super::wide::Wide;
 use super::{Extent, Groups, Options, Output, ReferenceError};
@@ -24,6 +25,8 @@ pub(super) struct Sink<'a, W> {
     tile: (usize, usize),
     shape: Vec<usize>,
     groups: Option<Groups<'a>>,
+    /// The errors of a device in a reducer's functions.
+    slack: Slack,
     /// The result so far of every stored element.
     elements: HashMap<usize, Running<W>>,
 }
@@ -40,6 +43,10 @@ struct Running<W> {
     below: f64,
     /// Where the greatest or the least is, if that is wanted.
     extreme: Option<Extreme<W>>,
+    /// All elements, for a reducer of the user's own.
+    elements: Vec<Pair<W>>,
+    /// What these give, once they are all there.
+    given: Option<Pair<W>>,
 }
 
 impl<'a, W: Wide> Sink<'a, W> {
@@ -48,6 +55,7 @@ impl<'a, W: Wide> Sink<'a, W> {
         extent: Extent,
         groups: Option<Groups<'a>>,
         options: Options,
+        slack: Slack,
     ) -> Result<Self, ReferenceError> {
         let shares = groups.is_some_and(|groups| groups.share(output.class));
         let extent = Extent { l: if shares { 1 } else { extent.l }, ..extent };
@@ -72,11 +80,11 @@ impl<'a, W: Wide> Sink<'a, W> {
             shape.remove(0);
         }
         let (packed, elements) = (output.packed, HashMap::new());
-        Ok(Self { name, kind, class, element, packed, extent, tile, shape, groups, elements })
+        Ok(Self { name, kind, class, element, packed, extent, tile, shape, groups, slack, elements })
     }
 
     /// Collects a complete reduction whose result is a value.
-    pub(super) fn of_reduction(reduction: Reduction, element: ElementType, extent: Extent) -> Self {
+    pub(super) fn of_reduction(reduction: Reduction, element: ElementType, extent: Extent, slack: Slack) -> Self {
         let (kind, class) = (OutputKind::Reduce(reduction), reduction.axis.result_class());
         Self {
             name: "",
@@ -88,8 +96,19 @@ impl<'a, W: Wide> Sink<'a, W> {
             tile: (1, 1),
             shape: Vec::new(),
             groups: None,
+            slack,
             elements: HashMap::new(),
         }
+    }
+
+    /// Computes at once what many elements are going to read.
+    pub(super) fn completed(mut self) -> Self {
+        if let Some(reducer) = self.reduction().and_then(|reduction| reduction.op.user()) {
+            for running in self.elements.values_mut() {
+                running.given = Some(orders::combined(reducer, &running.elements, self.slack));
+            }
+        }
+        self
     }
 
     /// The result that an element of the product reads: a number in the arithmetic's type, or an index.
@@ -101,7 +120,8 @@ impl<'a, W: Wide> Sink<'a, W> {
             return Cell::Integer(extreme.index());
         }
         let in_real = |x: f64| round(real.element(), x);
-        Cell::Number(Pair { exact: running.exact, bounds: running.reduced(op, real).monotone(in_real) })
+        let Pair { exact, bounds } = running.reduced(op, self.slack);
+        Cell::Number(Pair { exact, bounds: bounds.monotone(in_real) })
     }
 
     const fn reduction(&self) -> Option<Reduction> {
@@ -142,9 +162,10 @@ impl<'a, W: Wide> Sink<'a, W> {
             OutputKind::Reduce(reduction) => {
                 let at = self.index_of(reduction.axis, index);
                 let running = self.elements.entry(place).or_insert_with(|| Running::identity(reduction.op));
-                match &mut running.extreme {
-                    Some(extreme) => extreme.add(at, value),
-                    None => running.add(reduction.op, value),
+                match (&mut running.extreme, reduction.op.user()) {
+                    (Some(extreme), _) => extreme.add(at, value),
+                    (None, Some(_)) => running.elements.push(value),
+                    (None, None) => running.add(reduction.op, value),
                 }
             }
         }
@@ -174,7 +195,7 @@ impl<'a, W: Wide> Sink<'a, W> {
         !groups.have(row / (m * matrices), row % m)
     }
 
-    pub(super) fn finish(mut self, real: Real) -> Output {
+    pub(super) fn finish(mut self) -> Output {
         let shape = std::mem::take(&mut self.shape);
         let (values, bounds) = (Vec::new(), Vec::new());
         let mut output = Output { name: self.name, shape, packed: self.packed, values, bounds };
@@ -195,11 +216,11 @@ impl<'a, W: Wide> Sink<'a, W> {
                 output.bounds.push(bounds.monotone(store));
                 continue;
             }
-            let bounds = match self.kind {
-                OutputKind::Store => running.bounds,
-                OutputKind::Reduce(reduction) => running.reduced(reduction.op, real),
+            let Pair { exact, bounds } = match self.kind {
+                OutputKind::Store => Pair { exact: running.exact, bounds: running.bounds },
+                OutputKind::Reduce(reduction) => running.reduced(reduction.op, self.slack),
             };
-            output.values.push(store(running.exact.to_f64()));
+            output.values.push(store(exact.to_f64()));
             output.bounds.push(bounds.monotone(store));
         }
         output
@@ -215,10 +236,22 @@ impl<W: Wide> Running<W> {
             ReduceOp::Max => f64::NEG_INFINITY,
             ReduceOp::Min => f64::INFINITY,
             ReduceOp::ArgMax | ReduceOp::ArgMin => -1.0,
+            // What its functions give is known at the end.
+            ReduceOp::User(_) => f64::NAN,
         };
         let extreme = op.gives_index().then(|| Extreme::new(op));
         let exact = W::from_f64(x);
-        Self { exact, bounds: Bounds::exact(x), terms: 0.0, magnitude: 0.0, above: 1.0, below: 1.0, extreme }
+        Self {
+            exact,
+            bounds: Bounds::exact(x),
+            terms: 0.0,
+            magnitude: 0.0,
+            above: 1.0,
+            below: 1.0,
+            extreme,
+            elements: Vec::new(),
+            given: None,
+        }
     }
 
     fn add(&mut self, op: ReduceOp, value: Pair<W>) {
@@ -235,6 +268,8 @@ impl<W: Wide> Running<W> {
             ReduceOp::Mul => Op::Mul,
             ReduceOp::Max | ReduceOp::AbsMax | ReduceOp::ArgMax => Op::Max,
             ReduceOp::Min | ReduceOp::ArgMin => Op::Min,
+            // Its elements are combined at the end.
+            ReduceOp::User(_) => return,
         };
         self.exact = W::apply(step, &[self.exact, term.exact]);
         self.bounds = Bounds::unrounded(step, self.bounds, term.bounds);
@@ -247,8 +282,15 @@ impl<W: Wide> Running<W> {
         }
     }
 
-    /// What a device may give, with any order and a rounding at every step.
-    fn reduced(&self, op: ReduceOp, real: Real) -> Bounds {
+    /// The result, with what a device may give, with any order and a rounding at every step.
+    fn reduced(&self, op: ReduceOp, slack: Slack) -> Pair<W> {
+        match op {
+            ReduceOp::User(reducer) => self.given.unwrap_or_else(|| orders::combined(reducer, &self.elements, slack)),
+            _ => Pair { exact: self.exact, bounds: self.bounds_of(op, slack.real) },
+        }
+    }
+
+    fn bounds_of(&self, op: ReduceOp, real: Real) -> Bounds {
         let (unit, largest, smallest) = match real {
             Real::F32 => (f64::from(f32::EPSILON), f64::from(f32::MAX), f64::from(f32::MIN_POSITIVE)),
             Real::F64 => (f64::EPSILON, f64::MAX, f64::MIN_POSITIVE),
@@ -256,6 +298,8 @@ impl<W: Wide> Running<W> {
         let steps = self.terms * unit;
         match op {
             ReduceOp::Max | ReduceOp::Min | ReduceOp::AbsMax | ReduceOp::ArgMax | ReduceOp::ArgMin => self.bounds,
+            // Never: of its elements.
+            ReduceOp::User(_) => Bounds::ANYTHING,
             ReduceOp::Add | ReduceOp::SumSquares if self.magnitude > largest => Bounds::ANYTHING,
             ReduceOp::Add => self.bounds.widened(0.0, self.magnitude * steps, real),
             ReduceOp::SumSquares => {

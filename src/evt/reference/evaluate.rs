@@ -101,7 +101,7 @@ impl<W: Wide> Evaluator<'_, W> {
         let mut this = Evaluator::<W> { tree, extent, given, options, reductions: HashMap::new() };
         let mut sinks = Vec::new();
         for output in tree.outputs() {
-            sinks.push(Sink::<W>::new(output, extent, given.groups, options)?);
+            sinks.push(Sink::<W>::new(output, extent, given.groups, options, this.slack(53))?);
         }
         let mut cells: Vec<Cell<W>> = Vec::new();
         for phase in 1..tree.phases() {
@@ -123,17 +123,18 @@ impl<W: Wide> Evaluator<'_, W> {
         }
         // Values that are not M×N tensors exist even if the product has no elements.
         this.without_elements(&mut sinks, &mut cells)?;
-        Ok(sinks.into_iter().map(|sink| sink.finish(tree.real())).collect())
+        Ok(sinks.into_iter().map(Sink::finish).collect())
     }
 
     /// Completes the reductions whose results are values of a phase.
     fn reduce(&mut self, phase: usize, cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         let (tree, extent, element) = (self.tree, self.extent, self.tree.real().element());
         let reduced = tree.enumerate().filter(|(_, value)| value.phase == phase);
+        let slack = self.slack(53);
         let mut sinks: Vec<(usize, usize, Sink<'_, W>)> = reduced
             .filter_map(|(id, value)| match value.kind {
                 ValueKind::Reduce(reduction, x) => {
-                    Some((id.index(), x.index(), Sink::of_reduction(reduction, element, extent)))
+                    Some((id.index(), x.index(), Sink::of_reduction(reduction, element, extent, slack)))
                 }
                 _ => None,
             })
@@ -146,7 +147,7 @@ impl<W: Wide> Evaluator<'_, W> {
                 }
             }
         }
-        self.reductions.extend(sinks.into_iter().map(|(id, _, sink)| (id, sink)));
+        self.reductions.extend(sinks.into_iter().map(|(id, _, sink)| (id, sink.completed())));
         Ok(())
     }
 
@@ -178,6 +179,12 @@ impl<W: Wide> Evaluator<'_, W> {
         self.given.groups.map_or(0..self.extent.m, |groups| groups.rows[batch].clone())
     }
 
+    /// The errors that operations may have in a value that reaches outputs of so many bits.
+    fn slack(&self, significand: u32) -> Slack {
+        let significand = if self.options.fast_math { significand.min(8) } else { significand };
+        Slack { real: self.tree.real(), significand }
+    }
+
     fn element(&self, index: [usize; 3], cells: &mut Vec<Cell<W>>) -> Result<(), ReferenceError> {
         self.values(index, cells, |_| true)
     }
@@ -191,8 +198,7 @@ impl<W: Wide> Evaluator<'_, W> {
     ) -> Result<(), ReferenceError> {
         cells.clear();
         for (place, value) in self.tree.values().iter().enumerate() {
-            let significand = if self.options.fast_math { value.significand.min(8) } else { value.significand };
-            let slack = Slack { real: self.tree.real(), significand };
+            let slack = self.slack(value.significand);
             let cell = match &value.kind {
                 _ if !wanted(value) => known(f64::NAN),
                 ValueKind::Reduce(..) => match self.reductions.get(&place) {

@@ -14,6 +14,7 @@ mod evaluate;
 mod extreme;
 mod fp8;
 mod integer;
+mod orders;
 mod pair;
 mod product;
 mod wide;

@@ -56,18 +56,23 @@ impl<T: Copy> Kind<T> {
     }
 
     fn map(self, f: impl Fn(Id) -> Id) -> Self {
+        self.with(f, |x| x)
+    }
+
+    /// The same of other values, and of constants of another type.
+    pub(super) fn with<U>(self, f: impl Fn(Id) -> Id, constant: impl Fn(T) -> U) -> Kind<U> {
         match self {
-            Self::Accum(_)
-            | Self::Parameter(_)
-            | Self::Constant(_)
-            | Self::Integer(_)
-            | Self::Position(_)
-            | Self::Random(..) => self,
-            Self::ToReal(x) => Self::ToReal(f(x)),
-            Self::Unary(op, x) => Self::Unary(op, f(x)),
-            Self::Round(element, x) => Self::Round(element, f(x)),
-            Self::Binary(op, x, y) => Self::Binary(op, f(x), f(y)),
-            Self::Ternary(op, x, y, z) => Self::Ternary(op, f(x), f(y), f(z)),
+            Self::Accum(i) => Kind::Accum(i),
+            Self::Parameter(parameter) => Kind::Parameter(parameter),
+            Self::Constant(x) => Kind::Constant(constant(x)),
+            Self::Integer(x) => Kind::Integer(x),
+            Self::Position(position) => Kind::Position(position),
+            Self::Random(seed, stream) => Kind::Random(seed, stream),
+            Self::ToReal(x) => Kind::ToReal(f(x)),
+            Self::Unary(op, x) => Kind::Unary(op, f(x)),
+            Self::Round(element, x) => Kind::Round(element, f(x)),
+            Self::Binary(op, x, y) => Kind::Binary(op, f(x), f(y)),
+            Self::Ternary(op, x, y, z) => Kind::Ternary(op, f(x), f(y), f(z)),
         }
     }
 }
@@ -141,6 +146,16 @@ pub(super) fn lower<T: Arithmetic>(tree: &ValidTree, scalars: &[f64]) -> Lowered
         became.push(id);
     }
     let outputs = tree.outputs().iter().map(|output| became[output.value.index()]).collect();
+    Lowered { values: builder.values, outputs }.without_unused()
+}
+
+/// Lowers functions of the same numbers, which are the accumulators of what it gives; the functions' results are its
+/// outputs.
+pub(super) fn lower_functions<T: Arithmetic>(functions: &[Function], parameters: usize) -> Lowered<T> {
+    let mut builder = Builder { values: Vec::new(), known: HashMap::new() };
+    let operands: Vec<Id> =
+        (0..parameters).map(|parameter| builder.push(Kind::Accum(parameter), BroadcastClass::Tensor)).collect();
+    let outputs = functions.iter().map(|function| builder.call(function, &operands)).collect();
     Lowered { values: builder.values, outputs }.without_unused()
 }
 

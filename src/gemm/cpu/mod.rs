@@ -17,6 +17,7 @@ mod integer;
 mod kernel;
 mod lower;
 mod machine;
+mod own;
 mod panel;
 mod product;
 mod program;
@@ -339,7 +340,7 @@ impl Run<'_> {
         let batches = if reduction.batch || (of_rows && self.shares_rows()) { 1 } else { extents.batch };
         // An extent of 0 has no partials, but the one tile without elements needs a place to write to.
         let groups = if partial { across.div_ceil(step.max(1)) } else { 1 };
-        let mut results = Results::new(*part, batches * groups.max(1) * entries);
+        let mut results = Results::new(part.clone(), batches * groups.max(1) * entries);
         for (tile, values) in parts {
             let batch = tile.batch.min(batches.saturating_sub(1));
             let (first, along) = match reduction.axis {

@@ -148,7 +148,7 @@ impl Run<'_> {
         let mut parts = parts.peekable();
         let Some((first, _)) = parts.peek() else { return };
         let (batch, rows) = (first.batch, first.rows.clone());
-        let mut results = Results::new(*part, rows.len());
+        let mut results = Results::new(part.clone(), rows.len());
         for (tile, partial) in parts {
             results.combine(0, &tile, self.extents.n, &partial);
         }

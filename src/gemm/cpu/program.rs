@@ -5,18 +5,28 @@
 //! (column vectors) or everywhere are computed once per tile and spread over block registers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
+use super::own::Own;
 use super::step::{IntegerStep, Place, Step};
 use crate::evt::{Axis, BroadcastClass, OutputKind, ReduceOp, ValidTree};
 
 /// What a reduction combines, and how.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct TileReduction {
     pub(super) output: usize,
     pub(super) axis: Axis,
     pub(super) op: ReduceOp,
+    /// The user's own functions, if the operation is of those.
+    pub(super) own: Option<Arc<Own>>,
+}
+
+impl TileReduction {
+    pub(super) fn new<T: Arithmetic>(output: usize, axis: Axis, op: ReduceOp) -> Self {
+        Self { output, axis, op, own: op.user().map(|reducer| Arc::new(Own::of::<T>(reducer))) }
+    }
 }
 
 /// The steps of one extent.
@@ -257,7 +267,7 @@ impl<T: Arithmetic> Compiler<'_, T> {
             let OutputKind::Reduce(reduction) = valid.kind else { continue };
             let place = self.value(self.lowered.outputs[output]);
             let x = self.full(place, BroadcastClass::Tensor, false);
-            let reduction = TileReduction { output, axis: reduction.axis, op: reduction.op };
+            let reduction = TileReduction::new::<T>(output, reduction.axis, reduction.op);
             self.program.block.steps.push(Step::Reduce { reduction: self.program.reductions.len(), x });
             self.program.reductions.push(reduction);
         }

@@ -25,6 +25,8 @@ pub(super) fn identity(op: ReduceOp) -> f64 {
         ReduceOp::Min => f64::INFINITY,
         ReduceOp::ArgMax => f64::NEG_INFINITY,
         ReduceOp::ArgMin => f64::INFINITY,
+        // Never: its functions say.
+        ReduceOp::User(_) => f64::NAN,
     }
 }
 
@@ -46,6 +48,8 @@ fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
         ReduceOp::Mul => a * b,
         ReduceOp::Max | ReduceOp::AbsMax | ReduceOp::ArgMax => maximum(a, b),
         ReduceOp::Min | ReduceOp::ArgMin => minimum(a, b),
+        // Never: its functions say.
+        ReduceOp::User(_) => f64::NAN,
     }
 }
 
@@ -60,13 +64,21 @@ pub(super) struct Results {
 impl Results {
     /// So many, without elements.
     pub(super) fn new(reduction: TileReduction, count: usize) -> Self {
+        if let Some(own) = &reduction.own {
+            let values = own.start(count);
+            return Self { reduction, values, indices: Vec::new() };
+        }
         let indices = if reduction.op.gives_index() { vec![f64::INFINITY; count] } else { Vec::new() };
-        Self { reduction, values: vec![identity(reduction.op); count], indices }
+        let values = vec![identity(reduction.op); count];
+        Self { reduction, values, indices }
     }
 
     /// Combines the partial results of a tile with those from `start` on; rows have `columns` elements.
     pub(super) fn combine(&mut self, start: usize, tile: &Tile, columns: usize, partial: &[f64]) {
-        let TileReduction { op, axis, .. } = self.reduction;
+        let TileReduction { op, axis, ref own, .. } = self.reduction;
+        if let Some(own) = own {
+            return own.join(&mut self.values, start, partial);
+        }
         if op.gives_index() {
             let (values, indices) = partial.split_at(partial.len() / 2);
             let global = |index: f64| indexed::in_matrix(index, axis, tile, columns);
@@ -98,20 +110,25 @@ impl Results {
             // SAFETY: the caller's promise. An f64 holds every index of what fits a memory.
             return unsafe { f64::store(element, &indices, to, stride) };
         }
-        let values: Vec<T> = self.values[which].iter().map(|&x| T::from_f64(x)).collect();
+        let finished = self.reduction.own.as_ref().map(|own| own.finished(&self.values, which.clone()));
+        let values = finished.as_deref().unwrap_or_else(|| &self.values[which]);
+        let values: Vec<T> = values.iter().map(|&x| T::from_f64(x)).collect();
         // SAFETY: the caller's promise.
         unsafe { T::store(element, &values, to, stride) };
     }
 }
 
 /// The partial results of a tile before its first block. Where indices are wanted, they come after the values, and count
-/// within the tile.
+/// within the tile. Where a running result is several numbers, all first ones come first.
 pub(super) fn start(reduction: &TileReduction, tile: &Tile) -> Vec<f64> {
     let entries = match reduction.axis {
         Axis::Row => tile.rows.len(),
         Axis::Column => tile.columns.len(),
         Axis::All => 1,
     };
+    if let Some(own) = &reduction.own {
+        return own.start(entries);
+    }
     let mut partial = vec![identity(reduction.op); entries];
     if reduction.op.gives_index() {
         partial.resize(2 * entries, f64::INFINITY);
@@ -129,6 +146,9 @@ pub(super) fn accumulate<T: Arithmetic>(
 ) {
     if reduction.op.gives_index() {
         return indexed::accumulate(reduction, partial, block, first, width);
+    }
+    if let Some(own) = &reduction.own {
+        return own.accumulate(reduction.axis, partial, block, first, width);
     }
     let partial = if reduction.axis == Axis::Row { &mut partial[first..] } else { partial };
     dispatch(Accumulate { reduction, partial, block, width });
@@ -156,7 +176,7 @@ impl<T: Arithmetic> Vectorised for Accumulate<'_, T> {
             ReduceOp::Min => self.with(identity, minimum, minimum),
             ReduceOp::AbsMax => self.with(identity, |a, x: f64| maximum(a, x.abs()), maximum),
             // These go another way.
-            ReduceOp::ArgMax | ReduceOp::ArgMin => {}
+            ReduceOp::ArgMax | ReduceOp::ArgMin | ReduceOp::User(_) => {}
         }
     }
 }
@@ -244,8 +264,8 @@ mod tests {
             let values: Vec<f32> = (0..m * n).map(number).collect();
             for (axis, count) in [(Axis::Row, m), (Axis::Column, n), (Axis::All, 1)] {
                 for op in [ReduceOp::ArgMax, ReduceOp::ArgMin] {
-                    let reduction = TileReduction { output: 0, axis, op };
-                    let mut results = Results::new(reduction, count);
+                    let reduction = TileReduction::new::<f32>(0, axis, op);
+                    let mut results = Results::new(reduction.clone(), count);
                     for (top, left) in [(0, 0), (0, 40), (4, 0), (4, 40), (8, 0), (8, 40)] {
                         let (rows, columns) = (top..(top + 4).min(m), left..(left + 40 + left / 13).min(n));
                         let tile = Tile { batch: 0, rows, columns, is_top: top == 0, has_own_rows: false };
@@ -278,9 +298,9 @@ mod tests {
     /// An f32 has 24 bits; an index has as many as it needs.
     #[test]
     fn indices_are_exact() {
-        let reduction = TileReduction { output: 0, axis: Axis::All, op: ReduceOp::ArgMax };
+        let reduction = TileReduction::new::<f32>(0, Axis::All, ReduceOp::ArgMax);
         let tile = Tile { batch: 0, rows: 70_001..70_002, columns: 3..6, is_top: false, has_own_rows: false };
-        let (mut results, mut partial) = (Results::new(reduction, 1), start(&reduction, &tile));
+        let (mut results, mut partial) = (Results::new(reduction.clone(), 1), start(&reduction, &tile));
         accumulate(&reduction, &mut partial, &[1f32, 5.0, 2.0], 0, 3);
         results.combine(0, &tile, 1000, &partial);
         let mut stored = 0i64;

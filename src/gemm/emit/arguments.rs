@@ -1,5 +1,6 @@
 //! The epilogue's arguments as fields of the kernel's parameter, and the groups of its reductions.
 
+use super::reducers;
 use crate::ElementType;
 use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
@@ -104,9 +105,10 @@ impl EpilogueArguments {
         let mut counters: Vec<(ReductionGroup, String)> = Vec::new();
         for (i, output, reduction) in tree.reductions().filter(|(_, _, r)| r.form == Form::Complete) {
             let name = format!("partials{i}");
-            let ty = match indexed(reduction, tree.real()) {
-                Some((value, index)) => FieldType::IndexedPartials(value, index),
-                None => FieldType::Partials(real),
+            let ty = match (indexed(reduction, tree.real()), reduction.op) {
+                (Some((value, index)), _) => FieldType::IndexedPartials(value, index),
+                (None, ReduceOp::User(reducer)) => FieldType::StatePartials(reducers::place(tree, reducer)),
+                (None, _) => FieldType::Partials(real),
             };
             fields.push((name.clone(), ty, format!("of {}, in the workspace", output.name)));
             partials.push((i, name));
@@ -137,7 +139,8 @@ fn output_type(output: &ValidOutput) -> FieldType {
     }
 }
 
-pub(crate) const fn operation(op: ReduceOp) -> &'static str {
+/// The C++ type that says how a reduction combines.
+pub(crate) fn operation(tree: &ValidTree, op: ReduceOp) -> String {
     match op {
         ReduceOp::Add => "ReduceAdd",
         ReduceOp::Mul => "ReduceMul",
@@ -147,7 +150,9 @@ pub(crate) const fn operation(op: ReduceOp) -> &'static str {
         ReduceOp::SumSquares => "ReduceSumSquares",
         ReduceOp::ArgMax => "ReduceArgMax",
         ReduceOp::ArgMin => "ReduceArgMin",
+        ReduceOp::User(reducer) => return reducers::name(tree, reducer),
     }
+    .to_owned()
 }
 
 /// The types of a value and its index, for a reduction that gives one. No 4 bytes are between them, which nobody would write
@@ -161,27 +166,35 @@ const fn indexed(reduction: Reduction, real: Real) -> Option<(ElementType, Eleme
 }
 
 /// The C++ type of a reduction's running result.
-pub(crate) fn running_type(reduction: Reduction, real: Real) -> String {
-    match indexed(reduction, real) {
-        Some((value, index)) => format!("Indexed<{}, {}>", element_name(value), element_name(index)),
-        None => "Real".to_owned(),
+pub(crate) fn running_type(tree: &ValidTree, reduction: Reduction) -> String {
+    match (indexed(reduction, tree.real()), reduction.op) {
+        (Some((value, index)), _) => format!("Indexed<{}, {}>", element_name(value), element_name(index)),
+        (None, ReduceOp::User(reducer)) => format!("State<{}>", reducers::name(tree, reducer)),
+        (None, _) => "Real".to_owned(),
     }
 }
 
 /// The C++ expression of what a reduction takes for an element, from that for its value and those for its row and column.
-pub(crate) fn taken(reduction: Reduction, value: &str, row: &str, column: &str) -> String {
-    match (reduction.op.gives_index(), reduction.axis) {
-        (false, _) => value.to_owned(),
-        (true, Axis::Row) => format!("{{{value}, {column}}}"),
-        (true, Axis::Column) => format!("{{{value}, {row}}}"),
-        (true, Axis::All) => format!("{{{value}, i64({row}) * problem.n + ({column})}}"),
+pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &str, column: &str) -> String {
+    match (reduction.op, reduction.axis) {
+        (ReduceOp::User(reducer), _) => format!("{}::of({value})", reducers::name(tree, reducer)),
+        (op, _) if !op.gives_index() => value.to_owned(),
+        (_, Axis::Row) => format!("{{{value}, {column}}}"),
+        (_, Axis::Column) => format!("{{{value}, {row}}}"),
+        (_, Axis::All) => format!("{{{value}, i64({row}) * problem.n + ({column})}}"),
     }
 }
 
 /// The headers that a kernel's own come after.
 pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
     let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
-    let wanted = [(indexed, "indexed.cuh"), (tree.has_chance(), "random.cuh"), (tree.has_bits(), "bits.cuh")];
+    let own = tree.reductions().any(|(.., reduction)| reduction.op.user().is_some());
+    let wanted = [
+        (indexed, "indexed.cuh"),
+        (own, "state.cuh"),
+        (tree.has_chance(), "random.cuh"),
+        (tree.has_bits(), "bits.cuh"),
+    ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));

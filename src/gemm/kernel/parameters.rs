@@ -31,6 +31,8 @@ pub(crate) enum FieldType {
     Partials(ElementType),
     /// The same of a value and the index of its element.
     IndexedPartials(ElementType, ElementType),
+    /// The same of the running results of the tree's reducer of this place.
+    StatePartials(usize),
     /// Counters in the workspace.
     Counters,
 }
@@ -44,7 +46,7 @@ impl FieldType {
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
             Self::Host(element) => element.size(),
-            Self::Partials(_) | Self::IndexedPartials(..) | Self::Counters => 8,
+            Self::Partials(_) | Self::IndexedPartials(..) | Self::StatePartials(_) | Self::Counters => 8,
         }
     }
 
@@ -63,6 +65,7 @@ impl FieldType {
             Self::IndexedPartials(element, index) => {
                 format!("Indexed<{}, {}>*", element_name(element), element_name(index))
             }
+            Self::StatePartials(place) => format!("State<Reducer{place}>*"),
             Self::Counters => "u32*".to_owned(),
         }
     }

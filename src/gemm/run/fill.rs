@@ -93,7 +93,11 @@ impl Fill<'_> {
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
             FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
             FieldType::Seed => (strides(tensor, 1), &["stride", "seed", "offset"]),
-            FieldType::Host(_) | FieldType::Partials(_) | FieldType::IndexedPartials(..) | FieldType::Counters => {
+            FieldType::Host(_)
+            | FieldType::Partials(_)
+            | FieldType::IndexedPartials(..)
+            | FieldType::StatePartials(_)
+            | FieldType::Counters => {
                 return;
             }
         };

@@ -284,6 +284,62 @@ fn every_form_of_reduction() {
     });
 }
 
+/// The sum of what is above 1 and how much that is, as tuples are written.
+#[reducer]
+mod above_one {
+    use super::mine::squared_relu;
+
+    const NOTHING: f32 = 0.0;
+    const IDENTITY: (f32, f32) = (NOTHING, 0.0);
+
+    /// Of one element.
+    pub(super) fn lift(x: f32) -> (f32, f32) {
+        let big = squared_relu(x) > 1.0;
+        if big { (x, 1.0) } else { (0.0, 0.0) }
+    }
+
+    pub(super) fn combine(a: (f32, f32), (sum, mut count): (f32, f32)) -> (f32, f32) {
+        count += a.1;
+        let (p, q) = (sum, a.0);
+        let (q, p) = (p, q);
+        (p + q, count)
+    }
+
+    pub(super) fn finish(s: (f32, f32)) -> f32 {
+        let s = if s.1 > 0.0 { s } else { (-1.0, 1.0) };
+        s.0 / s.1
+    }
+}
+
+#[epilogue]
+fn of_own(accum: Accum) -> (ColumnVector, DeviceScalar) {
+    let mean = reduction_op(accum, Row, above_one);
+    let all = reduction_op(accum, (All, Batch), self::above_one);
+    (mean, all)
+}
+
+#[test]
+fn a_reducer_is_rust() {
+    assert_eq!(above_one::reduce([0.5, 2.0, -3.0, 4.0]), 3.0);
+    assert_eq!(above_one::reduce([]), -1.0);
+    assert_eq!(above_one::combine((1.0, 2.0), (3.0, 5.0)), (4.0, 7.0));
+    assert_eq!(above_one::finish(above_one::lift(7.0)), 7.0);
+    let reducer = above_one::reducer();
+    assert_eq!((reducer.name(), reducer.words(), reducer.identity()), ("above_one", 2, &[0.0, 0.0][..]));
+    let names: Vec<&str> = reducer.combine().iter().map(epilogue::expr::Function::name).collect();
+    assert_eq!(names, ["above_one_combine_0", "above_one_combine_1"]);
+    same::<OfOwn>("of_own", |builder, accum| {
+        let op = ReduceOp::User(reducer);
+        let reduction = |axis, batch| Reduction { axis, batch, op, form: Form::Complete };
+        let mean = builder.reduce(reduction(Axis::Row, false), accum);
+        builder.name(mean, "mean");
+        let all = builder.reduce(reduction(Axis::All, true), accum);
+        builder.name(all, "all");
+        builder.output("mean", mean, BroadcastClass::ColumnVector, None);
+        builder.output("all", all, BroadcastClass::Scalar, None);
+    });
+}
+
 mod mine {
     use epilogue::prelude::*;
 

@@ -43,6 +43,7 @@ fn everything_of_the_language() {
             functions::Chances::tree(),
             functions::Gated::tree(),
             functions::Match::tree(),
+            functions::OwnReductions::tree(),
         ],
     );
 }

@@ -425,6 +425,18 @@ impl<'a> Body<'a> {
         (Expr::Constant(place, span), Kind::Number(Shape::Scalar))
     }
 
+    /// Refuses the name of a reducer that nothing in the file can give a meaning; otherwise rustc decides.
+    fn own_reducer(&mut self, name: &Ident) {
+        let written = name.to_string();
+        let may_be = match self.files.of(name) {
+            Some(file) => file.reducers.contains(&written) || file.sight(&written, false) == crate::sight::Sight::Open,
+            None => parse::advice(&written).is_none(),
+        };
+        if !may_be {
+            self.errors.at(name.span(), parse::unknown(&written));
+        }
+    }
+
     fn reduction(&mut self, reduction: &mut Reduction) -> Kind {
         let input = self.expression(&mut reduction.input);
         if let Mode::Elementwise(_) = self.mode {
@@ -433,6 +445,9 @@ impl<'a> Body<'a> {
                 "an elementwise function knows one element only: a reduction stands in an `#[epilogue]`",
             );
             return Kind::Unknown;
+        }
+        if let Some(name) = reduction.own.as_ref().and_then(syn::Path::get_ident) {
+            self.own_reducer(name);
         }
         if let (Some(composed), Some(op)) = (reduction.composed(), &reduction.op)
             && composed.of_truths

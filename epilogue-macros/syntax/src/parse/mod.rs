@@ -14,10 +14,11 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 
 pub(crate) use class::class;
+pub(crate) use reduction::{advice, unknown};
 pub(crate) use signature::{closure, elementwise, function, refuse_repeated};
 
 /// Every identifier in a piece of syntax.
-fn identifiers(tokens: &impl ToTokens) -> Vec<Ident> {
+pub(crate) fn identifiers(tokens: &impl ToTokens) -> Vec<Ident> {
     fn walk(tokens: proc_macro2::TokenStream, found: &mut Vec<Ident>) {
         for tree in tokens {
             match tree {

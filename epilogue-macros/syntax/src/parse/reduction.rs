@@ -1,6 +1,6 @@
 //! `reduction_op(x, Row, Add)`, `reduction_op(x, (Column, Batch), Max)`, `reduction_op(x, Row, Add, threadblock_shape.n)`.
 
-use syn::{Expr, ExprCall, Ident, Member, PathSegment};
+use syn::{Expr, ExprCall, Ident, Member, Path, PathSegment};
 
 use super::expression::expression;
 use crate::ast::{Axis, COMPOSED_OPS, Expr as Value, INDEX_OPS, REDUCE_OPS, Reduction};
@@ -22,7 +22,7 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
     };
     let input = Box::new(expression(input, errors));
     let axis = self::axis(axis, errors);
-    let op = operation(op, errors);
+    let (op, own) = operation(op, errors);
     let length = arguments.next();
     if let Some(length) = length {
         self::length(length, axis.as_ref().map(|(axis, _, batch)| (*axis, *batch)), errors);
@@ -33,8 +33,8 @@ pub(crate) fn reduction(word: &PathSegment, call: &ExprCall, errors: &mut Errors
             "`reduction_op` takes at most four arguments: value, axis, operation, `threadblock_shape.n` or `.m`",
         );
     }
-    let reduction = Reduction { word: word.ident.clone(), input, axis, op, partial: length.is_some() };
-    let has_partials = !reduction.gives_index() && reduction.composed().is_none();
+    let reduction = Reduction { word: word.ident.clone(), input, axis, op, own, partial: length.is_some() };
+    let has_partials = !reduction.gives_index() && reduction.composed().is_none() && reduction.own.is_none();
     if let (Some(length), Some(op), false) = (length, &reduction.op, has_partials) {
         errors.on(
             length,
@@ -106,28 +106,56 @@ fn single_axis(expr: &Expr, errors: &mut Errors) -> Option<(Axis, Ident)> {
     }
 }
 
-fn operation(expr: &Expr, errors: &mut Errors) -> Option<Ident> {
-    let words: Vec<&str> = REDUCE_OPS.into_iter().chain(INDEX_OPS).chain(COMPOSED_OPS).collect();
-    let Some(ident) = word(expr) else {
-        errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&words)));
-        return None;
-    };
-    let written = ident.to_string();
-    if words.contains(&written.as_str()) {
-        return Some(ident.clone());
-    }
-    let advice = match written.as_str() {
-        "Sum" | "sum" => "; a sum is `Add`".to_owned(),
-        "Product" | "Prod" => "; a product is `Mul`".to_owned(),
-        "Avg" | "avg" | "Average" => "; a mean is `Mean`".to_owned(),
-        "Var" | "var" => "; a variance is `Variance`".to_owned(),
-        other => {
-            similar(other, words.iter().copied()).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+/// The word of an operation, and the path of one of the user's own.
+fn operation(expr: &Expr, errors: &mut Errors) -> (Option<Ident>, Option<Path>) {
+    let words = words();
+    let path = match expr {
+        Expr::Path(path) if path.qself.is_none() && path.path.segments.iter().all(|part| part.arguments.is_none()) => {
+            &path.path
+        }
+        _ => {
+            errors.on(expr, format_args!("a reduction's operation is {}", alternatives(&words)));
+            return (None, None);
         }
     };
-    errors
-        .at(ident.span(), format_args!("a reduction's operation is {}, not `{written}`{advice}", alternatives(&words)));
-    None
+    let last = path.segments.last().map(|part| part.ident.clone());
+    let Some(ident) = path.get_ident() else { return (last, Some(path.clone())) };
+    let written = ident.to_string();
+    if words.contains(&written.as_str()) {
+        return (last, None);
+    }
+    // A module has a small name; what it is, the check finds out.
+    if !written.starts_with(char::is_uppercase) {
+        return (last, Some(path.clone()));
+    }
+    errors.at(ident.span(), unknown(&written));
+    (None, None)
+}
+
+/// Every operation of the language.
+fn words() -> Vec<&'static str> {
+    REDUCE_OPS.into_iter().chain(INDEX_OPS).chain(COMPOSED_OPS).collect()
+}
+
+/// What is said of a word that is no operation.
+pub(crate) fn unknown(written: &str) -> String {
+    let otherwise = || "; one of your own is a module under `#[reducer]`".to_owned();
+    format!(
+        "a reduction's operation is {}, not `{written}`{}",
+        alternatives(&words()),
+        advice(written).unwrap_or_else(otherwise)
+    )
+}
+
+/// What was probably meant by a word that is no operation.
+pub(crate) fn advice(written: &str) -> Option<String> {
+    match written {
+        "Sum" | "sum" => Some("; a sum is `Add`".to_owned()),
+        "Product" | "Prod" => Some("; a product is `Mul`".to_owned()),
+        "Avg" | "avg" | "Average" => Some("; a mean is `Mean`".to_owned()),
+        "Var" | "var" => Some("; a variance is `Variance`".to_owned()),
+        other => similar(other, words()).map(|name| format!("; did you mean `{name}`?")),
+    }
 }
 
 /// The fourth argument, which must fit the axis.

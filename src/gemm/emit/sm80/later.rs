@@ -4,6 +4,7 @@ use epilogue_runtime::Source;
 
 use super::super::arguments::{EpilogueArguments, headers};
 use super::super::element::{ElementFunction, Guard};
+use super::super::reducers;
 use super::super::tail::{self, Tail};
 use super::super::text::{Emitted, Numbered};
 use super::visitor::VisitorText;
@@ -24,6 +25,7 @@ pub(crate) fn emit(
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
     let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let reducers = reducers::definitions(tree, &mut functions);
     let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref(), false);
     let name = format!("{}_phase_{phase}.cu", tree.name());
     let mut text = Numbered::new(&name);
@@ -55,6 +57,7 @@ pub(crate) fn emit(
         text.push("\n// The operations that are made of others.\n");
         text.push(functions.definitions());
     }
+    text.push(&reducers);
     text.push("\n");
     text.push(&element.text);
     text.resume_numbering();

@@ -9,6 +9,7 @@ use epilogue_runtime::{Site, Source};
 use self::visitor::VisitorText;
 use super::arguments::{EpilogueArguments, headers};
 use super::element::{ElementFunction, Guard};
+use super::reducers;
 use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::evt::ValidTree;
@@ -28,6 +29,7 @@ pub(crate) fn emit(
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
     let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let reducers = reducers::definitions(tree, &mut functions);
     let visitor = VisitorText::write(tree, &arguments, &element, &guards, tail.as_ref(), key.divided == Divided::Rows);
     let name = format!("{}.cu", tree.name());
 
@@ -54,6 +56,7 @@ pub(crate) fn emit(
         text.push("\n// The operations that are made of others.\n");
         text.push(functions.definitions());
     }
+    text.push(&reducers);
     text.push("\n");
     text.push(&element.text);
     text.resume_numbering();

@@ -130,8 +130,8 @@ impl<'a> VisitorText<'a> {
             self.line(&format!("    bool {};", guard.member));
         }
         for (i, _, reduction) in self.tree.reductions() {
-            let (class, op, ty) =
-                (reduction_class(reduction.axis), operation(reduction.op), running_type(reduction, self.tree.real()));
+            let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
+            let class = reduction_class(reduction.axis);
             self.line(&format!("    sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};"));
         }
         self.line("");
@@ -260,11 +260,11 @@ impl<'a> VisitorText<'a> {
         for (i, output, reduction) in self.tree.reductions() {
             let value = format!("values[v]._{}", self.name(output.value));
             self.line("        {");
-            self.line(&format!("            {} x[V];", running_type(reduction, self.tree.real())));
+            self.line(&format!("            {} x[V];", running_type(self.tree, reduction)));
             self.line("#pragma unroll");
             self.line(&format!(
                 "            for (int v = 0; v < V; ++v) x[v] = {};",
-                taken(reduction, &value, "m", "n + v")
+                taken(self.tree, reduction, &value, "m", "n + v")
             ));
             self.line(&format!("            reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows()));
             self.line("        }");

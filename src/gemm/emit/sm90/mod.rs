@@ -11,6 +11,7 @@ mod wgmma;
 use self::visitor::VisitorText;
 use super::arguments::{EpilogueArguments, headers};
 use super::element::{ElementFunction, Guard};
+use super::reducers;
 use super::tail::{self, Tail};
 use super::text::{Emitted, Numbered};
 use crate::device;
@@ -27,6 +28,7 @@ pub(crate) fn emit((tree, tail): (&ValidTree, Option<&ValidTree>), key: &Sm90Key
     let element = ElementFunction::of(tree, &mut functions);
     let guards = Guard::all(tree, &mut functions);
     let tail = tail.map(|tail| Tail::of(tail, &mut functions));
+    let reducers = reducers::definitions(tree, &mut functions);
     let visitor = VisitorText::write(tree, key, &traffic, &arguments, &element, &guards, tail.as_ref());
     let name = format!("{}.cu", tree.name());
     let maps = traffic.maps().len();
@@ -48,6 +50,7 @@ pub(crate) fn emit((tree, tail): (&ValidTree, Option<&ValidTree>), key: &Sm90Key
         text.push("\n// The operations that are made of others.\n");
         text.push(functions.definitions());
     }
+    text.push(&reducers);
     text.push("\n");
     text.push(&element.text);
     text.resume_numbering();

@@ -111,8 +111,8 @@ impl<'a> VisitorText<'a> {
             self.line(&format!("    static constexpr int reduction_at{i} = {end};"));
             self.line(&format!(
                 "    using Reduction{i} = sm90::{class}<Config, {}, {}, reduction_at{i}>;",
-                operation(reduction.op),
-                running_type(*reduction, self.tree.real())
+                operation(self.tree, reduction.op),
+                running_type(self.tree, *reduction)
             ));
             end = format!("reduction_at{i} + Reduction{i}::BYTES");
         }
@@ -422,7 +422,7 @@ impl<'a> VisitorText<'a> {
         for (i, value, reduction) in reduced {
             let then = format!("reduction{i}.add(block, column, x, inside);");
             let value = format!("values[v]._{}", self.tree.value(value).name);
-            self.with(&running_type(reduction, self.tree.real()), &taken(reduction, &value, &row, &column), &then);
+            self.with(&running_type(self.tree, reduction), &taken(self.tree, reduction, &value, &row, &column), &then);
         }
         self.lines(["    }", ""]);
     }

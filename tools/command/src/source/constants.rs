@@ -14,6 +14,11 @@ pub(super) fn value(items: &Items, path: &syn::Path, module: &Path) -> Result<f3
     named(items, path, module, LONGEST_CHAIN)
 }
 
+/// The value of an expression in a module.
+pub(super) fn computed_in(items: &Items, expr: &Expr, module: &Path) -> Result<f32, syn::Error> {
+    computed(items, expr, module, LONGEST_CHAIN)
+}
+
 fn named(items: &Items, path: &syn::Path, module: &Path, chain: usize) -> Result<f32, syn::Error> {
     let text = || path.segments.iter().map(|part| part.ident.to_string()).collect::<Vec<_>>().join("::");
     let Some(chain) = chain.checked_sub(1) else {

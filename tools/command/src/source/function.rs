@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
 use epilogue::ElementType;
+use epilogue::evt::Reducer;
 use epilogue::expr::{ExprId, Function, FunctionBuilder, Op};
-use epilogue_syntax::ast::{Operator, Reduction};
+use epilogue_syntax::ast::{Elementwise, Operator, Reduction};
+use epilogue_syntax::reducer::{OwnFunction, ReducerModule};
 use epilogue_syntax::report::Errors;
 use epilogue_syntax::sight::{File, Files};
 use epilogue_syntax::walk::{self, Builder, Logic, Primitive};
@@ -28,6 +30,7 @@ pub(super) struct Definitions<'a> {
     /// The file's text, with the import that the command supposes.
     text: String,
     made: BTreeMap<Path, State>,
+    reducers: BTreeMap<Path, Option<&'static Reducer>>,
 }
 
 #[derive(Clone, Copy)]
@@ -82,7 +85,7 @@ pub(super) fn op(primitive: Primitive) -> Op {
 impl<'a> Definitions<'a> {
     pub(super) fn new(items: &'a Items, text: &str) -> Self {
         let text = format!("use epilogue::prelude::*;\n{text}");
-        Self { items, mistakes: items.repeated.clone(), text, made: BTreeMap::new() }
+        Self { items, mistakes: items.repeated.clone(), text, made: BTreeMap::new(), reducers: BTreeMap::new() }
     }
 
     /// What the file says of names, as the macros look it up.
@@ -100,6 +103,99 @@ impl<'a> Definitions<'a> {
         for path in items.operations.keys() {
             self.own(path, Span::call_site());
         }
+        for path in items.reducers.keys() {
+            self.own_reducer(path);
+        }
+    }
+
+    /// The reducer that a path in a module means.
+    pub(super) fn reducer(&mut self, path: &syn::Path, module: &Path) -> Option<&'static Reducer> {
+        let items = self.items;
+        let meanings = meanings(items, path, module);
+        if let Some(own) = meanings.iter().find(|meaning| items.reducers.contains_key(*meaning)) {
+            return self.own_reducer(own);
+        }
+        let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        self.mistake(
+            path.span(),
+            format_args!(
+                "`{name}` is no reducer of this file, and the command reads no other: write the module here, under `#[reducer]`"
+            ),
+        );
+        None
+    }
+
+    fn own_reducer(&mut self, path: &Path) -> Option<&'static Reducer> {
+        if let Some(made) = self.reducers.get(path) {
+            return *made;
+        }
+        let made = self.make_reducer(path).map(|reducer| &*Box::leak(Box::new(reducer)));
+        self.reducers.insert(path.clone(), made);
+        made
+    }
+
+    fn make_reducer(&mut self, path: &Path) -> Option<Reducer> {
+        let items = self.items;
+        let found = items.reducers.get(path)?;
+        let mut errors = Errors::default();
+        let item = found.item.to_token_stream();
+        let read = epilogue_syntax::reducer(found.arguments.clone(), item, &|| self.files(), &mut errors);
+        let errors = errors.into_found();
+        if !errors.is_empty() {
+            self.mistakes.extend(errors);
+            return None;
+        }
+        let ReducerModule { name, parts, .. } = read?;
+        let (name, parts, before) = (plain(&name), parts?, self.mistakes.len());
+        let mut identity = Vec::new();
+        for number in &parts.numbers {
+            match constants::computed_in(items, number, path) {
+                Ok(value) => identity.push(f64::from(value)),
+                Err(mistake) => self.mistakes.push(mistake),
+            }
+        }
+        let lift = self.words(name, &parts.lift, path)?;
+        let combine = self.words(name, &parts.combine, path)?;
+        let finish = self.words(name, &parts.finish, path)?.pop()?;
+        (self.mistakes.len() == before).then(|| Reducer::new(name, &identity, lift, combine, finish))
+    }
+
+    /// The functions of the numbers that a reducer's function gives.
+    fn words(&mut self, reducer: &str, function: &OwnFunction, module: &Path) -> Option<Vec<Function>> {
+        let mut functions = Vec::new();
+        for (i, word) in function.words.iter().enumerate() {
+            let own = &function.item.sig.ident;
+            let name =
+                if function.words.len() == 1 { format!("{reducer}_{own}") } else { format!("{reducer}_{own}_{i}") };
+            let (function, truth) = self.built(kept(&name), &word.function, &word.constants, module)?;
+            if truth {
+                self.mistake(own.span(), "a running result has numbers: write `if … { 1.0 } else { 0.0 }`");
+            }
+            functions.push(function);
+        }
+        Some(functions)
+    }
+
+    /// A function's body; whether it gives a truth value.
+    fn built(
+        &mut self,
+        name: &'static str,
+        function: &Elementwise,
+        constants: &[ExprPath],
+        module: &Path,
+    ) -> Option<(Function, bool)> {
+        let builder = FunctionBuilder::new(name);
+        let mut sink = FunctionSink { definitions: self, builder, module, constants };
+        let parameters: Vec<_> = function
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let id = sink.builder.parameter(plain(&parameter.name));
+                (&parameter.name, Value { id, truth: false })
+            })
+            .collect();
+        let root = walk::elementwise(parameters, &function.body, &mut sink)?;
+        Some((sink.builder.finish(root.id), root.truth))
     }
 
     /// The file's operation of an absolute path; `place` is where it is called.
@@ -135,19 +231,8 @@ impl<'a> Definitions<'a> {
         }
         let ElementwiseFunction { header, function, constants, cuda, .. } = read?;
         let before = self.mistakes.len();
-        let builder = FunctionBuilder::new(plain(&header.name));
-        let mut sink = FunctionSink { definitions: self, builder, module: &found.module, constants: &constants };
-        let parameters: Vec<_> = function
-            .parameters
-            .iter()
-            .map(|parameter| {
-                let id = sink.builder.parameter(plain(&parameter.name));
-                (&parameter.name, Value { id, truth: false })
-            })
-            .collect();
-        let root = walk::elementwise(parameters, &function.body, &mut sink)?;
-        let made = sink.builder.finish(root.id);
-        if root.truth {
+        let (made, truth) = self.built(plain(&header.name), &function, &constants, &found.module)?;
+        if truth {
             let message = "it returns a truth value, and an elementwise function returns a number: write `if … { 1.0 } else { 0.0 }`";
             self.mistake(header.name.span(), message);
         }

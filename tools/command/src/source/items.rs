@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Attribute, FnArg, Item, ItemConst, ItemFn, Meta, Stmt, Type, UseTree};
+use syn::{Attribute, FnArg, Item, ItemConst, ItemFn, ItemMod, Meta, Stmt, Type, UseTree};
 
 /// Names of modules from the file's root on.
 pub(super) type Path = Vec<String>;
@@ -16,6 +16,14 @@ pub(super) struct Function {
     pub(super) arguments: TokenStream,
     /// The function without that attribute.
     pub(super) item: ItemFn,
+}
+
+/// A module under `#[reducer]`.
+pub(super) struct OwnReducer {
+    /// What stands between the attribute's parentheses.
+    pub(super) arguments: TokenStream,
+    /// The module without that attribute.
+    pub(super) item: ItemMod,
 }
 
 /// What a module imports.
@@ -32,6 +40,7 @@ pub(super) struct Imports {
 pub(super) struct Items {
     pub(super) epilogues: Vec<Function>,
     pub(super) operations: BTreeMap<Path, Function>,
+    pub(super) reducers: BTreeMap<Path, OwnReducer>,
     pub(super) constants: BTreeMap<Path, ItemConst>,
     pub(super) imports: BTreeMap<Path, Imports>,
     /// Names that a module defines twice.
@@ -67,6 +76,7 @@ impl Items {
             Item::Use(import) => self.import(&import.tree, &mut Vec::new(), module),
             Item::Mod(inner) => {
                 module.push(inner.ident.to_string());
+                self.reducer(inner, module);
                 inner.content.iter().flat_map(|(_, items)| items).for_each(|item| self.item(item, module));
                 module.pop();
             }
@@ -74,10 +84,19 @@ impl Items {
         }
     }
 
+    /// Takes a module under `#[reducer]`, whose path is given.
+    fn reducer(&mut self, item: &ItemMod, path: &Path) {
+        let Some(i) = item.attrs.iter().position(|attribute| is_named(attribute, "reducer")) else { return };
+        let mut item = item.clone();
+        let arguments = between(item.attrs.remove(i).meta);
+        let name = item.ident.clone();
+        if self.reducers.insert(path.clone(), OwnReducer { arguments, item }).is_some() {
+            self.repeated.push(twice(&name));
+        }
+    }
+
     fn function(&mut self, function: &ItemFn, module: &mut Path) {
-        let named =
-            |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
-        let place = |name: &str| function.attrs.iter().position(|attribute| named(attribute, name));
+        let place = |name: &str| function.attrs.iter().position(|attribute| is_named(attribute, name));
         if let Some(i) = place("epilogue") {
             self.epilogues.push(taken(function, Some(i), module));
         } else if let Some(i) = place("elementwise") {
@@ -129,6 +148,19 @@ impl Items {
     }
 }
 
+fn is_named(attribute: &Attribute, name: &str) -> bool {
+    attribute.path().segments.last().is_some_and(|last| last.ident == name)
+}
+
+/// What stands between an attribute's parentheses.
+fn between(attribute: Meta) -> TokenStream {
+    match attribute {
+        Meta::List(list) => list.tokens,
+        Meta::NameValue(pair) => pair.to_token_stream(),
+        Meta::Path(_) => TokenStream::new(),
+    }
+}
+
 fn twice(name: &syn::Ident) -> syn::Error {
     syn::Error::new(
         name.span(),
@@ -138,11 +170,7 @@ fn twice(name: &syn::Ident) -> syn::Error {
 
 fn taken(function: &ItemFn, attribute: Option<usize>, module: &Path) -> Function {
     let mut item = function.clone();
-    let arguments = match attribute.map(|i| item.attrs.remove(i).meta) {
-        Some(Meta::List(list)) => list.tokens,
-        Some(Meta::NameValue(pair)) => pair.to_token_stream(),
-        Some(Meta::Path(_)) | None => TokenStream::new(),
-    };
+    let arguments = attribute.map_or_else(TokenStream::new, |i| between(item.attrs.remove(i).meta));
     Function { module: module.clone(), arguments, item }
 }
 

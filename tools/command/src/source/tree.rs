@@ -199,13 +199,17 @@ impl Builder for TreeSink<'_, '_> {
             None => (Axis::All, false),
         };
         let word = reduction.op.as_ref().map(ToString::to_string).unwrap_or_default();
-        if let Some(op) = composed_op(&word) {
+        if let (Some(op), None) = (composed_op(&word), &reduction.own) {
             return self.at(reduction.word.span()).compose(Composed { axis, batch, op }, x);
         }
-        let op = reduce_op(&word).unwrap_or_else(|| {
-            self.definitions.mistake(reduction.word.span(), format_args!("there is no reduction `{word}`"));
-            ReduceOp::Add
-        });
+        let op = match &reduction.own {
+            // After a mistake there is no tree.
+            Some(path) => self.definitions.reducer(path, self.module).map_or(ReduceOp::Add, ReduceOp::User),
+            None => reduce_op(&word).unwrap_or_else(|| {
+                self.definitions.mistake(reduction.word.span(), format_args!("there is no reduction `{word}`"));
+                ReduceOp::Add
+            }),
+        };
         let form = if reduction.partial { Form::Partial } else { Form::Complete };
         self.at(reduction.word.span()).reduce(Reduction { axis, batch, op, form }, x)
     }

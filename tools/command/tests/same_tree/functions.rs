@@ -169,3 +169,63 @@ pub fn r#match(r#in: Accum, float: RowVector) -> Tensor {
     let r#type = r#in + float;
     r#type
 }
+
+/// Reducers: their functions have all that an elementwise function has, and tuples.
+#[reducer]
+mod soft_max {
+    use super::{LIMIT, squared_relu};
+
+    type Pair = (f32, f32);
+    const NOTHING: f32 = f32::NEG_INFINITY;
+    const IDENTITY: Pair = (self::NOTHING, 0.0);
+
+    fn lift(x: f32) -> Pair {
+        let scaled = x * 1.5f32;
+        (scaled, 1.0)
+    }
+
+    fn combine(a: (f32, f32), (most, mut sum): Pair) -> Pair {
+        let (high, low) = if a.0 < most { (most, a.0) } else { a };
+        sum += a.1 - low.max(most);
+        let (high, sum) = (sum, high);
+        (sum, high)
+    }
+
+    fn finish(s: Pair) -> f32 {
+        s.0 + log(s.1) * squared_relu(LIMIT)
+    }
+}
+
+pub(crate) mod of_one {
+    pub(crate) mod number {
+        use epilogue::prelude::*;
+
+        #[reducer]
+        pub(crate) mod norm {
+            const IDENTITY: f32 = 0.0;
+
+            fn lift(x: f32) -> f32 {
+                x * x
+            }
+
+            fn combine(a: f32, b: f32) -> f32 {
+                a + b
+            }
+
+            fn finish(s: f32) -> f32 {
+                sqrt(s)
+            }
+        }
+    }
+}
+
+use of_one::number;
+
+/// Reductions of the file's own.
+#[epilogue]
+pub fn own_reductions(accum: Accum) -> (Tensor, ColumnVector, DeviceScalar) {
+    let most = reduction_op(accum, Row, soft_max);
+    let norm = reduction_op(accum - most, (All, Batch), number::norm);
+    let d = accum / norm;
+    (d, most, norm)
+}
