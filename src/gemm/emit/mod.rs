@@ -5,6 +5,7 @@
 
 pub(crate) mod arguments;
 mod element;
+mod epilogue;
 mod sm80;
 mod sm90;
 pub(crate) mod symbol;
