@@ -152,6 +152,7 @@ extern crate self as epilogue;
 #[path = "private.rs"]
 pub mod __private;
 mod argument;
+mod cuda;
 mod device;
 pub mod distributed;
 pub mod evt;

@@ -63,9 +63,12 @@ impl FreeNames {
     pub(crate) fn unique(&mut self, wanted: &str) -> String {
         let numbered = (self.second..).map(|i| format!("{wanted}_{i}"));
         let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
-        let free = names.find(|name| !self.taken.contains(name)).unwrap_or_default();
-        self.taken.insert(free.clone());
-        free
+        names.find(|name| self.take(name)).unwrap_or_default()
+    }
+
+    /// Takes this name; tells whether it was free.
+    pub(crate) fn take(&mut self, name: &str) -> bool {
+        self.taken.insert(name.to_owned())
     }
 
     /// Marks names that are written elsewhere as taken.

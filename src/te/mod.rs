@@ -39,6 +39,7 @@
 mod arith;
 pub mod auto;
 mod build;
+mod cuda;
 mod dtype;
 mod error;
 mod ir;

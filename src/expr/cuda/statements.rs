@@ -1,7 +1,7 @@
 //! Prints values as declarations, and the functions that these call, whose bodies are again declarations.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt::{self, Write};
+use std::collections::HashMap;
+use std::fmt;
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,9 @@ use super::formula::{Formula, Scalar, Values};
 use super::literal::{integer, literal};
 use super::term::Term;
 use super::{Accuracy, element_name, real_name};
-use crate::expr::{Body, Function, Op, Real, identifier};
+use crate::cuda::Writer;
+use crate::expr::identifier::{self, FreeNames};
+use crate::expr::{Body, Function, Op, Real};
 
 /// Values with a longer text are declared, not written inside their user.
 const LONGEST_INSIDE: usize = 90;
@@ -191,7 +193,7 @@ pub struct Functions {
     real: Real,
     fast: bool,
     names: HashMap<(usize, Accuracy), String>,
-    taken: HashSet<String>,
+    taken: FreeNames,
     text: String,
 }
 
@@ -200,7 +202,8 @@ impl Functions {
     #[must_use]
     pub fn new(real: Real, fast: bool) -> Self {
         // The namespaces inside `ops`.
-        let taken = ["approx11", "approx8"].map(str::to_owned).into();
+        let mut taken = FreeNames::numbered(2);
+        taken.reserve(["approx11", "approx8"]);
         Self { real, fast, names: HashMap::new(), taken, text: String::new() }
     }
 
@@ -223,16 +226,12 @@ impl Functions {
         if let Some(name) = self.names.get(&key) {
             return name.clone();
         }
-        let wanted = identifier::sanitize(function.name());
-        let mut name = wanted.clone();
-        let mut count = 2;
-        while !self.taken.insert(format!("{}{name}", accuracy.namespace())) {
-            name = format!("{wanted}_{count}");
-            count += 1;
-        }
-        let called = format!("ops::{}{name}", accuracy.namespace());
+        let scope = accuracy.namespace();
+        let qualified = self.taken.unique(&format!("{scope}{}", identifier::sanitize(function.name())));
+        let name = &qualified[scope.len()..];
+        let called = format!("ops::{qualified}");
         self.names.insert(key, called.clone());
-        let definition = self.definition(function, &name, accuracy);
+        let definition = self.definition(function, name, accuracy);
         self.text.push_str(&definition);
         called
     }
@@ -252,44 +251,43 @@ impl Functions {
         let real = real_name(self.real);
         let parameters = Parameters::of(function);
         let list: Vec<String> = parameters.names.iter().map(|p| format!("{real} {p}")).collect();
-        let mut body = String::new();
-        match (function.cuda(), function.body()) {
-            (Some(text), _) => {
-                // `real` is the arithmetic type's name in hand-written bodies.
-                let _ = writeln!(body, "    using real = {real};");
-                let _ = writeln!(body, "    {}", text.trim());
-            }
-            (None, Body::Primitive(op)) => {
-                let values = PrimitiveValues { op: *op, parameters: &parameters.names, accuracy };
-                self.print(&values, parameters.names.len(), &mut body);
-            }
-            (None, Body::Expression(expression)) => {
-                let values = ExpressionValues::new(expression, &parameters, accuracy);
-                self.print(&values, expression.root().index(), &mut body);
-            }
-        }
-        let (open, close) = match accuracy.namespace().trim_end_matches("::") {
+        let scope = accuracy.namespace().trim_end_matches("::");
+        let (open, close) = match scope {
             "" => ("namespace ops {".to_owned(), "}  // namespace ops"),
             inner => (format!("namespace ops::{inner} {{"), "}"),
         };
-        format!("{open}\n__device__ __forceinline__ {real} {name}({}) {{\n{body}}}\n{close}\n", list.join(", "))
+        let mut code = Writer::new();
+        writeln!(code, "{open}\n__device__ __forceinline__ {real} {name}({}) {{", list.join(", "));
+        match (function.cuda(), function.body()) {
+            (Some(text), _) => {
+                // `real` is the arithmetic type's name in hand-written bodies.
+                writeln!(code, "using real = {real};");
+                code.verbatim(&format!("    {}\n", text.trim()));
+            }
+            (None, Body::Primitive(op)) => {
+                let values = PrimitiveValues { op: *op, parameters: &parameters.names, accuracy };
+                self.print(&values, parameters.names.len(), &mut code);
+            }
+            (None, Body::Expression(expression)) => {
+                let values = ExpressionValues::new(expression, &parameters, accuracy);
+                self.print(&values, expression.root().index(), &mut code);
+            }
+        }
+        writeln!(code, "}}\n{close}");
+        code.text()
     }
 
-    fn print(&mut self, values: &impl Values, root: usize, body: &mut String) {
+    fn print(&mut self, values: &impl Values, root: usize, body: &mut Writer) {
         for statement in statements(values, |_| true, self) {
             if statement.value == root {
-                let _ = writeln!(body, "    return {};", statement.expression);
+                writeln!(body, "return {};", statement.expression);
             } else {
-                let _ = writeln!(body, "    {statement}");
+                writeln!(body, "{statement}");
             }
         }
         match values.formula(root) {
-            Formula::Given => {
-                let _ = writeln!(body, "    return {};", values.name(root));
-            }
-            Formula::Literal(number) => {
-                let _ = writeln!(body, "    return {};", literal(number, self.real));
-            }
+            Formula::Given => writeln!(body, "return {};", values.name(root)),
+            Formula::Literal(number) => writeln!(body, "return {};", literal(number, self.real)),
             _ => {}
         }
     }

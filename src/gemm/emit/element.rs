@@ -1,7 +1,6 @@
 //! Writes the epilogue of one element as a C++ function, with the user's names and lines.
 
-use std::fmt::Write as _;
-
+use crate::cuda::Writer;
 use crate::evt::{ParameterClass, ValidTree, Value, ValueId, ValueKind, ValueType};
 use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 
@@ -96,20 +95,26 @@ impl ElementFunction {
         }
         // No value, argument or guard has a name with an underscore at its end.
         let name = format!("{}_", crate::expr::identifier::sanitize(tree.name()));
-        let mut text = format!("// What `{}` stores or reduces of one element.\nstruct Values {{\n", tree.name());
+        let mut code = Writer::new();
+        let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
+        writeln!(code, "// What `{}` stores or reduces of one element.\nstruct Values {{", tree.name());
         for id in &results {
-            let _ = writeln!(text, "    {} _{};", type_of(tree, *id), tree.value(*id).name);
+            writeln!(code, "{} _{};", type_of(tree, *id), tree.value(*id).name);
         }
-        let _ = writeln!(text, "}};\n\n// `{}` of one element.", tree.name());
-        let _ = writeln!(text, "__device__ __forceinline__ Values {name}({}) {{", parameter_list(tree, &leaves));
+        let (of, parameters) = (tree.name(), parameter_list(tree, &leaves));
+        writeln! { code, "
+            }};
+
+            // `{of}` of one element.
+            __device__ __forceinline__ Values {name}({parameters}) {{" }
         for statement in statements(tree, |_| true, functions) {
             if statement.line != 0 {
-                let _ = writeln!(text, "#line {} {:?}", statement.line, tree.file());
+                writeln!(code, "#line {} {:?}", statement.line, tree.file());
             }
-            let _ = writeln!(text, "    {statement}");
+            writeln!(code, "{statement}");
         }
-        let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
-        let _ = writeln!(text, "    return {{{}}};\n}}", given.join(", "));
+        writeln!(code, "return {{{}}};\n}}", given.join(", "));
+        let text = code.text();
         Self { name, leaves, text }
     }
 }
@@ -143,15 +148,18 @@ impl Guard {
             .map(|(_, value)| value)
             .collect();
         let function = format!("_needs_{name}");
-        let mut text = format!("// Whether `{name}` is needed: not where it is multiplied by 0.\n");
+        let mut code = Writer::new();
         let list = parameter_list(tree, &scalars);
-        let _ = writeln!(text, "__device__ __forceinline__ bool {function}({list}) {{");
+        writeln! { code, "
+            // Whether `{name}` is needed: not where it is multiplied by 0.
+            __device__ __forceinline__ bool {function}({list}) {{" }
         for statement in statements(tree, |value| needed[value], functions) {
-            let _ = writeln!(text, "    {statement}");
+            writeln!(code, "{statement}");
         }
         let zero = literal(0.0, tree.real());
         let nonzero: Vec<String> = factors.iter().map(|f| format!("{} != {zero}", reference(tree, *f))).collect();
-        let _ = writeln!(text, "    return {};\n}}", nonzero.join(" || "));
+        writeln!(code, "return {};\n}}", nonzero.join(" || "));
+        let text = code.text();
         Self { function, member: format!("read_{name}"), scalars, text }
     }
 }

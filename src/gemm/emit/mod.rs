@@ -5,6 +5,7 @@
 
 pub(crate) mod arguments;
 mod element;
+mod epilogue;
 mod reducers;
 mod sm80;
 mod sm90;

@@ -1,7 +1,6 @@
 //! The user's own reducers as C++ structs.
 
-use std::fmt::Write as _;
-
+use crate::cuda::Writer;
 use crate::evt::{Reducer, ValidTree};
 use crate::expr::Function;
 use crate::expr::cuda::{Functions, literal};
@@ -28,15 +27,15 @@ pub(crate) fn name(tree: &ValidTree, reducer: &Reducer) -> String {
 }
 
 /// The structs; `functions` collects what they call.
-pub(crate) fn definitions(tree: &ValidTree, functions: &mut Functions) -> String {
-    let mut text = String::new();
+pub(super) fn definitions(tree: &ValidTree, functions: &mut Functions) -> String {
+    let mut code = Writer::new();
     for (place, reducer) in all(tree).into_iter().enumerate() {
-        define(&mut text, place, reducer, functions);
+        define(&mut code, place, reducer, functions);
     }
-    text
+    code.text()
 }
 
-fn define(text: &mut String, place: usize, reducer: &'static Reducer, functions: &mut Functions) {
+fn define(code: &mut Writer, place: usize, reducer: &'static Reducer, functions: &mut Functions) {
     let (words, real) = (reducer.words(), functions.real());
     let identity: Vec<String> = reducer.identity().iter().map(|x| literal(*x, real)).collect();
     let of = |variable: &str| (0..words).map(|word| format!("{variable}.word[{word}]")).collect::<Vec<_>>();
@@ -48,22 +47,19 @@ fn define(text: &mut String, place: usize, reducer: &'static Reducer, functions:
     let combine = calls(reducer.combine(), &[of("x"), of("y")].concat());
     let finish = calls(std::slice::from_ref(reducer.finish()), &of("x"));
     let (name, identity) = (reducer.name(), identity.join(", "));
-    let _ = write!(
-        text,
-        "
-// `{name}`: its running result has {words} number{s}.
-struct Reducer{place} {{
-    static constexpr int WORDS = {words};
-    using Value = Real;
-    static __device__ __forceinline__ State<Reducer{place}> of(Real x) {{ return {{{{{lift}}}}}; }}
-    static __device__ __forceinline__ Real finish(State<Reducer{place}> x) {{ return {finish}; }}
-    template <typename T> static __device__ __forceinline__ T identity() {{ return {{{{{identity}}}}}; }}
-    template <typename T> static __device__ __forceinline__ T lift(T x) {{ return x; }}
-    template <typename T> static __device__ __forceinline__ T combine(T x, T y) {{
-        return {{{{{combine}}}}};
-    }}
-}};
-",
-        s = if words == 1 { "" } else { "s" },
-    );
+    let s = if words == 1 { "" } else { "s" };
+    writeln! { code, "
+
+        // `{name}`: its running result has {words} number{s}.
+        struct Reducer{place} {{
+            static constexpr int WORDS = {words};
+            using Value = Real;
+            static __device__ __forceinline__ State<Reducer{place}> of(Real x) {{ return {{{{{lift}}}}}; }}
+            static __device__ __forceinline__ Real finish(State<Reducer{place}> x) {{ return {finish}; }}
+            template <typename T> static __device__ __forceinline__ T identity() {{ return {{{{{identity}}}}}; }}
+            template <typename T> static __device__ __forceinline__ T lift(T x) {{ return x; }}
+            template <typename T> static __device__ __forceinline__ T combine(T x, T y) {{
+                return {{{{{combine}}}}};
+            }}
+        }};" }
 }

@@ -3,26 +3,16 @@
 //! A thread that has combined the partials of a line has written the results itself, so it reads them back without a
 //! barrier. All the tail's names are in a namespace of their own.
 
-use super::arguments::{EpilogueArguments, ReductionGroup, output_name};
-use super::element::{ElementFunction, Guard, visitor_type};
-use super::text::Numbered;
+use super::arguments::{ReductionGroup, output_name};
+use super::element::visitor_type;
+use super::epilogue::EpilogueText;
+use crate::cuda::Writer;
 use crate::evt::{Axis, BroadcastClass, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::{Functions, element_name};
 
-/// The kernel's parameter has a tail's arguments after its own.
-pub(crate) const fn field(tail: Option<&Tail<'_>>) -> &'static str {
-    match tail {
-        Some(_) => "    tail::Arguments of_tail;\n",
-        None => "",
-    }
-}
-
 /// A tail, ready to be written.
 pub(crate) struct Tail<'a> {
-    tree: &'a ValidTree,
-    pub(crate) arguments: EpilogueArguments,
-    element: ElementFunction,
-    guards: Vec<Guard>,
+    pub(super) epilogue: EpilogueText<'a>,
     axis: Axis,
 }
 
@@ -34,8 +24,7 @@ impl<'a> Tail<'a> {
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        let (element, guards) = (ElementFunction::of(tree, functions), Guard::all(tree, functions));
-        Self { tree, arguments: EpilogueArguments::of(tree), element, guards, axis }
+        Self { epilogue: EpilogueText::of(tree, functions), axis }
     }
 
     /// Whether it follows when a group of reductions is complete.
@@ -43,53 +32,41 @@ impl<'a> Tail<'a> {
         group == ReductionGroup { axis: self.axis, batch: false }
     }
 
-    /// Writes its definitions.
-    pub(crate) fn write(&self, text: &mut Numbered) {
-        text.push(
-            "\n// What follows from complete reductions, line by line: the block that completes them computes it.\n",
-        );
-        text.push("namespace tail {\n\n");
-        text.push(&self.element.text);
-        text.resume_numbering();
-        for guard in &self.guards {
-            text.push("\n");
-            text.push(&guard.text);
-        }
-        text.push("\n");
-        text.push(&self.arguments.layout.cuda());
-        text.push("\n}  // namespace tail\n");
+    /// Writes its definitions, in a file of this name.
+    pub(super) fn write(&self, code: &mut Writer, file: &str) {
+        writeln! { code, "
+
+            // What follows from complete reductions, line by line: the block that completes them computes it.
+            namespace tail {{" }
+        code.blank();
+        self.epilogue.write(code, file);
+        writeln!(code, "\n\n}}  // namespace tail");
     }
 
-    /// The statements that compute it, for the lines of this tile; `walk` is the threads' walk.
-    pub(crate) fn lines(&self, walk: &str) -> Vec<String> {
-        let (first, last, indent) = match self.axis {
+    /// Writes the statements that compute it, for the lines of this tile; `walk` is the threads' walk.
+    pub(crate) fn lines(&self, code: &mut Writer, walk: &str) {
+        match self.axis {
             Axis::Row | Axis::Column => {
                 let lines = if self.axis == Axis::Row { "RowLines" } else { "ColumnLines" };
-                let first = vec![
-                    format!("            using Lines = {lines}<{walk}>;"),
-                    format!("            for (int i = {walk}::thread(); i < Lines::LINES; i += {walk}::THREADS) {{"),
-                    "                const int line = Lines::first(work) + i;".to_owned(),
-                    "                if (line >= Lines::extent(problem)) break;".to_owned(),
-                ];
-                (first, "            }", "                ")
+                writeln! { code, "
+                    using Lines = {lines}<{walk}>;
+                    for (int i = {walk}::thread(); i < Lines::LINES; i += {walk}::THREADS) {{
+                        const int line = Lines::first(work) + i;
+                        if (line >= Lines::extent(problem)) break;" }
             }
-            Axis::All => {
-                (vec![format!("            if ({walk}::thread() == 0) {{")], "            }", "                ")
-            }
-        };
-        let mut lines = first;
-        let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        lines.push(format!("{indent}const auto values = tail::{}({});", self.element.name, leaves.join(", ")));
-        for (i, output) in self.tree.stores() {
-            lines.push(format!("{indent}{}", self.store(i, output)));
+            Axis::All => writeln!(code, "if ({walk}::thread() == 0) {{"),
         }
-        lines.push(last.to_owned());
-        lines
+        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
+        writeln!(code, "const auto values = tail::{}({});", self.epilogue.element.name, leaves.join(", "));
+        for (i, output) in self.epilogue.tree.stores() {
+            code.lines(&self.store(i, output));
+        }
+        writeln!(code, "}}");
     }
 
     fn store(&self, i: usize, output: &ValidOutput) -> String {
         let (to, element) = (output_name(i), element_name(output.element));
-        let x = format!("narrow<{element}>(values._{})", self.tree.value(output.value).name);
+        let x = format!("narrow<{element}>(values._{})", self.epilogue.tree.value(output.value).name);
         match self.axis {
             Axis::Row | Axis::Column => {
                 format!("store(parameters.of_tail.{to}, {x}, work.batch, line, Lines::extent(problem));")
@@ -100,8 +77,9 @@ impl<'a> Tail<'a> {
 
     /// What the function takes for a leaf.
     fn leaf(&self, id: ValueId) -> String {
-        let name = format!("_{}", self.tree.value(id).name);
-        let parameter = match self.tree.value(id).kind {
+        let tree = self.epilogue.tree;
+        let name = format!("_{}", tree.value(id).name);
+        let parameter = match tree.value(id).kind {
             ValueKind::Position(position) => {
                 return match position {
                     Position::Row | Position::Column => "line",
@@ -115,8 +93,7 @@ impl<'a> Tail<'a> {
             // A tail has vectors only.
             _ => return "0".to_owned(),
         };
-        let (class, element) =
-            (self.tree.parameter(parameter).class, element_name(self.tree.parameter(parameter).element));
+        let (class, element) = (tree.parameter(parameter).class, element_name(tree.parameter(parameter).element));
         let load = match class {
             // What random numbers are of is an element of the matrix.
             ParameterClass::Seed => return "0".to_owned(),
@@ -124,14 +101,11 @@ impl<'a> Tail<'a> {
             ParameterClass::DeviceScalar => format!("load(parameters.of_tail.{name}, work.batch)"),
             _ => format!("load(parameters.of_tail.{name}, work.batch, line, Lines::extent(problem))"),
         };
-        let ty = visitor_type(self.tree, id);
-        match self.guards.iter().find(|guard| guard.member == format!("read{name}")) {
+        let ty = visitor_type(tree, id);
+        match self.epilogue.guards.iter().find(|guard| guard.member == format!("read{name}")) {
             Some(guard) => {
-                let scalars: Vec<String> = guard
-                    .scalars
-                    .iter()
-                    .map(|id| format!("parameters.of_tail._{}", self.tree.value(*id).name))
-                    .collect();
+                let scalars: Vec<String> =
+                    guard.scalars.iter().map(|id| format!("parameters.of_tail._{}", tree.value(*id).name)).collect();
                 format!("widen<{ty}>(tail::{}({}) ? {load} : {element}{{}})", guard.function, scalars.join(", "))
             }
             None => format!("widen<{ty}>({load})"),

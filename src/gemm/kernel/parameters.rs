@@ -5,10 +5,9 @@
 //! scalars of f32, which come last. So there is no padding, and the offsets computed here are those of C++; the emitted
 //! `static_assert` on the size and those of `views.cuh` check it.
 
-use std::fmt::Write as _;
-
 use super::launch::{FieldValue, Memory, ParameterField};
 use crate::ElementType;
+use crate::cuda::Writer;
 use crate::expr::cuda::element_name;
 
 /// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
@@ -118,17 +117,17 @@ impl ParameterLayout {
 
     /// The struct in C++, with assertions that the compiler uses the same layout.
     pub(crate) fn cuda(&self) -> String {
-        let name = self.name;
-        let mut text = format!("struct {name} {{\n");
+        let (name, mut code) = (self.name, Writer::new());
+        writeln!(code, "struct {name} {{");
         for field in &self.fields {
             let declaration = format!("{} {};", field.ty.cuda(), field.name);
-            let _ = writeln!(text, "    {declaration:<40}  // {}", field.comment);
+            writeln!(code, "{declaration:<40}  // {}", field.comment);
         }
-        text.push_str("};\n");
+        writeln!(code, "}};");
         if !self.fields.is_empty() {
-            let _ = writeln!(text, "static_assert(sizeof({name}) == {}, \"as the host fills it\");", self.size);
+            writeln!(code, "static_assert(sizeof({name}) == {}, \"as the host fills it\");", self.size);
         }
-        text
+        code.text()
     }
 }
 

@@ -3,9 +3,11 @@
 //! The function of one element has the tree's own names, which are the user's. The visitor's names are chosen here;
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
-use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
+use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
+use super::super::element::{accumulator, chances, visitor_type};
+use super::super::epilogue::EpilogueText;
 use super::super::tail::Tail;
+use crate::cuda::Writer;
 use crate::evt::{
     Axis, BroadcastClass, Form, ParameterClass, ParameterId, Position, ValidOutput, ValidTree, ValueId, ValueKind,
 };
@@ -23,39 +25,29 @@ struct Read {
 }
 
 /// Writes a visitor.
-pub(crate) struct VisitorText<'a> {
+pub(super) struct VisitorText<'a> {
     tree: &'a ValidTree,
-    arguments: &'a EpilogueArguments,
-    element: &'a ElementFunction,
-    guards: &'a [Guard],
+    epilogue: &'a EpilogueText<'a>,
     /// Whether rows are of groups.
     grouped: bool,
     tail: Option<&'a Tail<'a>>,
-    text: String,
+    code: &'a mut Writer,
 }
 
 impl<'a> VisitorText<'a> {
-    pub(crate) fn write(
-        tree: &'a ValidTree,
-        arguments: &'a EpilogueArguments,
-        element: &'a ElementFunction,
-        guards: &'a [Guard],
+    pub(super) fn write(
+        code: &'a mut Writer,
+        epilogue: &'a EpilogueText<'a>,
         tail: Option<&'a Tail<'a>>,
         grouped: bool,
-    ) -> String {
-        let mut this = Self { tree, arguments, element, guards, grouped, tail, text: String::new() };
+    ) {
+        let mut this = Self { tree: epilogue.tree, epilogue, grouped, tail, code };
         this.members();
         this.constructor();
         this.fetch();
         this.visit();
         this.finish();
-        this.line("};");
-        this.text
-    }
-
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
+        writeln!(this.code, "}};");
     }
 
     /// The type of the work.
@@ -93,48 +85,49 @@ impl<'a> VisitorText<'a> {
     }
 
     fn members(&mut self) {
-        self.line("// Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.");
-        self.line("struct Visitor {");
-        self.line("    static constexpr int V = Config::VECTOR;");
-        self.line("");
-        self.line("    // What is read of one row.");
-        self.line("    struct Fetched {");
+        writeln! { self.code, "
+            // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
+            struct Visitor {{
+                static constexpr int V = Config::VECTOR;
+
+                // What is read of one row.
+                struct Fetched {{" }
         for Read { name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
-            self.line(&format!("        Pack<{element}, V> {name};"));
+            writeln!(self.code, "Pack<{element}, V> {name};");
         }
         for Read { name, .. } in self.read(&[ParameterClass::Bits]) {
-            self.line(&format!("        u32 {name};"));
+            writeln!(self.code, "u32 {name};");
         }
         for Read { name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
-            self.line(&format!("        {element} {name};"));
+            writeln!(self.code, "{element} {name};");
         }
-        self.line("    };");
-        self.line("");
+        writeln!(self.code, "}};\n");
         if self.tail.is_some() {
-            self.line("    const Parameters& parameters;");
+            writeln!(self.code, "const Parameters& parameters;");
         }
-        self.line("    const Arguments& arguments;");
-        self.line("    const sm80::Problem& problem;");
-        self.line(&format!("    const sm80::{}& work;", self.work()));
-        self.line("    const int n;  // this lane's first column");
+        writeln! { self.code, "
+            const Arguments& arguments;
+            const sm80::Problem& problem;
+            const sm80::{}& work;
+            const int n;  // this lane's first column", self.work() }
         for Read { name, ty, .. } in self.read(&[ParameterClass::RowVector]) {
-            self.line(&format!("    {ty} {name}[V];"));
+            writeln!(self.code, "{ty} {name}[V];");
         }
         for Read { name, ty, .. } in self.read(&[ParameterClass::DeviceScalar]) {
-            self.line(&format!("    {ty} {name};"));
+            writeln!(self.code, "{ty} {name};");
         }
         for Read { name, .. } in self.read(&[ParameterClass::Seed]) {
-            self.line(&format!("    Chance {name};"));
+            writeln!(self.code, "Chance {name};");
         }
-        for guard in self.guards {
-            self.line(&format!("    bool {};", guard.member));
+        for guard in &self.epilogue.guards {
+            writeln!(self.code, "bool {};", guard.member);
         }
         for (i, _, reduction) in self.tree.reductions() {
             let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
             let class = reduction_class(reduction.axis);
-            self.line(&format!("    sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};"));
+            writeln!(self.code, "sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};");
         }
-        self.line("");
+        self.code.blank();
     }
 
     /// `condition ? ` for an argument that is read only if a host scalar is not 0.
@@ -146,65 +139,64 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        self.line(&format!(
-            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::{}& work, int column)",
-            self.work()
-        ));
+        let work = self.work();
+        writeln!(
+            self.code,
+            "__device__ __forceinline__ Visitor(const Parameters& parameters, const sm80::{work}& work, int column)"
+        );
         match self.tail {
-            Some(_) => {
-                self.line("        : parameters(parameters),");
-                self.line("          arguments(parameters.arguments),");
-            }
-            None => self.line("        : arguments(parameters.arguments),"),
+            Some(_) => writeln!(self.code, "    : parameters(parameters),\n      arguments(parameters.arguments),"),
+            None => writeln!(self.code, "    : arguments(parameters.arguments),"),
         }
-        self.line("          problem(parameters.common.problem),");
-        self.line("          work(work),");
-        self.line("          n(work.n + column) {");
-        for guard in self.guards {
+        writeln!(
+            self.code,
+            "      problem(parameters.common.problem),\n      work(work),\n      n(work.n + column) {{"
+        );
+        for guard in &self.epilogue.guards {
             let scalars: Vec<String> =
                 guard.scalars.iter().map(|id| format!("arguments._{}", self.name(*id))).collect();
-            self.line(&format!("        {} = {}({});", guard.member, guard.function, scalars.join(", ")));
+            writeln!(self.code, "{} = {}({});", guard.member, guard.function, scalars.join(", "));
         }
         for Read { parameter, name, element, ty } in self.read(&[ParameterClass::RowVector]) {
-            self.line("#pragma unroll");
-            self.line("        for (int v = 0; v < V; ++v)");
             let load = format!("load(arguments.{name}, work.batch, n + v, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
-            self.line(&format!("            {name}[v] = widen<{ty}>({load});"));
+            writeln! { self.code, "
+                #pragma unroll
+                for (int v = 0; v < V; ++v)
+                    {name}[v] = widen<{ty}>({load});" }
         }
         for Read { parameter, name, element, ty } in self.read(&[ParameterClass::DeviceScalar]) {
             let load = format!("load(arguments.{name}, work.batch)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
-            self.line(&format!("        {name} = widen<{ty}>({load});"));
+            writeln!(self.code, "{name} = widen<{ty}>({load});");
         }
         for Read { name, .. } in self.read(&[ParameterClass::Seed]) {
-            self.line(&format!("        {name} = chance(arguments.{name});"));
+            writeln!(self.code, "{name} = chance(arguments.{name});");
         }
-        self.line("    }");
-        self.line("");
+        writeln!(self.code, "}}\n");
     }
 
     fn fetch(&mut self) {
-        self.line("    __device__ __forceinline__ Fetched fetch(int m) const {");
-        self.line("        Fetched fetched;");
+        let rows = self.rows();
+        writeln! { self.code, "
+            __device__ __forceinline__ Fetched fetch(int m) const {{
+                Fetched fetched;" }
         for Read { parameter, name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
-            let load = format!("load<V>(arguments.{name}, work.batch, m, n, {}, problem.n)", self.rows());
+            let load = format!("load<V>(arguments.{name}, work.batch, m, n, {rows}, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
-            self.line(&format!("        fetched.{name} = {load};"));
+            writeln!(self.code, "fetched.{name} = {load};");
         }
         for Read { parameter, name, .. } in self.read(&[ParameterClass::Bits]) {
-            let load = format!("load_bits<V>(arguments.{name}, work.batch, m, n, {}, problem.n)", self.rows());
+            let load = format!("load_bits<V>(arguments.{name}, work.batch, m, n, {rows}, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, "0u");
-            self.line(&format!("        fetched.{name} = {load};"));
+            writeln!(self.code, "fetched.{name} = {load};");
         }
         for Read { parameter, name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
-            let load = format!("load(arguments.{name}, work.batch, m, {})", self.rows());
+            let load = format!("load(arguments.{name}, work.batch, m, {rows})");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
-            self.line(&format!("        fetched.{name} = {load};"));
+            writeln!(self.code, "fetched.{name} = {load};");
         }
-        self.line("        return fetched;");
-        self.line("    }");
-        self.line("");
+        writeln!(self.code, "return fetched;\n}}\n");
     }
 
     /// The argument for a leaf in a call of the function of one element, in column `v`.
@@ -239,130 +231,117 @@ impl<'a> VisitorText<'a> {
 
     fn visit(&mut self) {
         let accumulator = self.tree.types().accumulator.name();
-        self.line(&format!(
-            "    __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
-             (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{"
-        ));
+        writeln! { self.code, "
+        __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
+        (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{" }
         for (name, seed, stream) in chances(self.tree) {
-            self.line(&format!("        Real {name}[V];"));
             let row = "chance_row(m, problem.m, work.batch)";
-            self.line(&format!("        random_columns<V>({seed}, {stream}u, {row}, n, {name});"));
+            writeln!(self.code, "Real {name}[V];\nrandom_columns<V>({seed}, {stream}u, {row}, n, {name});");
         }
-        self.line("        Values values[V];");
-        self.line("#pragma unroll");
-        self.line("        for (int v = 0; v < V; ++v) {");
-        let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        self.line(&format!("            values[v] = {}({});", self.element.name, leaves.join(", ")));
-        self.line("        }");
+        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
+        let (function, leaves) = (&self.epilogue.element.name, leaves.join(", "));
+        writeln! { self.code, "
+            Values values[V];
+            #pragma unroll
+            for (int v = 0; v < V; ++v) {{
+                values[v] = {function}({leaves});
+            }}" }
         for (i, output) in self.tree.stores() {
             self.store(i, output);
         }
         for (i, output, reduction) in self.tree.reductions() {
             let value = format!("values[v]._{}", self.name(output.value));
-            self.line("        {");
-            self.line(&format!("            {} x[V];", running_type(self.tree, reduction)));
-            self.line("#pragma unroll");
-            self.line(&format!(
-                "            for (int v = 0; v < V; ++v) x[v] = {};",
-                taken(self.tree, reduction, &value, "m", "n + v")
-            ));
-            self.line(&format!("            reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows()));
-            self.line("        }");
+            let ty = running_type(self.tree, reduction);
+            let then = format!("reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows());
+            self.with(&format!("{ty} x[V]"), "x[v]", &taken(self.tree, reduction, &value, "m", "n + v"), &then);
         }
-        self.line("    }");
-        self.line("");
+        writeln!(self.code, "}}\n");
+    }
+
+    /// Writes a block in which a declared variable gets what an expression gives for each `v`.
+    fn with(&mut self, declaration: &str, element: &str, each: &str, then: &str) {
+        writeln! { self.code, "
+            {{
+                {declaration};
+                #pragma unroll
+                for (int v = 0; v < V; ++v) {element} = {each};
+                {then}
+            }}" }
     }
 
     fn store(&mut self, i: usize, output: &ValidOutput) {
         let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
+        let (rows, first) = (self.rows(), self.first());
         match output.class {
             BroadcastClass::Tensor if output.packed => {
-                self.line("        {");
-                self.line("            bool x[V];");
-                self.line("#pragma unroll");
-                self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = values[v]._{value};"));
-                let rows = self.rows();
-                self.line(&format!(
-                    "            store_bits<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);"
-                ));
-                self.line("        }");
+                let then = format!("store_bits<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);");
+                self.with("bool x[V]", "x[v]", &format!("values[v]._{value}"), &then);
             }
             BroadcastClass::Tensor => {
                 let x = match self.tree.kept_integers(output) {
                     Some(i) => format!("{}[v]", accumulator(self.tree, i)),
                     None => format!("values[v]._{value}"),
                 };
-                self.line("        {");
-                self.line(&format!("            Pack<{element}, V> x;"));
-                self.line("#pragma unroll");
-                self.line(&format!("            for (int v = 0; v < V; ++v) x.value[v] = narrow<{element}>({x});"));
-                let rows = self.rows();
-                self.line(&format!("            store<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);"));
-                self.line("        }");
+                let then = format!("store<V>(arguments.{to}, x, work.batch, m, n, {rows}, problem.n);");
+                let declaration = format!("Pack<{element}, V> x");
+                self.with(&declaration, "x.value[v]", &format!("narrow<{element}>({x})"), &then);
             }
             // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
             // no rows (columns).
-            BroadcastClass::RowVector => {
-                self.line(&format!("        if (m == {}) {{", self.first()));
-                self.line("#pragma unroll");
-                self.line("            for (int v = 0; v < V; ++v)");
-                self.line(&format!(
-                    "                store(arguments.{to}, narrow<{element}>(values[v]._{value}), work.batch, n + v, \
-                     problem.n);"
-                ));
-                self.line("        }");
-            }
-            BroadcastClass::ColumnVector => self.line(&format!(
-                "        if (n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch, m, \
-                 {});",
-                self.rows()
-            )),
-            BroadcastClass::Scalar => self.line(&format!(
-                "        if (m == {} && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), \
-                 work.batch);",
-                self.first()
-            )),
+            BroadcastClass::RowVector => writeln! { self.code, "
+                if (m == {first}) {{
+                    #pragma unroll
+                    for (int v = 0; v < V; ++v)
+                        store(arguments.{to}, narrow<{element}>(values[v]._{value}), work.batch, n + v, problem.n);
+                }}" },
+            BroadcastClass::ColumnVector => writeln!(
+                self.code,
+                "if (n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch, m, {rows});"
+            ),
+            BroadcastClass::Scalar => writeln!(
+                self.code,
+                "if (m == {first} && n == 0) store(arguments.{to}, narrow<{element}>(values[0]._{value}), work.batch);"
+            ),
         }
     }
 
     fn finish(&mut self) {
-        self.line("    __device__ __forceinline__ void finish() {");
+        writeln!(self.code, "__device__ __forceinline__ void finish() {{");
         let reductions: Vec<_> = self.tree.reductions().collect();
         if !reductions.is_empty() {
             for (i, ..) in &reductions {
-                self.line(&format!("        reduction{i}.finish_warp();"));
+                writeln!(self.code, "reduction{i}.finish_warp();");
             }
-            self.line("        __syncthreads();  // every warp's values are in shared memory");
+            writeln!(self.code, "__syncthreads();  // every warp's values are in shared memory");
         }
         for (i, _, reduction) in &reductions {
             let to = match reduction.form {
                 Form::Complete => format!("partials{i}"),
                 Form::Partial => output_name(*i),
             };
-            self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
+            writeln!(self.code, "reduction{i}.store_partials(arguments.{to}, work, problem);");
         }
-        for (group, counters) in &self.arguments.counters {
+        for (group, counters) in &self.epilogue.arguments.counters {
             let (index, expected) = group.counter(self.grouped);
             // A tile that no group has is not one of those which its results are of.
             let exists = if self.grouped && !group.batch { "work.exists && " } else { "" };
-            self.line(&format!(
-                "        if ({exists}last_to_arrive<sm80::Walk<Config>>(arguments.{counters} + ({index}), {expected})) {{"
-            ));
+            let count = format!("arguments.{counters} + ({index}), {expected}");
+            writeln!(self.code, "if ({exists}last_to_arrive<sm80::Walk<Config>>({count})) {{");
             for (i, ..) in
                 reductions.iter().filter(|(.., r)| r.form == Form::Complete && ReductionGroup::of(*r) == *group)
             {
-                let to = output_name(*i);
-                self.line(&format!(
-                    "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
-                    group.batch
-                ));
+                let (to, batch) = (output_name(*i), group.batch);
+                writeln!(
+                    self.code,
+                    "reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {batch});"
+                );
             }
             if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
-                tail.lines("sm80::Walk<Config>").iter().for_each(|line| self.line(line));
+                tail.lines(self.code, "sm80::Walk<Config>");
             }
-            self.line("        }");
+            writeln!(self.code, "}}");
         }
-        self.line("    }");
+        writeln!(self.code, "}}");
     }
 }
 

@@ -1,7 +1,6 @@
 //! Writes the `Config` of a kernel for sm_90a.
 
-use std::fmt::Write as _;
-
+use crate::cuda::Writer;
 use crate::evt::Cost;
 use crate::gemm::kernel::SplitKind;
 use crate::gemm::kernel::sm90::{Hint, Schedule, SharedMap, Sm90Key, Traffic};
@@ -88,8 +87,8 @@ impl Sm90Key {
             ("SHARED_BYTES", map.bytes()),
             ("THREADS", self.threads()),
         ];
-        let mut text =
-            format!("struct Config {{\n    using Accumulator = {};\n", self.instruction.accumulator().name());
+        let mut code = Writer::new();
+        writeln!(code, "struct Config {{\nusing Accumulator = {};", self.instruction.accumulator().name());
         let enumerators = [
             ("Schedule", "SCHEDULE", schedule_name(self.tile.schedule)),
             ("Major", "A_MAJOR", major_name(first)),
@@ -100,7 +99,7 @@ impl Sm90Key {
             ("Hint", "OUTPUT_HINT", hint_name(self.hints.outputs)),
         ];
         for (kind, name, value) in enumerators {
-            let _ = writeln!(text, "    static constexpr sm90::{kind} {name} = sm90::{kind}::{value};");
+            writeln!(code, "static constexpr sm90::{kind} {name} = sm90::{kind}::{value};");
         }
         let flags = [
             ("SPLIT_COLUMNS", false),
@@ -110,13 +109,13 @@ impl Sm90Key {
             ("DEPENDENT_LAUNCH", self.dependent_launch),
         ];
         for (name, value) in flags {
-            let _ = writeln!(text, "    static constexpr bool {name} = {value};");
+            writeln!(code, "static constexpr bool {name} = {value};");
         }
         for (name, value) in numbers {
-            let _ = writeln!(text, "    static constexpr int {name} = {value};");
+            writeln!(code, "static constexpr int {name} = {value};");
         }
-        text.push_str("};\n");
-        text
+        writeln!(code, "}};");
+        code.text()
     }
 }
 

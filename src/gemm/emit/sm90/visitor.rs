@@ -3,13 +3,13 @@
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
-use super::super::arguments::{EpilogueArguments, ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
+use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
+use super::super::element::{Guard, accumulator, chances, visitor_type};
+use super::super::epilogue::EpilogueText;
 use super::super::tail::Tail;
-use super::inputs::{Accesses, Read, Way, position_of};
-use crate::evt::{
-    Axis, BroadcastClass, Form, ParameterClass, Position, Reduction, ValidOutput, ValidTree, ValueId, ValueKind,
-};
+use super::inputs::{Accesses, Copied, Read, Way, position_of};
+use crate::cuda::Writer;
+use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
@@ -17,29 +17,26 @@ use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 pub(super) struct VisitorText<'a> {
     tree: &'a ValidTree,
     swap_ab: bool,
-    arguments: &'a EpilogueArguments,
-    element: &'a ElementFunction,
-    guards: &'a [Guard],
+    epilogue: &'a EpilogueText<'a>,
     tail: Option<&'a Tail<'a>>,
     accesses: Accesses,
-    text: String,
+    code: &'a mut Writer,
 }
 
 impl<'a> VisitorText<'a> {
     pub(super) fn write(
-        tree: &'a ValidTree,
+        code: &'a mut Writer,
         key: &Sm90Key,
         traffic: &Traffic,
-        arguments: &'a EpilogueArguments,
-        element: &'a ElementFunction,
-        guards: &'a [Guard],
+        epilogue: &'a EpilogueText<'a>,
         tail: Option<&'a Tail<'a>>,
-    ) -> String {
-        let accesses = Accesses::of(tree, key, traffic, arguments);
-        let (swap_ab, text) = (key.swap_ab, String::new());
-        let mut this = Self { tree, swap_ab, arguments, element, guards, tail, accesses, text };
-        this.line("// Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.");
-        this.line("struct Visitor {");
+    ) {
+        let tree = epilogue.tree;
+        let accesses = Accesses::of(tree, key, traffic, &epilogue.arguments);
+        let mut this = Self { tree, swap_ab: key.swap_ab, epilogue, tail, accesses, code };
+        writeln! { this.code, "
+            // Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.
+            struct Visitor {{" }
         this.places();
         this.members();
         this.producer();
@@ -47,21 +44,11 @@ impl<'a> VisitorText<'a> {
         this.visit();
         this.store_outputs();
         this.finish();
-        this.line("};");
-        this.text
-    }
-
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
-    }
-
-    fn lines<'l>(&mut self, lines: impl IntoIterator<Item = &'l str>) {
-        lines.into_iter().for_each(|line| self.line(line));
+        writeln!(this.code, "}};");
     }
 
     fn guard(&self, read: &Read) -> Option<&'a Guard> {
-        self.guards.iter().find(|guard| guard.member == format!("read{}", read.field))
+        self.epilogue.guards.iter().find(|guard| guard.member == format!("read{}", read.field))
     }
 
     /// A condition in `arguments` for an argument to be needed; `None` if it always is.
@@ -74,7 +61,6 @@ impl<'a> VisitorText<'a> {
 
     /// The places of copied tensors in a stage, and of reductions in shared memory.
     fn places(&mut self) {
-        self.lines(["    using L = sm90::Lanes<Config>;", "    static constexpr int V = L::V;"]);
         let inputs: Vec<(String, &str)> = self
             .accesses
             .copied_inputs()
@@ -87,42 +73,42 @@ impl<'a> VisitorText<'a> {
             .iter()
             .map(|(i, copied)| (format!("output_at{i}"), element_name(copied.element)))
             .collect();
-        self.line(&format!(
-            "    static constexpr bool INPUTS = {}, OUTPUTS = {};",
+        writeln! { self.code, "
+            using L = sm90::Lanes<Config>;
+            static constexpr int V = L::V;
+            static constexpr bool INPUTS = {}, OUTPUTS = {};
+            static constexpr int VECTORS = {};",
             !inputs.is_empty(),
-            !outputs.is_empty()
-        ));
-        self.line(&format!("    static constexpr int VECTORS = {};", self.accesses.staged_vectors));
+            !outputs.is_empty(),
+            self.accesses.staged_vectors
+        }
         for (places, stage) in [(inputs, "AUX"), (outputs, "OUTPUT")] {
             let mut end = "0".to_owned();
             for (name, element) in &places {
                 let staged = format!("sm90::Staged<Config, {element}>");
-                self.line(&format!("    static constexpr int {name} = sm90::aligned({end}, {staged}::ALIGNMENT);"));
+                writeln!(self.code, "static constexpr int {name} = sm90::aligned({end}, {staged}::ALIGNMENT);");
                 end = format!("{name} + {staged}::BYTES");
             }
             if !places.is_empty() {
-                self.line(&format!("    static_assert({end} <= Config::{stage}_STAGE_BYTES, \"as the host plans\");"));
+                writeln!(self.code, "static_assert({end} <= Config::{stage}_STAGE_BYTES, \"as the host plans\");");
             }
         }
         let mut end = "Config::REDUCTION_OFFSET".to_owned();
         let reductions: Vec<_> = self.tree.reductions().map(|(i, _, r)| (i, r)).collect();
         for (i, reduction) in &reductions {
             let class = self.reduction_class(reduction.axis);
-            self.line(&format!("    static constexpr int reduction_at{i} = {end};"));
-            self.line(&format!(
-                "    using Reduction{i} = sm90::{class}<Config, {}, {}, reduction_at{i}>;",
-                operation(self.tree, reduction.op),
-                running_type(self.tree, *reduction)
-            ));
+            let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, *reduction));
+            writeln! { self.code, "
+                static constexpr int reduction_at{i} = {end};
+                using Reduction{i} = sm90::{class}<Config, {op}, {ty}, reduction_at{i}>;" }
             end = format!("reduction_at{i} + Reduction{i}::BYTES");
         }
         if !reductions.is_empty() {
-            self.line(&format!(
-                "    static_assert({end} <= Config::REDUCTION_OFFSET + Config::REDUCTION_BYTES, \"as the host plans\");"
-            ));
-            self.line("    using Walk = sm90::Walk<Config, sm90::Control<Config>::WORDS>;");
+            writeln! { self.code, "
+                static_assert({end} <= Config::REDUCTION_OFFSET + Config::REDUCTION_BYTES, \"as the host plans\");
+                using Walk = sm90::Walk<Config, sm90::Control<Config>::WORDS>;" }
         }
-        self.line("");
+        self.code.blank();
     }
 
     /// The class of a reduction in MMA terms, where rows are the problem's rows unless the kernel is swapped.
@@ -135,35 +121,33 @@ impl<'a> VisitorText<'a> {
     }
 
     fn members(&mut self) {
-        self.lines([
-            "    const Parameters& parameters;",
-            "    const Arguments& arguments;",
-            "    const sm90::Problem& problem;",
-            "    const sm90::Work& work;",
-            "    const sm90::Inside inside;",
-        ]);
+        writeln! { self.code, "
+            const Parameters& parameters;
+            const Arguments& arguments;
+            const sm90::Problem& problem;
+            const sm90::Work& work;
+            const sm90::Inside inside;" }
         for read in self.accesses.reads.clone() {
             match read.way {
                 Way::Rows => {
-                    self.line(&format!("    {} {}[sm90::Shape<Config>::RESULT_BLOCKS][2];", read.ty, read.field));
+                    writeln!(self.code, "{} {}[sm90::Shape<Config>::RESULT_BLOCKS][2];", read.ty, read.field);
                 }
-                Way::Value => self.line(&format!("    {} {};", read.ty, read.field)),
+                Way::Value => writeln!(self.code, "{} {};", read.ty, read.field),
                 Way::Direct | Way::Bits | Way::Entries => {
                     if let Some(guard) = self.guard(&read) {
-                        self.line(&format!("    bool {};", guard.member));
+                        writeln!(self.code, "bool {};", guard.member);
                     }
                 }
                 Way::Copied(_) | Way::Staged(_) => {}
             }
         }
         for seed in self.seeds() {
-            self.line(&format!("    Chance {seed};"));
+            writeln!(self.code, "Chance {seed};");
         }
-        let reductions: Vec<usize> = self.tree.reductions().map(|(i, ..)| i).collect();
-        for i in reductions {
-            self.line(&format!("    Reduction{i} reduction{i};"));
+        for (i, ..) in self.tree.reductions() {
+            writeln!(self.code, "Reduction{i} reduction{i};");
         }
-        self.line("");
+        self.code.blank();
     }
 
     /// Writes what the producer's warps call.
@@ -172,58 +156,43 @@ impl<'a> VisitorText<'a> {
         let inputs = accesses.copied_inputs();
         if !inputs.is_empty() {
             self.needed(&inputs.iter().map(|(read, _)| *read).collect::<Vec<_>>());
-            self.line("    static __device__ __forceinline__ void clear_inputs(u32 needed, int stage) {");
-            for (i, (_, copied)) in inputs.iter().enumerate() {
-                let staged = format!("sm90::Staged<Config, {}>", element_name(copied.element));
-                self.line(&format!(
-                    "        if (!(needed >> {i} & 1)) {staged}::clear(stage + input_at{});",
-                    copied.field
-                ));
+            let inputs: Vec<(usize, String, &Copied)> = inputs
+                .iter()
+                .enumerate()
+                .map(|(i, (_, copied))| (i, format!("sm90::Staged<Config, {}>", element_name(copied.element)), *copied))
+                .collect();
+            writeln!(self.code, "static __device__ __forceinline__ void clear_inputs(u32 needed, int stage) {{");
+            for (i, staged, Copied { field, .. }) in &inputs {
+                writeln!(self.code, "if (!(needed >> {i} & 1)) {staged}::clear(stage + input_at{field});");
             }
-            self.lines([
-                "    }",
-                "",
-                "    static __device__ __forceinline__ u32 input_bytes(u32 needed) {",
-                "        u32 bytes = 0;",
-            ]);
-            for (i, (_, copied)) in inputs.iter().enumerate() {
-                self.line(&format!(
-                    "        if (needed >> {i} & 1) bytes += sm90::Staged<Config, {}>::BYTES;",
-                    element_name(copied.element)
-                ));
+            writeln! { self.code, "
+                }}
+
+                static __device__ __forceinline__ u32 input_bytes(u32 needed) {{
+                    u32 bytes = 0;" }
+            for (i, staged, _) in &inputs {
+                writeln!(self.code, "if (needed >> {i} & 1) bytes += {staged}::BYTES;");
             }
-            self.lines([
-                "        return bytes;",
-                "    }",
-                "",
-                "    static __device__ __forceinline__ void load_inputs(const Parameters& parameters, u32 needed,",
-                "                                                       const sm90::Work& work, int row, int column, \
-                 int stage,",
-                "                                                       u32 full) {",
-            ]);
-            for (i, (_, copied)) in inputs.iter().enumerate() {
-                self.line(&format!("        if (needed >> {i} & 1)"));
-                self.line(&format!(
-                    "            sm90::Staged<Config, {}>::load_boxes(stage + input_at{field}, parameters.maps[{}], \
-                     full, work, row, column, parameters.arguments.{field}.batch);",
-                    element_name(copied.element),
-                    copied.map,
-                    field = copied.field
-                ));
+            writeln! { self.code, "
+                    return bytes;
+                }}
+
+                static __device__ __forceinline__ void load_inputs(const Parameters& parameters, u32 needed,
+                                                                   const sm90::Work& work, int row, int column, int stage,
+                                                                   u32 full) {{" }
+            for (i, staged, Copied { field, map, .. }) in &inputs {
+                let place = format!("stage + input_at{field}, parameters.maps[{map}]");
+                writeln! { self.code, "
+                    if (needed >> {i} & 1)
+                        {staged}::load_boxes({place}, full, work, row, column, parameters.arguments.{field}.batch);" }
             }
-            self.lines(["    }", ""]);
+            writeln!(self.code, "}}\n");
         }
         self.fill_vectors();
     }
 
     /// Writes a bit for every copied input: whether it is read at all.
     fn needed(&mut self, inputs: &[&Read]) {
-        self.lines([
-            "    // A bit for every copied input: whether it must be read.",
-            "    static __device__ __forceinline__ u32 needed(const Parameters& parameters) {",
-            "        [[maybe_unused]] const Arguments& arguments = parameters.arguments;",
-            "        if (parameters.common.problem.m == 0 || parameters.common.problem.n == 0) return 0;",
-        ]);
         let bits: Vec<String> = inputs
             .iter()
             .enumerate()
@@ -232,8 +201,14 @@ impl<'a> VisitorText<'a> {
                 None => format!("{}u", 1u64 << i),
             })
             .collect();
-        self.line(&format!("        return {};", bits.join(" | ")));
-        self.lines(["    }", ""]);
+        writeln! { self.code, "
+            // A bit for every copied input: whether it must be read.
+            static __device__ __forceinline__ u32 needed(const Parameters& parameters) {{
+                [[maybe_unused]] const Arguments& arguments = parameters.arguments;
+                if (parameters.common.problem.m == 0 || parameters.common.problem.n == 0) return 0;
+                return {};
+            }}", bits.join(" | ") }
+        self.code.blank();
     }
 
     fn fill_vectors(&mut self) {
@@ -249,21 +224,20 @@ impl<'a> VisitorText<'a> {
         if staged.is_empty() {
             return;
         }
-        self.lines([
-            "    static __device__ __forceinline__ void fill_vectors(const Parameters& parameters, const sm90::Work& work,",
-            "                                                        int team) {",
-            "        [[maybe_unused]] const Arguments& arguments = parameters.arguments;",
-            "        using Vectors = sm90::StagedVectors<Config, VECTORS>;",
-        ]);
+        writeln! { self.code, "
+            static __device__ __forceinline__ void fill_vectors(const Parameters& parameters, const sm90::Work& work,
+                                                                int team) {{
+                [[maybe_unused]] const Arguments& arguments = parameters.arguments;
+                using Vectors = sm90::StagedVectors<Config, VECTORS>;" }
         for (read, index) in &staged {
             let needed = self.condition(read).unwrap_or_else(|| "true".to_owned());
-            self.line(&format!(
-                "        Vectors::fill<{}>(team, {index}, arguments.{}, work, parameters.common.problem, {needed});",
-                read.staged_type(),
-                read.field
-            ));
+            let (ty, field) = (read.staged_type(), &read.field);
+            writeln!(
+                self.code,
+                "Vectors::fill<{ty}>(team, {index}, arguments.{field}, work, parameters.common.problem, {needed});"
+            );
         }
-        self.lines(["    }", ""]);
+        writeln!(self.code, "}}\n");
     }
 
     fn constructor(&mut self) {
@@ -272,16 +246,15 @@ impl<'a> VisitorText<'a> {
         } else {
             ("parameters.common.problem.m - work.m", "parameters.common.problem.n - work.n")
         };
-        self.lines([
-            "    __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)",
-            "        : parameters(parameters),",
-            "          arguments(parameters.arguments),",
-            "          problem(parameters.common.problem),",
-            "          work(work),",
-        ]);
-        self.line(&format!("          inside{{{rows}, {columns}}} {{"));
+        writeln! { self.code, "
+            __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)
+                : parameters(parameters),
+                  arguments(parameters.arguments),
+                  problem(parameters.common.problem),
+                  work(work),
+                  inside{{{rows}, {columns}}} {{" }
         for read in self.accesses.reads.clone() {
-            let (field, element) = (&read.field, element_name(read.element));
+            let (field, ty, element) = (&read.field, read.ty, element_name(read.element));
             let or_zero = |load: String| match self.condition(&read) {
                 Some(condition) => format!("{condition} ? {load} : {element}{{}}"),
                 None => load,
@@ -289,7 +262,7 @@ impl<'a> VisitorText<'a> {
             match read.way {
                 Way::Value => {
                     let load = or_zero(format!("load(arguments.{field}, work.batch)"));
-                    self.line(&format!("        {field} = widen<{}>({load});", read.ty));
+                    writeln!(self.code, "{field} = widen<{ty}>({load});");
                 }
                 Way::Rows => {
                     let (first, length) = match read.class {
@@ -299,26 +272,25 @@ impl<'a> VisitorText<'a> {
                     let load = or_zero(format!(
                         "load(arguments.{field}, work.batch, {first} + L::row(block, half), {length})"
                     ));
-                    self.lines([
-                        "#pragma unroll",
-                        "        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)",
-                        "#pragma unroll",
-                        "            for (int half = 0; half < 2; ++half)",
-                    ]);
-                    self.line(&format!("                {field}[block][half] = widen<{}>({load});", read.ty));
+                    writeln! { self.code, "
+                        #pragma unroll
+                        for (int block = 0; block < sm90::Shape<Config>::RESULT_BLOCKS; ++block)
+                        #pragma unroll
+                            for (int half = 0; half < 2; ++half)
+                                {field}[block][half] = widen<{ty}>({load});" }
                 }
                 Way::Direct | Way::Bits | Way::Entries => {
                     if let (Some(guard), Some(condition)) = (self.guard(&read), self.condition(&read)) {
-                        self.line(&format!("        {} = {condition};", guard.member));
+                        writeln!(self.code, "{} = {condition};", guard.member);
                     }
                 }
                 Way::Copied(_) | Way::Staged(_) => {}
             }
         }
         for seed in self.seeds() {
-            self.line(&format!("        {seed} = chance(arguments.{seed});"));
+            writeln!(self.code, "{seed} = chance(arguments.{seed});");
         }
-        self.lines(["    }", ""]);
+        writeln!(self.code, "}}\n");
     }
 
     /// The fields of the seeds that are read.
@@ -352,79 +324,57 @@ impl<'a> VisitorText<'a> {
     }
 
     fn visit(&mut self) {
-        self.lines([
-            "    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], \
-             int block,",
-            "                                          int column, int in_step, int inputs, int outputs) {",
-        ]);
+        writeln! { self.code, "
+            __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+                                                  int column, int in_step, int inputs, int outputs) {{" }
         for read in self.accesses.reads.clone() {
             let (field, element) = (&read.field, element_name(read.element));
+            let guard = self.guard(&read).map(|guard| guard.member.clone());
+            let start = if guard.is_some() { " = {}" } else { "" };
+            let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
             match &read.way {
-                Way::Copied(_) => {
-                    self.line(&format!("        {element} {field}[V];"));
-                    self.line(&format!(
-                        "        sm90::Staged<Config, {element}>::load(inputs + input_at{field}, in_step, {field});"
-                    ));
-                }
+                Way::Copied(_) => writeln! { self.code, "
+                    {element} {field}[V];
+                    sm90::Staged<Config, {element}>::load(inputs + input_at{field}, in_step, {field});" },
                 Way::Direct | Way::Bits => {
-                    let guard = self.guard(&read).map(|guard| guard.member.clone());
-                    let start = if guard.is_some() { " = {}" } else { "" };
                     let (ty, load) = match read.way {
                         Way::Bits => (read.ty, "load_bits"),
                         _ => (element, "load_direct"),
                     };
-                    self.line(&format!("        {ty} {field}[V]{start};"));
-                    let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
-                    self.line(&format!(
-                        "        {condition}sm90::{load}<Config>(arguments.{field}, work, problem, block, column, \
-                         {field});"
-                    ));
+                    writeln! { self.code, "
+                        {ty} {field}[V]{start};
+                        {condition}sm90::{load}<Config>(arguments.{field}, work, problem, block, column, {field});" }
                 }
-                Way::Staged(index) => {
-                    self.line(&format!("        {} {field}[L::COLUMNS];", read.staged_type()));
-                    self.line(&format!(
-                        "        sm90::StagedVectors<Config, VECTORS>::load({index}, column, {field});"
-                    ));
-                }
-                Way::Entries => {
-                    let guard = self.guard(&read).map(|guard| guard.member.clone());
-                    let start = if guard.is_some() { " = {}" } else { "" };
-                    self.line(&format!("        {element} {field}[L::COLUMNS]{start};"));
-                    let condition = guard.map_or_else(String::new, |member| format!("if ({member}) "));
-                    self.line(&format!(
-                        "        {condition}sm90::load_entries<Config>(arguments.{field}, work, problem, column, {field});"
-                    ));
-                }
+                Way::Staged(index) => writeln! { self.code, "
+                    {} {field}[L::COLUMNS];
+                    sm90::StagedVectors<Config, VECTORS>::load({index}, column, {field});", read.staged_type() },
+                Way::Entries => writeln! { self.code, "
+                    {element} {field}[L::COLUMNS]{start};
+                    {condition}sm90::load_entries<Config>(arguments.{field}, work, problem, column, {field});" },
                 Way::Rows | Way::Value => {}
             }
         }
         for (name, seed, stream) in chances(self.tree) {
-            self.line(&format!("        Real {name}[V];"));
-            self.line(&format!(
-                "        sm90::random_unit<Config>({seed}, {stream}u, work, problem, block, column, {name});"
-            ));
+            writeln! { self.code, "
+                Real {name}[V];
+                sm90::random_unit<Config>({seed}, {stream}u, work, problem, block, column, {name});" }
         }
-        let leaves: Vec<String> = self.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        self.line("        Values values[V];");
-        self.line("#pragma unroll");
-        self.line(&format!(
-            "        for (int v = 0; v < V; ++v) values[v] = {}({});",
-            self.element.name,
-            leaves.join(", ")
-        ));
-        let outputs: Vec<(usize, ValidOutput)> = self.tree.stores().map(|(i, o)| (i, o.clone())).collect();
-        for (i, output) in &outputs {
-            self.store(*i, output);
+        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
+        let (function, leaves) = (&self.epilogue.element.name, leaves.join(", "));
+        writeln! { self.code, "
+            Values values[V];
+            #pragma unroll
+            for (int v = 0; v < V; ++v) values[v] = {function}({leaves});" }
+        for (i, output) in self.tree.stores() {
+            self.store(i, output);
         }
         let (row, column) = (position_of(Position::Row, self.swap_ab), position_of(Position::Column, self.swap_ab));
-        let reduced: Vec<(usize, ValueId, Reduction)> =
-            self.tree.reductions().map(|(i, o, r)| (i, o.value, r)).collect();
-        for (i, value, reduction) in reduced {
+        for (i, output, reduction) in self.tree.reductions() {
             let then = format!("reduction{i}.add(block, column, x, inside);");
-            let value = format!("values[v]._{}", self.tree.value(value).name);
+            let value = format!("values[v]._{}", self.tree.value(output.value).name);
             self.with(&running_type(self.tree, reduction), &taken(self.tree, reduction, &value, &row, &column), &then);
         }
-        self.lines(["    }", ""]);
+        writeln!(self.code, "}}\n");
     }
 
     /// Writes a block in which `x` holds the values of `value`.
@@ -435,12 +385,13 @@ impl<'a> VisitorText<'a> {
 
     /// Writes a block in which `x` holds what an expression gives for each `v`.
     fn with(&mut self, ty: &str, each: &str, then: &str) {
-        self.line("        {");
-        self.line(&format!("            {ty} x[V];"));
-        self.line("#pragma unroll");
-        self.line(&format!("            for (int v = 0; v < V; ++v) x[v] = {each};"));
-        self.line(&format!("            {then}"));
-        self.line("        }");
+        writeln! { self.code, "
+            {{
+                {ty} x[V];
+                #pragma unroll
+                for (int v = 0; v < V; ++v) x[v] = {each};
+                {then}
+            }}" }
     }
 
     fn store(&mut self, i: usize, output: &ValidOutput) {
@@ -460,7 +411,7 @@ impl<'a> VisitorText<'a> {
                 };
                 if let Some(kept) = self.tree.kept_integers(output) {
                     let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
-                    return self.line(&format!("        {then}"));
+                    return self.code.lines(&then);
                 }
                 return self.with_values(output.value, &then);
             }
@@ -474,76 +425,71 @@ impl<'a> VisitorText<'a> {
             }
             BroadcastClass::Scalar => ("m == 0 && n == 0", format!("store(arguments.{to}, {narrowed}, work.batch)")),
         };
-        self.lines([
-            "#pragma unroll",
-            "        for (int v = 0; v < V; ++v) {",
-            "            const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));",
-            "            const int m = sm90::row_in_problem<Config>(work, row, c);",
-            "            const int n = sm90::column_in_problem<Config>(work, row, c);",
-        ]);
-        self.line(&format!("            if ({condition}) {store};"));
-        self.line("        }");
+        writeln! { self.code, "
+            #pragma unroll
+            for (int v = 0; v < V; ++v) {{
+                const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
+                const int m = sm90::row_in_problem<Config>(work, row, c);
+                const int n = sm90::column_in_problem<Config>(work, row, c);
+                if ({condition}) {store};
+            }}" }
     }
 
     fn store_outputs(&mut self) {
-        let copied = self.accesses.copied_outputs.clone();
-        if copied.is_empty() {
+        if self.accesses.copied_outputs.is_empty() {
             return;
         }
-        self.lines([
-            "    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {",
-            "        if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps",
-        ]);
-        for (i, copied) in &copied {
-            self.line(&format!(
-                "        sm90::Staged<Config, {}>::store_boxes(stage + output_at{i}, parameters.maps[{}], work, row, \
-                 column, arguments.{}.batch);",
-                element_name(copied.element),
-                copied.map,
-                copied.field
-            ));
+        writeln! { self.code, "
+            __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {{
+                if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps" }
+        for (i, Copied { map, field, element }) in &self.accesses.copied_outputs {
+            let staged = format!("sm90::Staged<Config, {}>", element_name(*element));
+            writeln!(
+                self.code,
+                "{staged}::store_boxes(stage + output_at{i}, parameters.maps[{map}], work, row, column, \
+                 arguments.{field}.batch);"
+            );
         }
-        self.lines(["    }", ""]);
+        writeln!(self.code, "}}\n");
     }
 
     fn finish(&mut self) {
         let reductions: Vec<_> = self.tree.reductions().map(|(i, _, r)| (i, r)).collect();
-        self.line("    __device__ __forceinline__ void finish_block(int block) {");
+        writeln!(self.code, "__device__ __forceinline__ void finish_block(int block) {{");
         for (i, _) in &reductions {
-            self.line(&format!("        reduction{i}.finish_block(block);"));
+            writeln!(self.code, "reduction{i}.finish_block(block);");
         }
-        self.lines(["    }", "", "    __device__ __forceinline__ void finish() {"]);
+        writeln!(self.code, "}}\n\n__device__ __forceinline__ void finish() {{");
         if reductions.is_empty() {
-            return self.line("    }");
+            return writeln!(self.code, "}}");
         }
         for (i, _) in &reductions {
-            self.line(&format!("        reduction{i}.finish_tile();"));
+            writeln!(self.code, "reduction{i}.finish_tile();");
         }
-        self.line("        Walk::sync();  // every warp's values are in shared memory");
+        writeln!(self.code, "Walk::sync();  // every warp's values are in shared memory");
         for (i, reduction) in &reductions {
             let to = match reduction.form {
                 Form::Complete => format!("partials{i}"),
                 Form::Partial => output_name(*i),
             };
-            self.line(&format!("        reduction{i}.store_partials(arguments.{to}, work, problem);"));
+            writeln!(self.code, "reduction{i}.store_partials(arguments.{to}, work, problem);");
         }
-        for (group, counters) in &self.arguments.counters {
+        for (group, counters) in &self.epilogue.arguments.counters {
             let (index, expected) = group.counter(false);
-            self.line(&format!("        if (last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{"));
+            writeln!(self.code, "if (last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{");
             let complete = reductions.iter().filter(|(_, r)| r.form == Form::Complete);
             for (i, _) in complete.filter(|(_, r)| ReductionGroup::of(*r) == *group) {
-                let to = output_name(*i);
-                self.line(&format!(
-                    "            reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {});",
-                    group.batch
-                ));
+                let (to, batch) = (output_name(*i), group.batch);
+                writeln!(
+                    self.code,
+                    "reduction{i}.combine(arguments.partials{i}, arguments.{to}, work, problem, {batch});"
+                );
             }
             if let Some(tail) = self.tail.filter(|tail| tail.follows(*group)) {
-                tail.lines("Walk").iter().for_each(|line| self.line(line));
+                tail.lines(self.code, "Walk");
             }
-            self.line("        }");
+            writeln!(self.code, "}}");
         }
-        self.line("        Walk::sync();  // shared memory is free for the next tile");
-        self.line("    }");
+        writeln!(self.code, "Walk::sync();  // shared memory is free for the next tile\n}}");
     }
 }

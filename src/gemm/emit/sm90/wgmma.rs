@@ -1,7 +1,6 @@
 //! Writes the product instruction of a tile as a C++ function.
 
-use std::fmt::Write as _;
-
+use crate::cuda::Writer;
 use crate::gemm::kernel::sm90::{Sm90Key, Wgmma};
 use crate::gemm::problem::Major;
 
@@ -12,9 +11,9 @@ const fn types(key: &Sm90Key) -> (&'static str, &'static str, &'static str) {
     if key.swap_ab { (accumulator, b, a) } else { (accumulator, a, b) }
 }
 
-/// `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d if `accumulate`
+/// Writes `struct Multiply`, whose `run` is one `wgmma.mma_async` (PTX ISA 9.7.15.5.2): d = a · b, added to d if `accumulate`
 /// is not 0.
-pub(super) fn multiply(key: &Sm90Key) -> String {
+pub(super) fn multiply(code: &mut Writer, key: &Sm90Key) {
     let (accumulator, first, second) = types(key);
     let columns = key.tile.columns;
     let registers = columns / 2;
@@ -30,35 +29,35 @@ pub(super) fn multiply(key: &Sm90Key) -> String {
         _ => String::new(),
     };
     let name = format!("wgmma.mma_async.sync.aligned.m64n{columns}k{k}.{accumulator}.{first}.{second}");
-    let mut text = format!(
-        "// {name}: d = a · b, added to d where `accumulate` is not 0.\nstruct Multiply {{\n    static __device__ \
-         __forceinline__ void run({c_type} (&d)[{registers}], u64 a, u64 b, int accumulate) {{\n        asm volatile(\n            \
-         \"{{\\n.reg .pred accumulate;\\nsetp.ne.b32 accumulate, %{}, 0;\\n\"\n            \"{name} \"\n",
-        registers + 2
-    );
+    writeln! { code, "
+        // {name}: d = a · b, added to d where `accumulate` is not 0.
+        struct Multiply {{
+            static __device__ __forceinline__ void run({c_type} (&d)[{registers}], u64 a, u64 b, int accumulate) {{
+                asm volatile(
+                    \"{{\\n.reg .pred accumulate;\\nsetp.ne.b32 accumulate, %{}, 0;\\n\"
+                    \"{name} \"", registers + 2 }
     list(
-        &mut text,
+        code,
         registers,
         |i| format!("%{i}"),
         |line, first, last| format!("\"{}{line}{} \"", if first { "{" } else { "" }, if last { "}," } else { "," }),
     );
-    let _ = writeln!(text, "            \"%{registers}, %{}, accumulate{immediates};\\n}}\\n\"", registers + 1);
+    writeln!(code, "    \"%{registers}, %{}, accumulate{immediates};\\n}}\\n\"", registers + 1);
     list(
-        &mut text,
+        code,
         registers,
         |i| format!("\"+{constraint}\"(d[{i}])"),
         |line, first, last| format!("{}{line}{}", if first { ": " } else { "  " }, if last { "" } else { "," }),
     );
-    text.push_str("            : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n    }\n};\n");
-    text
+    writeln!(code, "    : \"l\"(a), \"l\"(b), \"r\"(accumulate));\n}}\n}};");
 }
 
 /// Writes `count` items, eight per line. `line` gets the joined items, and whether they are the first and the last.
-fn list(text: &mut String, count: usize, item: impl Fn(usize) -> String, line: impl Fn(&str, bool, bool) -> String) {
+fn list(code: &mut Writer, count: usize, item: impl Fn(usize) -> String, line: impl Fn(&str, bool, bool) -> String) {
     for first in (0..count).step_by(8) {
         let end = (first + 8).min(count);
         let items: Vec<String> = (first..end).map(&item).collect();
-        let _ = writeln!(text, "            {}", line(&items.join(", "), first == 0, end == count));
+        writeln!(code, "    {}", line(&items.join(", "), first == 0, end == count));
     }
 }
 
@@ -105,7 +104,9 @@ mod tests {
             (E4M3, 128, Major::K, Major::K, "m64n128k32.f32.e4m3.e4m3 | %64, %65, accumulate, 1, 1;"),
             (S8, 96, Major::K, Major::K, "m64n96k32.s32.s8.s8 | %48, %49, accumulate;"),
         ] {
-            let text = multiply(&key(instruction, columns, a, b));
+            let mut code = Writer::new();
+            multiply(&mut code, &key(instruction, columns, a, b));
+            let text = code.text();
             let (name, operands) = expected.split_once(" | ").expect("two parts");
             assert!(text.contains(&format!("wgmma.mma_async.sync.aligned.{name} \"")), "{text}");
             assert!(text.contains(&format!("\"{operands}\\n}}\\n\"")), "{text}");

@@ -1,8 +1,8 @@
 //! The key of a reduction's kernel: everything that the kernel's text depends on.
 
 use super::emit::loops::Loops;
+use crate::te::cuda::register;
 use crate::te::dtype::DType;
-use crate::te::target::cuda::expr::register_type;
 
 /// Everything that the text of a reduction's kernel depends on. Runs with the same key share a compiled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,11 +41,7 @@ pub(in crate::te::auto) enum ThreadMapping {
 
 /// Bytes of the reduced tuple, as C++ lays it out.
 pub(in crate::te::auto) fn value_bytes(types: &[DType]) -> usize {
-    let size = |dtype: &DType| match register_type(*dtype) {
-        "double" | "long long" => 8,
-        "bool" => 1,
-        _ => 4,
-    };
+    let size = |dtype: &DType| register(*dtype).bytes();
     let alignment = types.iter().map(size).max().unwrap_or(1);
     let mut bytes = 0usize;
     for dtype in types {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use epilogue_runtime::{Device, Kernel};
 
 use super::emit::field::Field;
-use super::emit::reduce::Emitted;
+use super::emit::frame::Emitted;
 use crate::te::error::TeError;
 use crate::variants;
 

@@ -3,11 +3,10 @@
 //! The state is `red_buf0[0]`, `red_buf1[0]`, …; a shuffle's result is `t0[0]`, …. Every thread of the block passes
 //! every step; a thread without values of its own holds the identities.
 
-use super::expr::register_type;
 use super::print::KernelPrinter;
 use super::refusal::refuse;
 use crate::te::arith::simplify;
-use crate::te::dtype::DType;
+use crate::te::cuda::register;
 use crate::te::error::TeError;
 use crate::te::ir::stmt::AllReduce;
 use crate::te::lang::buffer::{Buffer, Scope};
@@ -31,7 +30,7 @@ impl KernelPrinter<'_> {
                     format!("((({thread} / {WARP}) == {warp}) ? {lanes:#010x}u : {:#010x}u)", u32::MAX)
                 }
             };
-            self.line(&format!("{mask}[0] = {value};"));
+            writeln!(self.code, "{mask}[0] = {value};");
         }
         tops.iter().try_for_each(|step| reduction.step(self, step))
     }
@@ -46,7 +45,7 @@ impl KernelPrinter<'_> {
         };
         let reduced: Vec<usize> =
             reduce.threads.iter().filter_map(|axis| axis.thread()).filter_map(dimension).collect();
-        let sizes: Vec<usize> = reduce.results.iter().map(|buffer| register_bytes(buffer.dtype())).collect();
+        let sizes: Vec<usize> = reduce.results.iter().map(|buffer| register(buffer.dtype()).bytes()).collect();
         let mut collective = Collective::new(&block, &reduced).state(&sizes);
         if !reduce.combiner.is_commutative() {
             collective = collective.associative_only();
@@ -77,14 +76,14 @@ struct Reduction<'a> {
 impl Reduction<'_> {
     fn declare(&mut self, printer: &mut KernelPrinter<'_>) {
         let steps = self.plan.steps();
-        let types = || self.reduce.results.iter().map(|buffer| register_type(buffer.dtype()));
+        let types = || self.reduce.results.iter().map(|buffer| register(buffer.dtype()));
         if steps.iter().any(|step| matches!(step, Step::Shuffle { .. } | Step::Broadcast { .. })) {
             let mask = printer.fresh("mask");
-            printer.line(&format!("uint {mask}[1];"));
+            writeln!(printer.code, "uint {mask}[1];");
             self.names.mask = Some(mask);
             for (i, ty) in types().enumerate() {
                 let name = printer.fresh(&format!("t{i}"));
-                printer.line(&format!("{ty} {name}[1];"));
+                writeln!(printer.code, "{ty} {name}[1];");
                 self.names.received.push(name);
             }
         }
@@ -92,7 +91,7 @@ impl Reduction<'_> {
             for (i, (buffer, ty)) in self.reduce.results.iter().zip(types()).enumerate() {
                 let name = printer.fresh(&format!("red_slots{i}"));
                 let len = self.plan.slots() as usize;
-                printer.shared_array(ty, &name, len, register_bytes(buffer.dtype()));
+                printer.shared_array(ty.name(), &name, len, register(buffer.dtype()).bytes());
                 self.names.slots.push(name);
             }
         }
@@ -112,7 +111,7 @@ impl Reduction<'_> {
                 Quantity::Part => format!("({} >> {})", linear(self.plan.rank()), WARP.trailing_zeros()),
             };
             let name = printer.fresh(wanted);
-            printer.line(&format!("int {name} = {value};"));
+            writeln!(printer.code, "int {name} = {value};");
             self.names.quantities.push((quantity, name));
         }
     }
@@ -129,7 +128,7 @@ impl Reduction<'_> {
             };
             let value = printer.value(&value)?;
             let target = printer.own(buffer)?;
-            printer.line(&format!("{target} = {value};"));
+            writeln!(printer.code, "{target} = {value};");
         }
         Ok(())
     }
@@ -169,7 +168,7 @@ impl Reduction<'_> {
                 for (i, buffer) in self.reduce.results.iter().enumerate() {
                     let x = printer.own(buffer)?;
                     let (mask, received) = (self.mask(), &self.names.received[i]);
-                    printer.line(&format!("{received}[0] = __shfl_down_sync({mask}[0], {x}, {offset}, {width});"));
+                    writeln!(printer.code, "{received}[0] = __shfl_down_sync({mask}[0], {x}, {offset}, {width});");
                 }
                 let right: Vec<String> = self.names.received.iter().map(|name| format!("{name}[0]")).collect();
                 self.guarded(printer, guards, &mut |printer| self.combine(printer, &right))
@@ -181,7 +180,7 @@ impl Reduction<'_> {
                 };
                 for buffer in &self.reduce.results {
                     let x = printer.own(buffer)?;
-                    printer.line(&format!("{x} = __shfl_sync({}[0], {x}, {lane}, {width});", self.mask()));
+                    writeln!(printer.code, "{x} = __shfl_sync({}[0], {x}, {lane}, {width});", self.mask());
                 }
                 Ok(())
             }
@@ -189,7 +188,7 @@ impl Reduction<'_> {
             Step::Load { slot, guards } => self.guarded(printer, guards, &mut |printer| {
                 for (buffer, place) in self.reduce.results.iter().zip(self.places(slot)) {
                     let x = printer.own(buffer)?;
-                    printer.line(&format!("{x} = {place};"));
+                    writeln!(printer.code, "{x} = {place};");
                 }
                 Ok(())
             }),
@@ -198,7 +197,7 @@ impl Reduction<'_> {
                 store.as_ref().map_or(Ok(()), |slot| self.store(printer, slot))
             }),
             Step::Barrier(_) => {
-                printer.line("__syncthreads();");
+                writeln!(printer.code, "__syncthreads();");
                 Ok(())
             }
         }
@@ -230,8 +229,10 @@ impl Reduction<'_> {
             Guard::MultipleOf(quantity, by) => format!("(({} % {by}) == 0)", self.quantity(*quantity)),
         };
         let tests: Vec<String> = guards.iter().map(test).collect();
-        printer.line(&format!("if ({}) {{", tests.join(" && ")));
-        printer.nested(|printer| body(printer))
+        writeln!(printer.code, "if ({}) {{", tests.join(" && "));
+        body(printer)?;
+        writeln!(printer.code, "}}");
+        Ok(())
     }
 
     /// `state = combine(state, right)`; all values of a tuple change at once.
@@ -252,13 +253,13 @@ impl Reduction<'_> {
         if values.len() > 1 {
             for (value, buffer) in values.iter_mut().zip(&self.reduce.results) {
                 let name = printer.fresh("combined");
-                printer.line(&format!("{} {name} = {value};", register_type(buffer.dtype())));
+                writeln!(printer.code, "{} {name} = {value};", register(buffer.dtype()));
                 *value = name;
             }
         }
         for (value, buffer) in values.iter().zip(&self.reduce.results) {
             let x = printer.own(buffer)?;
-            printer.line(&format!("{x} = {value};"));
+            writeln!(printer.code, "{x} = {value};");
         }
         Ok(())
     }
@@ -266,7 +267,7 @@ impl Reduction<'_> {
     fn store(&self, printer: &mut KernelPrinter<'_>, slot: &Slot) -> Result<(), TeError> {
         for (buffer, place) in self.reduce.results.iter().zip(self.places(slot)) {
             let x = printer.own(buffer)?;
-            printer.line(&format!("{place} = {x};"));
+            writeln!(printer.code, "{place} = {x};");
         }
         Ok(())
     }
@@ -303,12 +304,4 @@ fn scaled(sum: &Linear, by: u32) -> String {
     };
     let sum = sum.terms.iter().map(term).reduce(|sum, term| format!("({sum} + {term})"));
     sum.unwrap_or_else(|| "0".to_owned())
-}
-
-fn register_bytes(dtype: DType) -> usize {
-    match register_type(dtype) {
-        "bool" => 1,
-        "double" | "long long" => 8,
-        _ => 4,
-    }
 }

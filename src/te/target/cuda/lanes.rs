@@ -7,8 +7,8 @@
 //! stay in order, and compute the same.
 
 use super::lane_plan::LanePlan;
-use super::library::bytes;
 use super::print::KernelPrinter;
+use crate::te::cuda::bytes;
 use crate::te::error::TeError;
 use crate::te::ir::rewrite::redirect;
 use crate::te::ir::stmt::{LoopKind, Stmt};
@@ -40,11 +40,11 @@ impl KernelPrinter<'_> {
             tests.push(format!("epilogue::te::is_aligned<{size}>({place})"));
             places.push(place);
         }
-        self.line(&format!("if ({}) {{", tests.join(" && ")));
-        self.indented(|this| this.lanes_body(var, extent, plan, &places))?;
-        self.line("} else {");
-        self.indented(|this| this.repeat(var, extent, LoopKind::Serial, body))?;
-        self.line("}");
+        writeln!(self.code, "if ({}) {{", tests.join(" && "));
+        self.lanes_body(var, extent, plan, &places)?;
+        writeln!(self.code, "}} else {{");
+        self.repeat(var, extent, LoopKind::Serial, body)?;
+        writeln!(self.code, "}}");
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl KernelPrinter<'_> {
             let held = Buffer::compact(&wanted, dtype, vec![extent.clone()], Scope::Shared);
             let name = self.lanes_of(&held, access.width)?;
             if access.read {
-                self.line(&format!("epilogue::te::load_lanes({name}, {place});"));
+                writeln!(self.code, "epilogue::te::load_lanes({name}, {place});");
             }
             lanes.push((held, name));
         }
@@ -69,7 +69,7 @@ impl KernelPrinter<'_> {
         self.repeat(var, extent, LoopKind::Unrolled, &redirect(plan.then.clone(), &own))?;
         for ((access, place), (_, name)) in accesses.iter().zip(places).zip(&lanes) {
             if access.written {
-                self.line(&format!("epilogue::te::store_lanes({place}, {name});"));
+                writeln!(self.code, "epilogue::te::store_lanes({place}, {name});");
             }
         }
         Ok(())

@@ -5,12 +5,9 @@
 //! results equal those of the interpreter wherever the order of operations is the same.
 
 mod allreduce;
-pub(crate) mod expr;
 mod lane_plan;
 mod lanes;
 mod launch;
-mod library;
-pub(crate) mod names;
 mod print;
 mod refusal;
 mod restrict;
@@ -20,9 +17,9 @@ mod threads;
 pub(crate) use self::launch::CudaTarget;
 use epilogue_runtime::Source;
 
-use self::expr::Library;
 use self::split::HostStep;
 use crate::expr::identifier::sanitize;
+use crate::te::cuda::Library;
 use crate::te::error::TeError;
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::with_one_index;

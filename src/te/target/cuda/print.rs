@@ -2,19 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use epilogue_runtime::Site;
 
-use super::expr::{Library, Printer, access, bare, register_type};
 use super::lane_plan::lane_plan;
-use super::library::bytes;
-use super::names::Names;
 use super::refusal::refuse;
 use super::restrict::Restricted;
 use super::threads::DeviceNest;
+use crate::cuda::Writer;
 use crate::expr::identifier::{FreeNames, sanitize};
 use crate::te::arith::Context;
+use crate::te::cuda::{Library, Names, Printer, access, bare, bytes, register};
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::ir::device_call::{CallArgument, DeviceCall};
@@ -78,6 +76,14 @@ impl Scopes {
         self.used.unique(&sanitize(&identifier(wanted)))
     }
 
+    /// The type of a variable.
+    const fn type_of(&self, dtype: DType) -> &'static str {
+        match dtype {
+            DType::I32 if self.wide => "int64_t",
+            _ => register(dtype).name(),
+        }
+    }
+
     fn var(&mut self, var: Var) -> Result<String, TeError> {
         if let Some(thread) = self.threads.get(&var) {
             return Ok(format!("(({}){})", if self.wide { "int64_t" } else { "int" }, thread.name()));
@@ -129,8 +135,8 @@ pub(super) struct KernelPrinter<'a> {
     scopes: RefCell<Scopes>,
     library: &'a mut Library,
     context: Context,
-    out: String,
-    indent: usize,
+    /// The kernel's body.
+    pub(super) code: Writer,
     /// The number of loops around what is being printed.
     loops: usize,
     /// The threads of a block along x, y and z, where they are constants.
@@ -163,8 +169,7 @@ impl<'a> KernelPrinter<'a> {
             scopes: RefCell::new(scopes),
             library,
             context: Context::default(),
-            out: String::new(),
-            indent: 1,
+            code: Writer::as_tvm(),
             loops: 0,
             block: nest.block(),
             shared_bytes: 0,
@@ -180,28 +185,10 @@ impl<'a> KernelPrinter<'a> {
             }
         }
         if let Some(name) = self.dynamic.clone() {
-            self.line(&format!("extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char {name}[];"));
+            writeln!(self.code, "extern __shared__ __align__({SHARED_ALIGNMENT}) unsigned char {name}[];");
         }
         self.statement(&nest.body)?;
         self.finish(nest, symbol)
-    }
-
-    pub(super) fn line(&mut self, text: &str) {
-        let _ = writeln!(self.out, "{:width$}{text}", "", width = self.indent * 2);
-    }
-
-    /// Prints lines one level deeper.
-    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
-        let result = self.indented(body);
-        self.line("}");
-        result
-    }
-
-    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Self) -> Result<(), TeError>) -> Result<(), TeError> {
-        self.indent += 1;
-        let result = body(self);
-        self.indent -= 1;
-        result
     }
 
     pub(super) fn fresh(&mut self, wanted: &str) -> String {
@@ -250,12 +237,12 @@ impl<'a> KernelPrinter<'a> {
         let bytes = len.max(1).saturating_mul(element_bytes);
         let Some(memory) = &self.dynamic else {
             self.shared_bytes = self.shared_bytes.saturating_add(bytes);
-            return self.line(&format!("__shared__ {ty} {name}[{}];", len.max(1)));
+            return writeln!(self.code, "__shared__ {ty} {name}[{}];", len.max(1));
         };
         let at = self.shared_bytes.next_multiple_of(SHARED_ALIGNMENT);
         let text = format!("{ty}* const {name} = reinterpret_cast<{ty}*>({memory} + {at});");
         self.shared_bytes = at.saturating_add(bytes);
-        self.line(&text);
+        self.code.lines(&text);
     }
 
     /// Declares registers for elements of a buffer, of which `width` are loaded and stored at a time. Gives their name.
@@ -264,7 +251,7 @@ impl<'a> KernelPrinter<'a> {
         let ty = self.library.memory_type(buffer.dtype());
         self.library.needs_lanes();
         let count = self.index(&buffer.shape()[0])?;
-        self.line(&format!("epilogue::te::Lanes<{ty}, {width}, {count}> {name};"));
+        writeln!(self.code, "epilogue::te::Lanes<{ty}, {width}, {count}> {name};");
         self.scopes.get_mut().memory.insert(buffer.clone(), name.clone());
         Ok(name)
     }
@@ -279,14 +266,16 @@ impl<'a> KernelPrinter<'a> {
             Stmt::For { var, extent, kind, body } => self.repeat(*var, extent, *kind, body),
             Stmt::If { condition, then } => {
                 let condition = self.condition(condition)?;
-                self.line(&format!("if ({}) {{", bare(&condition)));
-                self.nested(|this| this.statement(then))
+                writeln!(self.code, "if ({}) {{", bare(&condition));
+                self.statement(then)?;
+                writeln!(self.code, "}}");
+                Ok(())
             }
             Stmt::Let { var, value, body } => {
                 let text = self.condition(value)?;
                 let name = self.fresh(var.name());
                 let ty = self.type_of(var.dtype());
-                self.line(&format!("{ty} {name} = {text};"));
+                writeln!(self.code, "{ty} {name} = {text};");
                 self.scopes.get_mut().vars.insert(*var, name);
                 self.statement(body)
             }
@@ -307,7 +296,7 @@ impl<'a> KernelPrinter<'a> {
                     let site = self.library.site(Site::Element { access: access(buffer, index) });
                     test = format!("if (epilogue::te::inside({at}, {count}, {site})) ");
                 }
-                self.line(&format!("{test}{element} = {text};"));
+                writeln!(self.code, "{test}{element} = {text};");
                 Ok(())
             }
             Stmt::Allocate { buffer, body } => {
@@ -316,7 +305,7 @@ impl<'a> KernelPrinter<'a> {
             }
             Stmt::AllReduce(reduce) => self.all_reduce(reduce),
             Stmt::Barrier => {
-                self.line("__syncthreads();");
+                writeln!(self.code, "__syncthreads();");
                 Ok(())
             }
             Stmt::Note { note: Note::Call(call), .. } => self.call(call),
@@ -345,12 +334,12 @@ impl<'a> KernelPrinter<'a> {
                 CallArgument::Value(value) => self.condition(value)?,
             });
         }
-        self.line(&format!("{}({});", call.function.name(), arguments.join(", ")));
+        writeln!(self.code, "{}({});", call.function.name(), arguments.join(", "));
         Ok(())
     }
 
     fn type_of(&self, dtype: DType) -> &'static str {
-        if dtype == DType::I32 && self.scopes.borrow().wide { "int64_t" } else { register_type(dtype) }
+        self.scopes.borrow().type_of(dtype)
     }
 
     pub(super) fn repeat(&mut self, var: Var, extent: &Expr, kind: LoopKind, body: &Stmt) -> Result<(), TeError> {
@@ -364,15 +353,16 @@ impl<'a> KernelPrinter<'a> {
         let ty = self.type_of(var.dtype());
         self.scopes.get_mut().vars.insert(var, name.clone());
         if kind == LoopKind::Unrolled {
-            self.line("#pragma unroll");
+            writeln!(self.code, "#pragma unroll");
         }
-        self.line(&format!("for ({ty} {name} = 0; {name} < {end}; ++{name}) {{"));
+        writeln!(self.code, "for ({ty} {name} = 0; {name} < {end}; ++{name}) {{");
         self.context.push(var, extent);
         self.loops += 1;
-        let result = self.nested(|this| this.statement(body));
+        self.statement(body)?;
         self.loops -= 1;
         self.context.pop();
-        result
+        writeln!(self.code, "}}");
+        Ok(())
     }
 
     fn allocate(&mut self, buffer: &Buffer) -> Result<(), TeError> {
@@ -387,7 +377,7 @@ impl<'a> KernelPrinter<'a> {
             Scope::Local => {
                 let wanted = self.results.get(buffer).cloned().unwrap_or_else(|| name.to_owned());
                 let declared = self.fresh(&wanted);
-                self.line(&format!("{} {declared}[{}];", register_type(buffer.dtype()), len.max(1)));
+                writeln!(self.code, "{} {declared}[{}];", register(buffer.dtype()), len.max(1));
                 self.scopes.get_mut().memory.insert(buffer.clone(), declared);
             }
             Scope::Shared | Scope::Warp => {
@@ -402,7 +392,7 @@ impl<'a> KernelPrinter<'a> {
     }
 
     fn finish(self, nest: &DeviceNest, symbol: &str) -> Result<KernelText, TeError> {
-        let Self { scopes, library, out, shared_bytes, .. } = self;
+        let Self { scopes, library, code: body, shared_bytes, .. } = self;
         let scopes = scopes.into_inner();
         let mut parameters = Vec::new();
         let restricted = Restricted::of(&nest.body);
@@ -411,14 +401,17 @@ impl<'a> KernelPrinter<'a> {
             parameters.push(format!("{}* {qualifier}{name}", library.memory_type(buffer.dtype())));
         }
         for (var, name) in &scopes.scalars {
-            let wide = scopes.wide && var.dtype() == DType::I32;
-            parameters.push(format!("{} {name}", if wide { "int64_t" } else { register_type(var.dtype()) }));
+            parameters.push(format!("{} {name}", scopes.type_of(var.dtype())));
         }
         let bounds = match nest.block() {
             Some([x, y, z]) => format!("__launch_bounds__({}) ", u64::from(x) * u64::from(y) * u64::from(z)),
             None => String::new(),
         };
-        let text = format!("extern \"C\" __global__ void {bounds}{symbol}({}) {{\n{out}}}\n", parameters.join(", "));
+        let mut code = Writer::as_tvm();
+        writeln!(code, "extern \"C\" __global__ void {bounds}{symbol}({}) {{", parameters.join(", "));
+        code.lines(&body.text());
+        writeln!(code, "}}");
+        let text = code.text();
         let buffers = scopes.pointers.into_iter().map(|(buffer, _)| buffer).collect();
         let scalars = scopes.scalars.into_iter().map(|(var, _)| var).collect();
         Ok(KernelText { text, buffers, scalars, shared_bytes })

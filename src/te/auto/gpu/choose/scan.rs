@@ -8,8 +8,8 @@ use crate::te::auto::gpu::emit::scan::{ScanKey, ScanMapping};
 use crate::te::auto::order::Order;
 use crate::te::auto::pattern::reads::{Read, refused};
 use crate::te::auto::pattern::recurrence::Recurrence;
+use crate::te::cuda::register;
 use crate::te::error::TeError;
-use crate::te::target::cuda::expr::register_type;
 
 /// The number of threads that an SM runs at once, given the registers of these kernels (80 each).
 const THREADS_PER_SM: i64 = 768;
@@ -209,7 +209,7 @@ impl Problem<'_> {
     /// The number of registers for the elements that a step reads.
     fn element_registers(&self) -> i64 {
         let reads = &self.pattern.reads.list[..self.pattern.element_reads];
-        let wide = |read: &&Read| matches!(register_type(read.tensor.dtype()), "double" | "long long");
+        let wide = |read: &&Read| register(read.tensor.dtype()).bytes() == 8;
         (reads.len() + reads.iter().filter(wide).count()).max(1) as i64
     }
 

@@ -1,26 +1,32 @@
 //! The context of a generated kernel, common to all automatic kernels: the parameters, the computation of indices from
 //! a position, and the reads there.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::HashMap;
 
 use epilogue_runtime::Site;
 
 use super::field::{Field, ReduceField, ScanField};
 use super::loops::{Access, Loops, Side};
-use crate::expr::identifier::sanitize;
+use crate::cuda::Writer;
+use crate::expr::identifier::{FreeNames, sanitize};
 use crate::te::arith::Context;
 use crate::te::auto::bind::arguments::Sizes;
 use crate::te::auto::bind::iteration_space::Space;
 use crate::te::auto::pattern::reads::{Read, read_type};
+use crate::te::cuda::Names;
+use crate::te::cuda::{Library, Printer, register};
 use crate::te::dtype::DType;
 use crate::te::error::{RunError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
-use crate::te::target::cuda::expr::{Library, Printer, register_type};
-use crate::te::target::cuda::names::Names;
+
+/// The variables and members of generated functions.
+const LOCALS: &str = "
+    p at position rest valid values counts v total step state map raw raws states after first second left right
+    inner0 lanes lane held totals number value point points given cell row column block_row
+";
 
 /// Everything that the text of a kernel is made from.
 pub(in crate::te::auto) struct KernelContext<'a> {
@@ -31,7 +37,7 @@ pub(in crate::te::auto) struct KernelContext<'a> {
     pub(in crate::te::auto) library: Library,
     names: HashMap<Var, String>,
     size_names: HashMap<Var, String>,
-    used: HashSet<String>,
+    used: FreeNames,
     read_names: Vec<String>,
     output_names: Vec<String>,
 }
@@ -52,47 +58,10 @@ impl<'a> KernelContext<'a> {
         outputs: &'a [Tensor],
         loops: &'a Loops,
     ) -> Self {
-        let used = [
-            "p",
-            "at",
-            "position",
-            "rest",
-            "valid",
-            "values",
-            "counts",
-            "v",
-            "total",
-            "step",
-            "state",
-            "map",
-            "raw",
-            "raws",
-            "states",
-            "after",
-            "first",
-            "second",
-            "left",
-            "right",
-            "inner0",
-            "lanes",
-            "lane",
-            "held",
-            "totals",
-            "number",
-            "value",
-            "point",
-            "points",
-            "given",
-            "cell",
-            "row",
-            "column",
-            "block_row",
-        ]
-        .into_iter()
-        .chain(ReduceField::ALL.iter().chain(&ReduceField::SPLIT).map(|field| field.declaration().1))
-        .chain(ScanField::ALL.iter().map(|field| field.declaration().1))
-        .map(str::to_owned)
-        .collect();
+        let mut used = FreeNames::numbered(1);
+        used.reserve(LOCALS.split_whitespace());
+        used.reserve(ReduceField::ALL.iter().chain(&ReduceField::SPLIT).map(|field| field.declaration().1));
+        used.reserve(ScanField::ALL.iter().map(|field| field.declaration().1));
         let mut context = Self {
             axes,
             reads,
@@ -124,12 +93,9 @@ impl<'a> KernelContext<'a> {
     /// An identifier that is not used yet.
     pub(in crate::te::auto) fn fresh(&mut self, name: &str) -> String {
         let base = sanitize(name);
-        let free = |name: &String| !self.used.contains(name) && !is_of_a_field(name);
         let others = (1usize..).flat_map(|i| [format!("{base}_{i}"), format!("{base}_v{i}")]);
-        let chosen = std::iter::once(base.clone()).chain(others).find(free);
-        let chosen = chosen.unwrap_or(base);
-        self.used.insert(chosen.clone());
-        chosen
+        let mut names = std::iter::once(base.clone()).chain(others);
+        names.find(|name| !is_of_a_field(name) && self.used.take(name)).unwrap_or_default()
     }
 
     /// Lets a C++ expression stand for a variable.
@@ -142,6 +108,11 @@ impl<'a> KernelContext<'a> {
         self.name_sizes(x);
         let context = Context::default();
         Printer { names: &Named(&self.names), library: &mut self.library, context: &context }.value(x)
+    }
+
+    /// The texts of some values, in a list.
+    pub(in crate::te::auto) fn values(&mut self, all: &[Expr]) -> Result<String, TeError> {
+        Ok(all.iter().map(|x| self.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
     }
 
     /// The text of a value, converted to its type in memory.
@@ -162,7 +133,7 @@ impl<'a> KernelContext<'a> {
         for var in sizes_of(x) {
             if !self.size_names.contains_key(&var) {
                 let name = self.fresh(&format!("size_{}", var.name()));
-                self.names.insert(var, format!("static_cast<{}>(p.{name})", register_type(var.dtype())));
+                self.names.insert(var, format!("static_cast<{}>(p.{name})", register(var.dtype())));
                 self.size_names.insert(var, name);
             }
         }
@@ -222,9 +193,9 @@ impl<'a> KernelContext<'a> {
         fields
     }
 
-    /// The text of the parameters' struct.
-    pub(in crate::te::auto) fn parameters(&mut self, fields: &[Field]) -> String {
-        let mut text = "// As the host fills it: 8 bytes each.\nstruct Parameters {\n".to_owned();
+    /// Writes the parameters' struct.
+    pub(in crate::te::auto) fn parameters(&mut self, code: &mut Writer, fields: &[Field]) {
+        writeln!(code, "// As the host fills it: 8 bytes each.\nstruct Parameters {{");
         for field in fields {
             let ty = match field {
                 Field::Read(read) => {
@@ -237,11 +208,11 @@ impl<'a> KernelContext<'a> {
                 Field::Scan(own) => own.declaration().0.to_owned(),
                 _ => "index_t".to_owned(),
             };
-            let _ = writeln!(text, "    {ty} {};", self.field(field));
+            writeln!(code, "{ty} {};", self.field(field));
         }
-        text.push_str("};\n");
-        let _ = writeln!(text, "static_assert(sizeof(Parameters) == {}, \"as the host fills it\");", fields.len() * 8);
-        text
+        writeln! { code, "
+            }};
+            static_assert(sizeof(Parameters) == {}, \"as the host fills it\");", fields.len() * 8 }
     }
 
     /// The name of a parameter.
@@ -265,28 +236,25 @@ impl<'a> KernelContext<'a> {
     }
 
     /// Statements that turn the variable `position` (a u32) into the indices of the loops, `outer0`, …
-    pub(in crate::te::auto) fn decode(&self, side: Side, position: &str, indent: &str) -> String {
+    pub(in crate::te::auto) fn decode(&self, side: Side, position: &str) -> String {
         let (name, count) = (side.name(), self.loops.of(side).len());
-        let mut text = String::new();
+        let mut code = Writer::new();
         let vector = |level: usize| if self.loops.vector_loop(side) == Some(level) { " * VECTOR" } else { "" };
         if count > 1 {
-            let _ = writeln!(text, "{indent}u32 {name}_rest = {position};");
+            writeln!(code, "u32 {name}_rest = {position};");
         }
         for level in (1..count).rev() {
-            let _ = writeln!(
-                text,
-                "{indent}const u32 {name}{level}_next = p.{name}{level}_divider.quotient({name}_rest);\n\
-                 {indent}const index_t {name}{level} = index_t({name}_rest - {name}{level}_next * \
-                 static_cast<u32>(p.{name}{level}_count)){};\n\
-                 {indent}{name}_rest = {name}{level}_next;",
-                vector(level)
-            );
+            let (index, times) = (format!("{name}{level}"), vector(level));
+            writeln! { code, "
+                const u32 {index}_next = p.{index}_divider.quotient({name}_rest);
+                const index_t {index} = index_t({name}_rest - {index}_next * static_cast<u32>(p.{index}_count)){times};
+                {name}_rest = {index}_next;" }
         }
         if count > 0 {
             let from = if count > 1 { format!("{name}_rest") } else { position.to_owned() };
-            let _ = writeln!(text, "{indent}const index_t {name}0 = index_t({from}){};", vector(0));
+            writeln!(code, "const index_t {name}0 = index_t({from}){};", vector(0));
         }
-        text
+        code.value()
     }
 
     /// The offset of a read or an output along some loops: `outer0 * p.A_outer0 + outer1`.
@@ -311,47 +279,45 @@ impl<'a> KernelContext<'a> {
         side: Side,
         index_of: impl Fn(usize) -> String,
         point: &str,
-        indent: &str,
     ) -> String {
-        let mut text = String::new();
+        let mut code = Writer::new();
         for (level, axis) in self.loops.of(side).iter().enumerate() {
             let Some(axis) = axis else { continue };
             let more = if self.loops.vector_loop(side) == Some(level) { point } else { "" };
-            let ty = register_type(self.axes[*axis].var().dtype());
-            let name = &self.names[&self.axes[*axis].var()];
-            let _ = writeln!(
-                text,
-                "{indent}const {ty} {name} = static_cast<{ty}>({}{more} + p.first_{axis});",
-                index_of(level)
-            );
+            let ty = register(self.axes[*axis].var().dtype());
+            let (name, index) = (&self.names[&self.axes[*axis].var()], index_of(level));
+            writeln!(code, "const {ty} {name} = static_cast<{ty}>({index}{more} + p.first_{axis});");
         }
-        text
+        code.value()
     }
 
     /// The declaration of a read that is not affine, from the axes' values.
-    pub(in crate::te::auto) fn general_read(&mut self, read: usize, indent: &str) -> Result<String, TeError> {
+    pub(in crate::te::auto) fn general_read(&mut self, read: usize) -> Result<String, TeError> {
         let reads = self.reads;
         let Read { tensor, indices, guard, var, .. } = &reads[read];
         let name = self.read_names[read].clone();
-        let mut text = String::new();
+        let mut code = Writer::new();
         let guard = guard.as_ref().map(|guard| self.value(guard)).transpose()?;
         let mut inside = vec![guard.unwrap_or_else(|| "true".to_owned())];
         let mut offset = Vec::new();
         for (d, index) in indices.iter().enumerate() {
             let index = self.index(index)?;
-            let _ = writeln!(text, "{indent}const index_t {name}_index{d} = {index};");
+            writeln!(code, "const index_t {name}_index{d} = {index};");
             let site = self.library.site(Site::Index { tensor: tensor.name(), dimension: d });
             inside.push(format!("te::inside({name}_index{d}, p.{name}_extent{d}, {site})"));
             offset.push(format!("{name}_index{d} * p.{name}_stride{d}"));
         }
-        let register = register_type(read_type(tensor.dtype()));
+        let register = register(read_type(tensor.dtype()));
         let offset = if offset.is_empty() { "0".to_owned() } else { offset.join(" + ") };
         let element = self.library.load(tensor.dtype(), format!("p.{name}[{offset}]"));
         debug_assert_eq!(var.dtype(), read_type(tensor.dtype()));
-        let _ = writeln!(text, "{indent}{register} {name} = {{}};");
-        let _ = writeln!(text, "{indent}if ({}) {{", inside.join(" && "));
-        let _ = writeln!(text, "{indent}    {name} = {element};\n{indent}}}");
-        Ok(text)
+        let inside = inside.join(" && ");
+        writeln! { code, "
+            {register} {name} = {{}};
+            if ({inside}) {{
+                {name} = {element};
+            }}" }
+        Ok(code.value())
     }
 }
 

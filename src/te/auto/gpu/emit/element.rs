@@ -1,36 +1,24 @@
 //! Writes CUDA C++ of automatic reductions: the functions that the kernels of `device/te/reduce.cuh` call for every
 //! element and every total.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::context::KernelContext;
 use super::field::ReduceField;
 use super::loops::{Loops, Side};
 use crate::ElementType;
+use crate::cuda::Writer;
 use crate::te::auto::gpu::key::{ReduceKey, ThreadMapping, value_bytes};
 use crate::te::auto::pattern::fused::{Pass, Reduction};
 use crate::te::auto::pattern::reads::read_type;
+use crate::te::cuda::register;
 use crate::te::dtype::DType;
 use crate::te::error::TeError;
 use crate::te::lang::expr::{Expr, Kind};
 use crate::te::lang::var::Var;
-use crate::te::target::cuda::expr::register_type;
-
-/// The indentation inside the loop over a chunk's points, and inside functions.
-const INNER: &str = "            ";
-const BODY: &str = "        ";
-
-/// A loop over a chunk's points. The totals are named `total` in it.
-fn each(point: &str) -> String {
-    let total = if point.contains("total.") { "            const Totals& total = totals[v];\n" } else { "" };
-    format!(
-        "#pragma unroll\n        for (int v = 0; v < VECTOR; ++v) {{\n            \
-         if (!FULL && v >= valid) continue;\n{total}{point}        }}\n"
-    )
-}
 
 struct Text<'f, 'a> {
+    code: &'f mut Writer,
     context: &'f mut KernelContext<'a>,
     reduction: &'a Reduction,
     key: &'f ReduceKey,
@@ -40,46 +28,51 @@ struct Text<'f, 'a> {
     values_in_registers: Vec<KeptValue>,
 }
 
-/// The struct of functions that the kernel calls for every element.
+/// Writes the struct of functions that the kernel calls for every element.
 pub(in crate::te::auto) fn element_struct<'a>(
+    code: &mut Writer,
     context: &mut KernelContext<'a>,
     reduction: &'a Reduction,
     key: &ReduceKey,
-) -> Result<String, TeError> {
+) -> Result<(), TeError> {
     let reads_in_registers = reads_in_registers(reduction, &key.loops);
     let values_in_registers = values_in_registers(reduction, key, &reads_in_registers);
-    let mut text = Text { context, reduction, key, reads_in_registers, values_in_registers };
+    let mut text = Text { code, context, reduction, key, reads_in_registers, values_in_registers };
     text.name_totals();
     text.name_values();
     let passes = reduction.passes.len();
-    let mut code = format!(
-        "struct Element {{\n    const Parameters& p;\n    static constexpr int PASSES = {passes};\n    \
-         template <int K> using Pass = epilogue::Pass<K>;\n    using Totals = epilogue::Totals;\n"
-    );
+    writeln! { text.code, "
+        struct Element {{
+            const Parameters& p;
+            static constexpr int PASSES = {passes};
+            template <int K> using Pass = epilogue::Pass<K>;
+            using Totals = epilogue::Totals;" }
     for number in 0..passes {
-        let _ = writeln!(
-            code,
-            "    static __device__ __forceinline__ Pass<{number}>::Value& part(te::Number<{number}>, Totals& all) {{ \
+        writeln!(
+            text.code,
+            "static __device__ __forceinline__ Pass<{number}>::Value& part(te::Number<{number}>, Totals& all) {{ \
              return all.pass{number}; }}"
         );
     }
     let split = if key.split { &ReduceField::SPLIT[..] } else { &[] };
-    code.extend(ReduceField::ALL.iter().chain(split).map(|field| field.getter()));
-    code.push_str(&text.cursor());
-    code.push_str(&text.hold());
+    for field in ReduceField::ALL.iter().chain(split) {
+        text.code.lines(&field.getter());
+    }
+    text.cursor();
+    text.hold();
     for number in 0..passes {
-        code.push_str(&text.load(number)?);
+        text.load(number)?;
     }
     for number in 0..passes {
-        code.push_str(&text.finish(number)?);
+        text.finish(number)?;
     }
-    code.push_str(&text.store()?);
+    text.store()?;
     if reduction.applies() {
-        code.push_str(&text.fetch()?);
-        code.push_str(&text.put()?);
+        text.fetch()?;
+        text.put()?;
     }
-    code.push_str("};\n");
-    Ok(code)
+    writeln!(text.code, "}};");
+    Ok(())
 }
 
 /// For every affine read that several passes have, the place of the first such read.
@@ -193,10 +186,21 @@ impl Text<'_, '_> {
         }
     }
 
-    /// The struct of what is the same for all elements of an output.
-    fn cursor(&self) -> String {
+    /// Writes a loop over a chunk's points. The totals are named `total` in it.
+    fn each(&mut self, point: &str) {
+        let total = if point.contains("total.") { "const Totals& total = totals[v];" } else { "" };
+        writeln! { self.code, "
+            #pragma unroll
+            for (int v = 0; v < VECTOR; ++v) {{
+                if (!FULL && v >= valid) continue;
+                {total}
+                {point}
+            }}" }
+    }
+
+    /// Writes the struct of what is the same for all elements of an output.
+    fn cursor(&mut self) {
         let (context, key) = (&self.context, self.key);
-        let mut text = "\n    // What is the same for all elements of an output.\n    struct Cursor {\n".to_owned();
         let (mut fields, mut values) = (Vec::new(), Vec::new());
         for (place, access) in key.loops.access.iter().enumerate() {
             if access.is_some() {
@@ -214,41 +218,45 @@ impl Text<'_, '_> {
             fields.push(format!("outer{level}"));
             values.push(format!("outer{level}"));
         }
-        let _ = writeln!(text, "        index_t {};\n    }};", fields.join(", "));
-        let _ = writeln!(text, "    __device__ __forceinline__ Cursor output(u32 position) const {{");
-        text.push_str(&context.decode(Side::Outer, "position", BODY));
-        let _ = writeln!(text, "        return {{{}}};\n    }}", values.join(", "));
+        let (decode, fields, values) = (context.decode(Side::Outer, "position"), fields.join(", "), values.join(", "));
+        writeln! { self.code, "
+
+            // What is the same for all elements of an output.
+            struct Cursor {{
+                index_t {fields};
+            }};
+            __device__ __forceinline__ Cursor output(u32 position) const {{
+                {decode}
+                return {{{values}}};
+            }}" }
         let last = key.loops.vector_loop(Side::Outer);
         let valid = last.map_or("1".to_owned(), |_| "static_cast<int>(p.points - index_t(chunk) * VECTOR)".to_owned());
         if matches!(key.mapping, ThreadMapping::Columns { .. }) {
-            let _ = writeln!(
-                text,
-                "    // Outputs of the last chunk that exist.\n    \
-                 __device__ __forceinline__ int valid_outputs(u32 chunk) const {{ return {valid}; }}"
-            );
+            writeln! { self.code, "
+                // Outputs of the last chunk that exist.
+                __device__ __forceinline__ int valid_outputs(u32 chunk) const {{ return {valid}; }}" }
         }
-        text
     }
 
-    /// The declaration of the number of a chunk's points that exist.
-    fn valid_points(&self) -> String {
+    /// Writes the indices of a chunk, and how many of its points exist.
+    fn chunk(&mut self) {
         let loops = &self.key.loops;
         let valid = match (loops.vector_side, loops.vector_loop(loops.vector_side)) {
             (_, None) => "1".to_owned(),
             (Side::Inner, Some(level)) => format!("static_cast<int>(min(p.points - inner{level}, index_t(VECTOR)))"),
             (Side::Outer, Some(level)) => format!("static_cast<int>(min(p.points - at.outer{level}, index_t(VECTOR)))"),
         };
-        format!("        const int valid = FULL ? VECTOR : {valid};\n")
+        self.code.lines(&self.context.decode(Side::Inner, "position"));
+        writeln!(self.code, "const int valid = FULL ? VECTOR : {valid};");
     }
 
     /// An expression for the elements of all points of a chunk; for affine reads only.
     fn wide_read(&self, place: usize) -> String {
         let Some(access) = self.key.loops.access[place] else { return String::new() };
         let name = self.context.read_name(place);
-        let offset = self.context.offset(name, Side::Inner, Some(place));
+        let (offset, step) = (self.context.offset(name, Side::Inner, Some(place)), self.step(name));
         format!(
-            "te::read<VECTOR, te::Access::{access:?}, FULL>(\n            p.{name} + (at.{name} + {offset}), {}, valid)",
-            self.step(name)
+            "te::read<VECTOR, te::Access::{access:?}, FULL>(\n    p.{name} + (at.{name} + {offset}), {step}, valid)"
         )
     }
 
@@ -262,59 +270,56 @@ impl Text<'_, '_> {
     }
 
     /// The values of the axes at point `v` of a chunk.
-    fn axes(&self) -> String {
-        self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v", INNER)
-            + &self.context.axis_values(Side::Inner, |level| format!("inner{level}"), " + v", INNER)
+    fn axes(&self) -> Writer {
+        let mut code = Writer::new();
+        code.lines(&self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v"));
+        code.lines(&self.context.axis_values(Side::Inner, |level| format!("inner{level}"), " + v"));
+        code
     }
 
-    /// The function that reads what several passes need.
-    fn hold(&mut self) -> String {
+    /// Writes the function that reads what several passes need.
+    fn hold(&mut self) {
         let first: Vec<usize> =
             (0..self.reads_in_registers.len()).filter(|read| self.reads_in_registers[*read] == Some(*read)).collect();
-        let mut text = "\n    // What is needed of a chunk more than once.\n    struct Held {\n".to_owned();
+        writeln!(self.code, "\n\n// What is needed of a chunk more than once.\nstruct Held {{");
         for place in &first {
             let ty = self.context.library.memory_type(self.reduction.reads.list[*place].tensor.dtype());
-            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {};", self.context.read_name(*place));
+            writeln!(self.code, "Pack<{ty}, VECTOR> {};", self.context.read_name(*place));
         }
         for kept in &self.values_in_registers {
-            let _ = writeln!(text, "        {} {}[VECTOR];", register_type(kept.var.dtype()), kept.name);
+            writeln!(self.code, "{} {}[VECTOR];", register(kept.var.dtype()), kept.name);
         }
-        text.push_str(
-            "    };\n    template <bool FULL>\n    \
-             __device__ __forceinline__ void hold(const Cursor& at, u32 position, Held& held) const {\n",
-        );
+        writeln! { self.code, "
+            }};
+            template <bool FULL>
+            __device__ __forceinline__ void hold(const Cursor& at, u32 position, Held& held) const {{" }
         if !first.is_empty() {
-            text.push_str(&self.context.decode(Side::Inner, "position", BODY));
-            text.push_str(&self.valid_points());
+            self.chunk();
         }
         for place in first {
-            let _ = writeln!(text, "        held.{} = {};", self.context.read_name(place), self.wide_read(place));
+            writeln!(self.code, "held.{} = {};", self.context.read_name(place), self.wide_read(place));
         }
-        text.push_str("    }\n");
-        text
+        writeln!(self.code, "}}");
     }
 
-    /// Reads of all points of a chunk at once, except those that stay in registers.
-    fn wide_reads(&self, places: Range<usize>) -> String {
-        let mut text = String::new();
+    /// Writes reads of all points of a chunk at once, except those that stay in registers.
+    fn wide_reads(&mut self, places: Range<usize>) {
         for place in places {
             if self.reads_in_registers[place].is_none() && self.key.loops.access[place].is_some() {
-                let name = self.context.read_name(place);
-                let _ = writeln!(text, "        const auto {name}_read = {};", self.wide_read(place));
+                writeln!(self.code, "const auto {}_read = {};", self.context.read_name(place), self.wide_read(place));
             }
         }
-        text
     }
 
-    /// Declarations of what point `v` of a chunk reads. `in_registers` selects the reads in registers, or the others.
-    fn point_reads(&mut self, places: Range<usize>, in_registers: bool) -> Result<String, TeError> {
-        let mut text = String::new();
+    /// Writes declarations of what point `v` of a chunk reads. `in_registers` selects the reads in registers, or the
+    /// others.
+    fn point_reads(&mut self, code: &mut Writer, places: Range<usize>, in_registers: bool) -> Result<(), TeError> {
         for place in places {
             if self.reads_in_registers[place].is_some() != in_registers {
                 continue;
             }
             if self.key.loops.access[place].is_none() {
-                text.push_str(&self.context.general_read(place, INNER)?);
+                code.lines(&self.context.general_read(place)?);
                 continue;
             }
             let name = self.context.read_name(place).to_owned();
@@ -327,51 +332,52 @@ impl Text<'_, '_> {
                 DType::Number(ElementType::BF16) => format!("te::widened({from}, v)"),
                 _ => self.context.library.load(dtype, format!("{from}.value[v]")),
             };
-            let _ = writeln!(text, "{INNER}const {} {name} = {element};", register_type(read_type(dtype)));
+            writeln!(code, "const {} {name} = {element};", register(read_type(dtype)));
         }
-        Ok(text)
+        Ok(())
     }
 
-    fn load(&mut self, number: usize) -> Result<String, TeError> {
+    fn load(&mut self, number: usize) -> Result<(), TeError> {
         let pass = &self.reduction.passes[number];
-        let mut text = format!(
-            "\n    // The elements of a chunk in pass {number}, and the set of those that count.\n    template <bool FULL>\n    \
-             __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, Held& held,\n        \
-             const Totals (&totals)[VECTOR], Pass<{number}>::Value (&values)[VECTOR]) const {{\n"
-        );
-        text.push_str(&self.context.decode(Side::Inner, "position", BODY));
-        text.push_str(&self.valid_points());
-        text.push_str(&self.wide_reads(pass.reads.clone()));
+        writeln! { self.code, "
+
+            // The elements of a chunk in pass {number}, and the set of those that count.
+            template <bool FULL>
+            __device__ __forceinline__ u32 load(te::Number<{number}>, const Cursor& at, u32 position, Held& held,
+                const Totals (&totals)[VECTOR], Pass<{number}>::Value (&values)[VECTOR]) const {{" }
+        self.chunk();
+        self.wide_reads(pass.reads.clone());
         let mut point = self.axes();
-        point.push_str(&self.point_reads(pass.reads.clone(), true)?);
-        point.push_str(&self.point_reads(pass.reads.clone(), false)?);
+        self.point_reads(&mut point, pass.reads.clone(), true)?;
+        self.point_reads(&mut point, pass.reads.clone(), false)?;
         let condition = self.context.value(&pass.condition)?;
-        let source = self.list(&pass.source)?;
+        let source = self.context.values(&pass.source)?;
         if condition == "true" {
-            let _ = writeln!(point, "{INNER}values[v] = {{{source}}};\n{INNER}counts |= 1u << v;");
+            writeln!(point, "values[v] = {{{source}}};\ncounts |= 1u << v;");
             for kept in self.values_in_registers.iter().filter(|kept| kept.pass == number) {
-                let _ = writeln!(point, "{INNER}held.{}[v] = values[v].v{};", kept.name, kept.value);
+                writeln!(point, "held.{}[v] = values[v].v{};", kept.name, kept.value);
             }
         } else {
-            let _ = writeln!(point, "{INNER}if ({condition}) {{\n{INNER}    values[v] = {{{source}}};");
-            let _ = writeln!(point, "{INNER}    counts |= 1u << v;\n{INNER}}}");
+            writeln! { point, "
+                if ({condition}) {{
+                    values[v] = {{{source}}};
+                    counts |= 1u << v;
+                }}" }
         }
-        let _ = write!(text, "        u32 counts = 0;\n{}        return counts;\n    }}\n", each(&point));
-        Ok(text)
+        writeln!(self.code, "u32 counts = 0;");
+        self.each(&point.value());
+        writeln!(self.code, "return counts;\n}}");
+        Ok(())
     }
 
-    fn list(&mut self, all: &[Expr]) -> Result<String, TeError> {
-        Ok(all.iter().map(|x| self.context.value(x)).collect::<Result<Vec<_>, _>>()?.join(", "))
-    }
-
-    /// The function that gives a pass's initial value, and its total combined with that.
-    fn finish(&mut self, number: usize) -> Result<String, TeError> {
+    /// Writes the function that gives a pass's initial value, and its total combined with that.
+    fn finish(&mut self, number: usize) -> Result<(), TeError> {
         let pass: &Pass = &self.reduction.passes[number];
-        let start = if pass.init.is_empty() {
-            format!("        return Pass<{number}>::identity();\n")
+        let (reads, start) = if pass.init.is_empty() {
+            (String::new(), format!("Pass<{number}>::identity()"))
         } else {
             let reads = self.output_reads(pass.init_reads.clone())?;
-            format!("{reads}        return {{{}}};\n", self.list(&pass.init)?)
+            (reads, format!("{{{}}}", self.context.values(&pass.init)?))
         };
         let arguments = format!("te::Number<{number}> number, const Cursor& at, int v, const Totals& total");
         let finished = if pass.init.is_empty() || self.key.exact {
@@ -380,28 +386,34 @@ impl Text<'_, '_> {
             format!("Pass<{number}>::combine(begin(number, at, v, total), value)")
         };
         let value = format!("Pass<{number}>::Value");
-        Ok(format!(
-            "\n    // What pass {number} starts from, and its total with that.\n    \
-             __device__ __forceinline__ {value} begin({arguments}) const {{\n{start}    }}\n    \
-             __device__ __forceinline__ {value} finished({arguments}, const {value}& value) const {{\n        \
-             return {finished};\n    }}\n"
-        ))
+        writeln! { self.code, "
+
+            // What pass {number} starts from, and its total with that.
+            __device__ __forceinline__ {value} begin({arguments}) const {{
+                {reads}
+                return {start};
+            }}
+            __device__ __forceinline__ {value} finished({arguments}, const {value}& value) const {{
+                return {finished};
+            }}" }
+        Ok(())
     }
 
-    /// The function that stores the outputs that are computed from totals.
-    fn store(&mut self) -> Result<String, TeError> {
-        let mut text =
-            "\n    __device__ __forceinline__ void store(const Cursor& at, int v, const Totals& total) const {\n"
-                .to_owned();
-        text.push_str(&self.output_reads(self.reduction.total_reads..self.reduction.point_reads)?);
+    /// Writes the function that stores the outputs that are computed from totals.
+    fn store(&mut self) -> Result<(), TeError> {
         let reduction = self.reduction;
+        let reads = self.output_reads(reduction.total_reads..reduction.point_reads)?;
+        writeln! { self.code, "
+
+            __device__ __forceinline__ void store(const Cursor& at, int v, const Totals& total) const {{
+                {reads}" }
         for (output, made) in reduction.outputs.iter().enumerate().filter(|(_, made)| !made.of_point) {
             let name = self.context.output_name(output).to_owned();
             let value = self.context.stored(made.tensor.dtype(), &made.value)?;
-            let _ = writeln!(text, "        p.{name}[at.{name}{}] = {value};", self.output_step(&name));
+            writeln!(self.code, "p.{name}[at.{name}{}] = {value};", self.output_step(&name));
         }
-        text.push_str("    }\n");
-        Ok(text)
+        writeln!(self.code, "}}");
+        Ok(())
     }
 
     /// The distance from the first output of a chunk of outputs to output `v`.
@@ -412,18 +424,19 @@ impl Text<'_, '_> {
 
     /// Reads of the elements that outputs of totals and initial values need.
     fn output_reads(&mut self, places: Range<usize>) -> Result<String, TeError> {
-        let mut text = self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v", BODY);
+        let mut code = Writer::new();
+        code.lines(&self.context.axis_values(Side::Outer, |level| format!("at.outer{level}"), " + v"));
         for place in places {
             if self.key.loops.access[place].is_none() {
-                text.push_str(&self.context.general_read(place, BODY)?);
+                code.lines(&self.context.general_read(place)?);
                 continue;
             }
             let name = self.context.read_name(place).to_owned();
             let dtype = self.reduction.reads.list[place].tensor.dtype();
             let element = self.context.library.load(dtype, format!("p.{name}[at.{name}{}]", self.output_step(&name)));
-            let _ = writeln!(text, "{BODY}const {} {name} = {element};", register_type(read_type(dtype)));
+            writeln!(code, "const {} {name} = {element};", register(read_type(dtype)));
         }
-        Ok(text)
+        Ok(code.value())
     }
 
     /// The reads of points that outputs need.
@@ -431,54 +444,52 @@ impl Text<'_, '_> {
         self.reduction.point_reads..self.reduction.reads.list.len()
     }
 
-    /// The function that reads, for a point, what is needed after its totals are known.
-    fn fetch(&mut self) -> Result<String, TeError> {
+    /// Writes the function that reads, for a point, what is needed after its totals are known.
+    fn fetch(&mut self) -> Result<(), TeError> {
         let own: Vec<usize> = self.point_places().filter(|place| self.reads_in_registers[*place].is_none()).collect();
-        let mut text = "\n    // What is read of a point once its totals are known.\n    struct Point {\n".to_owned();
+        writeln!(self.code, "\n\n// What is read of a point once its totals are known.\nstruct Point {{");
         for place in &own {
-            let register = register_type(read_type(self.reduction.reads.list[*place].tensor.dtype()));
-            let _ = writeln!(text, "        {register} {};", self.context.read_name(*place));
+            let register = register(read_type(self.reduction.reads.list[*place].tensor.dtype()));
+            writeln!(self.code, "{register} {};", self.context.read_name(*place));
         }
-        text.push_str(
-            "    };\n    template <bool FULL>\n    \
-             __device__ __forceinline__ void fetch(const Cursor& at, u32 position, const Totals (&totals)[VECTOR],\n        \
-             Point (&point)[VECTOR]) const {\n",
-        );
+        writeln! { self.code, "
+            }};
+            template <bool FULL>
+            __device__ __forceinline__ void fetch(const Cursor& at, u32 position, const Totals (&totals)[VECTOR],
+                Point (&point)[VECTOR]) const {{" }
         if !own.is_empty() {
-            text.push_str(&self.context.decode(Side::Inner, "position", BODY));
-            text.push_str(&self.valid_points());
-            text.push_str(&self.wide_reads(self.point_places()));
+            self.chunk();
+            self.wide_reads(self.point_places());
             let mut point = self.axes();
-            point.push_str(&self.point_reads(self.point_places(), false)?);
+            self.point_reads(&mut point, self.point_places(), false)?;
             let names: Vec<&str> = own.iter().map(|place| self.context.read_name(*place)).collect();
-            let _ = writeln!(point, "{INNER}point[v] = {{{}}};", names.join(", "));
-            text.push_str(&each(&point));
+            writeln!(point, "point[v] = {{{}}};", names.join(", "));
+            self.each(&point.value());
         }
-        text.push_str("    }\n");
+        writeln!(self.code, "}}");
         for place in own {
             let name = format!("point[v].{}", self.context.read_name(place));
             self.context.call(self.reduction.reads.list[place].var, name);
         }
-        Ok(text)
+        Ok(())
     }
 
-    /// The function that computes and stores the outputs of a chunk's points.
-    fn put(&mut self) -> Result<String, TeError> {
+    /// Writes the function that computes and stores the outputs of a chunk's points.
+    fn put(&mut self) -> Result<(), TeError> {
         let (reduction, key) = (self.reduction, self.key);
-        let mut text = "    template <bool FULL>\n    \
-             __device__ __forceinline__ void put(const Cursor& at, u32 position, const Held& held,\n        \
-             const Point (&point)[VECTOR], const Totals (&totals)[VECTOR]) const {\n"
-            .to_owned();
-        text.push_str(&self.context.decode(Side::Inner, "position", BODY));
-        text.push_str(&self.valid_points());
+        writeln! { self.code, "
+            template <bool FULL>
+            __device__ __forceinline__ void put(const Cursor& at, u32 position, const Held& held,
+                const Point (&point)[VECTOR], const Totals (&totals)[VECTOR]) const {{" }
+        self.chunk();
         let made: Vec<usize> = (0..reduction.outputs.len()).filter(|o| reduction.outputs[*o].of_point).collect();
         for output in made.iter().filter(|output| key.packed_outputs[**output]) {
             let ty = self.context.library.memory_type(reduction.outputs[*output].tensor.dtype());
-            let _ = writeln!(text, "        Pack<{ty}, VECTOR> {}_pack;", self.context.output_name(*output));
+            writeln!(self.code, "Pack<{ty}, VECTOR> {}_pack;", self.context.output_name(*output));
         }
         let mut stored = self.axes();
-        stored.push_str(&self.point_reads(self.point_places(), true)?);
-        let mut packs = String::new();
+        self.point_reads(&mut stored, self.point_places(), true)?;
+        let mut packs = Writer::new();
         for output in made {
             let name = self.context.output_name(output).to_owned();
             let dtype = reduction.outputs[output].tensor.dtype();
@@ -489,17 +500,18 @@ impl Text<'_, '_> {
             let first = format!("at.{name} + {}", self.context.offset(&name, Side::Inner, None));
             if key.packed_outputs[output] {
                 let ty = self.context.library.memory_type(dtype);
-                let _ = writeln!(stored, "{INNER}{name}_pack.value[v] = {value};");
-                let _ = writeln!(stored, "{INNER}if (!FULL) p.{name}[{first} + v] = {name}_pack.value[v];");
-                let _ = writeln!(
-                    packs,
-                    "        if (FULL) *reinterpret_cast<Pack<{ty}, VECTOR>*>(p.{name} + ({first})) = {name}_pack;"
-                );
+                writeln! { stored, "
+                    {name}_pack.value[v] = {value};
+                    if (!FULL) p.{name}[{first} + v] = {name}_pack.value[v];" }
+                let all = format!("*reinterpret_cast<Pack<{ty}, VECTOR>*>(p.{name} + ({first}))");
+                writeln!(packs, "if (FULL) {all} = {name}_pack;");
             } else {
-                let _ = writeln!(stored, "{INNER}p.{name}[{first} + v * {}] = {value};", self.step(&name));
+                writeln!(stored, "p.{name}[{first} + v * {}] = {value};", self.step(&name));
             }
         }
-        let _ = writeln!(text, "{}{packs}    }}", each(&stored));
-        Ok(text)
+        self.each(&stored.value());
+        self.code.lines(&packs.text());
+        writeln!(self.code, "}}");
+        Ok(())
     }
 }

@@ -133,5 +133,5 @@ const INDEX: &str = "index_t";
 fn getter((ty, name): (&str, &str), number: &str) -> String {
     let (ty, value) =
         if ty == INDEX { (number, format!("static_cast<{number}>(p.{name})")) } else { (ty, format!("p.{name}")) };
-    format!("    __device__ __forceinline__ {ty} {name}() const {{ return {value}; }}\n")
+    format!("__device__ __forceinline__ {ty} {name}() const {{ return {value}; }}\n")
 }

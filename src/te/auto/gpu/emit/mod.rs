@@ -4,6 +4,7 @@ pub(in crate::te::auto) mod cell;
 pub(in crate::te::auto) mod context;
 pub(in crate::te::auto) mod element;
 pub(in crate::te::auto) mod field;
+pub(in crate::te::auto) mod frame;
 pub(in crate::te::auto) mod linear_map;
 pub(in crate::te::auto) mod loops;
 pub(in crate::te::auto) mod reduce;

@@ -10,10 +10,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-pub(crate) use super::library::{Library, register_type};
 use epilogue_runtime::Site;
 
-use super::library::is_small_float;
+use super::library::{Library, is_small_float};
 use super::names::{Names, WithParts};
 use crate::ElementType;
 use crate::expr::{Function, Op};
@@ -53,7 +52,7 @@ pub(crate) struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Prints the value of an expression, in its [`register_type`].
+    /// Prints the value of an expression, in its [register](super::register).
     ///
     /// # Errors
     /// A mistake inside the expression; a name that [`Names`] doesn't have; what CUDA C++ doesn't support.
@@ -372,7 +371,7 @@ impl Printer<'_> {
 }
 
 /// An access as messages show it.
-pub(super) fn access(buffer: &Buffer, index: &Expr) -> String {
+pub(crate) fn access(buffer: &Buffer, index: &Expr) -> String {
     format!("{}[{}]", buffer.name(), expression(index))
 }
 

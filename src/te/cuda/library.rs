@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::Site;
 
+use crate::cuda::Register;
 use crate::expr::cuda::Functions;
 use crate::expr::{Function, Real};
 use crate::te::dtype::DType;
@@ -75,7 +76,7 @@ impl Library {
     }
 
     /// Notes that the text reads or writes several elements at a time.
-    pub(super) const fn needs_lanes(&mut self) {
+    pub(crate) const fn needs_lanes(&mut self) {
         self.lanes = true;
     }
 
@@ -164,14 +165,14 @@ impl Library {
     }
 }
 
-/// The C++ type of a register that holds a value.
-pub(crate) const fn register_type(dtype: DType) -> &'static str {
+/// The register that holds a value.
+pub(crate) const fn register(dtype: DType) -> Register {
     match dtype {
-        DType::Bool => "bool",
-        DType::Number(ElementType::F64) => "double",
-        DType::Number(ElementType::I64) => "long long",
-        DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => "int",
-        DType::Number(_) => "float",
+        DType::Bool => Register::Bool,
+        DType::Number(ElementType::F64) => Register::F64,
+        DType::Number(ElementType::I64) => Register::I64,
+        DType::Number(ElementType::I32 | ElementType::I8 | ElementType::U8) => Register::I32,
+        DType::Number(_) => Register::F32,
     }
 }
 
@@ -184,6 +185,6 @@ pub(super) fn real(dtype: DType) -> Real {
 }
 
 /// Bytes of an element.
-pub(super) const fn bytes(dtype: DType) -> usize {
+pub(crate) const fn bytes(dtype: DType) -> usize {
     dtype.in_memory().size()
 }
