@@ -14,6 +14,7 @@ use epilogue_runtime::{Arch, Output};
 
 use super::epilogues::{bias_gelu_residual, plain, random};
 use super::gate::Gate;
+use super::sass::Sass;
 
 /// An epilogue's name, and the most instructions per element with outputs of bf16 and of f16.
 const LIMITS: [(&str, [f64; 2]); 19] = [
@@ -121,7 +122,7 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
         rest[..end].parse().ok()
     });
     let rounds = rounds.ok_or_else(|| text(&"its text doesn't say how often it goes through the epilogue's code"))?;
-    Ok(Gate::disassemble(nvdisasm, &compiled.cubin)?.executed(rounds))
+    Ok(Sass::of(nvdisasm, &compiled.cubin)?.executed(rounds))
 }
 
 /// Counts the instructions of all of them; an empty list if there is no nvdisasm.

@@ -1,8 +1,7 @@
 //! Checks a compiled kernel: the compiler's log and the machine code must show what was intended.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use epilogue::ElementType;
@@ -87,9 +86,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// Numbers the files that are disassembled, across all gates of a process.
-static FILES: AtomicUsize = AtomicUsize::new(0);
-
 /// Compiles and disassembles.
 pub(crate) struct Gate {
     pub(crate) compiler: Compiler,
@@ -123,7 +119,7 @@ impl Gate {
         check_log(&mut findings, &subject.key, &compiled.log, &resources, shared_bytes);
         let (mut counts, mut kept) = (None, 0);
         if let Some(nvdisasm) = &self.nvdisasm {
-            let sass = Self::disassemble(nvdisasm, &compiled.cubin).map_err(|e| text(&e))?;
+            let sass = Sass::of(nvdisasm, &compiled.cubin).map_err(|e| text(&e))?;
             match &subject.key {
                 KernelKey::Sm80(key) => check_sm80(&mut findings, key, &sass),
                 KernelKey::Sm90(key) => {
@@ -142,10 +138,6 @@ impl Gate {
         }
         let (name, arch, key, ptx) = (subject.tree.name().to_owned(), subject.arch, subject.key, compiled.ptx);
         Ok(Some(Report { name, arch, key, resources, shared_bytes, counts, time, ptx, findings, kept }))
-    }
-
-    pub(crate) fn disassemble(nvdisasm: &Path, cubin: &[u8]) -> Result<Sass, String> {
-        Sass::of(nvdisasm, cubin, FILES.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,10 @@ pub(crate) struct Sass {
 
 impl Sass {
     /// Disassembles a cubin.
-    pub(crate) fn of(nvdisasm: &Path, cubin: &[u8], number: usize) -> Result<Self, String> {
+    pub(crate) fn of(nvdisasm: &Path, cubin: &[u8]) -> Result<Self, String> {
+        /// Numbers the files of this process.
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
         let name = format!("epilogue-sass-{}-{number}.cubin", std::process::id());
         let path = std::env::temp_dir().join(name);
         let text = |error: std::io::Error| format!("{}: {error}", path.display());

@@ -175,7 +175,7 @@ impl Subject {
         let source = source(&self.tree, &self.candidate.key)?;
         let compiled = gate.compiler.compile(&source, self.arch, Output::Cubin)?;
         let nvdisasm = gate.nvdisasm.as_deref().ok_or("nvdisasm was not found: `cargo xtask tools` installs it")?;
-        Ok(Gate::disassemble(nvdisasm, &compiled.cubin)?)
+        Ok(Sass::of(nvdisasm, &compiled.cubin)?)
     }
 }
 

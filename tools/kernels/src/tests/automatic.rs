@@ -13,7 +13,7 @@ use crate::sass::Sass;
 const ISSUED: usize = 95;
 
 /// Runs on zeros, because the choice needs sizes; then checks the machine code of what ran.
-fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceTensor, number: usize) -> Option<Sass> {
+fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceTensor) -> Option<Sass> {
     let (compiler, nvdisasm) = (testing::compiler("automatic_kernels")?, testing::nvdisasm("automatic_kernels")?);
     kernel.run(&[input.into(), (&mut output).into()]).expect("it runs");
     let code = kernel.source();
@@ -23,7 +23,7 @@ fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceT
     let compiled = compiler.compile(&source, Arch::SM_90A, Output::Cubin).expect("it compiles");
     let resources = compiled.log.kernel(entry).expect("its resources");
     assert_eq!((resources.stack_bytes, resources.spill_store_bytes), (0, 0), "{resources:?}");
-    Some(Sass::of(&nvdisasm, &compiled.cubin, number).expect("it is disassembled"))
+    Some(Sass::of(&nvdisasm, &compiled.cubin).expect("it is disassembled"))
 }
 
 /// The requirements for a kernel's machine code.
@@ -54,13 +54,13 @@ impl Wanted {
 fn check<T: Element>(
     shape: &[usize],
     result: &[usize],
-    (number, wanted): (usize, Wanted),
+    wanted: Wanted,
     make: impl Fn(&Tensor) -> Result<auto::Automatic, TeError>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::emulated(Arch::SM_90A)?;
     let kernel = make(&te::placeholder_of(T::TYPE, shape.to_vec(), "A"))?.build(&device)?;
     let (input, output) = (device.zeros::<T>(shape)?, device.zeros::<T>(result)?);
-    if let Some(code) = machine_code(&kernel, &input, output, number) {
+    if let Some(code) = machine_code(&kernel, &input, output) {
         let (loads, instructions) = (code.loads_in_flight(), code.instructions_for_a_load());
         let (choice, source) = (kernel.choice(), kernel.source());
         assert!(loads >= wanted.loads, "{loads} of at least {} loads: {choice}\n{source}", wanted.loads);
@@ -116,25 +116,25 @@ fn kernels_are_called_after_their_first_output() -> Result<(), Box<dyn std::erro
 #[test]
 fn reductions_and_scans_keep_loads_in_flight_and_are_short() -> Result<(), Box<dyn std::error::Error>> {
     let sum = |dimension: usize| move |a: &Tensor| auto::reduce(&ops::sum(a, [dimension])?);
-    check::<f32>(&[1 << 23], &[], (0, Wanted::reading(8)), sum(0))?;
-    check::<f16>(&[1 << 23], &[], (1, Wanted::reading(4)), sum(0))?;
-    check::<f64>(&[1 << 23], &[], (2, Wanted::reading(8)), sum(0))?;
-    check::<f16>(&[256, 8192], &[256], (3, Wanted::reading(4)), sum(1))?;
-    check::<f32>(&[8192, 1024], &[1024], (4, Wanted::reading(4)), sum(0))?;
-    check::<f16>(&[8192, 1024], &[1024], (5, Wanted::reading(4)), sum(0))?;
+    check::<f32>(&[1 << 23], &[], Wanted::reading(8), sum(0))?;
+    check::<f16>(&[1 << 23], &[], Wanted::reading(4), sum(0))?;
+    check::<f64>(&[1 << 23], &[], Wanted::reading(8), sum(0))?;
+    check::<f16>(&[256, 8192], &[256], Wanted::reading(4), sum(1))?;
+    check::<f32>(&[8192, 1024], &[1024], Wanted::reading(4), sum(0))?;
+    check::<f16>(&[8192, 1024], &[1024], Wanted::reading(4), sum(0))?;
     let var = |a: &Tensor| auto::reduce(&ops::var(a, [1], 1.0)?);
-    check::<f32>(&[8, 8192], &[8], (11, Wanted::reading(4)), var)?;
+    check::<f32>(&[8, 8192], &[8], Wanted::reading(4), var)?;
     let softmax = |a: &Tensor| auto::reduce(&ops::softmax(a, 1)?);
-    check::<f16>(&[8, 8192], &[8, 8192], (6, Wanted::writing(4)), softmax)?;
-    check::<bf16>(&[8, 8192], &[8, 8192], (12, Wanted::writing(4)), softmax)?;
-    check::<f32>(&[8, 8192], &[8, 8192], (13, Wanted::writing(4)), softmax)?;
+    check::<f16>(&[8, 8192], &[8, 8192], Wanted::writing(4), softmax)?;
+    check::<bf16>(&[8, 8192], &[8, 8192], Wanted::writing(4), softmax)?;
+    check::<f32>(&[8, 8192], &[8, 8192], Wanted::writing(4), softmax)?;
     let layer_norm = |a: &Tensor| auto::reduce(&ops::layer_norm(a, [1], None, None, 1e-5)?);
-    check::<bf16>(&[8, 8192], &[8, 8192], (14, Wanted::writing(4)), layer_norm)?;
-    check::<f32>(&[8, 8192], &[8, 8192], (15, Wanted::writing(4)), layer_norm)?;
+    check::<bf16>(&[8, 8192], &[8, 8192], Wanted::writing(4), layer_norm)?;
+    check::<f32>(&[8, 8192], &[8, 8192], Wanted::writing(4), layer_norm)?;
     let cumsum = |dimension: usize| move |a: &Tensor| auto::scan(&ops::cumsum(a, dimension)?);
-    check::<f32>(&[1 << 20], &[1 << 20], (7, Wanted::scanning(6)), cumsum(0))?;
-    check::<f16>(&[1 << 20], &[1 << 20], (8, Wanted::scanning(4)), cumsum(0))?;
-    check::<f64>(&[1 << 20], &[1 << 20], (9, Wanted::scanning(4)), cumsum(0))?;
-    check::<f32>(&[300, 4096], &[300, 4096], (10, Wanted::scanning(4)), cumsum(1))?;
+    check::<f32>(&[1 << 20], &[1 << 20], Wanted::scanning(6), cumsum(0))?;
+    check::<f16>(&[1 << 20], &[1 << 20], Wanted::scanning(4), cumsum(0))?;
+    check::<f64>(&[1 << 20], &[1 << 20], Wanted::scanning(4), cumsum(0))?;
+    check::<f32>(&[300, 4096], &[300, 4096], Wanted::scanning(4), cumsum(1))?;
     Ok(())
 }
