@@ -27,6 +27,7 @@ fn machine_code(kernel: &auto::Kernel, input: &DeviceTensor, mut output: DeviceT
 }
 
 /// The requirements for a kernel's machine code.
+#[derive(Clone, Copy)]
 struct Wanted {
     /// Loads of 16 bytes that are in flight together.
     loads: usize,
