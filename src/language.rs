@@ -342,6 +342,46 @@
 //! The last line is a name or a tuple of names. A returned value can also be used in the body. A parameter can't be
 //! returned, unless it is a [`TensorMut`] that was assigned to.
 
+//! # Backward passes
+//!
+//! `#[epilogue(backward)]` also makes the epilogue of the backward pass, `BiasGeluBackward` beside `BiasGelu`. Its accumulator is the
+//! gradient of one output, `through`: the product `dY · Wᵀ` that comes from the layers behind. In parentheses is what it is to do:
+//!
+//! | | names | if it is not said |
+//! |---|---|---|
+//! | `through = y` | the output whose gradient the accumulator is, a `Tensor` of numbers | the first such one |
+//! | `saved(z, keep)` | outputs that are read in place of being computed again, `Tensor` or `Bits` | all others of M×N |
+//! | `given(loss)` | outputs that have gradients of their own, as parameters `d_loss`; others have the gradient 0 | none |
+//! | `gradients(bias)` | parameters whose gradients are results, as `d_bias` | all of numbers with fractions but `Scalar`s |
+//! | `gradients_of_all(bias)` | the same, summed over the batch: of what all batches share | none |
+//! | `name = Gradients` | the struct | `BiasGeluBackward` |
+//!
+//! The struct's fields are the forward parameters, the saved outputs, the given gradients, then `d_` and the name of each
+//! accumulator and of each wanted parameter. What no derivative needs of these is not read. Random numbers are drawn again from
+//! the seed. A derivative that needs an accumulator finds it among what is saved: `let z = accum;`, returned.
+//! What has no derivative, as a reduction by `Mul` or by a `#[reducer]`, is an error of [`Gemm::plan`](crate::Gemm::plan), with
+//! its place in the source. The rules are those of [`evt::derive`](crate::evt::derive).
+//!
+//! ```
+//! use epilogue::prelude::*;
+//!
+//! #[epilogue(backward)]
+//! fn bias_gelu(accum: Accum, bias: RowVector) -> (Tensor, Tensor) {
+//!     let z = accum + bias;
+//!     let y = gelu(z);
+//!     (y, z)
+//! }
+//!
+//! let device = Device::cpu();
+//! let (dx, wt) = (device.full::<f32>([2, 4], 0.5)?, device.full::<f32>([4, 3], 0.5)?);
+//! let (bias, z) = (device.zeros::<f32>([3])?, device.full::<f32>([2, 3], 40.0)?); // where GELU's slope is 1
+//! let (mut d, mut d_bias) = (device.zeros::<f32>([2, 3])?, device.zeros::<f32>([3])?);
+//! let gemm = Gemm::plan::<BiasGeluBackward>(&device, &dx, &wt)?;
+//! gemm.run(&dx, &wt, BiasGeluBackward { bias: &bias, z: &z, d_accum: &mut d, d_bias: &mut d_bias })?;
+//! assert_eq!((d.to_vec::<f32>()?, d_bias.to_vec::<f32>()?), (vec![1.0; 6], vec![2.0; 3]));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
 use std::marker::PhantomData;
 
 /// Stands for the element type of a class for which none is written.

@@ -34,6 +34,35 @@ pub fn reduction_by(x: f32, _reducer: fn() -> &'static crate::evt::Reducer) -> f
     x
 }
 
+/// What `#[epilogue(backward(…))]` asks for, by names, and the place of that word.
+#[derive(Debug)]
+pub struct BackwardOf {
+    /// The output whose gradient is the accumulator.
+    pub through: &'static str,
+    /// Outputs whose gradients are parameters.
+    pub given: &'static [&'static str],
+    /// Outputs that are read.
+    pub saved: &'static [&'static str],
+    /// Parameters whose gradients are results.
+    pub gradients: &'static [&'static str],
+    /// Those that are summed over the batch.
+    pub gradients_of_all: &'static [&'static str],
+    /// Line and column, from 1.
+    pub place: (u32, u32),
+}
+
+/// The tree of a backward pass, or one whose validation says why there is none.
+#[must_use]
+pub fn backward(forward: &crate::evt::Tree, of: &BackwardOf) -> crate::evt::Tree {
+    let mut backward = crate::evt::derive::Backward::of(forward, of.through).all_parameters();
+    backward = of.given.iter().fold(backward, |backward, name| backward.given(name));
+    backward = of.saved.iter().fold(backward, |backward, name| backward.saved(name));
+    backward = of.gradients.iter().fold(backward, |backward, name| backward.gradient(name));
+    backward = of.gradients_of_all.iter().fold(backward, |backward, name| backward.gradient_of_all(name));
+    let (line, column) = of.place;
+    backward.tree_or_refusal(crate::evt::Site { line, column })
+}
+
 /// Rounds to an element type, ties to even, and back.
 #[expect(clippy::cast_possible_truncation)]
 fn round(to: ElementType, x: f32) -> f32 {

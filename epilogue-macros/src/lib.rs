@@ -20,7 +20,8 @@ use proc_macro2::TokenStream;
 /// Turns a function into an epilogue: a struct with one field for every parameter except the accumulators, and for
 /// every returned name.
 ///
-/// `#[epilogue(name = X)]` names the struct; otherwise `row_reduction` becomes `RowReduction`.
+/// `#[epilogue(name = X)]` names the struct; otherwise `row_reduction` becomes `RowReduction`. `#[epilogue(backward)]` adds the
+/// struct of the backward pass.
 #[proc_macro_attribute]
 pub fn epilogue(arguments: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand_epilogue(arguments.into(), item.into()).into()

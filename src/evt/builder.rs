@@ -27,6 +27,7 @@ impl TreeBuilder {
             nodes: Vec::new(),
             parameters: Vec::new(),
             outputs: Vec::new(),
+            refused: None,
         };
         Self { tree, site: Site::default() }
     }

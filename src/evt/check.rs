@@ -73,6 +73,9 @@ impl Checker<'_> {
     }
 
     pub(super) fn check(&self) -> Result<Vec<Fact>, TreeError> {
+        if let Some((reason, site)) = &self.tree.refused {
+            return self.fail(*site, Mistake::Derivative { reason: reason.clone() });
+        }
         self.operand_types()?;
         self.accumulators()?;
         let mut facts = Vec::with_capacity(self.tree.nodes.len());

@@ -42,6 +42,12 @@ pub enum Mistake {
         /// How many there are.
         given: usize,
     },
+    /// A backward pass that `#[epilogue(backward)]` was to make has no derivative somewhere.
+    #[error("{reason}")]
+    Derivative {
+        /// What [`DeriveError`](super::derive::DeriveError) says.
+        reason: String,
+    },
     /// An operand is not an earlier node of the same tree.
     #[error("{what} reads a value that is not defined before it; build operands before their users, in one tree")]
     UndefinedOperand {

@@ -488,6 +488,8 @@ pub struct Tree {
     pub(crate) nodes: Vec<NodeData>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) outputs: Vec<Output>,
+    /// Why there is no such tree, and where: of a derivative that doesn't exist.
+    pub(crate) refused: Option<(String, Site)>,
 }
 
 impl Tree {

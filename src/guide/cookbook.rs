@@ -567,9 +567,48 @@
 //! The weights' gradient is a product of its own, `Xᵀ·dZ`: give `x.transpose()?` as A, and add to what is there with a
 //! `TensorMut`, as in "Add a residual". The other activations have slopes too, such as `relu_grad` and `silu_grad`.
 //!
-//! The tree of such a backward pass can also be made from the forward function, by
-//! [`evt::derive`](crate::evt::derive): `derive::Backward::of(&Forward::tree(), "y").saved("z").gradient("bias").tree()?` is
-//! an epilogue with the accumulator `d_y`, the parameter `z` and the results `d_accum` and `d_bias`.
+//! # A backward pass that nobody writes
+//!
+//! `#[epilogue(backward(…))]` derives such a function from the forward one, and makes a second struct of it: here with dropout,
+//! whose mask is drawn again from the same seed.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[elementwise]
+//! fn dropout(x: f32, u: f32, p: f32) -> f32 {
+//!     if u < p { 0.0 } else { x / (1.0 - p) }
+//! }
+//!
+//! #[epilogue(backward(through = y, saved(z), gradients(bias)))]
+//! fn layer(accum: Accum, bias: RowVector, p: Scalar, seed: Seed) -> (Tensor, Tensor) {
+//!     let z = accum + bias;
+//!     let y = dropout(gelu(z), random(seed), p);
+//!     (y, z)
+//! }
+//! # let device = Device::cpu();
+//! # let (a, b) = (device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?, device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?);
+//!
+//! let (bias, seed) = (device.tensor(&[40f32, 40.0], [2])?, Seed::new(7)); // where GELU's slope is 1
+//! let (mut y, mut z) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2, 2])?);
+//! let forward = Gemm::plan::<Layer>(&device, &a, &b)?;
+//! forward.run(&a, &b, Layer { bias: &bias, p: 0.5, seed, y: &mut y, z: &mut z })?;
+//!
+//! // dY = dX'·W'ᵀ, the gradient that comes from the layers behind
+//! let (dx, wt) = (device.full::<f32>([2, 3], 1.0)?, device.full::<f32>([3, 2], 1.0)?);
+//! let (mut d_accum, mut d_bias) = (device.zeros::<f32>([2, 2])?, device.zeros::<f32>([2])?);
+//! let backward = Gemm::plan::<LayerBackward>(&device, &dx, &wt)?;
+//! let arguments = LayerBackward { bias: &bias, p: 0.5, seed, z: &z, d_accum: &mut d_accum, d_bias: &mut d_bias };
+//! backward.run(&dx, &wt, arguments)?;
+//!
+//! let kept: Vec<f32> = y.to_vec::<f32>()?.iter().map(|y| if *y == 0.0 { 0.0 } else { 6.0 }).collect();
+//! assert_eq!(d_accum.to_vec::<f32>()?, kept);
+//! assert_eq!(d_bias.to_vec::<f32>()?, [kept[0] + kept[2], kept[1] + kept[3]]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `LayerBackward`'s fields are the forward parameters (what no derivative needs, as `bias` here, isn't read), what was saved,
+//! and the gradients: `d_accum` goes into the next products, and `d_bias` to the optimiser. See
+//! [`language`](crate::language#backward-passes). By [`evt::derive`](crate::evt::derive) the same is made of trees.
 //!
 //! # Many products at once
 //!

@@ -1,5 +1,6 @@
 //! Random epilogues, layouts and shapes, run on a device and compared with the reference.
 
+mod backward;
 mod bits;
 mod bundle;
 mod case;

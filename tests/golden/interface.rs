@@ -371,6 +371,7 @@ pub const MAX_WORDS: usize = _;
 pub enum Mistake {
     NothingReturned,
     Accumulators { given: usize },
+    Derivative { reason: String },
     UndefinedOperand { what: String },
     UndefinedParameter { index: usize },
     Arity { function: String, needed: usize, given: usize },
@@ -811,6 +812,7 @@ impl<'t> Backward<'t> {
     pub fn saved(self, output: &str) -> Self {}
     pub fn gradient(self, parameter: &str) -> Self {}
     pub fn gradient_of_all(self, parameter: &str) -> Self {}
+    pub fn all_parameters(self) -> Self {}
     pub fn tree(&self) -> Result<Tree, DeriveError> {}
 }
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -826,6 +828,7 @@ pub enum DeriveError {
     Overwritten { name: &'static str },
     NameTaken { of: &'static str, name: &'static str },
     NoInfluence { name: &'static str },
+    Accumulator { name: &'static str },
     Nothing { through: &'static str },
     Reduction { what: String, advice: &'static str },
     VectorSum { what: String, over: &'static str },

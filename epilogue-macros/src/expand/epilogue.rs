@@ -14,6 +14,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Attribute, Lifetime};
 
+use super::backward;
 use super::structure::{Access, Field, fallback_fields, fields, tree_body};
 use super::{local, plain, upper_camel_case};
 use epilogue_syntax::EpilogueFunction;
@@ -21,7 +22,7 @@ use epilogue_syntax::ast::Header;
 
 /// The expansion; after mistakes, items with the same names, so that no other errors follow from them.
 pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream {
-    let EpilogueFunction { header, name, epilogue, checked } = function;
+    let EpilogueFunction { header, name, epilogue, checked, backward } = function;
     let name = name.clone().unwrap_or_else(|| upper_camel_case(&header.name));
     let attributes = Attributes::new(&header.attributes);
     let tree = (!mistaken).then(|| tree_body(&header.name, &attributes.twin, epilogue, checked)).flatten();
@@ -29,14 +30,33 @@ pub(crate) fn expand(function: &EpilogueFunction, mistaken: bool) -> TokenStream
         Some(tree) => (fields(epilogue, checked), tree),
         None => (fallback_fields(epilogue, checked), quote!(::core::unreachable!())),
     };
+    let forward = items(header, &name, &fields, &tree, &attributes);
+    let backward = backward.as_ref().map(|of| {
+        let own = of.name.clone().unwrap_or_else(|| format_ident!("{name}Backward"));
+        let tree = if mistaken { quote!(::core::unreachable!()) } else { backward::tree(&name, of) };
+        let attributes = Attributes {
+            structure: backward::documentation(&name, of, &attributes.conditions),
+            twin: TokenStream::new(),
+            conditions: attributes.conditions.clone(),
+        };
+        items(header, &own, &backward::fields(epilogue, checked, of), &tree, &attributes)
+    });
+    quote! {
+        #forward
+        #backward
+    }
+}
+
+/// A struct that is an epilogue.
+fn items(header: &Header, name: &Ident, fields: &[Field], tree: &TokenStream, attributes: &Attributes) -> TokenStream {
     let lifetime = Lifetime::new("'a", Span::mixed_site());
     // After a mistake there may be nothing to borrow.
     let borrows = fields.iter().any(|field| field.access != Access::Scalar);
     let borrowed = borrows.then(|| quote!(<::epilogue::Borrowed<#lifetime>>));
     let anonymous = borrows.then(|| quote!(<::epilogue::Borrowed<'_>>));
-    let structure = structure(header, &name, borrows, &fields, &attributes);
-    let (values, conditions) = (values(&fields), &attributes.conditions);
-    let debug = debug(&name, &fields);
+    let structure = structure(header, name, borrows, fields, attributes);
+    let (values, conditions) = (values(fields), &attributes.conditions);
+    let debug = debug(name, fields);
     quote! {
         #structure
 

@@ -1,5 +1,6 @@
 //! Expands checked syntax to Rust: the struct, the calls that build the visitor tree, and the twin that rustc checks.
 
+mod backward;
 pub(crate) mod closure;
 pub(crate) mod elementwise;
 pub(crate) mod epilogue;

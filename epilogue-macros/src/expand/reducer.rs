@@ -16,7 +16,7 @@ pub(crate) fn expand(module: &ReducerModule) -> TokenStream {
     quote! {
         #(#attributes)*
         #visibility mod #name {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, clippy::wildcard_imports)]
             use ::epilogue::ops::*;
 
             #(#items)*
@@ -28,7 +28,7 @@ pub(crate) fn expand(module: &ReducerModule) -> TokenStream {
 fn fallback() -> TokenStream {
     quote! {
         #[doc(hidden)]
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         pub fn reducer() -> &'static ::epilogue::evt::Reducer {
             ::core::unreachable!()
         }
@@ -61,13 +61,13 @@ fn inside(name: &Ident, parts: &Parts) -> Option<TokenStream> {
         #(#hosts)*
 
         /// What the reduction gives for these elements, combined on the host one after the other.
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         pub fn reduce(elements: impl ::core::iter::IntoIterator<Item = ::core::primitive::f32>) -> ::core::primitive::f32 {
             finish(elements.into_iter().fold(IDENTITY, |state, x| combine(state, lift(x))))
         }
 
         /// The reducer, for trees that are built by hand.
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         pub fn reducer() -> &'static ::epilogue::evt::Reducer {
             static REDUCER: ::std::sync::LazyLock<::epilogue::evt::Reducer> = ::std::sync::LazyLock::new(|| {
                 ::epilogue::evt::Reducer::new(
@@ -166,7 +166,7 @@ fn host(function: &OwnFunction) -> TokenStream {
     let inputs = typed.iter().map(|(own, ty)| quote!(#own: #ty));
     quote! {
         #(#attributes)*
-        #[allow(dead_code, unused_qualifications)]
+        #[allow(dead_code, unused_qualifications, unused_mut)]
         #visibility fn #name(#(#inputs),*) -> #output {
             #(#inner)*
             #value

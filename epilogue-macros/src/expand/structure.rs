@@ -61,8 +61,8 @@ impl Access {
     }
 }
 
-/// The fields in the order of the arguments: parameters, then the outputs that don't overwrite one.
-pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
+/// The fields of the parameters.
+pub(super) fn parameters(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     for (parameter, element) in epilogue.parameters.iter().zip(&checked.elements) {
         let kind = parameter.class.as_ref().map_or(ClassKind::Tensor, |class| class.kind);
@@ -79,6 +79,12 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
             docs: parameter.attributes.clone(),
         });
     }
+    fields
+}
+
+/// The fields in the order of the arguments: parameters, then the outputs that don't overwrite one.
+pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
+    let mut fields = parameters(epilogue, checked);
     for output in checked.outputs.iter().filter(|output| output.parameter.is_none()) {
         fields.push(Field {
             name: output.name.clone(),
@@ -95,7 +101,7 @@ pub(super) fn fields(epilogue: &Epilogue, checked: &Checked) -> Vec<Field> {
 }
 
 /// A class as users write it.
-fn written(kind: ClassKind, element: Option<&syn::Type>) -> String {
+pub(super) fn written(kind: ClassKind, element: Option<&syn::Type>) -> String {
     match element {
         Some(element) => format!("`{}<{}>`", kind.name(), quote!(#element).to_string().replace(' ', "")),
         None => format!("`{}`", kind.name()),

@@ -1,6 +1,6 @@
 //! What stands between an attribute's parentheses, and the function under it.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprLit, ItemFn, Lit, LitStr, MetaNameValue, Token};
@@ -57,18 +57,6 @@ fn attribute_argument(arguments: TokenStream, key: &str, example: &str, errors: 
         }
     }
     value
-}
-
-/// The struct's name in `#[epilogue(name = X)]`.
-pub(crate) fn name_argument(arguments: TokenStream, errors: &mut Errors) -> Option<Ident> {
-    let value = attribute_argument(arguments, "name", "name = RowReduction", errors)?;
-    if let Expr::Path(path) = &value
-        && let Some(ident) = path.path.get_ident()
-    {
-        return Some(ident.clone());
-    }
-    errors.on(value, "the struct's name is an identifier: `name = RowReduction`");
-    None
 }
 
 /// The device body in `#[elementwise(cuda = "…")]`.

@@ -14,6 +14,7 @@
 
 pub mod ast;
 mod attribute;
+mod attribute_of_epilogue;
 pub mod check;
 pub mod depth;
 pub mod operations;
@@ -27,7 +28,7 @@ use proc_macro2::{Ident, TokenStream};
 use syn::{ExprClosure, ExprPath, ItemFn, LitStr};
 
 use crate::ast::{Elementwise, Epilogue, Header};
-use crate::check::{Checked, Form};
+use crate::check::{Backward, Checked, Form};
 use crate::reducer::ReducerModule;
 use crate::report::Errors;
 use crate::sight::Files;
@@ -42,6 +43,8 @@ pub struct EpilogueFunction {
     pub epilogue: Epilogue,
     /// What the check found out.
     pub checked: Checked,
+    /// The backward pass that the attribute asks for.
+    pub backward: Option<Backward>,
 }
 
 /// A function under `#[elementwise]`.
@@ -68,11 +71,12 @@ pub fn epilogue(
     if !can_be_parsed([&arguments, &item], errors) {
         return None;
     }
-    let name = attribute::name_argument(arguments, errors);
+    let attribute_of_epilogue::Arguments { name, backward } = attribute_of_epilogue::arguments(arguments, errors);
     let item = attribute::function_item(item, "epilogue", errors)?;
     let (header, mut epilogue) = parse::function(&item, errors);
     let checked = check::epilogue(&mut epilogue, Form::Function, files, errors);
-    Some(EpilogueFunction { header, name, epilogue, checked })
+    let backward = backward.map(|backward| check::backward(&backward, &epilogue, &checked, errors));
+    Some(EpilogueFunction { header, name, epilogue, checked, backward })
 }
 
 /// Reads what stands in `epilogue!(…)`; `None` if it is no closure. All mistakes are in `errors`.

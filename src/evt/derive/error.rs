@@ -84,6 +84,15 @@ pub enum DeriveError {
         /// The parameter.
         name: &'static str,
     },
+    /// A forward accumulator is needed, and is no parameter.
+    #[error(
+        "a derivative needs the accumulator `{name}`: return it, `let z = {name};`, or what the derivative is computed from, and \
+         have that saved"
+    )]
+    Accumulator {
+        /// The accumulator.
+        name: &'static str,
+    },
     /// Nothing is left to compute.
     #[error("no derivative leads from `{through}` to an accumulator, and no other gradient is wanted")]
     Nothing {

@@ -29,7 +29,7 @@ mod wanted;
 
 pub use error::DeriveError;
 
-use super::Tree;
+use super::{Site, Tree, TreeBuilder};
 use reverse::Reverse;
 use wanted::Wanted;
 
@@ -88,7 +88,7 @@ impl<'t> Backward<'t> {
     /// The derivative of a tree, where the gradient of `through`, an M×N output of numbers, is the backward pass's accumulator.
     pub fn of(forward: &'t Tree, through: &str) -> Self {
         let through = through.to_owned();
-        let wanted = Wanted { through, given: Vec::new(), saved: Vec::new(), gradients: Vec::new() };
+        let wanted = Wanted { through, given: Vec::new(), saved: Vec::new(), gradients: Vec::new(), all: false };
         Self { forward, wanted }
     }
 
@@ -119,6 +119,15 @@ impl<'t> Backward<'t> {
         self
     }
 
+    /// The parameters of the backward pass are all that a derivative might need, whether it does or not: the forward
+    /// parameters, in their order, then the saved outputs and the given gradients, as they were named. (What isn't needed is not
+    /// read.) So they are known before the derivative is. A forward accumulator is none of them, and each has a gradient;
+    /// where a derivative needs an accumulator or doesn't reach one, there is no such backward pass.
+    pub fn all_parameters(mut self) -> Self {
+        self.wanted.all = true;
+        self
+    }
+
     /// The tree of the backward pass. Its results are `d_` and the accumulator's name for every forward accumulator that the
     /// gradients reach, then the wanted gradients of parameters, in the order in which they were asked for.
     ///
@@ -128,6 +137,20 @@ impl<'t> Backward<'t> {
     /// # Errors
     /// [`DeriveError`] says what has no derivative, or what there is not.
     pub fn tree(&self) -> Result<Tree, DeriveError> {
-        Reverse::new(self.forward, &self.wanted)?.run()
+        Reverse::new(self.forward, &self.wanted)?.run().map_err(|(error, _)| error)
+    }
+
+    /// The same, or a tree whose validation says why there is none: at the place of what has no derivative, or at that of the
+    /// derivative itself.
+    pub(crate) fn tree_or_refusal(&self, place: Site) -> Tree {
+        let made = Reverse::new(self.forward, &self.wanted).map_err(|error| (error, Site::default()));
+        match made.and_then(Reverse::run) {
+            Ok(tree) => tree,
+            Err((error, site)) => {
+                let mut tree = TreeBuilder::new(reverse::name(self.forward), self.forward.file).finish();
+                tree.refused = Some((error.to_string(), if site.line > 0 { site } else { place }));
+                tree
+            }
+        }
     }
 }

@@ -3,13 +3,13 @@
 
 use crate::evt::{Node, NodeId, ParameterId, Tree};
 
-/// The tree without unused nodes and parameters.
-pub(super) fn pruned(mut tree: Tree) -> Tree {
+/// The tree without unused nodes and parameters; the first parameters stay, so many.
+pub(super) fn pruned(mut tree: Tree, first: usize) -> Tree {
     let mut used: Vec<bool> = tree.nodes.iter().map(|data| matches!(data.node, Node::Accum(_))).collect();
     for output in &tree.outputs {
         used[output.node.index()] = true;
     }
-    let mut read = vec![false; tree.parameters.len()];
+    let mut read: Vec<bool> = (0..tree.parameters.len()).map(|parameter| parameter < first).collect();
     for at in (0..tree.nodes.len()).rev() {
         if !used[at] {
             continue;

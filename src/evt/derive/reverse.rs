@@ -9,8 +9,8 @@ use super::wanted::Wanted;
 use crate::ElementType;
 use crate::evt::check::{Checker, Fact, Kind};
 use crate::evt::{
-    Axis, BroadcastClass, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Tree,
-    TreeBuilder, Types,
+    Axis, BroadcastClass, Form, Node, NodeId, Output, ParameterClass, ParameterId, Position, ReduceOp, Reduction, Site,
+    Tree, TreeBuilder, Types,
 };
 use crate::expr::Op;
 use crate::sync::{Mutex, lock};
@@ -41,6 +41,8 @@ pub(super) struct Reverse<'b> {
     /// Whether a wanted gradient follows from that of a value.
     leads: Vec<bool>,
     through: &'b Output,
+    /// Where what is differentiated was written.
+    site: Site,
 }
 
 impl<'b> Reverse<'b> {
@@ -118,33 +120,72 @@ impl<'b> Reverse<'b> {
             forward,
             what,
             facts,
-            builder: TreeBuilder::new(kept(format!("{}_backward", forward.name)), forward.file),
+            builder: TreeBuilder::new(name(forward), forward.file),
             values: vec![None; forward.nodes.len()],
             saved,
             parameters: vec![None; forward.parameters.len()],
             gradients: vec![[None; 4]; forward.nodes.len()],
             leads,
             through,
+            site: Site::default(),
         })
     }
 
-    pub(super) fn run(mut self) -> Result<Tree, DeriveError> {
+    /// The backward tree; an error has the place of what has no derivative, where there is one.
+    pub(super) fn run(mut self) -> Result<Tree, (DeriveError, Site)> {
+        let first = match self.sweep() {
+            Ok(first) => first,
+            Err(error) => return Err((error, self.site)),
+        };
+        let (all, forward) = (self.what.all, self.forward);
+        let tree = pruned(self.builder.finish(), first);
+        match tree.parameters.get(first) {
+            Some(needed) if all => {
+                let site = forward.nodes.iter().find(|data| data.name == Some(needed.name)).map(|data| data.site);
+                Err((DeriveError::Accumulator { name: needed.name }, site.unwrap_or_default()))
+            }
+            _ => Ok(tree),
+        }
+    }
+
+    /// Gives how many parameters stay, needed or not.
+    fn sweep(&mut self) -> Result<usize, DeriveError> {
         let through = self.through;
         let g = self.builder.accum(self.gradient_name(through.name)?);
         self.add(through.node, BroadcastClass::Tensor, g);
+        if self.what.all {
+            self.parameters_in_order();
+        }
         for name in &self.what.given {
             let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
             let name = self.gradient_name(output.name)?;
             let g = self.builder.parameter(name, output.class.in_memory(), output.element);
             self.add(output.node, output.class, g);
         }
+        let forward = self.forward;
+        let first =
+            if self.what.all { forward.parameters.len() + self.what.saved.len() + self.what.given.len() } else { 0 };
         for at in (0..self.forward.nodes.len()).rev() {
             if self.leads[at] && self.gradients[at].iter().any(Option::is_some) {
+                self.site = forward.nodes[at].site;
                 self.node(NodeId::new(at))?;
             }
         }
+        self.site = Site::default();
         self.outputs()?;
-        Ok(pruned(self.builder.finish()))
+        Ok(first)
+    }
+
+    /// Declares the forward parameters and the saved outputs.
+    fn parameters_in_order(&mut self) {
+        for p in 0..self.forward.parameters.len() {
+            self.parameter(ParameterId::new(p));
+        }
+        for name in &self.what.saved {
+            let Some(output) = self.forward.outputs.iter().find(|output| output.name == name) else { continue };
+            let node = self.saved_again(output);
+            self.values[output.node.index()].get_or_insert(node);
+        }
     }
 
     /// Adds to the gradient of a value, if that leads somewhere.
@@ -271,12 +312,7 @@ impl<'b> Reverse<'b> {
         let of = |this: &Self, operand: &NodeId| this.values[operand.index()].unwrap_or(*operand);
         self.builder.at(data.site.line, data.site.column);
         if let Some(output) = self.saved[id.index()] {
-            let truths = self.facts[id.index()].ty == Kind::Truth;
-            return match (output.packed, truths) {
-                (true, _) => self.builder.parameter(output.name, ParameterClass::Bits, None),
-                (false, true) => self.builder.parameter(output.name, ParameterClass::Tensor, Some(ElementType::Bool)),
-                (false, false) => self.builder.parameter(output.name, ParameterClass::Tensor, output.element),
-            };
+            return self.saved_again(output);
         }
         let operands: Vec<NodeId> = data.node.operands().iter().map(|operand| of(self, operand)).collect();
         let made = match &data.node {
@@ -303,6 +339,16 @@ impl<'b> Reverse<'b> {
         made
     }
 
+    /// An output that is read.
+    fn saved_again(&mut self, output: &Output) -> NodeId {
+        let truths = self.facts[output.node.index()].ty == Kind::Truth;
+        match (output.packed, truths) {
+            (true, _) => self.builder.parameter(output.name, ParameterClass::Bits, None),
+            (false, true) => self.builder.parameter(output.name, ParameterClass::Tensor, Some(ElementType::Bool)),
+            (false, false) => self.builder.parameter(output.name, ParameterClass::Tensor, output.element),
+        }
+    }
+
     fn parameter(&mut self, p: ParameterId) -> NodeId {
         let parameter = &self.forward.parameters[p.index()];
         *self.parameters[p.index()]
@@ -324,8 +370,10 @@ impl<'b> Reverse<'b> {
         };
         for (i, name) in forward.accumulators.iter().enumerate() {
             let g = gradient(self, &|node| *node == Node::Accum(i), BroadcastClass::Tensor, false)?;
-            if let Some(g) = g {
-                returned.push((name, g, BroadcastClass::Tensor, None));
+            match g {
+                Some(g) => returned.push((name, g, BroadcastClass::Tensor, None)),
+                None if self.what.all => return Err(DeriveError::NoInfluence { name }),
+                None => {}
             }
         }
         for (wanted, all) in &self.what.gradients {
@@ -381,6 +429,11 @@ impl<'b> Reverse<'b> {
             false => Ok(name),
         }
     }
+}
+
+/// The name of a backward tree.
+pub(super) fn name(forward: &Tree) -> &'static str {
+    kept(format!("{}_backward", forward.name))
 }
 
 /// A name that lives as long as the program, as a tree's do. Equal ones are one.

@@ -452,3 +452,40 @@ fn what_has_no_derivative_is_refused() {
         assert_eq!(error, expected);
     }
 }
+
+/// The parameters that might be needed are there, in their order, whether they are or not.
+#[test]
+fn all_parameters_in_their_order() {
+    let mut b = TreeBuilder::new("forward", "forward.rs");
+    let accum = b.accum("accum");
+    let residual = b.parameter("residual", ParameterClass::Tensor, None);
+    let bias = b.parameter("bias", ParameterClass::RowVector, None);
+    let z = b.apply(Op::Add, &[accum, bias]);
+    let activated = b.call(ops::gelu::function(), &[z]);
+    let y = b.apply(Op::Add, &[activated, residual]);
+    let energy = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let energy = b.reduce(energy, z);
+    b.output("y", y, BroadcastClass::Tensor, None);
+    b.output("z", z, BroadcastClass::Tensor, None);
+    b.output("energy", energy, BroadcastClass::ColumnVector, None);
+    let forward = b.finish();
+
+    let backward = Backward::of(&forward, "y").given("energy").gradient("bias").all_parameters();
+    let tree = backward.clone().saved("z").tree().expect("a derivative");
+    let names: Vec<&str> = tree.parameters().iter().map(|parameter| parameter.name).collect();
+    assert_eq!(names, ["residual", "bias", "z", "d_energy"]);
+    let valid = tree.validate(F64).expect("a valid tree");
+    let read = valid.parameters().iter().map(|parameter| parameter.value.is_some()).collect::<Vec<_>>();
+    assert_eq!(read, [false, false, true, true]);
+    let outputs: Vec<&str> = tree.outputs().iter().map(|output| output.name).collect();
+    assert_eq!(outputs, ["d_accum", "d_bias"]);
+
+    assert_eq!(backward.tree(), Err(DeriveError::Accumulator { name: "accum" }));
+    let place = crate::evt::Site { line: 7, column: 3 };
+    let error = Backward::of(&forward, "x").tree_or_refusal(place).validate(F64).expect_err("there is no x");
+    assert_eq!(
+        error.to_string(),
+        "forward.rs:7:3: in the epilogue `forward_backward`: there is no output `x`; `forward` \
+                                   returns y, z, energy"
+    );
+}

@@ -11,4 +11,6 @@ pub(super) struct Wanted {
     pub(super) saved: Vec<String>,
     /// The parameters whose gradients are results, each with whether it is summed over the batch.
     pub(super) gradients: Vec<(String, bool)>,
+    /// Whether parameters and results are those that were asked for, needed or not.
+    pub(super) all: bool,
 }

@@ -18,6 +18,35 @@ fn named(accum: Accum, _unused: Tensor, mut total: TensorMut) -> (Tensor, Tensor
     (accum, total)
 }
 
+/// A reducer whose words don't all use all of its values.
+#[reducer]
+mod spread {
+    const IDENTITY: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
+    fn lift(x: f32) -> (f32, f32) {
+        (x, x)
+    }
+
+    fn combine(a: (f32, f32), (most, mut least): (f32, f32)) -> (f32, f32) {
+        least = min(least, a.1);
+        (a.0.max(most), least)
+    }
+
+    fn finish(s: (f32, f32)) -> f32 {
+        s.0 - s.1
+    }
+}
+
+/// With a backward pass that nobody plans.
+#[epilogue(backward)]
+#[allow(dead_code)]
+fn with_backward(accum: Accum, bias: RowVector) -> (Tensor, Tensor, ColumnVector) {
+    let z = accum + bias;
+    let y = gelu(z);
+    let spread = reduction_op(z, Row, spread);
+    (y, z, spread)
+}
+
 #[cfg(any())]
 #[epilogue]
 fn never(accum: Accum) -> Missing {

@@ -44,6 +44,8 @@ fn everything_of_the_language() {
             functions::Gated::tree(),
             functions::Match::tree(),
             functions::OwnReductions::tree(),
+            functions::WithBackward::tree(),
+            functions::WithBackwardBackward::tree(),
         ],
     );
 }
@@ -107,7 +109,8 @@ fn every_recipe_of_the_cookbook_is_read() {
     }
     let mut epilogues = 0;
     for block in blocks {
-        let expected = block.matches("#[epilogue]").count();
+        // With a backward pass they are two.
+        let expected = block.matches("#[epilogue]").count() + 2 * block.matches("#[epilogue(backward").count();
         let text = Text { name: "the cookbook".into(), text: format!("fn recipe() {{ {block} }}") };
         let read = read(&text).unwrap_or_else(|mistakes| panic!("{mistakes}\n{block}"));
         assert_eq!(read.len(), expected, "{block}");

@@ -1,5 +1,6 @@
 //! Names, shape classes and results: what can be checked without knowing types or functions.
 
+mod backward;
 mod body;
 mod chain;
 mod integers;
@@ -15,6 +16,8 @@ use crate::ast::{ClassKind, Elementwise, Epilogue, Header};
 use crate::parse;
 use crate::report::Errors;
 use crate::sight::Files;
+pub use backward::Backward;
+pub(crate) use backward::backward;
 use body::Body;
 use scope::{Holds, Kind, Origin, Shape, Variable};
 

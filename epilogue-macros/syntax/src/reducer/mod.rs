@@ -338,6 +338,7 @@ mod tests {
             "fn combine((p, q): (f32, f32), b",
             &[
                 "4: there is no `a` here; it is no parameter and no `let` (a constant with a small name is written `self::a`)",
+                "4: there is no `a` here; it is no parameter and no `let` (a constant with a small name is written `self::a`)",
             ],
         );
         with("const IDENTITY: (f32, f32)", "type S = (f32, f32); const IDENTITY: S", &[]);
@@ -388,9 +389,9 @@ mod tests {
             "x * x, x",
             "y * x.0, while true {}",
             &[
+                "3: there is no `y` here; it is no parameter and no `let` (a constant with a small name is written `self::y`)",
                 "3: `x` is one number and has no `.0`",
                 "3: an epilogue has no loops: every element is computed once, by the same operations",
-                "3: there is no `y` here; it is no parameter and no `let` (a constant with a small name is written `self::y`)",
             ],
         );
     }

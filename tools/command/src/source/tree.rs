@@ -3,11 +3,11 @@
 use epilogue::ElementType;
 use epilogue::evt::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, NodeId, ParameterClass, Position, ReduceOp, Reduction, Tree,
-    TreeBuilder,
+    TreeBuilder, derive,
 };
 use epilogue::expr;
 use epilogue_syntax::ast::{self, ClassKind};
-use epilogue_syntax::check::Checked;
+use epilogue_syntax::check::{Backward, Checked};
 use epilogue_syntax::report::Errors;
 use epilogue_syntax::walk::{self, Builder, EpilogueBuilder, Extent, Logic, Primitive};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -43,7 +43,10 @@ pub(super) fn all(text: &Text, items: &Items) -> Result<Vec<Epilogue>, Mistakes>
         } else if let Some(read) = read {
             let name = plain(&read.header.name);
             let tree = tree(&mut definitions, text, &found.module, name, (&read.epilogue, &read.checked));
+            let backward = read.backward.as_ref().zip(tree.as_ref());
+            let backward = backward.and_then(|(of, tree)| self::backward(&mut definitions, tree, of));
             epilogues.extend(tree.map(|tree| Epilogue { name: name.to_owned(), tree }));
+            epilogues.extend(backward);
         }
     }
     finished(text, definitions.mistakes, epilogues)
@@ -95,6 +98,22 @@ fn tree(
     let mut sink = TreeSink { definitions, builder, module, constants: &checked.constants };
     walk::epilogue(epilogue, checked, &mut sink)?;
     Some(sink.builder.finish())
+}
+
+/// The backward pass that an attribute asks for.
+fn backward(definitions: &mut Definitions<'_>, forward: &Tree, of: &Backward) -> Option<Epilogue> {
+    let mut backward = derive::Backward::of(forward, plain(&of.through)).all_parameters();
+    backward = of.given.iter().fold(backward, |backward, name| backward.given(plain(name)));
+    backward = of.saved.iter().fold(backward, |backward, name| backward.saved(plain(name)));
+    backward = of.gradients.iter().fold(backward, |backward, name| backward.gradient(plain(name)));
+    backward = of.gradients_of_all.iter().fold(backward, |backward, name| backward.gradient_of_all(plain(name)));
+    match backward.tree() {
+        Ok(tree) => Some(Epilogue { name: tree.name().to_owned(), tree }),
+        Err(error) => {
+            definitions.mistake(of.place, error);
+            None
+        }
+    }
 }
 
 /// Makes one tree.

@@ -229,3 +229,11 @@ pub fn own_reductions(accum: Accum) -> (Tensor, ColumnVector, DeviceScalar) {
     let d = accum / norm;
     (d, most, norm)
 }
+
+/// Its backward pass is an epilogue of the file, too.
+#[epilogue(backward(through = y, saved(z), gradients(bias), gradients_of_all(scale)), name = WithBackward)]
+pub fn with_backward(accum: Accum, bias: RowVector, scale: ColumnVector<f32>) -> (Tensor, Tensor) {
+    let z = accum + bias;
+    let y = gelu(z) * scale;
+    (y, z)
+}
