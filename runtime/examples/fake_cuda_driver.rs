@@ -3,7 +3,7 @@
 //! It does no work until it must. Streams are queues whose operations run when something waits for them, or, with
 //! `FAKE_DRIVER_ORDER=random`, also at random moments, each as soon as the events it waits for allow. Freed memory is
 //! overwritten, and using it ends the process. So an order that the caller failed to ask for shows as a wrong result.
-//! Kernels are not executed from their machine code: those that the test launches are written out in `kernel`.
+//! Kernels are not executed from their machine code: those that the test launches are written out in `kernels`.
 //! A stream that is captured takes launches and copies; whatever a real driver would refuse there ends the process.
 //!
 //! NCCL's functions are in the same library (`nccl`).
@@ -12,12 +12,16 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::print_stderr, clippy::unwrap_used)]
 #![allow(unreachable_pub, reason = "the functions are exported by name")]
 
+#[path = "fake_cuda_driver/kernels.rs"]
+mod kernels;
 #[path = "fake_cuda_driver/nccl.rs"]
 mod nccl;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, Mutex, MutexGuard};
+
+use self::kernels::{kernel, parameter_bytes};
 
 type Status = c_int;
 type Handle = *mut c_void;
@@ -249,96 +253,6 @@ impl Driver {
         let address = pages.as_ptr() as Address;
         self.memory.0.insert(address, pages);
         Some(address)
-    }
-}
-
-/// The kernels of `tests/devices/`.
-fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status: Option<Address>) -> Work {
-    let count = |size: [c_uint; 3]| size.iter().product::<c_uint>() as usize;
-    let (threads, blocks) = (count(config.block), count(config.grid));
-    let address = |i: usize| u64::from_ne_bytes(arguments[i][..8].try_into().unwrap());
-    let int = |i: usize| i32::from_ne_bytes(arguments[i][..4].try_into().unwrap());
-    let float = |i: usize, at: usize| f32::from_ne_bytes(arguments[i][at..at + 4].try_into().unwrap());
-    match name {
-        "affine" => {
-            let (x, y, scale, shift) = (address(0), address(1), float(2, 0), float(2, 4));
-            let n = i32::from_ne_bytes(arguments[3][..4].try_into().unwrap()) as usize;
-            let n = n.min(threads * blocks);
-            Arc::new(move |memory: &mut Memory| {
-                let values: Vec<f32> = memory.floats(x, n).iter().map(|v| scale * v + shift).collect();
-                memory.bytes(y, n * 4).copy_from_slice(bytemuck::cast_slice(&values));
-            })
-        }
-        "reverse_blocks" => {
-            let x = address(0);
-            Arc::new(move |memory: &mut Memory| {
-                let mut values = memory.floats(x, threads * blocks);
-                values.chunks_mut(threads).for_each(<[f32]>::reverse);
-                memory.bytes(x, threads * blocks * 4).copy_from_slice(bytemuck::cast_slice(&values));
-            })
-        }
-        "cluster_shape" => {
-            let x = address(0);
-            let cluster = attribute(config, 4).unwrap_or([1; 16]);
-            let dependent = attribute(config, 6).is_some_and(|value| value[0] == 1);
-            let words = [cluster[0], cluster[1], cluster[2], u32::from(dependent)];
-            Arc::new(move |memory: &mut Memory| memory.bytes(x, 16).copy_from_slice(bytemuck::cast_slice(&words)))
-        }
-        // A box of a tensor map of this driver's making, clipped, row by row.
-        "copy_box" => {
-            let words: Vec<u64> = arguments[0].chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
-            let (to, x, y) = (address(1), int(2), int(3));
-            let (from, extents, stride) = (words[2], [words[4] as i32, words[5] as i32], words[9]);
-            let sizes = [words[13] & 1023, words[13] >> 10 & 1023].map(|size| size as i32);
-            Arc::new(move |memory: &mut Memory| {
-                for row in 0..sizes[1] {
-                    for column in 0..sizes[0] {
-                        let inside = (0..extents[0]).contains(&(x + column)) && (0..extents[1]).contains(&(y + row));
-                        let place = || from + (y + row) as u64 * stride + (x + column) as u64 * 4;
-                        let value = if inside { memory.floats(place(), 1)[0] } else { 0.0 };
-                        let at = to + ((row * sizes[0] + column) * 4) as u64;
-                        memory.bytes(at, 4).copy_from_slice(&value.to_ne_bytes());
-                    }
-                }
-            })
-        }
-        "pick" => {
-            let (x, index, y, n, count) = (address(0), address(1), address(2), int(3), int(4));
-            Arc::new(move |memory: &mut Memory| {
-                for i in 0..count as u64 {
-                    let word =
-                        |memory: &mut Memory, at: Address| -> u64 { bytemuck::pod_read_unaligned(memory.bytes(at, 8)) };
-                    let at = bytemuck::pod_read_unaligned::<i32>(memory.bytes(index + 4 * i, 4));
-                    if (0..n).contains(&at) {
-                        let value = memory.bytes(x + 4 * at as u64, 4).to_vec();
-                        memory.bytes(y + 4 * i, 4).copy_from_slice(&value);
-                    } else if let Some(status) = status {
-                        let (record, kernel) = (word(memory, status), word(memory, status + 8));
-                        if word(memory, record) as u32 == 0 {
-                            let fields = [2u64 | 1 << 32, kernel, i64::from(at) as u64, n as u64];
-                            memory.bytes(record, 32).copy_from_slice(bytemuck::cast_slice(&fields));
-                        }
-                    }
-                }
-            })
-        }
-        _ => {
-            let x = address(0);
-            Arc::new(move |memory: &mut Memory| memory.bytes(x, 8).fill(7))
-        }
-    }
-}
-
-/// Bytes of each parameter of a kernel of `tests/devices/`.
-fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
-    match name {
-        "affine" => Some(&[8, 8, 16, 4]),
-        "reverse_blocks" => Some(&[8]),
-        "spin" => Some(&[8, 4]),
-        "cluster_shape" => Some(&[8]),
-        "pick" => Some(&[8, 8, 8, 4, 4]),
-        "copy_box" => Some(&[128, 8, 4, 4]),
-        _ => None,
     }
 }
 

@@ -1,0 +1,154 @@
+//! Recipes: batches, groups, views, and products of 8-bit types.
+//!
+//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//!
+//! # Many products at once
+//!
+//! A third axis in front, L, is the batch. Where one of A and B has none, all products share it. An argument with a
+//! leading axis of extent L has one value, vector or tensor for each product; without it, it is shared. Outputs have the
+//! axis.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn bias(accum: Accum, bias: RowVector) -> Tensor { let d = accum + bias; d }
+//! # let device = Device::cpu();
+//! # let b = device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?;
+//! let a = device.tensor(&[1f32, 2.0, 3.0, 4.0, 1.0, 0.0, 0.0, 1.0], [2, 2, 2])?; // two matrices A
+//! let biases = device.tensor(&[10f32, 20.0, 0.0, 0.0], [2, 2])?; // a bias for each
+//! let mut d = device.zeros::<f32>([2, 2, 2])?;
+//! Gemm::plan::<Bias>(&device, &a, &b)?.run(&a, &b, Bias { bias: &biases, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [11.0, 23.0, 13.0, 27.0, 1.0, 1.0, 0.0, 1.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A reduction over `(Column, Batch)` sums over the batch too. Its output has no batch axis.
+//!
+//! # Products of a few rows each (mixture of experts)
+//!
+//! [`rows`](crate::gemm::rows) divides the rows of A into groups, each with a B of its own: one run for all experts, however
+//! many rows each has. The bounds are a tensor of i32, so they stay on the device where the router has computed them. What is
+//! one per batch (B, row vectors, scalars, reductions along columns or of everything) is one per group; column vectors and
+//! tensors have one entry for each row of A. Here the expert of a row scales by the router's weight, and the largest value
+//! of each expert is kept:
+//!
+//! ```
+//! use epilogue::gemm::rows;
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn expert(accum: Accum, bias: RowVector, weight: ColumnVector) -> (Tensor, DeviceScalar) {
+//!     let d = relu(accum + bias) * weight;
+//!     let largest = reduction_op(d, All, Max);
+//!     (d, largest)
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [4, 2])?; // rows, sorted by expert
+//! let experts = device.tensor(&[1f32, 1.0, 9.0, 9.0, 1.0, -2.0], [3, 2, 1])?;
+//! let bias = device.tensor(&[0f32, 9.0, 10.0], [3, 1])?;
+//! let weight = device.tensor(&[0.5f32, 1.0, 0.25, 1.0], [4])?;
+//! let offsets = device.tensor(&[0i32, 3, 3, 4], [4])?; // expert 0 has rows 0 to 2, expert 1 none, expert 2 row 3
+//! let (mut d, mut largest) = (device.zeros::<f32>([4, 1])?, device.zeros::<f32>([3])?);
+//!
+//! let grouped = rows(&x).in_groups(&offsets);
+//! let gemm = Gemm::plan::<Expert>(&device, grouped, &experts)?;
+//! gemm.run(grouped, &experts, Expert { bias: &bias, weight: &weight, d: &mut d, largest: &mut largest })?;
+//! assert_eq!(d.to_vec::<f32>()?, [1.5, 7.0, 2.75, 1.0]);
+//! assert_eq!(largest.to_vec::<f32>()?, [7.0, f32::NEG_INFINITY, 1.0]); // of no rows, the reduction's identity
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Rows`](crate::gemm::Rows) has the other forms of bounds: where each group ends, and how many rows of a matrix of its own
+//! each has. Rows that no group has are left as they were. A run gives the same bits as one run for each group with the same
+//! tile. [`supports`](crate::gemm::supports) says which devices have groups. On a GPU bounds that decrease or lie outside are
+//! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
+//! refuses the run.
+//!
+//! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
+//! transposed as A and the gradient of the results as B, gives `[G, K, N]`.
+//!
+//! # Views, and outputs in another order
+//!
+//! [`slice`](crate::DeviceTensor::slice), [`permute`](crate::DeviceTensor::permute),
+//! [`transpose`](crate::DeviceTensor::transpose) and [`reshape`](crate::DeviceTensor::reshape) give views of the same
+//! memory. A run takes any view, for operands, arguments and outputs. So where a result is needed in another order,
+//! permute the output where it is passed. Here the heads of an attention, which lie side by side in each row, are a
+//! batch:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn plain(accum: Accum) -> Tensor { let d = accum; d }
+//! /// `[tokens, heads · width]` seen as `[heads, tokens, width]`.
+//! fn heads(x: &DeviceTensor, heads: usize) -> Result<DeviceTensor, Box<dyn std::error::Error>> {
+//!     let (tokens, width) = (x.shape()[0], x.shape()[1] / heads);
+//!     Ok(x.reshape([tokens, heads, width])?.permute(&[1, 0, 2])?)
+//! }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let device = Device::cpu();
+//! # let b = device.tensor(&[1f32, 1.0, 0.0, 1.0], [2, 2])?;
+//!
+//! let x = device.tensor(&[1f32, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0], [2, 4])?;
+//! let y = device.zeros::<f32>([2, 4])?;
+//! let a = heads(&x, 2)?;
+//! let mut d = heads(&y, 2)?; // a view of y
+//! Gemm::plan::<Plain>(&device, &a, &b)?.run(&a, &b, Plain { d: &mut d })?;
+//! assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 5.0, 11.0, 3.0, 7.0, 7.0, 15.0]);
+//! # Ok(()) }
+//! ```
+//!
+//! An output must reach each of its elements by one index only: a broadcast view is refused. `reshape` refuses a view for
+//! which only a copy would do; [`contiguous`](crate::DeviceTensor::contiguous) makes that copy.
+//!
+//! # Products of 8-bit integers
+//!
+//! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. Where the function computes
+//! with the accumulator, it is an f32. Both may be `i8` or `u8`, also one of each.
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn sums(accum: Accum) -> Tensor<i32> {
+//!     let d = accum;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let (a, b) = (device.full::<u8>([1, 2], 255)?, device.full::<i8>([2, 1], -128)?);
+//! let mut d = device.zeros::<i32>([1, 1])?;
+//! Gemm::plan::<Sums>(&device, &a, &b)?.run(&a, &b, Sums { d: &mut d })?;
+//! assert_eq!(d.to_vec::<i32>()?, [-65280]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! With scales, see "Scale rows and columns" in [the cookbook](super). Stores to 8-bit types saturate: `Tensor<i8>` of 200.0 is 127.
+//!
+//! # Products of 8-bit floats
+//!
+//! One scale for the whole tensor is a [`DeviceScalar`](crate::language::DeviceScalar), in device memory. The largest
+//! magnitude of the result, from which the next scale is computed, is a reduction over `All`:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn scaled(accum: Accum, scale: DeviceScalar) -> (Tensor<f32>, DeviceScalar) {
+//!     let d = scale * accum;
+//!     let amax = reduction_op(d, All, AbsMax);
+//!     (d, amax)
+//! }
+//! # let device = Device::cpu();
+//! # let mut d = device.zeros::<f32>([2, 2])?;
+//!
+//! let a = device.tensor(&[1.0, 2.0, 3.0, 4.0].map(f8e4m3::from_f32), [2, 2])?;
+//! let b = device.tensor(&[1.0, 1.0, 0.0, 1.0].map(f8e4m3::from_f32), [2, 2])?;
+//! let scale = device.tensor(&[0.5f32], [1])?;
+//! let mut amax = device.zeros::<f32>([1])?;
+//! let gemm = Gemm::plan::<Scaled>(&device, &a, &b)?;
+//! gemm.run(&a, &b, Scaled { scale: &scale, d: &mut d, amax: &mut amax })?;
+//! assert_eq!(d.to_vec::<f32>()?, [0.5, 1.5, 1.5, 3.5]);
+//! assert_eq!(amax.to_vec::<f32>()?, [3.5]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `f8e5m2` is the other type, and A and B may have one each. Weights with more than one scale along K: see "Scale rows and
+//! columns" in [the cookbook](super).
