@@ -6,6 +6,7 @@
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
 mod apply;
+mod compared;
 mod compile;
 mod direct;
 mod elements;
