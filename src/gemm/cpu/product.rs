@@ -233,19 +233,24 @@ impl Product<'_> {
             && let Ok(to) = bytemuck::try_cast_slice_mut(&mut *to)
         {
             // SAFETY: the caller's promise.
-            return unsafe {
-                self.f32_by_words(tile, depth.clone(), words, to) || self.bf16_by_words(tile, depth, words, to)
-            };
+            return unsafe { self.floats_by_words(tile, depth, words, to) };
         }
         sums.resize(to.len(), 0.0);
         // SAFETY: the caller's promise.
-        let done = unsafe {
-            self.f32_by_words(tile, depth.clone(), words, sums) || self.bf16_by_words(tile, depth, words, sums)
-        };
+        let done = unsafe { self.floats_by_words(tile, depth, words, sums) };
         if done {
             to.iter_mut().zip(sums).for_each(|(to, &mut x)| *to = T::from_f64(f64::from(x)));
         }
         done
+    }
+
+    unsafe fn floats_by_words(&self, tile: &Tile, depth: Range<usize>, words: &mut WordPanels, to: &mut [f32]) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.f32_by_words(tile, depth.clone(), words, to)
+                || self.bf16_by_words(tile, depth.clone(), words, to)
+                || self.f16_by_words(tile, depth, to)
+        }
     }
 
     /// Multiplies over all of K; directly into `to` if products are accumulated in the arithmetic type.
@@ -417,6 +422,10 @@ impl Product<'_> {
     }
 
     unsafe fn bf16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut WordPanels, _: &mut [f32]) -> bool {
+        false
+    }
+
+    unsafe fn f16_by_words(&self, _: &Tile, _: Range<usize>, _: &mut [f32]) -> bool {
         false
     }
 

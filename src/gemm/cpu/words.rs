@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::kernel::words::{
-    Bf16, F32, FEW, Magnitude, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few,
+    Bf16, F16, F32, FEW, Magnitude, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few,
     magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
 };
 use super::product::{Packed, Product, WordPanels};
@@ -25,6 +25,8 @@ const MANY: usize = 96;
 const NEAR: usize = 1 << 20;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
+/// The same of a whole product of bf16s: it packs no columns for so few rows.
+const FEW_DOTS_BF16: usize = 48;
 /// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
 const EXACT: usize = 1 << 15;
 
@@ -81,7 +83,8 @@ impl Product<'_> {
         let (a, b) = self.sources(tile, depth.start);
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
-            if a.along == 2 && (m.min(n) <= FEW_DOTS && b.along == 2 || m <= FEW && b.across == 2) {
+            let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_DOTS_BF16;
+            if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 let of_a = magnitude(a, depth.len(), m);
                 let extents = [m, n, depth.len()];
                 let of_b = if b.along == 2 {
@@ -96,6 +99,24 @@ impl Product<'_> {
                 self.panels_of_words::<Bf16>(tile, depth, false, memory, to)
             })
         }
+    }
+
+    /// Multiplies few rows, or few columns, of f16s over a range of K where these are contiguous along it. `false` otherwise, and
+    /// if this CPU has no instructions for it; then `to` is unspecified.
+    ///
+    /// # Safety
+    /// The conditions of [`Product::tile`].
+    pub(super) unsafe fn f16_by_words(&self, tile: &Tile, depth: Range<usize>, to: &mut [f32]) -> bool {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let (a, b) = self.sources(tile, depth.start);
+        let are_f16s = (self.a.element, self.b.element) == (ElementType::F16, ElementType::F16);
+        if !are_f16s || a.along != 2 || b.along != 2 || m.min(n) > FEW_DOTS || !multiplies_f32() {
+            return false;
+        }
+        to.fill(0.0);
+        // SAFETY: the CPU multiplies words of f32s, which it makes of these; the caller's promise.
+        unsafe { dots::<F16>([m, n, depth.len()], (a, b), false, to, n) };
+        true
     }
 
     /// Adds products of 8-bit integers, over a range of K, to the exact sums `to`. `false` if this CPU has no

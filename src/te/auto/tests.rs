@@ -363,3 +363,30 @@ fn rows_of_two_loops_have_the_same_bits() {
     let compiled = check("rows of two loops", &[&output], &given, &[vec![5, 7]], 5);
     assert!(!has_vectors() || compiled > 0);
 }
+
+#[test]
+fn code_is_compiled_when_runs_have_had_enough_points() {
+    if !has_vectors() {
+        return;
+    }
+    let device = Device::cpu();
+    let a = matrix(ElementType::F32, 64, 64);
+    let map = compute_over([extent(64), extent(64)].as_slice(), "exp", |axes: &[Axis]| {
+        let at: Vec<Expr> = axes.iter().map(|axis| Expr::from(*axis)).collect();
+        vec![Expr::apply(Op::Exp, vec![a.at(at.as_slice())])]
+    });
+    for output in [ops::softmax(&a, 1).expect("it is a float"), map.expect("it is well formed").swap_remove(0)] {
+        let kernel = auto::build(&[&output]).expect("it has a schedule").build(&device).expect("it builds");
+        let given = tensor(&device, &mut fastrand::Rng::with_seed(9), ElementType::F32, &[64, 64]);
+        let mut first = None;
+        // The code pays from 2^16 points on: at the sixteenth run of 2^12.
+        for run in 1..=18 {
+            let before = COMPILED.get();
+            let mut written = device.zeros::<f32>([64, 64]).expect("there is memory");
+            kernel.run_bound(&[(&a, (&given).into()), (&output, (&mut written).into())]).expect("it runs");
+            assert_eq!(COMPILED.get() > before, run == 16, "run {run} of {}", output.name());
+            let result = stored(&written);
+            assert_eq!(*first.get_or_insert_with(|| result.clone()), result, "run {run} of {}", output.name());
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! Argmax and argmin: finds the place of the largest or the smallest of neighbouring elements.
 //!
 //! Of any two pairs of place and value, one always wins, so every order of combination gives the same result. Vector
-//! code finds the block with the extreme value; only this block is then searched for the place.
+//! code finds the block with the extreme value, by [comparisons alone](super::compared) where no element is NaN; only this
+//! block is then searched for the place.
 
 use half::{bf16, f16};
 
+use super::compared::Compared;
 use super::compile::Code;
 use super::elements::{Affine, Elements};
 use super::program::{Class, Register};
@@ -93,7 +95,7 @@ impl Extreme {
 
     /// # Safety
     /// The conditions of [`Extreme::add`]; the elements must be of type `S`.
-    unsafe fn search<S: Widen<T>, T: Lane>(
+    unsafe fn search<S: Widen<T> + Compared<T>, T: Lane>(
         &self,
         registers: &mut Registers,
         lane: usize,
@@ -105,9 +107,9 @@ impl Extreme {
         // SAFETY: the caller's promise.
         let elements = unsafe { std::slice::from_raw_parts(address as *const S, count) };
         let (place, value) = if self.largest {
-            dispatch(Search { elements, first, best, ahead: |x: T, y: T| x > y })
+            dispatch(Search { elements, first, best, largest: true, ahead: |x: T, y: T| x > y })
         } else {
-            dispatch(Search { elements, first, best, ahead: |x: T, y: T| x < y })
+            dispatch(Search { elements, first, best, largest: false, ahead: |x: T, y: T| x < y })
         };
         registers.get_mut::<i32>(self.place)[lane] = place;
         registers.get_mut::<T>(self.value)[lane] = value;
@@ -119,6 +121,7 @@ struct Search<'a, S, T, F> {
     /// The place of the first element.
     first: i32,
     best: (i32, T),
+    largest: bool,
     /// Tells whether one number is better than another.
     ahead: F,
 }
@@ -130,7 +133,7 @@ fn is_nan<T: PartialEq + Copy>(x: T) -> bool {
     x != x
 }
 
-impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
+impl<S: Widen<T> + Compared<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
     /// The better one of a pair that was found and another pair.
     #[inline(always)]
     fn better(&self, (i, u): (i32, T), (j, v): (i32, T)) -> (i32, T) {
@@ -151,6 +154,10 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
     /// `FMA` must be what [`Vectorised::run`] was given.
     #[inline(always)]
     unsafe fn of_block<const FMA: bool>(&self, rows: &[[S; HELD]]) -> T {
+        // SAFETY: the caller's promise.
+        if let Some(value) = unsafe { <S as Compared<T>>::of_rows::<FMA, HELD>(self.largest, rows) } {
+            return value;
+        }
         // SAFETY: the caller's promise.
         let mut held = unsafe { S::widen_row::<FMA, HELD>(&rows[0]) };
         for row in &rows[1..] {
@@ -183,7 +190,7 @@ impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Search<'_, S, T, F> {
     }
 }
 
-impl<S: Widen<T>, T: Lane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, F> {
+impl<S: Widen<T> + Compared<T>, T: Lane, F: Fn(T, T) -> bool> Vectorised for Search<'_, S, T, F> {
     type Output = (i32, T);
 
     #[inline(always)]
@@ -245,7 +252,7 @@ mod tests {
                     let worst = if largest { f32::NEG_INFINITY } else { f32::INFINITY };
                     let best = (i32::MAX, worst);
                     let search = |ahead: fn(f32, f32) -> bool| {
-                        dispatch(Search { elements: values.as_slice(), first: 0, best, ahead })
+                        dispatch(Search { elements: values.as_slice(), first: 0, best, largest, ahead })
                     };
                     let got = if largest { search(|x, y| x > y) } else { search(|x, y| x < y) };
                     let want = want(&values, largest, best);

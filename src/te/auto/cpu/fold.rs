@@ -5,6 +5,7 @@
 
 use half::{bf16, f16};
 
+use super::compared::{Compared, Contiguous};
 use super::registers::Lane;
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen};
@@ -37,6 +38,17 @@ impl Combine {
             Binary::Max => Self::Max,
             _ => return None,
         })
+    }
+}
+
+impl Combine {
+    /// Whether it gives the largest; `None` if it gives neither the largest nor the least.
+    const fn largest(self) -> Option<bool> {
+        match self {
+            Self::Max => Some(true),
+            Self::Min => Some(false),
+            Self::Add | Self::Mul => None,
+        }
     }
 }
 
@@ -125,6 +137,14 @@ pub(in crate::te::auto) struct Outputs {
     pub(in crate::te::auto) lanes: RegisterLanes,
 }
 
+impl Outputs {
+    /// The outputs from one of them on.
+    fn from(self, first: usize) -> Self {
+        let bytes = first as i64 * self.apart as i64 * self.element.size() as i64;
+        Self { address: self.address.wrapping_add_signed(bytes), ..self }
+    }
+}
+
 /// The number of lanes of an output: as many as registers hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::te::auto) enum RegisterLanes {
@@ -179,8 +199,20 @@ macro_rules! from_memory {
             unsafe fn fold_outputs(op: Combine, totals: &mut [Self], identity: Self, outputs: &Outputs) {
                 match outputs.element {
                     $(ElementType::$element => {
-                        let from = outputs.address as *const $S;
-                        by_combine!(op, $T, f => dispatch(FoldOutputs { totals, from, outputs, identity, f }));
+                        let fold = |totals: &mut [$T], outputs: &Outputs| {
+                            let from = outputs.address as *const $S;
+                            by_combine!(op, $T, f => dispatch(FoldOutputs { totals, from, outputs, identity, f }));
+                        };
+                        let Outputs { address, count, apart, .. } = *outputs;
+                        let all = Contiguous { address, count, apart };
+                        // SAFETY: the caller's promise.
+                        let compared = op.largest().and_then(|largest| unsafe {
+                            <$S as Compared<$T>>::extremes(largest, totals, identity, all)
+                        });
+                        match compared {
+                            None => fold(totals, outputs),
+                            Some(others) => others.into_iter().for_each(|i| fold(&mut totals[i..=i], &outputs.from(i))),
+                        }
                     })*
                     other => debug_assert!(false, "{other} is not held as {}", stringify!($T)),
                 }
@@ -538,5 +570,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn extremes_of_outputs_pass_nan_on_and_order_zeros() {
+        let rows =
+            [[-0.0, 0.0, -0.0, -1.0], [-0.0; 4], [1.0, f32::NAN, 2.0, 3.0], [-5.0, -2.0, f32::NEG_INFINITY, -4.0]];
+        let (address, element) = (rows.as_ptr() as u64, ElementType::F32);
+        let outputs = Outputs { address, element, count: 4, apart: 4, lanes: RegisterLanes::Eight };
+        let mut got = [7f32; 4];
+        // SAFETY: the four outputs have four elements each.
+        unsafe { f32::fold_outputs(Combine::Max, &mut got, f32::NEG_INFINITY, &outputs) };
+        assert!(got[2].is_nan());
+        assert_eq!([got[0], got[1], got[3]].map(f32::to_bits), [0.0f32, -0.0, -2.0].map(f32::to_bits));
     }
 }

@@ -7,7 +7,7 @@ use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
 use super::invariant::InvariantSteps;
-use super::machine::MachineLoops;
+use super::machine::{Awaited, MachineLoops};
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
@@ -61,6 +61,7 @@ pub(in crate::te::auto) struct Job {
     pub(super) rows: i64,
     pub(super) outputs: Vec<Written>,
     pub(super) machine: MachineLoops,
+    awaited: Awaited,
     /// The number of pieces that the outputs are divided into, so that every thread has some; 1 if there is little to
     /// do.
     pub(super) pieces: i64,
@@ -132,7 +133,7 @@ impl Job {
         let first_output = bound.tensors.len() - reduction.outputs.len();
         let outputs = space.outputs.iter().enumerate();
         let outputs = outputs.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps));
-        let mut job = Self {
+        Ok(Self {
             tree,
             program,
             elements: [of_reduction, of_totals, of_points],
@@ -145,12 +146,18 @@ impl Job {
             rows,
             outputs: outputs.collect(),
             machine: MachineLoops::default(),
+            awaited: Awaited::new(size.0.saturating_mul(size.1)),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
             outer,
             inner,
-        };
-        job.machine = job.machine_loops();
-        Ok(job)
+        })
+    }
+
+    /// Compiles machine code as soon as it pays; called before every run.
+    pub(super) fn prepare(&mut self) {
+        if self.awaited.pays() {
+            self.machine = self.machine_loops();
+        }
     }
 
     /// Adapts the addresses after the arguments have moved, each by some bytes.

@@ -2,7 +2,7 @@
 
 use super::elements::{Along, Elements, Loops};
 use super::job::{ALONE, Task};
-use super::machine::{At, Builder, Moving, PointLoop, is_worth};
+use super::machine::{At, Awaited, Builder, Moving, PointLoop};
 use super::memory::{Written, runs, write};
 use super::program::{Program, Register, Step};
 use super::registers::{LANES, Registers};
@@ -26,6 +26,7 @@ pub(in crate::te::auto) struct Map {
     results: Vec<Register>,
     outputs: Vec<Written>,
     machine: Option<PointLoop>,
+    awaited: Awaited,
     /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Registers>,
 }
@@ -47,11 +48,8 @@ impl Map {
         let outputs: Vec<Written> =
             outputs.map(|(i, steps)| Written::new(first + i, bound.tensors[first + i], steps)).collect();
         let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
-        let mut map = Self { inner, program, elements, steps, results, outputs, machine: None, alone };
-        if is_worth(points(&map.inner)) {
-            map.machine = map.compiled();
-        }
-        Ok(map)
+        let awaited = Awaited::new(points(&inner));
+        Ok(Self { inner, program, elements, steps, results, outputs, machine: None, awaited, alone })
     }
 
     /// The steps of a strip as machine code.
@@ -75,6 +73,9 @@ impl Map {
     /// # Safety
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
+        if self.awaited.pays() {
+            self.machine = self.compiled();
+        }
         let strips = (points(&self.inner) as usize).div_ceil(self.lanes());
         if let Some(mut registers) = self.alone.take() {
             // SAFETY: the caller's promise.

@@ -1,11 +1,12 @@
 //! Automatic schedules on the CPU: expressions as programs over strips (batches of points that are computed at once,
-//! operation by operation), and reductions and scans of strips. Where points are neighbours in memory and there are many,
-//! maps and reductions run the same programs as machine code (`machine`).
+//! operation by operation), and reductions and scans of strips. Where points are neighbours in memory and there are many
+//! (in one run, or in several), maps and reductions run the same programs as machine code (`machine`).
 //!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
 mod apply;
+mod compared;
 mod compile;
 mod direct;
 mod elements;

@@ -51,6 +51,7 @@ impl Chain {
     /// # Safety
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
+        self.jobs.iter_mut().for_each(Job::prepare);
         if let Some(workers) = &mut self.alone {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
                 // SAFETY: the caller's promise.

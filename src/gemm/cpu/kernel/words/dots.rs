@@ -97,7 +97,8 @@ impl<W: Words> Dots<W> {
                 let mut columns: [__m512i; WIDE] = [_mm512_setzero_si512(); WIDE];
                 for (j, to) in columns.iter_mut().enumerate() {
                     let x = _mm512_maskz_loadu_epi8(mask, self.b.at(k, column + j).cast());
-                    if W::ELEMENTS == 2 {
+                    // Those of the first rows have been seen then.
+                    if W::DROPS_SUBNORMALS && row == 0 {
                         least = least.with(x);
                     }
                     *to = _mm512_xor_si512(x, flip);

@@ -1,13 +1,15 @@
 //! Products of words: 32 bits that hold an f32, or two bf16s or four 8-bit integers, neighbours along K, which a CPU with
-//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first.
+//! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first; or
+//! two f16s, which are widened in registers.
 //!
 //! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //!
 //! # What is summed, and how
-//! Integers are summed exactly, in 32 bits. f32s are multiplied and summed by fused multiply-add, in the order of K. bf16s are multiplied exactly and summed in f32, rounded to nearest at least
-//! once for each word, in the order of K ([`dots`]: in sixteen parts, which are then added).
+//! Integers are summed exactly, in 32 bits. f32s, and f16s as f32s, are multiplied and summed by fused multiply-add, in the
+//! order of K. bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order
+//! of K. ([`dots`]: in sixteen parts, which are then added.)
 //!
 //! `vdpbf16ps` takes subnormal numbers for 0, and makes 0 of subnormal results. So it multiplies only what has none:
 //! every product of two bf16s, and so every sum of such products, is a multiple of 2^(e - 14), if `e` is the sum of the
@@ -23,8 +25,9 @@ mod pack;
 mod tests;
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
-    _mm512_reduce_add_epi32, _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+    __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_si256, _mm512_cvtph_ps,
+    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_reduce_add_epi32,
+    _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_setzero_si512,
 };
 use std::mem::transmute;
 use std::sync::LazyLock;
@@ -82,6 +85,8 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     type Sums: Copy;
     /// Elements of a word.
     const ELEMENTS: usize;
+    /// Whether subnormal numbers count as 0, so that the least [`Magnitude`] must be known.
+    const DROPS_SUBNORMALS: bool;
 
     /// Does work that is compiled for a CPU that multiplies such words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
@@ -106,6 +111,11 @@ pub(in crate::gemm::cpu) struct F32;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Bf16;
 
+/// Two f16s. They are widened in registers, each half of a vector for itself: so it is only the sum of all lanes that is the
+/// product, and these words are for [`dots`] alone.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::gemm::cpu) struct F16;
+
 /// Four 8-bit integers: A's are signed and B's are not.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct SignedByUnsigned;
@@ -115,11 +125,12 @@ pub(in crate::gemm::cpu) struct SignedByUnsigned;
 pub(in crate::gemm::cpu) struct UnsignedBySigned;
 
 macro_rules! floats {
-    ($($words:ty, $elements:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+    ($($words:ty, $elements:literal, $drops:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
         $(impl Words for $words {
             type Sum = f32;
             type Sums = __m512;
             const ELEMENTS: usize = $elements;
+            const DROPS_SUBNORMALS: bool = $drops;
 
             #[target_feature(enable = $features)]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -167,9 +178,14 @@ macro_rules! floats {
 }
 
 floats! {
-    F32, 1, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
-    Bf16, 2, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
+    F32, 1, false, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
+    Bf16, 2, true, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
         _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
+    };
+    F16, 2, false, "avx512f,avx512bw,avx512vl": |sums, a, b| {
+        let low = |x| _mm512_cvtph_ps(_mm512_castsi512_si256(x));
+        let high = |x| _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(x));
+        _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sums))
     };
 }
 
@@ -179,6 +195,7 @@ macro_rules! integers {
             type Sum = i32;
             type Sums = __m512i;
             const ELEMENTS: usize = 4;
+            const DROPS_SUBNORMALS: bool = false;
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {

@@ -1,4 +1,4 @@
-use half::bf16;
+use half::{bf16, f16};
 use proptest::prelude::*;
 
 use super::*;
@@ -146,6 +146,29 @@ proptest! {
                     let wanted: i64 = (0..depth).map(|k| a.at(k, at / columns) * b.at(k, at % columns)).sum();
                     prop_assert_eq!(f64::from(x), wanted as f64, "few rows");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn f16s_are_multiplied_as_dot_products(
+        rows in 1usize..20, columns in 1usize..20, depth in 0usize..80, seed in 0usize..100,
+    ) {
+        if multiplies_f32() {
+            // Subnormal numbers, too.
+            let least = f64::from(f16::from_bits(1));
+            let a = Operand::new([depth, rows], Order::AlongK, seed, 2, -9..10, |x| {
+                f16::from_f64(x as f64 * least).to_le_bytes().to_vec()
+            });
+            let b = Operand::new([depth, columns], Order::AlongK, seed + 1, 2, -7..8, |x| {
+                f16::from_f64(x as f64).to_le_bytes().to_vec()
+            });
+            let mut to = vec![0.0; rows * columns];
+            // SAFETY: the operands have these extents, and the CPU has been asked.
+            unsafe { dots::<F16>([rows, columns, depth], (a.source(), b.source()), false, &mut to, columns) };
+            for (at, x) in to.into_iter().enumerate() {
+                let wanted: i64 = (0..depth).map(|k| a.at(k, at / columns) * b.at(k, at % columns)).sum();
+                prop_assert_eq!(f64::from(x), wanted as f64 * least);
             }
         }
     }

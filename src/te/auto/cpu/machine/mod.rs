@@ -9,7 +9,7 @@ mod point_loop;
 
 pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop, Rows};
 
-/// From this many points on, code is compiled, which takes as long as some 10⁵ steps of points.
+/// From this many points on, in one run or in several, code is compiled, which takes as long as some 10⁵ steps of points.
 const WORTH: i64 = 1 << 16;
 
 #[cfg(test)]
@@ -20,11 +20,30 @@ thread_local! {
     pub(in crate::te::auto) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Whether it pays to compile code for this many points.
-pub(super) fn is_worth(points: i64) -> bool {
-    #[cfg(test)]
-    if let Some(always) = FORCED.get() {
-        return always;
+/// Counts the points of runs of one shape, until it pays to compile code for them.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    /// The points of a run.
+    points: i64,
+    /// Those of all runs so far; `None` if it has paid.
+    so_far: Option<i64>,
+}
+
+impl Awaited {
+    pub(super) const fn new(points: i64) -> Self {
+        Self { points, so_far: Some(0) }
     }
-    points >= WORTH
+
+    /// Counts a run. Whether it pays now: it says so once.
+    pub(super) fn pays(&mut self) -> bool {
+        let Some(so_far) = &mut self.so_far else { return false };
+        *so_far = so_far.saturating_add(self.points);
+        let pays = *so_far >= WORTH;
+        #[cfg(test)]
+        let pays = FORCED.get().unwrap_or(pays);
+        if pays {
+            self.so_far = None;
+        }
+        pays
+    }
 }

@@ -1,15 +1,11 @@
 //! Compiles the loops of a reduction.
 
-use super::is_worth;
 use super::point_loop::{Builder, MachineLoops, Moving, PointLoop};
 use crate::te::auto::cpu::job::Job;
 
 impl Job {
     /// What machine code does of it.
     pub(in crate::te::auto::cpu) fn machine_loops(&self) -> MachineLoops {
-        if !is_worth(self.count().saturating_mul(self.count_outputs())) {
-            return MachineLoops::default();
-        }
         MachineLoops { add: add(self), apply: apply(self) }
     }
 }
