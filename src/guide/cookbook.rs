@@ -28,8 +28,8 @@
 //!
 //! | page | recipes |
 //! |---|---|
-//! | [`reductions`] | norms, softmax, scales of rows, cross-entropy, the largest |
-//! | [`training`] | dropout, gradients |
+//! | [`reductions`] | norms, softmax, scales of rows, cross-entropy, the largest, your own |
+//! | [`training`] | dropout, gradients, backward passes |
 //! | [`operands`] | batches, experts, views, products of 8-bit types |
 //!
 //! # Add a bias
