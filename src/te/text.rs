@@ -7,7 +7,7 @@ use crate::expr::Op;
 use crate::te::dtype::DType;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::reduce::{Combiner, Reduce};
 use crate::te::lang::tensor::Operation;
 use crate::te::lang::var::Var;

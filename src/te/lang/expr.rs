@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::axis::Axis;
 use super::buffer::Buffer;
-use super::graph::Node;
+use super::node::Node;
 use super::reduce::Reduce;
 use super::tensor::Tensor;
 use super::var::Var;

@@ -8,6 +8,7 @@ pub(crate) mod axis;
 pub(crate) mod buffer;
 pub(crate) mod expr;
 pub(crate) mod graph;
+pub(crate) mod node;
 pub(crate) mod number;
 pub(crate) mod ranges;
 pub(crate) mod reduce;

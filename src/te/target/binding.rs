@@ -9,7 +9,7 @@ use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::program::{Program, Requirement};
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::tensor::Tensor;
 use crate::te::lang::var::Var;
 use crate::te::text::expression;

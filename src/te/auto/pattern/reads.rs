@@ -13,7 +13,7 @@ use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Operands;
+use crate::te::lang::node::Operands;
 use crate::te::lang::tensor::{OperationKind, Tensor};
 use crate::te::lang::var::Var;
 

@@ -1,4 +1,5 @@
 //! Printers of programs, in TVM's text formats.
 
+mod accesses;
 mod primfn;
 pub(crate) mod script;

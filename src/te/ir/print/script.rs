@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::accesses::{accesses, at_own_level};
 use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
@@ -10,7 +11,7 @@ use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
 use crate::te::lang::buffer::Buffer;
-use crate::te::lang::expr::{Expr, Kind};
+use crate::te::lang::expr::Expr;
 use crate::te::lang::thread::Thread;
 use crate::te::lang::var::Var;
 use crate::te::text::{Names, combiner, identifier, list, print, separators};
@@ -451,64 +452,5 @@ fn count_launches(statement: &Stmt, counts: &mut HashMap<Var, usize>) {
     }
     for child in statement.children() {
         count_launches(child, counts);
-    }
-}
-
-/// The buffers that a statement stores to and loads from, in the order in which they are written.
-fn accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
-    own_accesses(statement, found);
-    if let Stmt::Note { note: Note::Call(_), .. } = statement {
-        return;
-    }
-    for child in statement.children() {
-        accesses(child, found);
-    }
-}
-
-fn own_accesses(statement: &Stmt, found: &mut Vec<Buffer>) {
-    let mut add = |buffer: &Buffer| {
-        if !found.contains(buffer) {
-            found.push(buffer.clone());
-        }
-    };
-    if let Stmt::Store { buffer, .. } | Stmt::Prefetch { buffer, .. } = statement {
-        add(buffer);
-    }
-    for x in statement.expressions() {
-        x.visit(&mut |x| {
-            if let Kind::Load(buffer, _) = x.kind() {
-                add(buffer);
-            }
-        });
-    }
-    match statement {
-        Stmt::AllReduce(reduce) => reduce.results.iter().for_each(&mut add),
-        Stmt::Note { note: Note::Call(call), .. } => {
-            for argument in &call.arguments {
-                if let CallArgument::Pointer(buffer, _) = argument {
-                    add(buffer);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether a statement uses a buffer itself, or in a part that is printed on the same level.
-fn at_own_level(statement: &Stmt, buffer: &Buffer) -> bool {
-    let mut own = Vec::new();
-    own_accesses(statement, &mut own);
-    if own.contains(buffer) {
-        return true;
-    }
-    match statement {
-        Stmt::Let { body, .. } => {
-            let inner: Vec<&Stmt> = match &**body {
-                Stmt::Seq(statements) => statements.iter().collect(),
-                other => vec![other],
-            };
-            inner.iter().any(|statement| at_own_level(statement, buffer))
-        }
-        _ => false,
     }
 }

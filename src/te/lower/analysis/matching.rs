@@ -7,7 +7,7 @@ use crate::te::arith::interval::Interval;
 use crate::te::arith::{Context, Linear, simplify, simplify_in};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::expr::{Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::tensor::{Compute, Tensor};
 use crate::te::lang::var::Var;
 use crate::te::schedule::combine_alike;

@@ -14,7 +14,7 @@ use crate::te::error::{LoweringError, RunError, TeError};
 use crate::te::ir::stmt::{AllReduce, Stmt};
 use crate::te::lang::buffer::{Buffer, Scope};
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::thread::Thread as Index;
 use crate::te::lang::var::Var;
 use crate::te::text::expression;

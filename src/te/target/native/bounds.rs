@@ -12,7 +12,7 @@ use crate::te::dtype::DType;
 use crate::te::ir::stmt::Stmt;
 use crate::te::lang::buffer::Buffer;
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::var::Var;
 
 /// A number beyond any index. A bound that reaches it counts as unknown.

@@ -110,7 +110,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "src/te/lang/axis.rs",
             "src/te/lang/buffer.rs",
             "src/te/lang/expr.rs",
-            "src/te/lang/graph.rs",
+            "src/te/lang/node.rs",
             "src/te/lang/ranges.rs",
             "src/te/lang/reduce.rs",
             "src/te/lang/tensor.rs",

@@ -9,7 +9,7 @@ use crate::ElementType;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, LoweringError, TeError};
 use crate::te::lang::expr::{Binary, Expr, Kind};
-use crate::te::lang::graph::Id;
+use crate::te::lang::node::Id;
 use crate::te::lang::number;
 use crate::te::text::expression;
 
