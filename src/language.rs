@@ -130,7 +130,7 @@
 //!
 //! # Random numbers
 //!
-//! A parameter of the class [`Seed`] is no value: [`random(seed)`](random) is an M×N one, a number of each element from 0
+//! A parameter of the class [`Seed`] is not a value: [`random(seed)`](random) is an M×N one, a number of each element from 0
 //! to 1. It follows from the seed's two 64-bit numbers and from the element's row, column and batch, and from nothing else;
 //! so equal seeds give equal numbers on every device, with every kernel and any split of K, and in other epilogues.
 //! `random(seed, 1)`, `random(seed, 2)`, … are further streams of the seed, by an integer literal, independent of each

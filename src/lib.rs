@@ -43,7 +43,7 @@
 //!   of every element, and an emulated GPU finds data races without a GPU.
 //! - You need the reductions and scans around products too, such as softmax, norms and cumulative sums: that is [`te`].
 //!
-//! It is no framework: it derives the backward pass of one epilogue ([`evt::derive`]), but keeps no record of what a program
+//! It is not a framework: it derives the backward pass of one epilogue ([`evt::derive`]), but keeps no record of what a program
 //! computes, and it loads no models.
 //!
 //! # An example

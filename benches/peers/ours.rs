@@ -109,7 +109,7 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
             return recurrence(device, &a, &x, shape);
         }
         Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
-        Work::Product { .. } => unreachable!("it is no product"),
+        Work::Product { .. } => unreachable!("it is not a product"),
     };
     let kept: Vec<usize> = match work {
         Work::ArgMax { .. } | Work::Sum { axis: 1, .. } => vec![n],

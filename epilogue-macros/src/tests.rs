@@ -374,7 +374,7 @@ fn after_a_mistake_the_items_are_still_there() {
             "the body returns 2 values, the return type declares 1: add the class of this one"
         }
         ::core::compile_error! {
-            "there is no `e` here; it is no parameter and no `let` (a constant with a small name is written `self::e`)"
+            "there is no `e` here; it is neither a parameter nor a `let` (a constant with a small name is written `self::e`)"
         }
         #[allow(non_snake_case)]
         struct Named<F: ::epilogue::Fields = ::epilogue::Unborrowed> {

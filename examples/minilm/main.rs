@@ -108,7 +108,7 @@ fn check(device: &Device, folder: &Path, tokenizer: &Tokenizer, reference: &Path
     let list = |name: &str| reference[name].as_array().cloned().ok_or(format!("the reference has no {name}"));
     let mut tokens = Vec::new();
     for (sentence, expected) in list("sentences")?.iter().zip(list("tokens")?) {
-        let sentence = sentence.as_str().ok_or("a sentence that is no text")?;
+        let sentence = sentence.as_str().ok_or("a sentence that is not text")?;
         let ids = encode(tokenizer, sentence)?;
         if serde_json::json!(ids) != expected {
             return Err(format!("the tokens of {sentence:?} are {ids:?}, the reference has {expected}").into());

@@ -105,7 +105,7 @@ mod sealed {
 
 /// A Rust type for the values of an [`ElementType`]; each has one. Only this crate implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no element type",
+    message = "`{Self}` is not an element type",
     label = "no element type",
     note = "element types are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8 and bool"
 )]

@@ -58,7 +58,7 @@ pub enum ExchangeError {
         offset: usize,
     },
     /// An element type that this library doesn't have.
-    #[error("{given} is no element type of this library, which has {}", element_types())]
+    #[error("{given} is not an element type of this library, which has {}", element_types())]
     ElementType {
         /// The type, as its owner names it.
         given: String,

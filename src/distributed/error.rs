@@ -18,7 +18,7 @@ pub enum Error {
     /// The ranks can't work together; or the device failed.
     #[error(transparent)]
     Runtime(#[from] runtime::Error),
-    /// An operand that is no matrix.
+    /// An operand that is not a matrix.
     #[error("{operand} has shape {shape:?}; products of several ranks take matrices: flatten A's batch into its rows")]
     Matrix {
         /// `A` or `B`.

@@ -441,7 +441,7 @@ fn expression_node(
         ExprNode::Apply(op, operands) => (op.symbol(), op.arity(), operands.as_slice(), Some(*op)),
         ExprNode::Call(callee, operands) => (callee.name(), callee.parameters().len(), operands.as_slice(), None),
         ExprNode::Cast(ElementType::Bool, _) => {
-            return Err("`cast` rounds numbers, and bool is no type of numbers".to_owned());
+            return Err("`cast` rounds numbers, and bool is not a type of numbers".to_owned());
         }
         ExprNode::Cast(_, x) => ("cast", 1, std::slice::from_ref(x), None),
     };

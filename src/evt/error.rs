@@ -159,7 +159,7 @@ pub enum Mistake {
         element: ElementType,
     },
     /// A number or an integer returned as bits.
-    #[error("`{name}` is no truth value and is returned as `Bits`; return a comparison such as `{name} > 0.0`")]
+    #[error("`{name}` is not a truth value and is returned as `Bits`; return a comparison such as `{name} > 0.0`")]
     NoTruthPacked {
         /// The output.
         name: &'static str,
@@ -172,7 +172,7 @@ pub enum Mistake {
     },
     /// A cast to truth values.
     #[error(
-        "`cast` rounds numbers, and bool is no type of numbers; of {what}, a comparison such as `x != 0.0` is the truth value"
+        "`cast` rounds numbers, and bool is not a type of numbers; of {what}, a comparison such as `x != 0.0` is the truth value"
     )]
     CastToBool {
         /// What is cast.

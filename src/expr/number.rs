@@ -23,7 +23,7 @@ use super::Function;
 /// # Ok::<(), te::TeError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no number that an operation takes",
+    message = "`{Self}` is not a number that an operation takes",
     label = "neither an `f32` nor an expression",
     note = "operations take values of type `f32`, and in tensor expressions `te::Expr`"
 )]
@@ -44,7 +44,7 @@ pub trait Number: Sized {
 /// The other operands of an operation that gives a `V`. With numbers they are `f32`; with expressions also anything
 /// that can become one, such as a number, which takes the type of the others.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no operand beside a `{V}`",
+    message = "`{Self}` is not an operand beside a `{V}`",
     label = "not of the kind that the first operand is of",
     note = "the first operand decides whether an operation computes with numbers (`f32`) or with expressions; a number \
             becomes an expression by `te::Expr::from(x)`"
@@ -57,7 +57,7 @@ pub trait Operand<V>: Sized {
 
 /// The condition of [`select`](fn@crate::ops::select): a truth value of the host, or an expression of one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no condition",
+    message = "`{Self}` is not a condition",
     label = "neither a `bool` nor an expression",
     note = "a condition is a comparison such as `x > 0.0`, and in tensor expressions such as `x.greater(0)`"
 )]

@@ -67,7 +67,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `squares` is no output, so no memory of yours is needed for it. Here one kernel does all: it reads a row, sums its
+//! `squares` is not an output, so no memory of yours is needed for it. Here one kernel does all: it reads a row, sums its
 //! squares, and writes the row's results. Where one kernel can't do it, `build` makes several, with memory of their own
 //! between them. [`choice`](crate::te::auto::Kernel::choice) says what the last run did.
 //!

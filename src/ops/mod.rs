@@ -157,7 +157,7 @@ mod tests {
     fn a_definition_has_the_operation_of_its_name() {
         for function in [exp::function(), tanh::function(), max::function(), fma::function(), select::function()] {
             let crate::expr::Body::Primitive(op) = function.body() else {
-                panic!("{} is no primitive", function.name())
+                panic!("{} is not a primitive", function.name())
             };
             assert_eq!(function.name(), op.symbol());
             assert_eq!(function.parameters().len(), op.arity());

@@ -9,7 +9,7 @@ use crate::ElementType;
 pub enum DType {
     /// A truth value.
     Bool,
-    /// A number of an element type. `ElementType::Bool` is no number: it is taken for [`Bool`](Self::Bool).
+    /// A number of an element type. `ElementType::Bool` is not a number: it is taken for [`Bool`](Self::Bool).
     Number(ElementType),
 }
 

@@ -10,7 +10,7 @@ use super::layout::LayoutError;
 pub enum TileError {
     /// A name that is not usable in CUDA C++.
     #[error(
-        "`{name}` is no name for a buffer: an identifier of letters, digits and single \
+        "`{name}` is not a name for a buffer: an identifier of letters, digits and single \
              underscores is needed, not all in capitals, which is neither a word of CUDA C++ nor one of the emitted code's own (`total`, `spa`, \
              `red`, `thread`, `rank`, …)"
     )]

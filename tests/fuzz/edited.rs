@@ -13,7 +13,7 @@ use fastrand::Rng;
 /// Much longer than any of these inputs takes on a busy machine.
 const MOST: Duration = Duration::from_secs(10);
 
-/// Bytes in which formats hide their limits: numbers, brackets, signs, what is no text.
+/// Bytes in which formats hide their limits: numbers, brackets, signs, what is not text.
 const TELLING: [&[u8]; 14] = [
     b"0",
     b"-1",

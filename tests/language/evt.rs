@@ -349,7 +349,7 @@ fn wrong_types_are_refused() {
         ),
         (
             |b, [accum, ..]| (b.cast(ElementType::Bool, accum), Tensor, None),
-            "`cast` rounds numbers, and bool is no type of numbers; of `accum`, a comparison such as `x != 0.0` is the truth \
+            "`cast` rounds numbers, and bool is not a type of numbers; of `accum`, a comparison such as `x != 0.0` is the truth \
              value",
         ),
         (

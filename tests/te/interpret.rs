@@ -41,7 +41,7 @@ fn any_axis_may_be_called_as_a_thread() -> Result<(), TeError> {
 
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {
-    // The tutorial's own kernel writes out of bounds when n is no multiple of 32.
+    // The tutorial's own kernel writes out of bounds when n is not a multiple of 32.
     let (a, b) = row_sums()?;
     let s = cross_thread(&b, 16, 32)?;
     for (n, m) in [(128, 128), (1, 1), (33, 17), (31, 1), (0, 5), (5, 0), (10, 37)] {

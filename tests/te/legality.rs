@@ -481,7 +481,7 @@ fn what_a_scan_keeps_to_itself() -> Result<(), TeError> {
         refused(
             te::lower(&te::create_schedule(&[&outside]), &[&x, &outside], "main"),
             &expect![
-                "outside reads a state or an update of scan and is no part of its update; read the scan's result instead"
+                "outside reads a state or an update of scan and is not a part of its update; read the scan's result instead"
             ],
         );
     }

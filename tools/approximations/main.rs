@@ -5,7 +5,7 @@
 //! errors that are printed, and the bounds they must keep, are those on which `src/evt/reference` relies. For `erf` and
 //! `tanh` negative numbers need no trial, because the formulas copy the sign.
 //!
-//! GELU is no formula of the header, but what is made of one; its error is printed as users see it. Names of functions as
+//! GELU is not a formula of the header, but what is made of one; its error is printed as users see it. Names of functions as
 //! arguments leave out the others: all take some minutes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 

@@ -61,7 +61,7 @@ pub struct ElementwiseFunction {
     pub cuda: Option<LitStr>,
 }
 
-/// Reads what stands under `#[epilogue(arguments)]`; `None` if it is no function. All mistakes are in `errors`.
+/// Reads what stands under `#[epilogue(arguments)]`; `None` if it is not a function. All mistakes are in `errors`.
 pub fn epilogue(
     arguments: TokenStream,
     item: TokenStream,
@@ -79,7 +79,7 @@ pub fn epilogue(
     Some(EpilogueFunction { header, name, epilogue, checked, backward })
 }
 
-/// Reads what stands in `epilogue!(…)`; `None` if it is no closure. All mistakes are in `errors`.
+/// Reads what stands in `epilogue!(…)`; `None` if it is not a closure. All mistakes are in `errors`.
 pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<(Epilogue, Checked)> {
     if !can_be_parsed([&input], errors) {
         return None;
@@ -97,7 +97,7 @@ pub fn closure(input: TokenStream, files: Files, errors: &mut Errors) -> Option<
     }
 }
 
-/// Reads what stands under `#[elementwise(arguments)]`; `None` if it is no function. All mistakes are in `errors`.
+/// Reads what stands under `#[elementwise(arguments)]`; `None` if it is not a function. All mistakes are in `errors`.
 pub fn elementwise(
     arguments: TokenStream,
     item: TokenStream,
@@ -114,7 +114,7 @@ pub fn elementwise(
     Some(ElementwiseFunction { item, header, function, constants, cuda })
 }
 
-/// Reads what stands under `#[reducer(arguments)]`; `None` if it is no module. All mistakes are in `errors`; `files` is asked
+/// Reads what stands under `#[reducer(arguments)]`; `None` if it is not a module. All mistakes are in `errors`; `files` is asked
 /// for each function.
 pub fn reducer(
     arguments: TokenStream,

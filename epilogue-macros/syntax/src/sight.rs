@@ -76,7 +76,7 @@ impl Files {
 }
 
 impl File {
-    /// What its text says; `None` where that is no tokens of Rust.
+    /// What its text says; `None` where that is not tokens of Rust.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut file = Self {

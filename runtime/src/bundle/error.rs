@@ -25,7 +25,7 @@ pub enum BundleError {
         path: PathBuf,
     },
     /// The bytes don't begin like a bundle.
-    #[error("this is no bundle: it does not begin with `epilogue bundle`")]
+    #[error("this is not a bundle: it does not begin with `epilogue bundle`")]
     NoBundle,
     /// A bundle of another version of this format.
     #[error("the bundle has version {found} of the format, and version {known} is read here: make it anew")]

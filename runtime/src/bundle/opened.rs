@@ -57,7 +57,7 @@ impl Bundle {
         let file = File::open(path).map_err(io)?;
         let data = file.metadata().map_err(io)?;
         if !data.is_file() {
-            return Err(BundleError::File { path: path.to_owned(), reason: "it is no file".to_owned() });
+            return Err(BundleError::File { path: path.to_owned(), reason: "it is not a file".to_owned() });
         }
         if !trust::is_private(&data) {
             return Err(BundleError::Untrusted { path: path.to_owned() });

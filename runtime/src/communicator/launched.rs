@@ -56,7 +56,7 @@ impl LaunchedRank {
     /// computer is the rank.
     ///
     /// # Errors
-    /// [`CommunicatorError::Environment`] for a variable that is no number; [`CommunicatorError::Rank`].
+    /// [`CommunicatorError::Environment`] for a variable that is not a number; [`CommunicatorError::Rank`].
     pub fn from_environment() -> Result<Option<Self>> {
         Ok(Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))?)
     }

@@ -170,7 +170,8 @@ mod tests {
     fn what_cannot_be_taken_is_refused() {
         let cpu = Device::cpu();
         let refused = cpu.share_safetensors(&Arc::new(file(&[("counts", Dtype::U16, &[1], &[0, 1])], 0))).unwrap_err();
-        let expected = "safetensors' U16 (of tensor `counts`) is no element type of this library, which has f64, f32";
+        let expected =
+            "safetensors' U16 (of tensor `counts`) is not an element type of this library, which has f64, f32";
         assert!(refused.to_string().starts_with(expected), "{refused}");
         let odd = Arc::new(file(&[("x", Dtype::F32, &[1], &[0; 4])], 2));
         let refused = cpu.share_safetensors(&odd).unwrap_err();

@@ -84,7 +84,7 @@ pub enum DeriveError {
         /// The parameter.
         name: &'static str,
     },
-    /// A forward accumulator is needed, and is no parameter.
+    /// A forward accumulator is needed, and is not a parameter.
     #[error(
         "a derivative needs the accumulator `{name}`: return it, `let z = {name};`, or what the derivative is computed from, and \
          have that saved"

@@ -71,12 +71,12 @@ impl<'b> Reverse<'b> {
         let refuse = |output: &Output, is, advice| Err(DeriveError::Output { name: output.name, is, advice });
         let fact = |output: &Output| facts[output.node.index()];
         if fact(through).ty != Kind::Number || through.class != BroadcastClass::Tensor {
-            return refuse(through, "is no M×N number", "an accumulator is the gradient of one");
+            return refuse(through, "is not an M×N number", "an accumulator is the gradient of one");
         }
         for name in &what.given {
             let given = output(name)?;
             if fact(given).ty != Kind::Number {
-                return refuse(given, "is no number", "it has no gradient: leave it out");
+                return refuse(given, "is not a number", "it has no gradient: leave it out");
             }
         }
         let mut saved = vec![None; forward.nodes.len()];

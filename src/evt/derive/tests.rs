@@ -427,7 +427,7 @@ fn what_has_no_derivative_is_refused() {
         (refused(Backward::of(&forward, "x")), "there is no output `x`; `forward` returns y, product"),
         (
             refused(Backward::of(&forward, "product")),
-            "`product` is no M×N number: an accumulator is the gradient of one",
+            "`product` is not an M×N number: an accumulator is the gradient of one",
         ),
         (refused(of().gradient("d")), "there is no parameter `d`; `forward` has unused, seed, c"),
         (refused(of().gradient("seed")), "`seed` is a `Seed`, of which there is no gradient: leave it out"),

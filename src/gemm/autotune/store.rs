@@ -100,7 +100,7 @@ impl Store {
     /// Looks a subject up. The winner must be one of `candidates`, so an entry can't make anything else run.
     pub(crate) fn find(&self, subject: &Subject, candidates: &[Candidate]) -> Found {
         let Some(content) = self.0.load(subject.key()) else { return Found::Nothing };
-        let Ok(text) = String::from_utf8(content) else { return Found::Ignored("it is no text".to_owned()) };
+        let Ok(text) = String::from_utf8(content) else { return Found::Ignored("it is not text".to_owned()) };
         let mut lines = text.lines();
         for (what, now) in &subject.by {
             let line = lines.next().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Store {
         };
         match candidates.iter().find(|candidate| description(candidate) == kernel) {
             Some(winner) => Found::Winner(Box::new(winner.clone()), time),
-            None => Found::Ignored("its kernel is no candidate any more".to_owned()),
+            None => Found::Ignored("its kernel is not a candidate any more".to_owned()),
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         };
         let reason = ignored(store.find(&subject("A100", "2"), &all));
         assert_eq!(reason, "it was made with epilogue 1, and this is 2");
-        assert_eq!(ignored(store.find(&subject("A100", "1"), &all[2..])), "its kernel is no candidate any more");
+        assert_eq!(ignored(store.find(&subject("A100", "1"), &all[2..])), "its kernel is not a candidate any more");
         let key = subject("A100", "1").key();
         for (text, reason) in [
             ("epilogue 1\n", "does not say which driver"),

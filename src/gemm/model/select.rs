@@ -218,7 +218,7 @@ impl Selection<'_> {
 fn exactly(key: &KernelKey, split_k: SplitK, candidates: &[Candidate]) -> Result<Candidate, Error> {
     let plain = |key: &KernelKey| key.with(Switches::default());
     let same = |c: &&Candidate| plain(&c.key) == plain(key) && c.split_k == split_k;
-    let reason = "it is no candidate for this product: take one of this builder's own `choose()`";
+    let reason = "it is not a candidate for this product: take one of this builder's own `choose()`";
     candidates.iter().find(same).cloned().ok_or_else(|| Error::NoKernel { kernel: key.to_string(), reason })
 }
 

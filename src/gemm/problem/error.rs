@@ -223,7 +223,7 @@ pub enum Error {
         /// The number of groups.
         groups: usize,
     },
-    /// A bound of groups that is no row's number, or smaller than the one before.
+    /// A bound of groups that is not a row's number, or smaller than the one before.
     #[error(
         "{name}[{place}] is {given}, {}: give one from {least} to {rows}",
         if *.name == "counts" {

@@ -142,7 +142,7 @@
 //!
 //! let gemm = Gemm::plan::<Quantised>(&device, &a, &b)?;
 //! gemm.run(&a, &b, Quantised { q: &mut q, scale: &mut scale })?;
-//! assert_eq!(q.to_vec::<f8e4m3>()?, [144.0, 448.0, 192.0, 448.0].map(f8e4m3::from_f32)); // 149.3 is no FP8 number
+//! assert_eq!(q.to_vec::<f8e4m3>()?, [144.0, 448.0, 192.0, 448.0].map(f8e4m3::from_f32)); // 149.3 is not an FP8 number
 //! assert_eq!(scale.to_vec::<f32>()?, [3.0 / 448.0, 7.0 / 448.0]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
@@ -150,7 +150,7 @@
 //! # Cross-entropy
 //!
 //! The loss of a row is `logsumexp(logits) - logits[label]`, and the logits are no result. (Between two phases a plan keeps
-//! them in memory of its own.) The element whose column is the label is taken out by a sum; a label that is no column, such
+//! them in memory of its own.) The element whose column is the label is taken out by a sum; a label that is not a column, such
 //! as −100, picks 0.
 //!
 //! ```

@@ -104,7 +104,7 @@ pub enum ScanError {
     },
     /// A read, from outside of a scan, of a tensor that exists only inside it.
     #[error(
-        "{stage} reads a state or an update of {scan} and is no part of its update; read the scan's result instead"
+        "{stage} reads a state or an update of {scan} and is not a part of its update; read the scan's result instead"
     )]
     Outside {
         /// The stage that reads.

@@ -206,7 +206,7 @@ mod tests {
             scan_fix_points(&scans[0]).unwrap()
         };
         assert_eq!(slices(false), [[true], [true]]);
-        // The second state's update reads the first: a slice of one is no slice of the other.
+        // The second state's update reads the first: a slice of one is not a slice of the other.
         assert_eq!(slices(true), [[false], [false]]);
         assert!(scan_fix_points(&x).is_err());
     }

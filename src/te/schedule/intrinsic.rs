@@ -281,7 +281,7 @@ impl Known<'_> {
                     self.refuse(format!("it loads from {}, memory of somewhere else", buffer.name()))
                 }
                 Kind::Var(var) if !self.vars.contains(var) => self.refuse(format!(
-                    "it uses {}, which is no loop of its own and in no shape or stride of its tensors",
+                    "it uses {}, which is not a loop of its own and in no shape or stride of its tensors",
                     var.name()
                 )),
                 _ => Ok(()),

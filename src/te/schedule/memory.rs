@@ -46,7 +46,7 @@ impl Stage {
         let axes = self.operation.as_compute().map(|compute| compute.axes.as_slice()).unwrap_or_default();
         let Some(dimension) = axes.iter().position(|own| *own == axis) else {
             return refuse(format!(
-                "{} is no dimension of it; give one of its own data axes, as `tensor.axis(0)`, not a part of one",
+                "{} is not a dimension of it; give one of its own data axes, as `tensor.axis(0)`, not a part of one",
                 axis.name()
             ));
         };

@@ -213,7 +213,7 @@ impl Stage {
             return Err(ScheduleError::NotAThread { name: axis.name().to_owned() }.into());
         }
         if let Some(axis) = threads.iter().find(|axis| axis.thread() == Some(Thread::Virtual)) {
-            return Err(refuse("env_threads", *axis, "a virtual thread is no launch around the scan's loop"));
+            return Err(refuse("env_threads", *axis, "a virtual thread is not a launch around the scan's loop"));
         }
         self.env_threads = threads.to_vec();
         self.note("env_threads", &names(threads));

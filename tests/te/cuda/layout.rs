@@ -373,7 +373,7 @@ fn what_circular_memory_refuses() -> Result<(), TeError> {
             s.compute_at(&b, &c, fused)
         }),
         &expect![
-            "`rolling_buffer` on B: what one iteration of i.j.fused needs of i is no window of a constant width that moves by a constant"
+            "`rolling_buffer` on B: what one iteration of i.j.fused needs of i is not a window of a constant width that moves by a constant"
         ],
     );
     let mut s = fresh();

@@ -273,7 +273,7 @@ fn what_memory_refuses() -> Result<(), TeError> {
     refused(
         s.stage(&b)?.storage_align(d.axis(0)?, 8, 1),
         &expect![
-            "`storage_align` on B: i is no dimension of it; give one of its own data axes, as `tensor.axis(0)`, not a part of one"
+            "`storage_align` on B: i is not a dimension of it; give one of its own data axes, as `tensor.axis(0)`, not a part of one"
         ],
     );
     refused(

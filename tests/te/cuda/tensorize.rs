@@ -410,7 +410,7 @@ fn what_declarations_refuse() -> Result<(), TeError> {
     );
     refused(
         declare(&b, &[], &|_, outs| outs[0].store([te::var("z")], 0.0)),
-        &expect!["the intrinsic b: it uses z, which is no loop of its own and in no shape or stride of its tensors"],
+        &expect!["the intrinsic b: it uses z, which is not a loop of its own and in no shape or stride of its tensors"],
     );
     refused(
         declare(&b, &[], &|_, _| Stmt::Barrier),

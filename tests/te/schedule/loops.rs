@@ -177,7 +177,7 @@ fn a_split_without_predication_is_held_to_its_promise() -> Result<(), TeError> {
     let c = te::compute([20], "C", |[i]| a.at([i]) * 2.0)?;
     let mut s = te::create_schedule(&[&c]);
     s.stage(&c)?.split_by(c.axis(0)?, te::SplitBy::Factor(8.into()), true)?;
-    let message = te::lower(&s, &[&a, &c], "main").expect_err("20 is no multiple of 8").to_string();
+    let message = te::lower(&s, &[&a, &c], "main").expect_err("20 is not a multiple of 8").to_string();
     expect!["i of C is split without predication, which needs `24 == 20` (its extent is 20); split it with predication, or by what divides it"].assert_eq(&message);
     let mut s = te::create_schedule(&[&c]);
     s.stage(&c)?.split_by(c.axis(0)?, te::SplitBy::Factor(5.into()), true)?;

@@ -99,7 +99,7 @@ fn files(options: &EmitOptions, name: &str) -> Result<Files, Failure> {
     let given = [&files.cuda, &files.ptx, &files.cubin, &files.header];
     let printed = given.iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
     if files.cubin.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::refused("machine code is no text: give `--cubin` a file"));
+        return Err(Failure::refused("machine code is not text: give `--cubin` a file"));
     }
     if printed > 1 {
         return Err(Failure::refused("one text is printed by `-`: give the others files"));

@@ -303,7 +303,7 @@ fn second(accum: Accum, c: Tensor<half>) -> Tensor {
         22 |     let d = 2 * accum;
            |             ^
 
-        error: `half` is no element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
+        error: `half` is not an element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
           --> layer.rs:27:35
            |
         27 | fn second(accum: Accum, c: Tensor<half>) -> Tensor {
@@ -446,7 +446,7 @@ fn a_mistaken_command_line() {
     refuses(
         &["tree", "-e", BIAS_RELU, "--types", "f17"],
         &expect![[r#"
-        error: invalid value 'f17' for '--types <TYPE[,TYPE]>': `f17` is no element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
+        error: invalid value 'f17' for '--types <TYPE[,TYPE]>': `f17` is not an element type; there are f64, f32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i8, u8, bool
 
         For more information, try '--help'.
     "#]],
@@ -470,7 +470,7 @@ fn a_mistaken_command_line() {
     refuses(
         &["tree", "-e", "relu(accum)"],
         &expect![[r#"
-            error: this is no epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or a function, `fn layer(accum: Accum) -> Tensor { … }`; a file stands without `-e`
+            error: this is not an epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or a function, `fn layer(accum: Accum) -> Tensor { … }`; a file stands without `-e`
              --> the command line
         "#]],
     );

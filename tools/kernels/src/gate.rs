@@ -168,7 +168,7 @@ fn check_log(findings: &mut Vec<String>, key: &KernelKey, log: &CompileLog, reso
         }
     }
     if resources.barriers > 15 {
-        findings.push("all named barriers are reserved: one has an index that is no constant".to_owned());
+        findings.push("all named barriers are reserved: one has an index that is not a constant".to_owned());
     }
 }
 

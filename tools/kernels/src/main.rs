@@ -99,7 +99,7 @@ fn subjects(arguments: &[String]) -> Result<Vec<Subject>, String> {
             }
             other => {
                 return Err(format!(
-                    "`{other}` is no option; there are --arch sm_80, --arch sm_90a, --all, --threes, --part I/N and --named TEXT"
+                    "`{other}` is not an option; there are --arch sm_80, --arch sm_90a, --all, --threes, --part I/N and --named TEXT"
                 ));
             }
         }

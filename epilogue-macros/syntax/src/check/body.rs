@@ -177,7 +177,9 @@ impl<'a> Body<'a> {
                 "an epilogue captures nothing: pass the value as a parameter of the class `Scalar`".to_owned()
             }
             (None, Mode::Epilogue | Mode::Elementwise(_)) => {
-                format!("it is no parameter and no `let` (a constant with a small name is written `self::{written}`)")
+                format!(
+                    "it is neither a parameter nor a `let` (a constant with a small name is written `self::{written}`)"
+                )
             }
         };
         self.errors.at(name.span(), format_args!("there is no `{written}` here; {advice}"));
@@ -210,7 +212,7 @@ impl<'a> Body<'a> {
                 if is_bool(element) {
                     self.errors.at(
                         method,
-                        "`cast` rounds numbers, and bool is no type of numbers: a truth value is a comparison, `x != 0.0`",
+                        "`cast` rounds numbers, and bool is not a type of numbers: a truth value is a comparison, `x != 0.0`",
                     );
                     return Kind::Unknown;
                 }

@@ -72,7 +72,7 @@ fn output(
         if name.to_string().chars().any(char::is_uppercase) {
             body.errors.at(
                 name.span(),
-                format_args!("`{name}` is no value of this function: bind it with `let` to return it"),
+                format_args!("`{name}` is not a value of this function: bind it with `let` to return it"),
             );
         } else {
             body.unknown(name);

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use crate::ast::Expr;
 
 /// The message for a truth value where a number is needed.
-pub(super) const NO_NUMBER: &str = "a truth value is no number: write `if x > 0.0 { 1.0 } else { 0.0 }`";
+pub(super) const NO_NUMBER: &str = "a truth value is not a number: write `if x > 0.0 { 1.0 } else { 0.0 }`";
 
 /// A value without its parentheses.
 pub(super) fn strip(expr: &Expr) -> &Expr {

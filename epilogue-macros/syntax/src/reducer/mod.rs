@@ -72,7 +72,7 @@ pub struct Word {
     pub constants: Vec<ExprPath>,
 }
 
-/// Reads what stands under `#[reducer(arguments)]`; `None` if it is no module. All mistakes are in `errors`.
+/// Reads what stands under `#[reducer(arguments)]`; `None` if it is not a module. All mistakes are in `errors`.
 pub(crate) fn module(
     arguments: TokenStream,
     item: TokenStream,
@@ -337,8 +337,8 @@ mod tests {
             "fn combine(a: (f32, f32), b",
             "fn combine((p, q): (f32, f32), b",
             &[
-                "4: there is no `a` here; it is no parameter and no `let` (a constant with a small name is written `self::a`)",
-                "4: there is no `a` here; it is no parameter and no `let` (a constant with a small name is written `self::a`)",
+                "4: there is no `a` here; it is neither a parameter nor a `let` (a constant with a small name is written `self::a`)",
+                "4: there is no `a` here; it is neither a parameter nor a `let` (a constant with a small name is written `self::a`)",
             ],
         );
         with("const IDENTITY: (f32, f32)", "type S = (f32, f32); const IDENTITY: S", &[]);
@@ -389,7 +389,7 @@ mod tests {
             "x * x, x",
             "y * x.0, while true {}",
             &[
-                "3: there is no `y` here; it is no parameter and no `let` (a constant with a small name is written `self::y`)",
+                "3: there is no `y` here; it is neither a parameter nor a `let` (a constant with a small name is written `self::y`)",
                 "3: `x` is one number and has no `.0`",
                 "3: an epilogue has no loops: every element is computed once, by the same operations",
             ],

@@ -50,7 +50,7 @@ pub enum Agreement {
 
 /// A line that is not a valid record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} is no conformance record: {message}")]
+#[error("line {line} is not a conformance record: {message}")]
 pub struct BadRecord {
     /// The line, counted from 1.
     pub line: usize,

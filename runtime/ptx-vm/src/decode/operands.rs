@@ -217,7 +217,7 @@ impl<'a> Decoder<'a> {
                     self.uses.push(register.id);
                     if !matches!(register.scalar.bytes(), 4 | 8) {
                         return Err(self.name_error(format!(
-                            "register `{name}` is no address: it has {} bits",
+                            "register `{name}` is not an address: it has {} bits",
                             register.scalar.bytes() * 8
                         )));
                     }

@@ -177,9 +177,12 @@ fn what_cannot_be_is_refused_and_released() {
     check(|m| m.version.major = 2, "is of version 2.7, and this library reads version 1");
     check(|m| m.dl_tensor.device.device_type = DLDevice::CUDA, "on device 0 of DLPack's type 2 (1: CPU, 2: CUDA)");
     check(|m| m.dl_tensor.device.device_type = 8, "and the CPU was asked to take it");
-    check(|m| m.dl_tensor.dtype.code = 5, "DLPack's complex32 is no element type of this library, which has f64, f32");
-    check(|m| m.dl_tensor.dtype = DLDataType { code: 6, bits: 1, lanes: 1 }, "DLPack's bool1 is no element type");
-    check(|m| m.dl_tensor.dtype.lanes = 4, "DLPack's float32 x 4 lanes is no element type");
+    check(
+        |m| m.dl_tensor.dtype.code = 5,
+        "DLPack's complex32 is not an element type of this library, which has f64, f32",
+    );
+    check(|m| m.dl_tensor.dtype = DLDataType { code: 6, bits: 1, lanes: 1 }, "DLPack's bool1 is not an element type");
+    check(|m| m.dl_tensor.dtype.lanes = 4, "DLPack's float32 x 4 lanes is not an element type");
     check(|m| m.dl_tensor.dtype.code = 200, "DLPack's type code 200 of 32 bits, 1 lanes");
     check(|m| stride(m, -4), "strides [-4, 1] hold a negative one");
     check(|m| stride(m, i64::MAX), "larger than memory can address");

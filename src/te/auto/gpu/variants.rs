@@ -58,7 +58,7 @@ mod tests {
         const LONG: Duration = Duration::from_secs(60);
         let variants = Variants::<&str>::default();
         let device = Device::cpu();
-        let refused = || Err(RunError::Failed { reason: "this is no kernel".to_owned() }.into());
+        let refused = || Err(RunError::Failed { reason: "this is not a kernel".to_owned() }.into());
         let ((begun, has_begun), (end, may_end)) = (channel(), channel::<()>());
         std::thread::scope(|scope| {
             let (variants, device) = (&variants, &device);

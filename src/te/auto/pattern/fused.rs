@@ -81,11 +81,11 @@ impl Reduction {
         let found = reductions(outputs);
         let Some(operation) = found.first().map(|found| &found.operation) else {
             return Err(refused(&format!(
-                "{}, which is no reduction and reads none (see te::auto::map),",
+                "{}, which is not a reduction and reads none (see te::auto::map),",
                 first.name()
             )));
         };
-        let (compute, _) = parts(operation).ok_or_else(|| refused("what is no reduction"))?;
+        let (compute, _) = parts(operation).ok_or_else(|| refused("what is not a reduction"))?;
         let mut reduction = Self::empty(axes_of(operation)?, compute.axes.len());
         let mut known = Known::new();
         for members in passes(&found, &reduction.axes, reduction.outer)? {

@@ -29,8 +29,8 @@ impl Recurrence {
     pub(in crate::te::auto) fn of(outputs: &[Tensor]) -> Result<Self, TeError> {
         let first = outputs.first().ok_or_else(|| refused("a kernel without outputs"))?;
         let operation = scanned(first.operation())?
-            .ok_or_else(|| refused(&format!("{}, which is no scan and reads none directly,", first.name())))?;
-        let scan = operation.as_scan().ok_or_else(|| refused("what is no scan"))?;
+            .ok_or_else(|| refused(&format!("{}, which is not a scan and reads none directly,", first.name())))?;
+        let scan = operation.as_scan().ok_or_else(|| refused("what is not a scan"))?;
         let given_steps = scan.axis.domain().and_then(|domain| simplify(&domain.min).as_int());
         let given_steps = given_steps.filter(|k| (1..=MOST_GIVEN).contains(k)).ok_or_else(|| {
             refused(&format!(

@@ -225,7 +225,7 @@ impl Match {
                 let mut region: Option<Interval> = None;
                 for (_, places) in self.reads.iter().filter(|(tensor, _)| *tensor == part.pattern) {
                     let range = Interval::of(&simplify_in(&places[d], &self.context), &self.counters)
-                        .ok_or_else(|| format!("what it reads of its {} is no range", part.pattern.name()))?;
+                        .ok_or_else(|| format!("what it reads of its {} is not a range", part.pattern.name()))?;
                     region = Some(match region {
                         None => range,
                         Some(known) => known.or(range),

@@ -71,7 +71,7 @@ impl Rolling {
             }
             let (Some(step), Some(window)) = (step, domain.extent.as_int()) else {
                 return refuse(format!(
-                    "what one iteration of {} needs of {} is no window of a constant width that moves by a constant",
+                    "what one iteration of {} needs of {} is not a window of a constant width that moves by a constant",
                     axis.name(),
                     own_axis.name()
                 ));

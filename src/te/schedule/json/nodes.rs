@@ -58,7 +58,7 @@ pub(super) fn list<'a>(object: &'a Value, name: &str) -> Result<&'a [Value], TeE
 }
 
 pub(super) fn elements(value: &Value) -> Result<&[Value], TeError> {
-    value.as_array().map(Vec::as_slice).ok_or_else(|| mistake(format!("{} is no list", shortened(value))))
+    value.as_array().map(Vec::as_slice).ok_or_else(|| mistake(format!("{} is not a list", shortened(value))))
 }
 
 pub(super) fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, TeError> {
@@ -73,7 +73,7 @@ pub(super) fn truth(object: &Value, name: &str) -> Result<bool, TeError> {
 
 pub(super) fn place(value: &Value) -> Result<usize, TeError> {
     let place = value.as_u64().and_then(|place| usize::try_from(place).ok());
-    place.ok_or_else(|| mistake(format!("{} is no place in a list", shortened(value))))
+    place.ok_or_else(|| mistake(format!("{} is not a place in a list", shortened(value))))
 }
 
 pub(super) fn shortened(value: &Value) -> String {
@@ -94,7 +94,7 @@ fn dtype(object: &Value) -> Result<DType, TeError> {
 }
 
 fn number(text: &str) -> Result<f64, TeError> {
-    text.parse().map_err(|_| mistake(format!("\"{text}\" is no number")))
+    text.parse().map_err(|_| mistake(format!("\"{text}\" is not a number")))
 }
 
 impl Nodes {
@@ -155,7 +155,7 @@ impl Nodes {
     pub(super) fn axis(&self, value: &Value) -> Result<Axis, TeError> {
         match self.at(value)? {
             Node::Axis(axis) => Ok(*axis),
-            _ => Err(mistake(format!("node {value} is no axis"))),
+            _ => Err(mistake(format!("node {value} is not an axis"))),
         }
     }
 
@@ -166,7 +166,7 @@ impl Nodes {
     pub(super) fn expression(&self, value: &Value) -> Result<Expr, TeError> {
         match self.at(value)? {
             Node::Expr(x) => Ok(x.clone()),
-            _ => Err(mistake(format!("node {value} is no expression"))),
+            _ => Err(mistake(format!("node {value} is not an expression"))),
         }
     }
 
@@ -177,13 +177,13 @@ impl Nodes {
     pub(super) fn operation(&self, value: &Value) -> Result<Arc<Operation>, TeError> {
         match self.at(value)? {
             Node::Operation(operation) => Ok(operation.clone()),
-            _ => Err(mistake(format!("node {value} is no operation"))),
+            _ => Err(mistake(format!("node {value} is not an operation"))),
         }
     }
 
     pub(super) fn tensor(&self, value: &Value) -> Result<Tensor, TeError> {
         let [operation, index] = elements(value)? else {
-            return Err(mistake(format!("{} is no tensor", shortened(value))));
+            return Err(mistake(format!("{} is not a tensor", shortened(value))));
         };
         self.value_of(operation, index)
     }
@@ -199,7 +199,7 @@ impl Nodes {
     fn function(&self, value: &Value) -> Result<Called, TeError> {
         match self.at(value)? {
             Node::Function(called) => Ok(*called),
-            _ => Err(mistake(format!("node {value} is no function"))),
+            _ => Err(mistake(format!("node {value} is not a function"))),
         }
     }
 
@@ -221,7 +221,7 @@ impl Nodes {
         if is_size(&size) {
             Ok(size)
         } else {
-            Err(mistake(format!("{} is no size", crate::te::text::expression(&size))))
+            Err(mistake(format!("{} is not a size", crate::te::text::expression(&size))))
         }
     }
 
@@ -243,7 +243,7 @@ impl Nodes {
                     check_range(&range, name)?;
                     Some(range)
                 }
-                _ => return Err(mistake(format!("the range of {name} is no pair"))),
+                _ => return Err(mistake(format!("the range of {name} is not a pair"))),
             },
         };
         Ok(Axis::new(name, domain, kind))
@@ -305,14 +305,14 @@ impl Nodes {
             (known @ ("binary" | "not" | "likely" | "select" | "cast"), _) => {
                 Err(mistake(format!("`{known}` has another number of operands: {}", shortened(value))))
             }
-            _ => Err(mistake(format!("`{node}` is no kind of node"))),
+            _ => Err(mistake(format!("`{node}` is not a kind of node"))),
         }
     }
 
     fn variables(&self, values: &[Value]) -> Result<Vec<Var>, TeError> {
         let var = |value: &Value| match self.at(value)? {
             Node::Var(var) if !var.is_counter() => Ok(*var),
-            _ => Err(mistake(format!("node {value} is no variable of a reducer"))),
+            _ => Err(mistake(format!("node {value} is not a variable of a reducer"))),
         };
         values.iter().map(var).collect()
     }
@@ -370,7 +370,7 @@ impl Nodes {
 
     fn new_function(&self, value: &Value) -> Result<Called, TeError> {
         let string =
-            |value: &Value| name(value.as_str().ok_or_else(|| mistake(format!("{} is no name", shortened(value))))?);
+            |value: &Value| name(value.as_str().ok_or_else(|| mistake(format!("{} is not a name", shortened(value))))?);
         let name = name(text(value, "name")?)?;
         let parameters: Vec<&'static str> = list(value, "parameters")?.iter().map(string).collect::<Result<_, _>>()?;
         let body = member(value, "body")?;
@@ -379,7 +379,7 @@ impl Nodes {
             let op_name = text(body, "op")?;
             let op = known(names::parse_op(op_name), "operation", op_name)?;
             if op.arity() != parameters.len() || op.is_comparison() || op == Op::Select {
-                return Err(mistake(format!("`{op_name}` is no function of {} numbers", parameters.len())));
+                return Err(mistake(format!("`{op_name}` is not a function of {} numbers", parameters.len())));
             }
             Function::primitive(name, &parameters, op)
         } else {

@@ -37,13 +37,13 @@ pub(super) fn read_schedule(value: &Value) -> Result<(Schedule, Vec<Tensor>), Te
     }
     let mut scan_groups = Vec::new();
     for pair in list(given, "scan_groups")? {
-        let [scan, group] = elements(pair)? else { return Err(mistake(format!("{} is no pair", shortened(pair)))) };
+        let [scan, group] = elements(pair)? else { return Err(mistake(format!("{} is not a pair", shortened(pair)))) };
         scan_groups.push((nodes.operation(scan)?, Group(place(group)?)));
     }
     // Reading applies primitives, which are in the record already.
     let mut record = Vec::new();
     for step in list(value, "record")? {
-        let step = step.as_str().ok_or_else(|| mistake(format!("{} is no step of the record", shortened(step))))?;
+        let step = step.as_str().ok_or_else(|| mistake(format!("{} is not a step of the record", shortened(step))))?;
         record.push(Step::new(step.to_owned()));
     }
     let schedule = Schedule { stages, outputs, groups, scan_groups, record };
@@ -72,7 +72,7 @@ fn optional<'a>(object: &'a Value, name: &str) -> Result<Option<&'a Value>, TeEr
 fn read_place(nodes: &Nodes, value: &Value) -> Result<(Arc<Operation>, Axis), TeError> {
     match elements(value)? {
         [operation, axis] => Ok((nodes.operation(operation)?, nodes.axis(axis)?)),
-        _ => Err(mistake(format!("{} is no loop of a stage", shortened(value)))),
+        _ => Err(mistake(format!("{} is not a loop of a stage", shortened(value)))),
     }
 }
 
@@ -118,18 +118,18 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     for pair in list(value, "threads")? {
         match nodes.axes(elements(pair)?)?.as_slice() {
             [axis, thread] => stage.bind(*axis, *thread)?,
-            _ => return Err(mistake(format!("{} is no pair", shortened(pair)))),
+            _ => return Err(mistake(format!("{} is not a pair", shortened(pair)))),
         }
     }
     for pair in list(value, "kinds")? {
-        let [axis, kind] = elements(pair)? else { return Err(mistake(format!("{} is no pair", shortened(pair)))) };
+        let [axis, kind] = elements(pair)? else { return Err(mistake(format!("{} is not a pair", shortened(pair)))) };
         let axis = nodes.axis(axis)?;
         match kind.as_str().and_then(names::parse_loop_kind) {
             Some(LoopKind::Vectorized) => stage.vectorize(axis)?,
             Some(LoopKind::Parallel) => stage.parallel(axis)?,
             Some(LoopKind::Unrolled) => stage.unroll(axis)?,
             Some(LoopKind::Serial) => {}
-            None => return Err(mistake(format!("{kind} is no kind of loop"))),
+            None => return Err(mistake(format!("{kind} is not a kind of loop"))),
         }
     }
     if let Some(predicate) = optional(value, "store_predicate")? {
@@ -141,9 +141,9 @@ fn read_stage(nodes: &Nodes, value: &Value) -> Result<Stage, TeError> {
     }
     for said in list(value, "pragmas")? {
         let [axis, key, number] = elements(said)? else {
-            return Err(mistake(format!("{} is no pragma", shortened(said))));
+            return Err(mistake(format!("{} is not a pragma", shortened(said))));
         };
-        let number = number.as_i64().ok_or_else(|| mistake(format!("{} is no pragma", shortened(said))))?;
+        let number = number.as_i64().ok_or_else(|| mistake(format!("{} is not a pragma", shortened(said))))?;
         stage.pragma(nodes.axis(axis)?, key.as_str().unwrap_or_default(), number)?;
     }
     if optional(value, "scope")?.is_some() {
@@ -175,7 +175,7 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) 
     let stage = &mut schedule.stages[index];
     stage.output = output;
     for aligned in list(value, "aligned")? {
-        let wrong = || mistake(format!("{} is no alignment", shortened(aligned)));
+        let wrong = || mistake(format!("{} is not an alignment", shortened(aligned)));
         let [dimension, factor, offset] = elements(aligned)? else { return Err(wrong()) };
         let axis = stage.operation.axis(place(dimension)?)?;
         stage.storage_align(axis, factor.as_i64().ok_or_else(wrong)?, offset.as_i64().ok_or_else(wrong)?)?;
@@ -188,7 +188,7 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) 
     }
     for prefetch in list(value, "prefetches")? {
         let [tensor, axis, offset] = elements(prefetch)? else {
-            return Err(mistake(format!("{} is no prefetch", shortened(prefetch))));
+            return Err(mistake(format!("{} is not a prefetch", shortened(prefetch))));
         };
         stage.prefetch(&nodes.tensor(tensor)?, nodes.axis(axis)?, nodes.expression(offset)?)?;
     }
@@ -197,7 +197,7 @@ fn lay_out(nodes: &Nodes, schedule: &mut Schedule, index: usize, value: &Value) 
 
 /// Adds a split or fusion of loops that the stage has.
 fn relate(nodes: &Nodes, stage: &mut Stage, value: &Value) -> Result<(), TeError> {
-    let wrong = || mistake(format!("{} is no split or fusion of the stage's loops", shortened(value)));
+    let wrong = || mistake(format!("{} is not a split or fusion of the stage's loops", shortened(value)));
     let fresh = |stage: &Stage, axis: Axis, kind: AxisKind, single: bool| {
         let known = stage.root_axes.contains(&axis) || stage.has_axis(axis);
         let range = if single { axis.domain() == Some(Domain::up_to(1)) } else { axis.domain().is_none() };
@@ -317,7 +317,7 @@ fn check_scans(schedule: &Schedule) -> Result<(), TeError> {
             return Err(mistake(format!("{} is not where its scan has it", stage.name())));
         }
         if stage.time.is_some_and(|time| !stage.leaves.contains(&time)) {
-            return Err(mistake(format!("a scan's time is no loop of {}", stage.name())));
+            return Err(mistake(format!("a scan's time is not a loop of {}", stage.name())));
         }
     }
     Ok(())
@@ -399,7 +399,7 @@ fn check_places(schedule: &Schedule) -> Result<(), TeError> {
     {
         let parent = schedule.index_of(operation).map(|index| &schedule.stages[index]);
         if !parent.is_some_and(|parent| parent.root_axes.contains(&axis) || parent.has_axis(axis)) {
-            return Err(mistake(format!("{} is no loop of {}", axis.name(), operation.name())));
+            return Err(mistake(format!("{} is not a loop of {}", axis.name(), operation.name())));
         }
     }
     let around: Vec<_> = (0..schedule.stages.len()).map(|stage| schedule.around(stage)).collect();

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::document::{Document, reduction};
 use super::{MOST, outcome};
 
-/// What depends on a loop is no factor, though it is an integer.
+/// What depends on a loop is not a factor, though it is an integer.
 #[test]
 fn factors_are_sizes() {
     for by in ["factor", "parts"] {
@@ -20,7 +20,7 @@ fn factors_are_sizes() {
         d.stages[stage]["relations"] = json!([{ "split": [d.axis, outer, inner], by: d.i, "predicated": true }]);
         let refused = outcome(by, d.text());
         assert!(
-            matches!(&refused, Err(TeError::Schedule(ScheduleError::Json { reason })) if reason == "i is no size"),
+            matches!(&refused, Err(TeError::Schedule(ScheduleError::Json { reason })) if reason == "i is not a size"),
             "{refused:?}"
         );
     }

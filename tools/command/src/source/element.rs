@@ -20,6 +20,6 @@ const ELEMENTS: [ElementType; 11] = [
 pub(crate) fn element(name: &str) -> Result<ElementType, String> {
     ELEMENTS.into_iter().find(|element| element.name() == name).ok_or_else(|| {
         let all: Vec<&str> = ELEMENTS.iter().map(|element| element.name()).collect();
-        format!("`{name}` is no element type; there are {}", all.join(", "))
+        format!("`{name}` is not an element type; there are {}", all.join(", "))
     })
 }

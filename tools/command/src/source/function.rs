@@ -119,7 +119,7 @@ impl<'a> Definitions<'a> {
         self.mistake(
             path.span(),
             format_args!(
-                "`{name}` is no reducer of this file, and the command reads no other: write the module here, under `#[reducer]`"
+                "`{name}` is not a reducer of this file, and the command reads no other: write the module here, under `#[reducer]`"
             ),
         );
         None

@@ -55,7 +55,7 @@ pub fn read_expression(text: &Text) -> Result<Vec<Epilogue>, Mistakes> {
     tree::all(text, &items::Items::with_bare_functions(&file))
 }
 
-const NO_EPILOGUE: &str = "this is no epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or \
+const NO_EPILOGUE: &str = "this is not an epilogue: write a closure, `|accum, bias: RowVector| { let d = relu(accum + bias); d }`, or \
                            a function, `fn layer(accum: Accum) -> Tensor { … }`; a file stands without `-e`";
 
 /// Refuses what no parser should be given: it would descend too deep.

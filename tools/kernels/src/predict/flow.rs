@@ -156,7 +156,7 @@ impl<'a> Flow<'a> {
         self.code[self.stretches[stretch].range.clone()].iter().any(what)
     }
 
-    /// Whether it waits for a barrier by asking again and again: how often is no property of the code.
+    /// Whether it waits for a barrier by asking again and again: how often is not a property of the code.
     fn spins(&self, stretch: usize) -> bool {
         let works = |x: &Instruction| multiplies(x) || loads_operands(x);
         self.stretches[stretch].next.contains(&stretch)

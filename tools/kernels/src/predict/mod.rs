@@ -270,9 +270,10 @@ pub(crate) fn print(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             shape => {
                 let numbers: Vec<usize> = shape.split('x').filter_map(|number| number.parse().ok()).collect();
                 let [m, n, k] = numbers[..] else {
-                    return Err(
-                        format!("`{shape}` is no product: give its extents as MxNxK, such as 4096x4096x1024").into()
-                    );
+                    return Err(format!(
+                        "`{shape}` is not a product: give its extents as MxNxK, such as 4096x4096x1024"
+                    )
+                    .into());
                 };
                 mnk = Some([m, n, k]);
             }

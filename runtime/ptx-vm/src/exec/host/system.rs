@@ -66,7 +66,7 @@ impl Operation for Print {
         for lane in lanes_of(mask) {
             let (format, values) = (context.get::<u64>(i.a, lane), context.get::<u64>(i.b, lane));
             let Some(format) = context.text(lane, format) else {
-                return context.invalid(Some(lane), "the format of printf is no text in memory");
+                return context.invalid(Some(lane), "the format of printf is not text in memory");
             };
             let mut at = values;
             let printed = crate::exec::host::printf::format(&format, |wanted| match wanted {
