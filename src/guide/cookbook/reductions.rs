@@ -253,3 +253,7 @@
 //! gemm.run(&a, &b, Deviation { d: &mut d, deviation: &mut deviation })?;
 //! assert_eq!(deviation.to_vec::<f32>()?, [1.0, 2.0]); // of 1, 3 and of 3, 7
 //! assert_eq!(variance::reduce([3.0, 7.0]), 4.0); // the same functions on the host
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `combine` must be associative, up to rounding, and commutative: see [`language`](crate::language#reductions).

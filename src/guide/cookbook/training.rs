@@ -151,3 +151,9 @@
 //! let kept: Vec<f32> = y.to_vec::<f32>()?.iter().map(|y| if *y == 0.0 { 0.0 } else { 6.0 }).collect();
 //! assert_eq!(d_accum.to_vec::<f32>()?, kept);
 //! assert_eq!(d_bias.to_vec::<f32>()?, [kept[0] + kept[2], kept[1] + kept[3]]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `LayerBackward`'s fields are the forward parameters (what no derivative needs, as `bias` here, isn't read), what was saved,
+//! and the gradients: `d_accum` goes into the next products, and `d_bias` to the optimiser. See
+//! [`language`](crate::language#backward-passes). By [`evt::derive`](crate::evt::derive) the same is made of trees.
