@@ -79,7 +79,7 @@ impl fmt::Display for Scale {
 
 /// The small library, without code for this CPU: tests of what is left of it, compiled as fast as can be. (The bundle and the
 /// command want the whole library; of all other packages, everything that is compiled already serves.)
-const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --exclude epilogue-cli \
+const WITHOUT_FEATURES: &str = "test --workspace --exclude epilogue-bundle --exclude epilogue-cli --exclude epilogue-kernels \
                                 --no-default-features --features epilogue/te --no-fail-fast \
                                 --config profile.dev.opt-level=0 \
                                 --test language --test te";
