@@ -1,6 +1,7 @@
 //! Recipes: dropout and gradients.
 //!
-//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
+//! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super). The repository's
+//! `examples/train` is a whole training made of such epilogues, held against the same in numpy.
 //!
 //! # Dropout, and the same mask in the backward pass
 //!
