@@ -4,6 +4,7 @@
 //! |---|---|
 //! | plan a product for tensors, and run it | [`Gemm`] |
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
+//! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
@@ -42,7 +43,7 @@ pub use model::{
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Comparison, Depth, Divided, Error, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake,
-    OperandLayout, OperandView, Pair, Problem, Right, Rows, depth, rows,
+    OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, depth, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

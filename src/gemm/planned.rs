@@ -4,11 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use epilogue_runtime::{Device, Kernel, Source, Stream};
+use epilogue_runtime::{Device, DeviceTensor, Kernel, Source, Stream};
 
 use super::kernel::launch::LaunchDescription;
 use super::model::Choice;
-use super::problem::{Error, Left, Problem, Right};
+use super::problem::{Error, Left, Packed, Problem, Right};
 use super::run::by_name::by_name;
 use super::run::check;
 use super::run::plan::Plan;
@@ -85,6 +85,18 @@ impl<E> Gemm<E> {
         E: Epilogue,
     {
         self.run_on(&self.plan.device.default_stream(), a, b, arguments)
+    }
+
+    /// Packs a B, for runs that read it again and again: weights. Runs take the result in place of the tensor, give the
+    /// same bits, and need not pack B themselves; see [`Packed`].
+    ///
+    /// With several accumulators, every B is packed by itself: `gemm.run(&x, [&gate, &up], …)`.
+    ///
+    /// # Errors
+    /// [`Error::NoPacking`] on a GPU, whose kernels read B as it lies; [`Error::PackedStrides`] for a B that is contiguous
+    /// along neither K nor N; a tensor of another device, element type or rank; too little memory.
+    pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
+        self.plan.pack(b)
     }
 
     /// [`run`](Self::run) on the given stream.

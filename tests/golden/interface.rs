@@ -39,6 +39,9 @@ pub enum Error {
     BatchExtents { a: usize, b: usize },
     SeedTensor { name: &'static str, element: ElementType, shape: Vec<usize> },
     RandomRows { rows: usize, batches: usize },
+    NoPacking { device: String },
+    PackedStrides { shape: Vec<usize>, strides: Vec<isize> },
+    OtherPacking { given: String, needed: String },
     NoRight,
     RightCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
     RightElements { place: usize, given: ElementType, needed: ElementType },
@@ -1354,6 +1357,9 @@ pub enum Error {
     BatchExtents { a: usize, b: usize },
     SeedTensor { name: &'static str, element: ElementType, shape: Vec<usize> },
     RandomRows { rows: usize, batches: usize },
+    NoPacking { device: String },
+    PackedStrides { shape: Vec<usize>, strides: Vec<isize> },
+    OtherPacking { given: String, needed: String },
     NoRight,
     RightCount { epilogue: &'static str, given: usize, names: Vec<&'static str> },
     RightElements { place: usize, given: ElementType, needed: ElementType },
@@ -1511,6 +1517,7 @@ impl<E> Gemm<E> {
     where
         E: Epilogue,
     {}
+    pub fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {}
     pub fn run_on<'a, 'l, 'r>(
         &self,
         stream: &Stream,
@@ -1745,6 +1752,13 @@ impl OperandView {
     #[must_use]
     pub fn fits(&self, layout: OperandLayout) -> bool {}
 }
+#[derive(Clone)]
+pub struct Packed {}
+impl Packed {
+    #[must_use]
+    pub const fn tensor(&self) -> &DeviceTensor {}
+}
+impl fmt::Debug for Packed {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pair<T> {
     pub a: T,
@@ -1816,10 +1830,13 @@ impl fmt::Display for Repacking {}
 pub struct Right<'a> {}
 impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {}
+impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {}
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {}
 impl<'a> From<&'a DeviceTensor> for Right<'a> {}
+impl<'a> From<&'a Packed> for Right<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Right<'a> {}
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {}
+impl<'a> From<&[&'a Packed]> for Right<'a> {}
 impl<'a> Right<'a> {
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {}

@@ -18,6 +18,8 @@ mod kernel;
 mod lower;
 mod machine;
 mod own;
+#[cfg(target_arch = "x86_64")]
+mod packed;
 mod panel;
 mod product;
 mod program;
@@ -42,6 +44,8 @@ use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, View};
 use self::machine::Machine;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::packed::panels;
 use self::product::{Accumulation, Product};
 use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
@@ -55,7 +59,7 @@ pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
-use crate::gemm::problem::{Error, Grouping};
+use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::parallel;
 use crate::sync::lock;
 
@@ -77,6 +81,18 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
+/// A, every B, and the panels of those that were packed before (which may be left out for all).
+pub(crate) type Operands<'a> = (&'a DeviceTensor, &'a [&'a DeviceTensor], &'a [Option<&'a WholePanels>]);
+
+/// Other CPUs multiply from no panels.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePanels>, Error> {
+    Ok(None)
+}
+
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
@@ -86,7 +102,7 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
     TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)
 }
 
-/// Multiplies `a` (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
+/// Multiplies A (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
 /// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows and all of K, or these.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
@@ -98,12 +114,12 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
 pub(crate) fn execute(
     programs: &Programs,
     phases: &Phases,
-    (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    operands: Operands<'_>,
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
 ) -> Result<(), Error> {
-    execute_in(programs, phases, (a, all_b), groups, arguments, tile, None)
+    execute_in(programs, phases, operands, groups, arguments, tile, None)
 }
 
 /// How the parts of an epilogue are gone through.
@@ -118,7 +134,7 @@ enum Order {
 fn execute_in(
     programs: &Programs,
     phases: &Phases,
-    (a, all_b): (&DeviceTensor, &[&DeviceTensor]),
+    (a, all_b, panels): Operands<'_>,
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
@@ -147,7 +163,10 @@ fn execute_in(
     let extents = Extents { batch, m, n, k };
     let accumulation = accumulation(tree.types().a, tree.types().b)?;
     let depths = groups.and_then(Groups::depths);
-    let products = all_b.iter().map(|b| Product { extents, a: view(a, 2), b: view(b, 2), accumulation, depths });
+    let products = all_b.iter().enumerate().map(|(i, b)| {
+        let whole_panels = panels.get(i).copied().flatten();
+        Product { extents, a: view(a, 2), b: view(b, 2), whole_panels, accumulation, depths }
+    });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
     let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };

@@ -13,6 +13,7 @@ use super::element::{Arithmetic, View};
 use super::kernel::{self, Lanes, Matrix, dots, row, transpose};
 use super::tile::{Extents, Tile};
 use crate::ElementType;
+use crate::gemm::problem::WholePanels;
 
 /// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
 const PANEL: usize = 1024;
@@ -101,6 +102,9 @@ pub(super) struct Product<'a> {
     pub(super) a: View,
     /// Strides: batch, K, N.
     pub(super) b: View,
+    /// B's panels, if they were packed before the run.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others have none"))]
+    pub(super) whole_panels: Option<&'a WholePanels>,
     pub(super) accumulation: Accumulation,
     /// The part of K of every batch; without it all of K.
     pub(super) depths: Option<&'a [Range<usize>]>,

@@ -12,7 +12,7 @@ use super::tile::Tile;
 use crate::ElementType;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
-const DEEP: usize = 512;
+pub(super) const DEEP: usize = 512;
 /// Words of B's that a thread keeps for its next tile.
 const KEPT: usize = 1 << 20;
 /// Rows of a panel of A's.
@@ -212,9 +212,15 @@ impl Product<'_> {
         let (whole, words) = (k / W::ELEMENTS, k.div_ceil(W::ELEMENTS));
         let bytes = 4 / W::ELEMENTS;
         let is_in_place = a.along == bytes as isize;
-        // SAFETY: the caller's promise.
-        let (of_b, least) = unsafe { self.packed::<W>(tile, depth, flipped, memory) };
-        let of_b = &memory.b[of_b..];
+        let kept = self.whole_panels.and_then(|panels| panels.of::<W>(tile, &depth, flipped));
+        let (of_b, least) = match kept {
+            Some(kept) => kept,
+            None => {
+                // SAFETY: the caller's promise.
+                let (at, least) = unsafe { self.packed::<W>(tile, depth, flipped, memory) };
+                (&memory.b[at..], least)
+            }
+        };
         let (of_a, last) = (&mut memory.a, &mut memory.last);
         // SAFETY: the caller's promise.
         unsafe {

@@ -99,6 +99,30 @@ pub enum Error {
         /// The batches.
         batches: usize,
     },
+    /// A packed B on a device whose kernels read none.
+    #[error("`pack` has no effect on {device}: its kernels read B as it lies; give a run the tensor itself")]
+    NoPacking {
+        /// The device.
+        device: String,
+    },
+    /// A B to be packed that is not contiguous.
+    #[error(
+        "B of shape {shape:?} has strides {strides:?}, and `pack` takes a B that is contiguous along K or N: give a contiguous copy"
+    )]
+    PackedStrides {
+        /// B's shape.
+        shape: Vec<usize>,
+        /// Its strides, in elements.
+        strides: Vec<isize>,
+    },
+    /// A B that was packed by a plan for something else.
+    #[error("B is packed for {given}, and this plan multiplies {needed}: pack it with this plan")]
+    OtherPacking {
+        /// What it was packed for.
+        given: String,
+        /// What the plan computes.
+        needed: String,
+    },
     /// No B at all.
     #[error("no B was given: give one for each accumulator of the epilogue, as in `[&gate, &up]`")]
     NoRight,

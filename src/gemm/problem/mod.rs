@@ -13,6 +13,7 @@ pub(crate) mod groups;
 pub(crate) mod knob;
 pub(crate) mod layout;
 pub(crate) mod operand;
+pub(crate) mod packed;
 
 pub use arithmetic::Arithmetic;
 pub use comparison::Comparison;
@@ -24,3 +25,5 @@ pub use groups::{Divided, Grouping};
 pub use knob::Knob;
 pub use layout::{Major, OperandLayout, OperandView};
 pub use operand::{Left, Right};
+pub use packed::Packed;
+pub(crate) use packed::{Purpose, WholePanels};

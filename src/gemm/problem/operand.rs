@@ -7,6 +7,7 @@ use super::bounds::Bounds;
 use super::error::Error;
 use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
+use super::packed::Packed;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
@@ -52,11 +53,15 @@ pub struct Left<'a> {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// A [`Packed`] works wherever a B is read, and so do arrays and slices of them, as in `[&packed_gate, &packed_up]`.
+///
 /// All have one element type, one K, one N, and are contiguous along the same axis (K or N). Their strides may differ,
 /// and any of them may be shared by all batches.
 #[derive(Clone, Debug)]
 pub struct Right<'a> {
     tensors: SmallVec<[&'a DeviceTensor; 2]>,
+    /// One for each tensor if they are packed; else none.
+    packed: SmallVec<[&'a Packed; 2]>,
 }
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
@@ -79,37 +84,56 @@ impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![tensor] }
+        Self { tensors: smallvec![tensor], packed: SmallVec::new() }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![*tensor] }
+        Self { tensors: smallvec![*tensor], packed: SmallVec::new() }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Right<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensors: smallvec![&*tensor] }
+        Self { tensors: smallvec![&*tensor], packed: SmallVec::new() }
     }
 }
 
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {
     fn from(tensors: &[&'a DeviceTensor]) -> Self {
-        Self { tensors: tensors.iter().copied().collect() }
+        Self { tensors: tensors.iter().copied().collect(), packed: SmallVec::new() }
     }
 }
 
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {
     fn from(tensors: [&'a DeviceTensor; COUNT]) -> Self {
-        Self { tensors: tensors.into_iter().collect() }
+        Self { tensors: tensors.into_iter().collect(), packed: SmallVec::new() }
     }
 }
 
 impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {
     fn from(tensors: &[&'a DeviceTensor; COUNT]) -> Self {
         Self::from(&tensors[..])
+    }
+}
+
+impl<'a> From<&'a Packed> for Right<'a> {
+    fn from(packed: &'a Packed) -> Self {
+        Self::from(&[packed][..])
+    }
+}
+
+impl<'a> From<&[&'a Packed]> for Right<'a> {
+    fn from(packed: &[&'a Packed]) -> Self {
+        let tensors = packed.iter().map(|packed| packed.tensor()).collect();
+        Self { tensors, packed: packed.iter().copied().collect() }
+    }
+}
+
+impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {
+    fn from(packed: [&'a Packed; COUNT]) -> Self {
+        Self::from(&packed[..])
     }
 }
 
@@ -155,6 +179,11 @@ impl<'a> Right<'a> {
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {
         &self.tensors
+    }
+
+    /// One for each tensor if they are packed; else none.
+    pub(crate) fn packed(&self) -> &[&'a Packed] {
+        &self.packed
     }
 
     /// The first tensor.

@@ -16,13 +16,21 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     }
     let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
     for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
-        on_device(device, name, tensor)?;
-        let given = tensor.element_type();
-        if given != needed {
-            return Err(Error::OperandElement { operand: name, given, needed });
-        }
+        operand(device, name, tensor, needed)?;
     }
     Ok(())
+}
+
+/// Checks the device and the element type of one of them.
+pub(crate) fn operand(
+    device: &Device,
+    name: &'static str,
+    tensor: &DeviceTensor,
+    needed: ElementType,
+) -> Result<(), Error> {
+    on_device(device, name, tensor)?;
+    let given = tensor.element_type();
+    if given == needed { Ok(()) } else { Err(Error::OperandElement { operand: name, given, needed }) }
 }
 
 /// Checks the arguments: number, kinds, devices, element types, shapes, and which of them share memory.

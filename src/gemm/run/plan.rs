@@ -185,6 +185,7 @@ impl Plan {
             return Err(Error::ForeignStream { given, needed });
         }
         check::operands(&self.device, self.tree(), a, b)?;
+        self.check_packed(b)?;
         let problem = Problem::of(a, b.clone())?;
         self.check_grouping(&problem)?;
         let tile = self.choice.tile();
@@ -198,13 +199,19 @@ impl Plan {
                 let tile = cpu::TileShape { m: *m, n: *n };
                 let groups = read_groups(a, &problem)?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
+                let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
+                    b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
-                    cpu::execute(&self.cpu_programs, &self.phases, (a, b), groups, arguments, tile)
+                    cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
                         let a = cpu::rounded(a.tensor())?;
-                        let b = b.tensors().iter().map(|b| cpu::rounded(b)).collect::<Result<Vec<_>, _>>()?;
+                        let rounded = |(i, tensor): (usize, &&DeviceTensor)| {
+                            let before = b.packed().get(i).and_then(|packed| packed.rounded.clone());
+                            before.map_or_else(|| cpu::rounded(tensor), Ok)
+                        };
+                        let b = b.tensors().iter().enumerate().map(rounded).collect::<Result<Vec<_>, _>>()?;
                         run(&a, &b.iter().collect::<Vec<_>>())
                     }
                     Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a.tensor(), b.tensors()),

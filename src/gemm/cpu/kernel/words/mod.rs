@@ -35,7 +35,7 @@ use std::sync::LazyLock;
 pub(in crate::gemm::cpu) use self::block::{Panels, Rows, block};
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
-pub(in crate::gemm::cpu) use self::pack::{Magnitude, Source, magnitude, pack, panel_words};
+pub(in crate::gemm::cpu) use self::pack::{Magnitude, PANEL, Source, magnitude, pack, panel_words};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;

@@ -22,6 +22,9 @@ use super::{LANES, Words, Work};
 /// Vectors of a panel that is not the last.
 pub(super) const VECTORS: usize = 4;
 
+/// Columns of a panel that is not the last.
+pub(in crate::gemm::cpu) const PANEL: usize = VECTORS * LANES;
+
 /// A matrix of elements that words are made of, at an address; its strides are bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Source {
@@ -44,6 +47,15 @@ impl Source {
 pub(in crate::gemm::cpu) struct Magnitude(u16);
 
 impl Magnitude {
+    /// As [`pack`] gave it.
+    pub(in crate::gemm::cpu) const fn of_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    pub(in crate::gemm::cpu) const fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Whether all products of such numbers with those of the other least magnitude, and all sums of them, are free of
     /// subnormal numbers. (The module says why.)
     pub(in crate::gemm::cpu) fn has_normal_products(self, other: Self) -> bool {

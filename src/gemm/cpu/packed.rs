@@ -1,0 +1,108 @@
+//! All panels of a B, packed before any run: what [words](super::words) otherwise pack in every run.
+
+use std::collections::TryReserveError;
+use std::ops::Range;
+
+use epilogue_runtime::{DeviceTensor, HostAccess};
+
+use super::kernel::words::{
+    Bf16, F32, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, multiplies_bf16, multiplies_f32,
+    multiplies_integers, pack, panel_words,
+};
+use super::tile::Tile;
+use super::view;
+use super::words::DEEP;
+use crate::ElementType;
+use crate::gemm::problem::{Error, WholePanels};
+
+/// The panels of a B, `[K, N]` or `[L, K, N]`, that an A of such elements is multiplied by; `None` if this CPU multiplies
+/// these types in another way.
+///
+/// # Errors
+/// There is not enough memory, or the tensor is not on the CPU.
+pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePanels>, Error> {
+    use ElementType::{BF16, F32 as FLOAT, I8, U8};
+    if b.is_empty() {
+        return Ok(None);
+    }
+    let access = HostAccess::lock(&[b], &[])?;
+    // SAFETY: the tensor is locked, and the CPU multiplies such words.
+    let panels = unsafe {
+        match (a, b.element_type()) {
+            (FLOAT, FLOAT) if multiplies_f32() => all::<F32>(b, false),
+            (BF16, BF16) if multiplies_bf16() => all::<Bf16>(b, false),
+            (I8, of_b @ (I8 | U8)) if multiplies_integers() => all::<SignedByUnsigned>(b, of_b == I8),
+            (U8, of_b @ (I8 | U8)) if multiplies_integers() => all::<UnsignedBySigned>(b, of_b == U8),
+            _ => return Ok(None),
+        }
+    };
+    drop(access);
+    panels.map(Some)
+}
+
+/// # Safety
+/// The tensor must be locked, and the CPU must multiply such words.
+unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, Error> {
+    let view = view(b, 2);
+    let front = b.rank() - 2;
+    let [k, n] = [b.shape()[front], b.shape()[front + 1]];
+    let matrices = if view.strides[0] == 0 { 1 } else { b.shape()[0] };
+    let size = view.element.size() as isize;
+    let of_part = |first: usize| DEEP.min(k - first);
+    let words_of_all = (0..k).step_by(DEEP).map(|first| panel_words(n, of_part(first).div_ceil(W::ELEMENTS))).sum();
+    let (mut words, mut least) = (Vec::<i32>::new(), Vec::new());
+    let count = matrices.saturating_mul(words_of_all);
+    words.try_reserve_exact(count).map_err(|error| no_memory(b, count, &error))?;
+    words.resize(count, 0);
+    let mut to = &mut words[..];
+    for matrix in 0..matrices {
+        for first in (0..k).step_by(DEEP) {
+            let depth = of_part(first);
+            for column in (0..n).step_by(PANEL) {
+                let wide = PANEL.min(n - column);
+                let (panel, rest) = to.split_at_mut(panel_words(wide, depth.div_ceil(W::ELEMENTS)));
+                let [_, along, across] = view.strides;
+                let from =
+                    Source { pointer: view.at(matrix, first, column), along: along * size, across: across * size };
+                // SAFETY: the caller's promise; the tensor has these elements.
+                least.push(unsafe { pack::<W>(from, depth, wide, flipped, panel) }.bits());
+                to = rest;
+            }
+        }
+    }
+    Ok(WholePanels { words, least, elements: W::ELEMENTS, flipped, matrices, extents: [k, n] })
+}
+
+fn no_memory(b: &DeviceTensor, words: usize, _: &TryReserveError) -> Error {
+    let (device, bytes) = (b.device().to_string(), words.saturating_mul(4));
+    epilogue_runtime::Error::OutOfMemory { device, bytes }.into()
+}
+
+impl WholePanels {
+    /// The panels of a tile's columns for a part of K, and the least magnitude in them; `None` if they are not as the tile
+    /// would pack them.
+    pub(super) fn of<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> Option<(&[i32], Magnitude)> {
+        let Self { words, least, elements, matrices, extents: [k, n], .. } = self;
+        let columns = &tile.columns;
+        let is_whole_part = depth.start.is_multiple_of(DEEP) && depth.len() == DEEP.min(k - depth.start.min(*k));
+        let are_whole_panels =
+            columns.start.is_multiple_of(PANEL) && (columns.end == *n || columns.end.is_multiple_of(PANEL));
+        let are_same = *elements == W::ELEMENTS && self.flipped == flipped && !columns.is_empty();
+        if !(is_whole_part && are_whole_panels && are_same) {
+            return None;
+        }
+        let matrix = if *matrices == 1 { 0 } else { tile.batch };
+        let deep = depth.len().div_ceil(W::ELEMENTS);
+        // All parts but the last are as deep as the first.
+        let of_part = panel_words(*n, DEEP / W::ELEMENTS);
+        let parts = k.div_ceil(DEEP);
+        let of_matrix = (parts - 1) * of_part + panel_words(*n, (k - (parts - 1) * DEEP).div_ceil(W::ELEMENTS));
+        let part = depth.start / DEEP;
+        let first = matrix * of_matrix + part * of_part + columns.start * deep;
+        let across = n.div_ceil(PANEL);
+        let row = (matrix * parts + part) * across;
+        let least = least.get(row + columns.start / PANEL..row + columns.end.div_ceil(PANEL))?;
+        let panels = words.get(first..first + panel_words(columns.len(), deep))?;
+        Some((panels, Magnitude::of_bits(least.iter().copied().min()?)))
+    }
+}

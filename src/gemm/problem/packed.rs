@@ -1,0 +1,96 @@
+//! A B that was packed once, for many runs.
+
+use std::fmt;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::arithmetic::Arithmetic;
+use crate::ElementType;
+
+/// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
+///
+/// A run takes it in place of the tensor, and gives the same bits. It is a copy: what is written to the tensor later is not
+/// in it. The plan that packed it takes it, and so does every other plan on the same device with the same element types and
+/// [`Arithmetic`], whatever its epilogue and extents.
+///
+/// ```
+/// use epilogue::prelude::*;
+///
+/// #[epilogue]
+/// fn bias_relu(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = relu(accum + bias);
+///     d
+/// }
+///
+/// let device = Device::cpu();
+/// let weights = device.full::<f32>([64, 32], 0.5)?.transpose()?; // [N, K] in memory, as linear layers have them
+/// let bias = device.full::<f32>([64], -1.0)?;
+/// let x = device.full::<f32>([128, 32], 1.0)?;
+/// let gemm = Gemm::plan::<BiasRelu>(&device, &x, &weights)?;
+///
+/// let packed = gemm.pack(&weights)?;
+/// let mut d = device.zeros::<f32>([128, 64])?;
+/// gemm.run(&x, &packed, BiasRelu { bias: &bias, d: &mut d })?;
+/// assert!(d.to_vec::<f32>()?.iter().all(|y| *y == 15.0));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Of a matrix `[K, N]` it holds a copy, and where this CPU multiplies from panels (with AVX-512: f32, bf16 and 8-bit
+/// integers), also its panels: together about twice the matrix's memory. Products of few rows, and those that the `gemm`
+/// crate makes, read the copy; a packed B is not faster for them.
+#[derive(Clone)]
+pub struct Packed {
+    pub(crate) tensor: DeviceTensor,
+    /// What is multiplied in place of the tensor, if the plan's arithmetic rounds it.
+    pub(crate) rounded: Option<DeviceTensor>,
+    pub(crate) purpose: Purpose,
+    pub(crate) panels: Option<std::sync::Arc<WholePanels>>,
+}
+
+impl Packed {
+    /// The copy of the tensor, with its shape, and contiguous along the same axis.
+    #[must_use]
+    pub const fn tensor(&self) -> &DeviceTensor {
+        &self.tensor
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tensor, purpose, panels, .. } = self;
+        let mut all = f.debug_struct("Packed");
+        all.field("tensor", tensor).field("purpose", purpose).field("has_panels", &panels.is_some()).finish()
+    }
+}
+
+/// What a B is packed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    pub(crate) a: ElementType,
+    pub(crate) b: ElementType,
+    pub(crate) arithmetic: Arithmetic,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { a, b, arithmetic } = self;
+        write!(f, "{a} by {b} with `Arithmetic::{arithmetic:?}`")
+    }
+}
+
+/// All panels of B: of every matrix, of every part of K, of all columns.
+#[derive(Debug)]
+pub(crate) struct WholePanels {
+    /// Matrix by matrix; of each, part of K by part of K.
+    pub(crate) words: Vec<i32>,
+    /// The least magnitude in each panel, if its elements are bf16s: its bits.
+    pub(crate) least: Vec<u16>,
+    /// Elements of a word.
+    pub(crate) elements: usize,
+    /// Whether the first bit of every element is changed.
+    pub(crate) flipped: bool,
+    /// 1 if all batches share one.
+    pub(crate) matrices: usize,
+    /// K and N.
+    pub(crate) extents: [usize; 2],
+}

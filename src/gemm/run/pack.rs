@@ -1,0 +1,78 @@
+//! Packs a B once, for many runs.
+
+use std::sync::Arc;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::check;
+use super::plan::Plan;
+use crate::gemm::cpu;
+use crate::gemm::model::choice::Chosen;
+use crate::gemm::problem::{Arithmetic, Error, Packed, Purpose, Right};
+
+impl Plan {
+    pub(crate) fn pack(&self, b: &DeviceTensor) -> Result<Packed, Error> {
+        if matches!(self.choice.kind, Chosen::Gpu(_)) {
+            return Err(Error::NoPacking { device: self.device.to_string() });
+        }
+        let types = self.tree().types();
+        check::operand(&self.device, "B", b, types.b)?;
+        if !(2..=3).contains(&b.rank()) {
+            return Err(Error::OperandRank { operand: "B", shape: b.shape().to_vec() });
+        }
+        let tensor = copy(b)?;
+        let purpose = self.purpose();
+        let (rounded, panels) = match purpose.arithmetic {
+            Arithmetic::FastBf16 => {
+                let rounded = cpu::rounded(&tensor)?;
+                let panels = cpu::panels(&rounded, rounded.element_type())?;
+                (Some(rounded), panels)
+            }
+            Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => (None, cpu::panels(&tensor, types.a)?),
+        };
+        Ok(Packed { tensor, rounded, purpose, panels: panels.map(Arc::new) })
+    }
+
+    /// Whether every packed B is packed for what this plan computes.
+    pub(super) fn check_packed(&self, b: &Right<'_>) -> Result<(), Error> {
+        let needed = self.purpose();
+        match b.packed().iter().find(|packed| packed.purpose != needed) {
+            None => Ok(()),
+            Some(packed) => Err(Error::OtherPacking { given: packed.purpose.to_string(), needed: needed.to_string() }),
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        let types = self.tree().types();
+        Purpose { a: types.a, b: types.b, arithmetic: self.settings.arithmetic }
+    }
+}
+
+/// A copy that is multiplied in the same way, which depends on the axes whose stride is 1.
+fn copy(b: &DeviceTensor) -> Result<DeviceTensor, Error> {
+    let (shape, strides) = (b.shape(), b.strides());
+    let front = b.rank() - 2;
+    if front == 1 && strides[0] == 0 && shape[0] > 1 {
+        // One matrix for all batches stays one.
+        return Ok(copy(&b.slice(0, 0..1)?)?.broadcast_to(shape)?);
+    }
+    let ([k, n], [along_k, along_n]) = ([shape[front], shape[front + 1]], [strides[front], strides[front + 1]]);
+    let by_columns = along_k == 1 && (along_n != 1 || k == 1);
+    let (outer, inner, stride) = if by_columns { (n, k, along_n) } else { (k, n, along_k) };
+    // With room beside a single element, so that the stride isn't 1 where it was not.
+    let room = if inner == 1 && stride != 1 { 2 } else { inner };
+    let mut own = shape[..front].to_vec();
+    own.extend([outer, room]);
+    let own = b.device().zeros_of(b.element_type(), &own)?.slice(front + 1, 0..inner)?;
+    let mut own = match (by_columns, front) {
+        (true, 0) => own.permute(&[1, 0])?,
+        (true, _) => own.permute(&[0, 2, 1])?,
+        (false, _) => own,
+    };
+    let ones = |tensor: &DeviceTensor| tensor.strides()[front..].iter().map(|x| *x == 1).collect::<Vec<_>>();
+    if !b.is_empty() && ones(&own) != ones(b) {
+        return Err(Error::PackedStrides { shape: shape.to_vec(), strides: strides.to_vec() });
+    }
+    own.copy_from_bytes(&b.to_bytes()?)?;
+    Ok(own)
+}
