@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epilogue::gemm::{Major, OperandLayout};
+use epilogue::gemm::{self, Major, OperandLayout, Packed, Right};
 use epilogue::prelude::*;
 use epilogue::{DeviceTensor, ElementType};
 use safetensors::SafeTensors;
@@ -45,8 +45,35 @@ impl Batch {
 
 /// A linear layer's parameters: the weights as the B of a product, `[in, out]`.
 struct Dense {
-    weight: DeviceTensor,
+    weight: Weight,
     bias: DeviceTensor,
+}
+
+/// Weights as a device multiplies them.
+enum Weight {
+    /// Packed once, on the CPU.
+    Packed(Packed),
+    /// As they lie, on GPUs.
+    Tensor(DeviceTensor),
+}
+
+impl Weight {
+    fn new(weight: DeviceTensor, gemm: &Gemm<Bias>) -> Result<Self> {
+        match gemm.pack(&weight) {
+            Ok(packed) => Ok(Self::Packed(packed)),
+            Err(gemm::Error::NoPacking { .. }) => Ok(Self::Tensor(weight)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<'a> From<&'a Weight> for Right<'a> {
+    fn from(weight: &'a Weight) -> Self {
+        match weight {
+            Weight::Packed(packed) => packed.into(),
+            Weight::Tensor(tensor) => tensor.into(),
+        }
+    }
 }
 
 /// A normalisation's parameters.
@@ -83,7 +110,6 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn load(device: &Device, folder: &Path) -> Result<Self> {
         let file = std::fs::read(folder.join("model.safetensors"))?;
-        let weights = Weights { device, file: SafeTensors::deserialize(&file)? };
         // One plan for each epilogue is enough: extents are arguments of a run.
         macro_rules! plan {
             ($epilogue:ident) => {
@@ -94,12 +120,13 @@ impl Model {
                     .plan()?
             };
         }
+        let linear = plan!(Bias);
+        let weights = Weights { device, file: SafeTensors::deserialize(&file)?, linear: &linear };
         let words = weights.file.tensor("embeddings.word_embeddings.weight")?.shape()[0];
         let kinds = weights.tensor("embeddings.token_type_embeddings.weight", &[2, HIDDEN])?;
         Ok(Self {
             device: device.clone(),
             kernels: Kernels::new(device, EPSILON)?,
-            linear: plan!(Bias),
             gelu: plan!(BiasGelu),
             residual: plan!(LinearResidual),
             scaled: plan!(Scaled),
@@ -108,6 +135,7 @@ impl Model {
             kind: kinds.slice(0, 0..1)?.reshape([HIDDEN])?,
             embedding_norm: weights.norm("embeddings.LayerNorm")?,
             layers: (0..LAYERS).map(|i| weights.layer(&format!("encoder.layer.{i}"))).collect::<Result<_>>()?,
+            linear,
         })
     }
 
@@ -226,6 +254,8 @@ fn heads(x: &DeviceTensor) -> Result<DeviceTensor> {
 struct Weights<'a> {
     device: &'a Device,
     file: SafeTensors<'a>,
+    /// A plan that packs weights for all.
+    linear: &'a Gemm<Bias>,
 }
 
 impl Weights<'_> {
@@ -256,7 +286,7 @@ impl Weights<'_> {
         }
         let all = names.len() * outputs;
         let weight = self.device.tensor(&weight, [all, inputs])?.transpose()?;
-        Ok(Dense { weight, bias: self.device.tensor(&bias, [all])? })
+        Ok(Dense { weight: Weight::new(weight, self.linear)?, bias: self.device.tensor(&bias, [all])? })
     }
 
     fn layer(&self, prefix: &str) -> Result<Layer> {

@@ -8,7 +8,7 @@ pub(crate) fn text(losses: &[f64]) -> String {
     let group = losses.len().div_ceil(60).max(1);
     let means: Vec<f64> = losses.chunks(group).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect();
     let most = means.iter().copied().fold(0.0, f64::max);
-    // A loss that is no number is drawn as high as can be.
+    // A loss that is not a number is drawn as high as can be.
     let height = |mean: &f64| HEIGHTS.get((mean / most * 7.0).round() as usize).copied().unwrap_or('█');
     means.iter().map(height).collect()
 }

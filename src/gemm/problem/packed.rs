@@ -17,8 +17,8 @@ use crate::ElementType;
 /// use epilogue::prelude::*;
 ///
 /// #[epilogue]
-/// fn bias_relu(accum: Accum, bias: RowVector) -> Tensor {
-///     let d = relu(accum + bias);
+/// fn biased(accum: Accum, bias: RowVector) -> Tensor {
+///     let d = accum + bias;
 ///     d
 /// }
 ///
@@ -26,11 +26,11 @@ use crate::ElementType;
 /// let weights = device.full::<f32>([64, 32], 0.5)?.transpose()?; // [N, K] in memory, as linear layers have them
 /// let bias = device.full::<f32>([64], -1.0)?;
 /// let x = device.full::<f32>([128, 32], 1.0)?;
-/// let gemm = Gemm::plan::<BiasRelu>(&device, &x, &weights)?;
+/// let gemm = Gemm::plan::<Biased>(&device, &x, &weights)?;
 ///
 /// let packed = gemm.pack(&weights)?;
 /// let mut d = device.zeros::<f32>([128, 64])?;
-/// gemm.run(&x, &packed, BiasRelu { bias: &bias, d: &mut d })?;
+/// gemm.run(&x, &packed, Biased { bias: &bias, d: &mut d })?;
 /// assert!(d.to_vec::<f32>()?.iter().all(|y| *y == 15.0));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
