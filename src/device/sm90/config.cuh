@@ -20,7 +20,7 @@ enum class SplitK { None, Serial, Parallel, Stream };
 // How long the L2 should keep what a copy brings.
 enum class Hint { Normal, First, Last };
 
-// A tensor map, filled by the host: 128 bytes that only the copy engine reads.
+// A tensor map, filled by the host: 128 bytes that only TMA reads.
 struct alignas(64) TensorMap {
     u64 opaque[16];
 };

@@ -4,8 +4,8 @@
 // value 4j + 2h + c has row l/4 + 8h and column 8j + 2(l%4) + c of the unit. That is the map of wgmma as of mma.m16n8.
 //
 // A step of a warpgroup is 64 rows by STEP columns. Of every tensor that is copied by boxes, a step's elements lie in
-// shared memory as the copy engine puts them: problem rows of at most 128 bytes, wider ones cut into boxes side by side,
-// the 16-byte chunks of a row exchanged by its number (the copy engine's swizzle).
+// shared memory as TMA puts them: problem rows of at most 128 bytes, wider ones cut into boxes side by side,
+// the 16-byte chunks of a row exchanged by its number (TMA's swizzle).
 #pragma once
 #include "../convert.cuh"
 #include "../views.cuh"
@@ -228,7 +228,7 @@ struct Staged {
     }
 };
 
-// ---- Tensors that the copy engine can't reach: element by element ---------------------------------------------------
+// ---- Tensors that TMA can't reach: element by element ---------------------------------------------------------------
 
 // Columns are taken anew: the compiler would otherwise compute the addresses of a whole tile's elements at once.
 

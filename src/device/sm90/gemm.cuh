@@ -1,7 +1,7 @@
 // The GEMM kernel for sm_90a: persistent, warp-specialised blocks.
 //
-//   producer warpgroup   warp 0: A and B, by the copy engine, for the whole cluster
-//                        warp 1: the epilogue's tensors, by the copy engine
+//   producer warpgroup   warp 0: A and B, by TMA, for the whole cluster
+//                        warp 1: the epilogue's tensors, by TMA
 //                        warp 2: the epilogue's vectors
 //   consumer warpgroups  products (wgmma) -> split-K -> epilogue (visitor on fragments) -> reductions
 //
@@ -141,7 +141,7 @@ struct Gemm {
             Loop::clear(shared);
             if constexpr (S::CLUSTER > 1) __syncthreads();  // the cluster's barrier orders no writes
         } else if (threadIdx.x == WARPGROUP / 2) {
-            // The copy engine's first copy through a map would wait for it.
+            // TMA's first copy through a map would wait for it.
             for (const TensorMap& map : parameters.maps) prefetch_map(map);
         }
         if constexpr (S::CLUSTER > 1) {

@@ -152,7 +152,7 @@ struct Mainloop {
             store_shared_16(shared + Config::A_OFFSET + at, 0, 0, 0, 0);
         for (int at = 16 * static_cast<int>(threadIdx.x); at < Config::B_STAGE_BYTES; at += 16 * S::THREADS)
             store_shared_16(shared + Config::B_OFFSET + at, 0, 0, 0, 0);
-        fence_shared_for_copies();  // the products read as the copy engine does
+        fence_shared_for_copies();  // the products read as TMA does
     }
 
     // How a lane of a consumer gives stages back.

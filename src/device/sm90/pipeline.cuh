@@ -19,7 +19,7 @@ __device__ __forceinline__ void mbarrier_init(u32 barrier, u32 count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(count) : "memory");
 }
 
-// fence.mbarrier_init: the barriers initialised so far are such for the cluster and the copy engine.
+// fence.mbarrier_init: the barriers initialised so far are such for the cluster and TMA.
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
@@ -33,7 +33,7 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity) {
         : "memory");
 }
 
-// mbarrier.arrive.expect_tx: one arrival, and `bytes` that the copy engine will bring.
+// mbarrier.arrive.expect_tx: one arrival, and `bytes` that TMA will bring.
 __device__ __forceinline__ void mbarrier_expect(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
 }

@@ -1,4 +1,4 @@
-// The copy engine (TMA): boxes of tensors between global and shared memory.
+// TMA, the tensor memory accelerator: boxes of tensors between global and shared memory.
 //
 // PTX ISA, "cp.async.bulk.tensor". All maps have three dimensions: the contiguous index, the other, the batch. What
 // lies outside a tensor is read as 0 and not written; a load always counts the whole box's bytes.
@@ -83,7 +83,7 @@ __device__ __forceinline__ void store_wait_read() {
 // cp.async.bulk.wait_group: all of this thread's stores are done.
 __device__ __forceinline__ void store_wait_all() { asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory"); }
 
-// fence.proxy.async: what this thread wrote to shared memory by ordinary stores, the copy engine sees.
+// fence.proxy.async: what this thread wrote to shared memory by ordinary stores, TMA sees.
 __device__ __forceinline__ void fence_shared_for_copies() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
