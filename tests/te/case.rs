@@ -138,9 +138,3 @@ fn run_on(
     drop(arguments);
     made.iter().map(read).collect()
 }
-
-/// Small integers, so that every order of summation gives the same bits.
-pub(crate) fn integers(len: usize, seed: u64) -> Vec<f64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| f64::from(random.i8(-8..=8))).collect()
-}

@@ -1,16 +1,11 @@
 //! Lowered programs, run by the interpreter, compared with sums and recurrences computed directly.
 
 use crate::tutorial::{cross_thread, row_sums};
+use crate::values::integers;
 use epilogue::ElementType;
 use epilogue::te::{self, Array, Expr, Schedule, TeError, Tensor};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
-
-/// Integers small enough that every order of summation gives the same bits.
-fn integers(len: usize, seed: u64) -> Vec<f64> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| f64::from(random.i8(-8..=8))).collect()
-}
 
 /// Runs a schedule of row sums on an n×m matrix and compares.
 fn check_rows(s: &Schedule, a: &Tensor, b: &Tensor, n: usize, m: usize) -> Result<(), TeError> {

@@ -24,3 +24,4 @@ mod schedule;
 #[cfg(feature = "native")]
 mod status;
 mod tutorial;
+mod values;

@@ -8,7 +8,8 @@ use epilogue::{Arch, Argument, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers};
+use crate::auto::shared::emulated;
+use crate::values::integers_in;
 
 const I32: ElementType = ElementType::I32;
 
@@ -90,7 +91,7 @@ fn check(device: &Device, kind: usize, sizes: [usize; 3], order: Order, seed: u6
     };
     let shape = |tensor: &Tensor| -> Vec<usize> { tensor.shape().iter().map(extent).collect() };
     let given =
-        |tensor: &Tensor| integers::<i32>(shape(tensor).iter().product(), seed ^ tensor.name().len() as u64, 0..=6);
+        |tensor: &Tensor| integers_in::<i32>(shape(tensor).iter().product(), seed ^ tensor.name().len() as u64, 0..=6);
     let inputs = kernel.inputs();
     let parameters: Vec<&Tensor> = inputs.iter().chain(&made).collect();
     let program = te::lower(&te::create_schedule(&outputs), &parameters, "main")?;
@@ -243,7 +244,7 @@ fn ragged_reductions() -> Result<(), TeError> {
             let both = te::compute([n, m], "both", |[i, j]| a.at([i, j]) * 2 - sums.at([i]))?;
             let kernel = te::auto::build(&[&sums, &largest, &both])?.build(device)?;
             for size in [1usize, 2, 5, 40] {
-                let values = integers::<i32>(size * size, 7, 0..=6);
+                let values = integers_in::<i32>(size * size, 7, 0..=6);
                 let input = device.tensor(&values, [size, size])?;
                 let zeros = |shape: &[usize]| -> Result<DeviceTensor, TeError> { Ok(device.zeros::<i32>(shape)?) };
                 let (mut s, mut l, mut b) = (zeros(&[size])?, zeros(&[size])?, zeros(&[size, size])?);

@@ -9,7 +9,8 @@ use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers};
+use crate::auto::shared::emulated;
+use crate::values::integers_in;
 
 const I32: ElementType = ElementType::I32;
 
@@ -185,7 +186,9 @@ impl Cell {
         let parameters: Vec<&Tensor> = inputs.iter().chain(&self.states).collect();
         let program = te::lower(&te::create_schedule(&outputs), &parameters, "main")?;
         let given: Vec<Vec<i32>> = (inputs.iter().enumerate())
-            .map(|(number, tensor)| integers::<i32>(self.shape(tensor).iter().product(), seed ^ number as u64, 0..=6))
+            .map(|(number, tensor)| {
+                integers_in::<i32>(self.shape(tensor).iter().product(), seed ^ number as u64, 0..=6)
+            })
             .collect();
         let values = |of: &[i32]| of.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
         let mut arrays = (inputs.iter().zip(&given))

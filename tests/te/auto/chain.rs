@@ -6,7 +6,8 @@ use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers, laid_out, order as order_in_memory};
+use crate::auto::shared::{emulated, laid_out, order as order_in_memory};
+use crate::values::integers_in;
 
 /// What is computed from a matrix's rows; every result is an integer.
 #[derive(Clone, Copy, Debug)]
@@ -213,7 +214,7 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let rows = Rows::new(element, shape.len());
     let tensors = tensors(chain, &rows)?;
     let kernel = te::auto::reduce_all(&tensors.iter().collect::<Vec<_>>())?.order(order).build(device)?;
-    let values = integers::<f32>(shape.iter().product(), seed, -4..=4);
+    let values = integers_in::<f32>(shape.iter().product(), seed, -4..=4);
     let a = laid_out(device, &values, element, shape, &order_in_memory(shape.len(), turned), gap)?;
     let shape_of = |tensor: &Tensor| if tensor.rank() == 1 { vec![shape[0]] } else { shape.clone() };
     let mut outputs = Vec::new();
@@ -353,7 +354,7 @@ fn runs_at_once_do_not_meet() -> Result<(), TeError> {
             scope.spawn(move || {
                 for round in 0..20u64 {
                     let (n, m) = (5 + thread as usize, 300 + round as usize);
-                    let values = integers::<f32>(n * m, thread * 100 + round, -4..=4);
+                    let values = integers_in::<f32>(n * m, thread * 100 + round, -4..=4);
                     let a = device.tensor(&values, [n, m]).expect("memory");
                     let mut count = device.zeros::<f32>([n]).expect("memory");
                     kernel.run(&[(&a).into(), (&mut count).into()]).expect("a run");

@@ -8,7 +8,8 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 
 use crate::auto::chain::Rows;
-use crate::auto::shared::{emulated, integers, laid_out, order as order_in_memory};
+use crate::auto::shared::{emulated, laid_out, order as order_in_memory};
+use crate::values::integers_in;
 
 /// An expression that reads reductions is not a map, and the error says so.
 #[test]
@@ -62,8 +63,8 @@ fn map_of(
         vec![sum, chosen.less(0).select(Expr::constant(0.0, te::DType::F32), gathered).cast(element)]
     })?;
     let kernel = te::auto::map_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
-    let values = integers::<f32>(n * m, seed, -4..=4);
-    let bias = integers::<f32>(m, seed ^ 1, -4..=4);
+    let values = integers_in::<f32>(n * m, seed, -4..=4);
+    let bias = integers_in::<f32>(m, seed ^ 1, -4..=4);
     let mut random = fastrand::Rng::with_seed(seed ^ 2);
     let chosen: Vec<f32> = (0..n * m).map(|_| random.i32(-1..m as i32) as f32).collect();
     let x = laid_out(device, &values, element, &[n, m], &order_in_memory(2, turned[0]), gap)?;

@@ -7,7 +7,8 @@ use epilogue_runtime::testing;
 use half::{bf16, f16};
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers, laid_out, numbers};
+use crate::auto::shared::{emulated, laid_out, numbers};
+use crate::values::integers_in;
 
 fn row_sums() -> Result<Tensor, TeError> {
     let (n, m) = (var("n"), var("m"));
@@ -24,7 +25,7 @@ fn rows_of_any_shape() -> Result<(), TeError> {
     let device = emulated(Arch::SM_80);
     let kernel = te::auto::reduce(&row_sums()?)?.build(&device)?;
     for (n, m) in [(1, 1), (3, 5), (7, 64), (5, 1000), (0, 4), (4, 0), (1, 5000), (300, 33)] {
-        let values = integers(n * m, (n * 1000 + m) as u64, -8..=8);
+        let values = integers_in(n * m, (n * 1000 + m) as u64, -8..=8);
         let a = device.tensor(&values, [n, m])?;
         let mut b = device.full::<f32>([n], f32::NAN)?;
         kernel.run(&[(&a).into(), (&mut b).into()])?;
@@ -187,7 +188,7 @@ fn check(device: &Device, case: &Case) -> Result<(), TeError> {
     }
     let (_, outputs) = reduction(kind, element, mask)?;
     let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.order(order).build(device)?;
-    let values = integers::<f32>(shape.iter().product(), seed, -8..=8);
+    let values = integers_in::<f32>(shape.iter().product(), seed, -8..=8);
     let a = laid_out(device, &values, element, &shape, &layout, gap)?;
     let results = twice(device, &kernel, &outputs, &a, &kept(shape, mask))?;
     let groups = groups(&values, shape, mask);
@@ -314,7 +315,7 @@ fn plain_sums_on_the_cpu_come_straight_from_memory() -> Result<(), TeError> {
                 (Kind::Min, ElementType::BF16),
                 (Kind::Sum, ElementType::I32),
             ] {
-                let values = integers::<f32>(shape.iter().product(), 3, -8..=8);
+                let values = integers_in::<f32>(shape.iter().product(), 3, -8..=8);
                 let (_, outputs) = reduction(kind, element, mask)?;
                 let kernel = te::auto::reduce(&outputs[0])?.build(&device)?;
                 let a = laid_out(&device, &values, element, &shape, &layout, 1)?;
@@ -368,7 +369,7 @@ fn share_long_rows_and_few_columns(device: &Device, choice: &str) -> Result<(), 
         ([40_000, 1, 3], [true, false, true]),
     ] {
         for kind in [Kind::Sum, Kind::ArgMax, Kind::Matrices] {
-            let values = integers::<f32>(shape.iter().product(), 7, -8..=8);
+            let values = integers_in::<f32>(shape.iter().product(), 7, -8..=8);
             let (_, outputs) = reduction(kind, ElementType::F32, mask)?;
             let kernel = te::auto::reduce_all(&outputs.iter().collect::<Vec<_>>())?.build(device)?;
             let a = device.tensor(&values, shape)?;
@@ -422,7 +423,7 @@ fn places_of_extremes_on_the_cpu() -> Result<(), TeError> {
         for (odd, element) in
             [(0, ElementType::F32), (1, ElementType::F32), (2, ElementType::F16), (0, ElementType::I32)]
         {
-            let mut values = integers::<f32>(rows * count, 11, -8..=8);
+            let mut values = integers_in::<f32>(rows * count, 11, -8..=8);
             for (place, value) in values.iter_mut().enumerate().filter(|(place, _)| odd > 0 && place % 97 == 13) {
                 *value = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0][place % 4];
             }
@@ -469,7 +470,7 @@ fn runs_on_the_cpu_follow_each_other_on_any_tensors() -> Result<(), TeError> {
         .into_iter()
         .enumerate()
     {
-        let values = integers::<f32>(n * m, round as u64, -8..=8);
+        let values = integers_in::<f32>(n * m, round as u64, -8..=8);
         let (x, mut y) = (device.tensor(&values, [n, m])?, device.full::<f32>([n, m], f32::NAN)?);
         kernel.run(&[(&x).into(), (&mut y).into()])?;
         for (got, given) in y.to_vec::<f32>()?.chunks(m).zip(values.chunks(m)) {

@@ -6,7 +6,8 @@ use epilogue::{Arch, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers, laid_out, order as order_in_memory};
+use crate::auto::shared::{emulated, laid_out, order as order_in_memory};
+use crate::values::integers_in;
 
 /// Recurrences over wrapping integers, whose bits don't depend on how steps are composed.
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +129,8 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let automatic = te::auto::scan_all(&scan.iter().collect::<Vec<_>>())?.order(order);
     assert_eq!(automatic.is_parallel_in_time(), kind.is_linear() && order == Order::Device, "{kind:?}");
     let kernel = automatic.build(device)?;
-    let x = integers::<i32>(steps * columns, seed, -9..=9);
-    let a = integers::<i32>(steps * columns, seed ^ 1, -2..=2);
+    let x = integers_in::<i32>(steps * columns, seed, -9..=9);
+    let a = integers_in::<i32>(steps * columns, seed ^ 1, -2..=2);
     let (x_device, a_device) = (
         laid_out(device, &x, ElementType::I32, &[steps, columns], &order_in_memory(2, time_inner), gap)?,
         laid_out(device, &a, ElementType::I32, &[steps, columns], &order_in_memory(2, time_inner), gap)?,

@@ -8,7 +8,8 @@ use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::testing;
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers, laid_out};
+use crate::auto::shared::{emulated, laid_out};
+use crate::values::integers_in;
 
 const I32: ElementType = ElementType::I32;
 
@@ -157,9 +158,9 @@ fn check(device: &Device, case: &Case) -> Result<String, TeError> {
     let kernel = te::auto::scan_all(&tensors.iter().collect::<Vec<_>>())?.order(case.order).build(device)?;
     let count = steps * kept * reduced;
     let (x, a, w) = (
-        integers::<i32>(count, case.seed, -5..=5),
-        integers::<i32>(count, case.seed ^ 1, -5..=5),
-        integers::<i32>(steps * reduced, case.seed ^ 2, -5..=5),
+        integers_in::<i32>(count, case.seed, -5..=5),
+        integers_in::<i32>(count, case.seed ^ 1, -5..=5),
+        integers_in::<i32>(steps * reduced, case.seed ^ 2, -5..=5),
     );
     let given = [
         (&inputs.x, laid_out(device, &x, I32, &case.shape, &case.layout, 0)?),
@@ -322,7 +323,7 @@ fn what_is_made_of_whole_scans() -> Result<(), TeError> {
     let apart = te::compute([m, n], "apart", |[t, i]| scan.at([t, i]) - last.at([i]) + x.at([m - 1 - t, i.into()]))?;
     let turned = te::compute([n, m], "turned", |[i, t]| scan.at([t, i]))?;
     let (steps, width) = (37usize, 300usize);
-    let values = integers::<i32>(steps * width, 1, -5..=5);
+    let values = integers_in::<i32>(steps * width, 1, -5..=5);
     let mut states = values.clone();
     (width..states.len()).for_each(|at| states[at] += states[at - width]);
     let at = |t: usize, i: usize| states[t * width + i];

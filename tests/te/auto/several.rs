@@ -8,7 +8,8 @@ use epilogue_runtime::testing;
 use half::f16;
 use proptest::prelude::*;
 
-use crate::auto::shared::{emulated, integers};
+use crate::auto::shared::emulated;
+use crate::values::integers_in;
 
 const KINDS: usize = 11;
 
@@ -117,7 +118,7 @@ fn check(device: &Device, kind: usize, sizes: [usize; 2], half: bool, order: Ord
         t.shape().iter().map(size).collect()
     };
     let inputs = &kernel.parameters()[..kernel.parameters().len() - made.len()];
-    let given = |t: &Tensor| integers::<f64>(shape_of(t).iter().product(), seed ^ t.rank() as u64, -4..=4);
+    let given = |t: &Tensor| integers_in::<f64>(shape_of(t).iter().product(), seed ^ t.rank() as u64, -4..=4);
     let program = te::lower(&te::create_schedule(&all), &inputs.iter().chain(&made).collect::<Vec<_>>(), "main")?;
     let mut arrays =
         inputs.iter().map(|t| Array::new(t.dtype(), &shape_of(t), &given(t))).collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,4 @@
-//! What these tests share: an emulated GPU, random integers, and tensors that lie in memory as a case wants.
-
-use std::ops::RangeInclusive;
+//! What these tests share: an emulated GPU, and tensors that lie in memory as a case wants.
 
 use epilogue::te::TeError;
 use epilogue::{Arch, Device, DeviceTensor, ElementType};
@@ -10,13 +8,6 @@ use half::{bf16, f16};
 pub(crate) fn emulated(arch: Arch) -> Device {
     let options = ptx_vm::Options::default().detector(ptx_vm::Detector::On).completion(ptx_vm::Completion::Random);
     Device::emulated_with(arch, options).expect("an emulated device needs nothing")
-}
-
-/// Random integers. Where they are floating-point values, they are so small that every order of summation gives the
-/// same bits.
-pub(crate) fn integers<T: From<i8>>(len: usize, seed: u64, range: RangeInclusive<i8>) -> Vec<T> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..len).map(|_| T::from(random.i8(range.clone()))).collect()
 }
 
 /// A tensor of the values. `order` has its axes, the innermost in memory last, and a gap follows each line of that one.

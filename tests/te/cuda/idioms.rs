@@ -5,7 +5,8 @@ use epilogue::te::{self, Expr, TeError};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 const F32: ElementType = ElementType::F32;
 

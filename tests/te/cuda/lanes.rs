@@ -6,7 +6,8 @@ use epilogue::{Arch, Device, DeviceTensor, ElementType};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, device, integers, lacks_nvrtc, read, run};
+use crate::case::{Numbers, device, lacks_nvrtc, read, run};
+use crate::values::integers;
 
 /// `B = A * 2 + D`, four threads per block, `lanes` neighbouring elements per thread.
 fn affine(element: ElementType, lanes: i32) -> Result<Program, TeError> {

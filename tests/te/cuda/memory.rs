@@ -6,7 +6,8 @@ use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// How a product of matrices is computed in blocks, with its operands copied to shared memory.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@
 use epilogue::ElementType;
 use epilogue::te::{self, Schedule, TeError, Tensor};
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// Threads along each axis of a block.
 const THREADS: i32 = 4;

@@ -5,8 +5,9 @@ use epilogue::te::{self, DType, Expr, Reducer, Schedule, TeError, Tensor};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
 use crate::tutorial::{cross_thread, row_sums};
+use crate::values::integers;
 
 #[test]
 fn rows_beyond_the_last_block_are_not_stored() -> Result<(), TeError> {

@@ -5,7 +5,8 @@ use epilogue::te::{self, Schedule, TeError, Tensor};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, device, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, device, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// `y[t] = 2 y[t - 1] + x[t]` by an intermediate stage: `(X, doubled, init, update, scan)`.
 fn recurrence(initial: i32) -> Result<[Tensor; 5], TeError> {

@@ -10,7 +10,8 @@ use epilogue_runtime::testing::cases;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// The parts of an intrinsic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

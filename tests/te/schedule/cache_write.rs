@@ -6,7 +6,8 @@ use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 fn message<T: std::fmt::Debug>(result: Result<T, TeError>) -> String {
     result.expect_err("a mistake was accepted").to_string()

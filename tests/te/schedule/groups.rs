@@ -4,7 +4,8 @@ use epilogue::ElementType;
 use epilogue::te::{self, Attach, Schedule, TeError, Tensor};
 use expect_test::expect;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// `B = 2 A`, `C = B + 1`, `D = C²`, `E[i] = Σ_j D[i, j]`
 fn chain() -> Result<[Tensor; 5], TeError> {

@@ -7,7 +7,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::case::integers;
+use crate::values::integers;
 
 const STYLE: te::ScriptStyle = te::ScriptStyle::LATER;
 

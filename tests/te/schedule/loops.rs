@@ -6,7 +6,8 @@ use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// `B[i] = Σ_k A[i, k]`
 fn row_sums() -> Result<(Tensor, Tensor), TeError> {

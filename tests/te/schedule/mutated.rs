@@ -15,9 +15,10 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::{programs, random};
-use crate::case::{Numbers, integers, read};
+use crate::case::{Numbers, read};
 use crate::schedule::replay::World;
 use crate::schedule::trial::Generator;
+use crate::values::integers;
 
 /// Much longer than any document of a page takes on a busy machine.
 const MOST: Duration = Duration::from_secs(60);

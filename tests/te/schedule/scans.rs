@@ -5,7 +5,8 @@ use epilogue::te::{self, ScanError, TeError, Tensor};
 use epilogue_runtime::testing::cases;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 struct Recurrence {
     x: Tensor,

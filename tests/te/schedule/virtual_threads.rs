@@ -6,7 +6,8 @@ use epilogue_runtime::testing::cases;
 use expect_test::expect;
 use proptest::prelude::*;
 
-use crate::case::{Numbers, integers, lacks_nvrtc, run};
+use crate::case::{Numbers, lacks_nvrtc, run};
+use crate::values::integers;
 
 /// A matrix product with operands in shared memory, a tile of it in registers, and virtual threads over both
 /// dimensions: the schedule of TVM's tutorial.

@@ -10,8 +10,9 @@ use fastrand::Rng;
 
 use self::primitives::Draw;
 use self::works::{Given, KINDS, Work};
-use crate::case::{Numbers, integers, lacks_nvrtc};
+use crate::case::{Numbers, lacks_nvrtc};
 use crate::schedule::trial::{Case, Generator, check_all, element_of};
+use crate::values::integers;
 
 pub(crate) const GENERATOR: Generator = Generator {
     name: "primitives",
