@@ -2,11 +2,10 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::parse::Parser;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, Meta, MetaList, MetaNameValue, Token};
+use syn::{Expr, Meta, MetaList, MetaNameValue};
 
+use crate::attribute::list;
 use crate::report::Errors;
 
 /// What stands between the attribute's parentheses.
@@ -36,7 +35,7 @@ const OF_BACKWARD: &str = "`backward` takes `through = y`, `given(v)`, `saved(z)
 
 pub(crate) fn arguments(tokens: TokenStream, errors: &mut Errors) -> Arguments {
     let mut arguments = Arguments::default();
-    for meta in list(tokens, KNOWN, errors) {
+    for meta in list::<Meta>(tokens, KNOWN, errors) {
         match &meta {
             Meta::NameValue(pair) if pair.path.is_ident("name") => name(pair, &mut arguments.name, errors),
             Meta::Path(_) | Meta::List(_) if meta.path().is_ident("backward") => {
@@ -54,19 +53,6 @@ pub(crate) fn arguments(tokens: TokenStream, errors: &mut Errors) -> Arguments {
         }
     }
     arguments
-}
-
-fn list(tokens: TokenStream, otherwise: &str, errors: &mut Errors) -> Vec<Meta> {
-    if tokens.is_empty() {
-        return Vec::new();
-    }
-    match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()) {
-        Ok(list) => list.into_iter().collect(),
-        Err(_) => {
-            errors.on(tokens, otherwise);
-            Vec::new()
-        }
-    }
 }
 
 /// A struct's name.
@@ -97,7 +83,7 @@ fn backward(place: Span, tokens: TokenStream, errors: &mut Errors) -> Backward {
         gradients_of_all: Vec::new(),
     };
     let mut seen: Vec<String> = Vec::new();
-    for meta in list(tokens, OF_BACKWARD, errors) {
+    for meta in list::<Meta>(tokens, OF_BACKWARD, errors) {
         let key = meta.path().to_token_stream().to_string();
         if key != "name" && seen.contains(&key) {
             errors.on(meta.path(), format_args!("`{key}` is given twice"));
@@ -120,12 +106,6 @@ fn backward(place: Span, tokens: TokenStream, errors: &mut Errors) -> Backward {
     backward
 }
 
-fn names(list: &MetaList, errors: &mut Errors) -> Vec<Ident> {
-    match Punctuated::<Ident, Token![,]>::parse_terminated.parse2(list.tokens.clone()) {
-        Ok(names) => names.into_iter().collect(),
-        Err(_) => {
-            errors.on(&list.tokens, "names stand here, with commas between them");
-            Vec::new()
-        }
-    }
+fn names(of: &MetaList, errors: &mut Errors) -> Vec<Ident> {
+    list(of.tokens.clone(), "names stand here, with commas between them", errors)
 }

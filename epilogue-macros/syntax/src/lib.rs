@@ -72,7 +72,7 @@ pub fn epilogue(
         return None;
     }
     let attribute_of_epilogue::Arguments { name, backward } = attribute_of_epilogue::arguments(arguments, errors);
-    let item = attribute::function_item(item, "epilogue", errors)?;
+    let item = attribute::item(item, "`#[epilogue]` stands on a function", errors)?;
     let (header, mut epilogue) = parse::function(&item, errors);
     let checked = check::epilogue(&mut epilogue, Form::Function, files, errors);
     let backward = backward.map(|backward| check::backward(&backward, &epilogue, &checked, errors));
@@ -108,7 +108,7 @@ pub fn elementwise(
         return None;
     }
     let cuda = attribute::cuda_argument(arguments, errors);
-    let item = attribute::function_item(item, "elementwise", errors)?;
+    let item = attribute::item(item, "`#[elementwise]` stands on a function", errors)?;
     let (header, mut function) = parse::elementwise(&item, errors);
     let constants = check::elementwise(&header, &mut function, files, errors);
     Some(ElementwiseFunction { item, header, function, constants, cuda })

@@ -149,9 +149,7 @@ impl Check<'_> {
                 errors.at(name.span(), format_args!("{what}, and `{name}` is a `{class}`{kind}: leave it out"));
             }
             None => {
-                let names: Vec<String> = outputs.iter().map(|output| output.name.to_string()).collect();
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let returned = if names.is_empty() { "nothing".to_owned() } else { alternatives(&names) };
+                let returned = listed(outputs.iter().map(|output| &output.name), "nothing");
                 errors.at(name.span(), format_args!("`{name}` is not returned: the function returns {returned}"));
             }
         }
@@ -177,9 +175,7 @@ impl Check<'_> {
                 ),
             ),
             None => {
-                let names: Vec<String> = own().map(|(parameter, _)| parameter.binding.name.to_string()).collect();
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let there = if names.is_empty() { "none".to_owned() } else { alternatives(&names) };
+                let there = listed(own().map(|(parameter, _)| &parameter.binding.name), "none");
                 errors.at(
                     name.span(),
                     format_args!(
@@ -190,6 +186,13 @@ impl Check<'_> {
         }
         None
     }
+}
+
+/// Names in a message; `none` if there are none.
+fn listed<'a>(names: impl Iterator<Item = &'a Ident>, none: &str) -> String {
+    let names: Vec<String> = names.map(Ident::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() { none.to_owned() } else { alternatives(&names) }
 }
 
 /// Whether a parameter is of numbers that may have a fraction.

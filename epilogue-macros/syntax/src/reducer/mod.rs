@@ -12,14 +12,14 @@ mod words;
 
 use std::collections::HashSet;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprPath, FnArg, Item, ItemConst, ItemFn, ItemMod, PatType, ReturnType, Type, Visibility};
 
 use crate::ast::Elementwise;
 use crate::report::Errors;
 use crate::sight::Files;
-use crate::{check, parse};
+use crate::{attribute, check, parse};
 use words::Words;
 
 /// The most numbers of a running result, as `epilogue::evt::MAX_WORDS` says.
@@ -89,15 +89,8 @@ pub(crate) fn module(
         };
         errors.on(arguments, message);
     }
-    let place = item.clone().into_iter().next().map_or_else(Span::call_site, |first| first.span());
-    let Ok(module) = syn::parse2::<ItemMod>(item.clone()) else {
-        match syn::parse2::<Item>(item) {
-            Ok(_) => errors
-                .at(place, format_args!("`#[reducer]` stands on a module: `#[reducer] mod norm {{ … }}`; {PARTS}")),
-            Err(error) => errors.push(error),
-        }
-        return None;
-    };
+    let place = format_args!("`#[reducer]` stands on a module: `#[reducer] mod norm {{ … }}`; {PARTS}");
+    let module: ItemMod = attribute::item(item, place, errors)?;
     let Some((_, content)) = &module.content else {
         errors.at(module.ident.span(), "a reducer's module has its body here: `#[reducer] mod norm { … }`");
         return None;
