@@ -22,6 +22,8 @@ mod divided;
 mod estimate;
 mod fit;
 mod gemm;
+#[path = "../../kernels/src/headline.rs"]
+mod headline;
 mod machine;
 mod options;
 mod peers;

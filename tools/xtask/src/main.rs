@@ -208,7 +208,7 @@ impl Task {
             Self::Test(options) => suite::run(options),
             Self::Kernels(kernels) => tools::install_pinned().and_then(|_| kernel_checks(&kernels.words())),
             Self::Mutate { of } => mutate(of),
-            Self::Approximations => example("approximations", &[]),
+            Self::Approximations => program(&["--example", "approximations"], &[]),
             Self::Soak(options) => soak::run(options),
             Self::Choices { ablation: true, .. } => kernel_checks(&["choices", "--ablation"]),
             Self::Choices { others: true, .. } => kernel_checks(&["choices", "--others"]),
@@ -286,17 +286,15 @@ fn fit(folders: &[std::path::PathBuf]) -> Result<(), Failure> {
 
 /// Runs the package `tools/kernels`.
 fn kernel_checks(arguments: &[&str]) -> Result<(), Failure> {
-    let mut command = cargo(&["run", "--quiet", "--package", "epilogue-kernels", "--"]);
-    if command.args(arguments).status()?.success() { Ok(()) } else { Err("not all is as meant".into()) }
+    program(&["--package", "epilogue-kernels", "--"], arguments)
 }
 
-/// Runs one of the workspace's examples.
-fn example(name: &str, arguments: &[&str]) -> Result<(), Failure> {
-    let mut command = cargo(&["run", "--quiet", "--example", name, "--"]);
-    if command.args(arguments).status()?.success() {
+/// Runs one of the workspace's programs.
+fn program(which: &[&str], arguments: &[&str]) -> Result<(), Failure> {
+    if cargo(&["run", "--quiet"]).args(which).args(arguments).status()?.success() {
         Ok(())
     } else {
-        Err(format!("the example `{name}` failed").into())
+        Err(format!("`cargo run {}` failed: what it printed says why", which.join(" ")).into())
     }
 }
 

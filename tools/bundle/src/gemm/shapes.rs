@@ -4,6 +4,8 @@
 use epilogue::ElementType;
 use epilogue::gemm::{Arithmetic, Major};
 
+use crate::headline::HEADLINE;
+
 /// One product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -78,22 +80,6 @@ impl Shape {
         1 + (300.0 * of_a_run) as u64
     }
 }
-
-/// Tier 1: sizes from small to large, a transformer's, small M, long K, odd.
-const HEADLINE: [[usize; 3]; 12] = [
-    [8192, 8192, 8192],
-    [4096, 4096, 4096],
-    [2048, 2048, 2048],
-    [1024, 1024, 1024],
-    [4096, 4096, 1024],
-    [8192, 28672, 8192],
-    [8192, 8192, 28672],
-    [16, 8192, 8192],
-    [64, 28672, 8192],
-    [256, 8192, 8192],
-    [1024, 1024, 65536],
-    [4095, 4097, 1000],
-];
 
 /// N and K of the layers of Llama 3 8B and 70B (query, key and value together; output; gate and up together; down) and
 /// of BERT large.

@@ -32,6 +32,7 @@ use self::issue::{Unit, Work};
 use self::report::{json, line, report};
 use super::epilogues::{bias_gelu_residual, everything, plain, residual, row_reduction};
 use super::gate::Gate;
+use super::headline::HEADLINE;
 use super::sass::Sass;
 use super::shapes::PACKED;
 
@@ -40,22 +41,6 @@ const LAUNCH: f64 = 500.0;
 const DRAIN: f64 = 600.0;
 /// Clocks from the end of a product until its sums can be read, or its stage loaded again: an estimate.
 const RELEASE: f64 = 60.0;
-
-/// The shapes that the bundle measures first (`HEADLINE` in `tools/bundle/src/gemm/shapes.rs`).
-const HEADLINE: [[usize; 3]; 12] = [
-    [8192, 8192, 8192],
-    [4096, 4096, 4096],
-    [2048, 2048, 2048],
-    [1024, 1024, 1024],
-    [4096, 4096, 1024],
-    [8192, 28672, 8192],
-    [8192, 8192, 28672],
-    [16, 8192, 8192],
-    [64, 28672, 8192],
-    [256, 8192, 8192],
-    [1024, 1024, 65536],
-    [4095, 4097, 1000],
-];
 
 /// What is predicted: a product of bf16 with an epilogue, and the kernel for it on its GPU.
 struct Subject {
