@@ -1,6 +1,5 @@
 //! All panels of a B, packed before any run: what [words](super::words) otherwise pack in every run.
 
-use std::collections::TryReserveError;
 use std::ops::Range;
 
 use epilogue_runtime::{DeviceTensor, HostAccess};
@@ -52,7 +51,7 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
     let words_of_all = (0..k).step_by(DEEP).map(|first| panel_words(n, of_part(first).div_ceil(W::ELEMENTS))).sum();
     let (mut words, mut least) = (Vec::<i32>::new(), Vec::new());
     let count = matrices.saturating_mul(words_of_all);
-    words.try_reserve_exact(count).map_err(|error| no_memory(b, count, &error))?;
+    words.try_reserve_exact(count).map_err(|_| no_memory(b, count))?;
     words.resize(count, 0);
     let mut to = &mut words[..];
     for matrix in 0..matrices {
@@ -73,7 +72,7 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
     Ok(WholePanels { words, least, elements: W::ELEMENTS, flipped, matrices, extents: [k, n] })
 }
 
-fn no_memory(b: &DeviceTensor, words: usize, _: &TryReserveError) -> Error {
+fn no_memory(b: &DeviceTensor, words: usize) -> Error {
     let (device, bytes) = (b.device().to_string(), words.saturating_mul(4));
     epilogue_runtime::Error::OutOfMemory { device, bytes }.into()
 }
