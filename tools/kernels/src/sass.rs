@@ -124,10 +124,10 @@ impl Sass {
         })
     }
 
-    /// The innermost loops around warpgroup products.
-    fn loops_of_products(&self) -> Vec<Range<usize>> {
-        let products = (0..self.instructions.len()).filter(|place| is_product(&self.instructions[*place]));
-        let mut found: Vec<_> = products
+    /// The innermost loops around instructions.
+    fn loops_around(&self, meant: impl Fn(&Instruction) -> bool) -> Vec<Range<usize>> {
+        let places = (0..self.instructions.len()).filter(|place| meant(&self.instructions[*place]));
+        let mut found: Vec<_> = places
             .filter_map(|place| self.loops().filter(|range| range.contains(&place)).min_by_key(ExactSizeIterator::len))
             .collect();
         found.dedup();
@@ -161,10 +161,22 @@ impl Sass {
     /// Instructions that should not be in the innermost loops around warpgroup products: accesses of local memory, and
     /// memory fences. `None` if there is no such loop.
     pub(crate) fn stray_between_products(&self) -> Option<Vec<&Instruction>> {
-        let loops = self.loops_of_products();
+        let loops = self.loops_around(is_product);
         let inside = loops.iter().flat_map(|range| &self.instructions[range.clone()]);
         let stray = |i: &&Instruction| is_local(i) || is(&i.opcode, "MEMBAR") || is(&i.opcode, "CCTL");
         (!loops.is_empty()).then(|| inside.filter(stray).collect())
+    }
+
+    /// How often local memory is accessed in the loop with the most instructions of this name, and how often elsewhere.
+    /// `None` if there is no such loop.
+    pub(crate) fn local_accesses_around(&self, product: &str) -> Option<(usize, usize)> {
+        let count = |range: Range<usize>, meant: &dyn Fn(&Instruction) -> bool| {
+            self.instructions[range].iter().filter(|i| meant(i)).count()
+        };
+        let loops = self.loops_around(|i| is(&i.opcode, product));
+        let most = loops.into_iter().max_by_key(|range| count(range.clone(), &|i| is(&i.opcode, product)))?;
+        let inside = count(most, &is_local);
+        Some((inside, count(0..self.instructions.len(), &is_local) - inside))
     }
 
     /// The most loads of 16 bytes that are in flight together: that follow each other, without a branch, before an
@@ -320,6 +332,18 @@ mod tests {
         let control: Vec<_> = sass.instructions.iter().filter_map(|i| i.control).collect();
         let none = Control { stall: 2, writes: None, reads: None, waits: 0b10 };
         assert_eq!(control, [Control { stall: 1, writes: Some(1), reads: None, waits: 0 }, none]);
+    }
+
+    /// The second loop has more of the additions.
+    #[test]
+    fn local_memory_is_accessed_in_the_loop_of_products_or_elsewhere() {
+        let sass = Sass::parse(
+            "/*0000*/ STL [R1], R2 ;\n.L_x_1:\n/*0010*/ FFMA R2, R3, R4, R2 ;\n/*0020*/ LDL R5, [R1] ;\n\
+             /*0030*/ @P0 BRA `(.L_x_1) ;\n.L_x_2:\n/*0040*/ FFMA R2, R3, R4, R2 ;\n/*0050*/ STL [R1], R2 ;\n\
+             /*0060*/ FFMA.FTZ R2, R3, R4, R2 ;\n/*0070*/ @P0 BRA `(.L_x_2) ;\n/*0080*/ EXIT ;",
+        );
+        assert_eq!(sass.local_accesses_around("FFMA"), Some((1, 2)));
+        assert_eq!(sass.local_accesses_around("HMMA"), None);
     }
 
     #[test]
