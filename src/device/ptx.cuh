@@ -18,7 +18,7 @@ __device__ __forceinline__ u32 shared_address(const void* pointer) {
 // ---- Data movement: cp.async (non-bulk) -------------------------------------------------------------------------
 
 // cp.async: copies `valid` of 16 bytes from global to shared memory and zero-fills the rest, past the L1. The L2 fetches
-// the whole 128 bytes, of which a row's next block of K needs the rest.
+// the whole 128 bytes, of which a row's next k-tile needs the rest.
 __device__ __forceinline__ void copy_async_16(u32 shared, const void* global, int valid) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(global), "r"(valid)
                  : "memory");

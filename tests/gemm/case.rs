@@ -215,7 +215,7 @@ impl<'k> Case<'k> {
         let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
         let (m, n, mut k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
         if kernel.long && choices.once_in(4) {
-            // As many blocks of K as a pipeline has stages, one more, and many times as many.
+            // As many k-tiles as a pipeline has stages, one more, and many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);

@@ -192,7 +192,7 @@ fn the_code_of_heavy_epilogues_is_gone_through_several_times() {
     }
 }
 
-/// One plan of each kind runs product after product on one workspace: with every number of blocks of K from none to
+/// One plan of each kind runs product after product on one workspace: with every number of k-tiles from none to
 /// three times the stages, whole and with a remainder, and with tiles that are not a multiple of the cluster's or of
 /// what a block takes.
 #[test]

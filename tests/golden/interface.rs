@@ -2056,7 +2056,7 @@ pub enum MapOf {
 pub struct Part {
     pub unit: usize,
     pub first: usize,
-    pub blocks: usize,
+    pub k_tiles: usize,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Raster {
@@ -2159,12 +2159,12 @@ impl fmt::Display for Staging {}
 pub struct Stream {
     pub units: usize,
     pub streamed: usize,
-    pub k_blocks: usize,
+    pub k_tiles: usize,
     pub clusters: usize,
 }
 impl Stream {
     #[must_use]
-    pub fn of(units: usize, at_once: usize, k_blocks: usize) -> Self {}
+    pub fn of(units: usize, at_once: usize, k_tiles: usize) -> Self {}
     #[must_use]
     pub fn share(&self, cluster: usize) -> Range<usize> {}
     #[must_use]

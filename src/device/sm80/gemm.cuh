@@ -2,7 +2,7 @@
 //
 //   schedule -> product (cp.async ring, mma.sync) -> split-K -> epilogue (visitor) -> reductions
 //
-// Dynamic shared memory:  [ ring of STAGES blocks of K ]  during the product, then  [ accumulators, warp by warp ].
+// Dynamic shared memory:  [ ring of STAGES k-tiles ]  during the product, then  [ accumulators, warp by warp ].
 #pragma once
 #include "epilogue.cuh"
 #include "split_k.cuh"

@@ -1,4 +1,4 @@
-// Copies tiles of A or B from global to shared memory, block of K after block of K.
+// Copies tiles of A or B from global to shared memory, k-tile after k-tile.
 //
 // Every thread owns the same chunk column of a few rows. Whatever lies outside the operand is written as zero, which
 // adds nothing to the product; that makes every M, N and K legal. COPY_BYTES is the widest copy that the operand's
@@ -36,9 +36,9 @@ class Loader {
     static_assert(PARTS == 1 || RUN % ROWS_PER_PASS == 0 || ROWS_PER_PASS % RUN == 0 || !K_MAJOR);
     static_assert(COPY_BYTES == 16 || COPY_BYTES == 8 || COPY_BYTES == 4 || ELEMENTWISE);
 
-    const char* source;    // this thread's chunk in its first row, at the block of K that is next
+    const char* source;    // this thread's chunk in its first row, at the k-tile that is next
     index_t row_step;      // bytes from a row of this thread to its next
-    index_t block_step;    // bytes from a block of K to the next
+    index_t block_step;    // bytes from a k-tile to the next
     index_t element_step;  // bytes between neighbours in a row, where copies are of one element
     int row;               // first row in the tile, counted among those of the operand
     int chunk;             // chunk column in the tile, likewise
@@ -70,7 +70,7 @@ class Loader {
         outer_left = extent - static_cast<int>(first_outer);
     }
 
-    // Starts the copy of the next block of K, of which `k_left` is left, into the stage at `shared`; where nothing is left,
+    // Starts the copy of the next k-tile, of which `k_left` is left, into the stage at `shared`; where nothing is left,
     // of zeros.
     __device__ __forceinline__ void load(u32 shared, int k_left) {
         const int column = chunk * Tile::CHUNK_ELEMENTS;

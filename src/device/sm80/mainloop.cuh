@@ -1,20 +1,20 @@
-// The product of one tile: a ring of STAGES blocks of K, filled by cp.async while earlier ones are multiplied.
+// The product of one tile: a ring of STAGES k-tiles, filled by cp.async while earlier ones are multiplied.
 //
 //   stage s of shared memory:  [ A tile | B tile ]          the tile of several B: scheduler.cuh, `Parts`
 //
-//   block kt:   read the second fragments                      (the first are in registers)
-//               start the copies of block kt + STAGES - 1       (into the stage of the block before)
-//               multiply block kt, but for its last products
-//               wait until block kt + 1 has landed, barrier     (everyone's copies are visible; everyone has read block kt)
-//               read the first fragments of block kt + 1
-//               multiply the last of block kt
+//   k-tile kt:  read the second fragments                      (the first are in registers)
+//               start the copies of k-tile kt + STAGES - 1      (into the stage of the one before)
+//               multiply k-tile kt, but for its last products
+//               wait until k-tile kt + 1 has landed, barrier    (everyone's copies are visible; everyone has read k-tile kt)
+//               read the first fragments of k-tile kt + 1
+//               multiply the last of k-tile kt
 //
-// The tensor cores are to have work at once: when the barrier opens, a block's last products are in registers, and the
+// The tensor cores are to have work at once: when the barrier opens, a k-tile's last products are in registers, and the
 // next one's first fragments arrive during them. The copies' addresses are computed between products, which takes code
 // without branches. So past the end of K copies of zeros are started, whose fragments are read and never multiplied.
 //
 // Copies of less than 16 bytes are many, and take more registers so than are left for as many blocks at once; FMA
-// kernels, whose products nothing waits for, gain nothing by it. Both wait at a block's start, start the copies, as long
+// kernels, whose products nothing waits for, gain nothing by it. Both wait at a k-tile's start, start the copies, as long
 // as there are any, and then read the first fragments. Operands that take registers as they are loaded wait there, too.
 #pragma once
 #include "fragments_8bit.cuh"
@@ -63,18 +63,18 @@ struct Mainloop {
         }
         const Multiply multiply(lane, warp / WARPS_N * Config::WARP_M, warp % WARPS_N * Config::WARP_N);
 
-        const int blocks = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;
+        const int k_tiles = k_end > k_begin ? (k_end - k_begin + Config::TILE_K - 1) / Config::TILE_K : 0;
         int k_left = k_end - k_begin;  // of what is not yet being copied
         constexpr bool COPY_FIRST =
             Config::A_COPY < 16 || Config::B_COPY < 16 || Config::ARITHMETIC == Arithmetic::F32;
-        auto start_copy = [&](int block, u32 stage) {
-            if (COPY_FIRST ? block < blocks : blocks > 0) {
+        auto start_copy = [&](int kt, u32 stage) {
+            if (COPY_FIRST ? kt < k_tiles : k_tiles > 0) {
                 a_loader.load(stage, k_left);
 #pragma unroll
                 for (int i = 0; i < Of::PARTS; ++i) b_loaders[i].load(stage + ATile::BYTES, k_left);
                 k_left -= Config::TILE_K;
             }
-            copy_async_commit();  // also when empty: the count of groups is the count of blocks
+            copy_async_commit();  // also when empty: the count of groups is the count of k-tiles
         };
 
 #pragma unroll
@@ -83,15 +83,15 @@ struct Mainloop {
         u32 read = shared;
         u32 write = shared + (STAGES - 1) * STAGE_BYTES;
         const u32 end = shared + STAGES * STAGE_BYTES;
-        auto refill = [&](int block) {
-            start_copy(block + STAGES - 1, write);
+        auto refill = [&](int kt) {
+            start_copy(kt + STAGES - 1, write);
             write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
         };
         // Where every product's operands are converted, which takes far longer than their loads, there are no registers for
         // the next ones beside the largest number of accumulators.
         constexpr bool LEAN = Config::ARITHMETIC == Arithmetic::FP8 && MI * NJ * 4 >= 128;
         // Fragments that are rounded as they are loaded, or whose bytes change places, take more registers, and fewer
-        // blocks would run at once. And a block's first fragments may not be where the one before has its last.
+        // blocks would run at once. And a k-tile's first fragments may not be where the one before has its last.
         constexpr bool MADE =
             IN_WORDS<Config::ARITHMETIC> || (Config::ARITHMETIC == Arithmetic::INT8 &&
                                              (Config::A_MAJOR == Major::MN || Config::B_MAJOR == Major::MN));
@@ -103,25 +103,25 @@ struct Mainloop {
         };
         if constexpr (!AHEAD) {
 #pragma unroll 1
-            for (int block = 0; block < blocks; ++block) {
+            for (int kt = 0; kt < k_tiles; ++kt) {
                 land();
-                if constexpr (COPY_FIRST || LEAN) refill(block);
+                if constexpr (COPY_FIRST || LEAN) refill(kt);
                 if (!LEAN) multiply.load(fragments[0], read, read + ATile::BYTES, 0);
 #pragma unroll (LEAN ? 1 : STEPS)
                 for (int step = 0; step < STEPS; ++step) {
                     const int next = LEAN ? step : step + 1;
                     constexpr int FRAGMENTS = LEAN ? 1 : 2;
                     if (next < STEPS) multiply.load(fragments[next % FRAGMENTS], read, read + ATile::BYTES, next);
-                    if (step == 0 && !COPY_FIRST && !LEAN) refill(block);
+                    if (step == 0 && !COPY_FIRST && !LEAN) refill(kt);
                     Multiply::multiply(acc, fragments[step % FRAGMENTS]);
                 }
                 read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
             }
-        } else if (blocks > 0) {
+        } else if (k_tiles > 0) {
             land();
             multiply.load(fragments[0], read, read + ATile::BYTES, 0);
 #pragma unroll 1
-            for (int block = 0; block < blocks; ++block) {
+            for (int kt = 0; kt < k_tiles; ++kt) {
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
                     if (step + 1 == STEPS) {
@@ -129,7 +129,7 @@ struct Mainloop {
                         read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
                     }
                     multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, (step + 1) % STEPS);
-                    if (step == 0) refill(block);
+                    if (step == 0) refill(kt);
                     Multiply::multiply(acc, fragments[step % 2]);
                 }
             }

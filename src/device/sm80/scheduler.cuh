@@ -48,8 +48,8 @@ struct Parts {
 // Stream-K: the line of tiles that are cut along K.
 struct Line {
     u32 streamed;  // how many tiles
-    u32 k_blocks;  // blocks of K of a tile; at least 1
-    u32 share;     // blocks of K of a thread block at least,
+    u32 k_tiles;   // k-tiles of a tile; at least 1
+    u32 share;     // k-tiles of a thread block at least,
     u32 longer;    // and how many of the first have one more
 };
 

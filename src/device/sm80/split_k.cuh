@@ -82,7 +82,7 @@ struct SplitKReduction {
         if (place & StreamSchedule<Config>::WHOLE) return true;
         auto* const workspace = static_cast<Quad<Accumulator>*>(memory);
         const u32 tile = schedule.tile_begin(place);
-        if (schedule.part_end(tile) != tile + schedule.line.k_blocks) {
+        if (schedule.part_end(tile) != tile + schedule.line.k_tiles) {
             store(acc, workspace, blockIdx.x);
             __syncthreads();  // everyone's part is stored before the release
             if (threadIdx.x == 0) store_release(flags + blockIdx.x, 1);

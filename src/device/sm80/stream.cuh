@@ -1,6 +1,6 @@
 // Stream-K: the tiles of the last waves are cut along K, so that all blocks end together.
 //
-// The first `streamed` tiles are laid end to end, block of K after block of K, and every thread block takes an equal share
+// The first `streamed` tiles are laid end to end, k-tile after k-tile, and every thread block takes an equal share
 // of that line; the other tiles are dealt whole, one after the other. A thread block has at most one part of a tile that
 // lacks the end of the tile's K, and begins with it: it is the last of its share.
 //
@@ -33,11 +33,11 @@ struct StreamSchedule {
     }
 
     // Where a place's tile begins on the line.
-    __device__ __forceinline__ u32 tile_begin(u32 place) const { return place / line.k_blocks * line.k_blocks; }
+    __device__ __forceinline__ u32 tile_begin(u32 place) const { return place / line.k_tiles * line.k_tiles; }
 
     // Where the part ends that is of the tile that begins at `begin`.
     __device__ __forceinline__ u32 part_end(u32 begin) const {
-        const u32 mine = share(blockIdx.x + 1), end = begin + line.k_blocks;
+        const u32 mine = share(blockIdx.x + 1), end = begin + line.k_tiles;
         return mine < end ? mine : end;
     }
 
@@ -62,7 +62,7 @@ struct StreamSchedule {
 
     __device__ __forceinline__ Work work(u32 place) const {
         const bool whole = place & WHOLE;
-        Work work = work_of_tile<Config>(problem, whole ? place & ~WHOLE : place / line.k_blocks);
+        Work work = work_of_tile<Config>(problem, whole ? place & ~WHOLE : place / line.k_tiles);
         if (!whole) {
             const u32 begin = tile_begin(place);
             const index_t end = index_t(part_end(begin) - begin) * Config::TILE_K;

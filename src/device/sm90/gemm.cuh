@@ -107,12 +107,12 @@ struct Gemm {
         typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
         for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
             if (team_of(turn) != L::team()) {
-                if (problem.k > 0) ring.skip(work.k_blocks);
+                if (problem.k > 0) ring.skip(work.k_tiles);
                 return;
             }
             Visitor visitor(parameters, work);
             turns.wait(L::team());
-            Loop::template consume<Multiply>(acc, ring, work.k_blocks, problem.k > 0, L::member(), release, shared,
+            Loop::template consume<Multiply>(acc, ring, work.k_tiles, problem.k > 0, L::member(), release, shared,
                                              [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
             if (!SplitKReduction<Config>::complete(acc, work, problem, common.deal, common.split_k_sums,

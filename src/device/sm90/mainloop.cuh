@@ -1,4 +1,4 @@
-// The product of a tile: one thread feeds a ring of STAGES blocks of K, the consumer warpgroups multiply.
+// The product of a tile: one thread feeds a ring of STAGES k-tiles, the consumer warpgroups multiply.
 //
 //   stage s of shared memory:  [ A: MMA_ROWS x TILE_K ]  and  [ B: MMA_COLUMNS x TILE_K ]
 //
@@ -119,7 +119,7 @@ struct Mainloop {
         }
     }
 
-    // Loads all blocks of K of a tile; which of the operands are batched, as `Common` has it. By one thread.
+    // Loads all k-tiles of a tile; which of the operands are batched, as `Common` has it. By one thread.
     static __device__ __forceinline__ void produce(Ring& ring, const TensorMap* maps, const Work& work, int a_batched,
                                                    int b_batched, const Cluster& cluster, u32 shared) {
         // The instruction's first operand is B where SWAP_AB.
@@ -131,7 +131,7 @@ struct Mainloop {
         const unsigned short same_row = cluster.same_row(), same_column = cluster.same_column();
         int k = work.k_begin;
 #pragma unroll 1
-        for (int block = 0; block < work.k_blocks; ++block) {
+        for (int kt = 0; kt < work.k_tiles; ++kt) {
             const u32 empty = shared + C::EMPTY + 8 * ring.stage, full = shared + C::FULL + 8 * ring.stage;
             mbarrier_wait(empty, ring.parity ^ 1);
             mbarrier_expect(full, Config::STAGE_TX_BYTES);
@@ -183,7 +183,7 @@ struct Mainloop {
         return __shfl_sync(0xffffffffu, ring.stage, 0);
     }
 
-    // One block of K, from stage `stage`: all of a warpgroup's products, started.
+    // One k-tile, from stage `stage`: all of a warpgroup's products, started.
     template <class Multiply>
     static __device__ __forceinline__ void start(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], u32 a_tile, u32 b_tile,
                                                  u32 stage, bool accumulate) {
@@ -200,10 +200,10 @@ struct Mainloop {
         wgmma_commit();
     }
 
-    // The product of `blocks` blocks of K, at least one, by warpgroup `member` of a team. `loaded` is false where the
+    // The product of `k_tiles` k-tiles, at least one, by warpgroup `member` of a team. `loaded` is false where the
     // first stage is all there is. Calls `last_begun` when nothing is waited for any more but the products.
     template <class Multiply, class LastBegun>
-    static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int blocks,
+    static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int k_tiles,
                                                    bool loaded, int member, const Release& release, u32 shared,
                                                    LastBegun last_begun) {
         if constexpr (S::TEAM > 1) member = __shfl_sync(0xffffffffu, member, 0);  // likewise
@@ -212,18 +212,18 @@ struct Mainloop {
         const u32 b_tile = shared + Config::B_OFFSET +
                            Descriptor<Config::B_MAJOR, Config::TILE_K>::offset(S::first_column(member));
         if constexpr (Config::PROMOTE) {
-            // Tensor cores keep 14 bits of a sum of FP8 products: each block of K is summed by itself, and the blocks
-            // in f32, from zeros on: to choose the first block's by its number would be an instruction for every value.
+            // Tensor cores keep 14 bits of a sum of FP8 products: each k-tile is summed by itself, and the k-tiles
+            // in f32, from zeros on: to choose the first one's by its number would be an instruction for every value.
 #pragma unroll
             for (int i = 0; i < S::BLOCKS; ++i)
 #pragma unroll
                 for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
 #pragma unroll 1
-            for (int block = 0; block < blocks; ++block) {
+            for (int kt = 0; kt < k_tiles; ++kt) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
                 Accumulator part[S::BLOCKS][S::REGISTERS];
                 start<Multiply>(part, a_tile, b_tile, uniform_stage(ring), false);
-                if (block == blocks - 1) last_begun();
+                if (kt == k_tiles - 1) last_begun();
                 wgmma_wait<0>();
                 hold(part);
                 if (loaded) {
@@ -238,18 +238,18 @@ struct Mainloop {
         } else {
             u32 before = 0;  // with products pending: the stage that they read
 #pragma unroll 1
-            for (int block = 0; block < blocks; ++block) {
+            for (int kt = 0; kt < k_tiles; ++kt) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
-                start<Multiply>(acc, a_tile, b_tile, uniform_stage(ring), block != 0);
+                start<Multiply>(acc, a_tile, b_tile, uniform_stage(ring), kt != 0);
                 if constexpr (Config::PENDING == 0) {
-                    if (block == blocks - 1) last_begun();
+                    if (kt == k_tiles - 1) last_begun();
                 }
                 wgmma_wait<Config::PENDING>();
                 hold(acc);
                 if constexpr (Config::PENDING == 0) {
                     if (loaded) release(ring.stage);
                 } else {
-                    if (block != 0) release(before);
+                    if (kt != 0) release(before);
                     before = ring.stage;
                 }
                 if (loaded) ring.advance();

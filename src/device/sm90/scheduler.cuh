@@ -5,7 +5,7 @@
 // begun before. Tiles go in groups of GROUP cluster rows (RASTER_N: columns), so that what runs at the same time shares
 // rows of A and columns of B in the L2.
 //
-// Stream-K: the first `streamed` units are laid end to end, block of K after block of K, and every cluster takes an equal
+// Stream-K: the first `streamed` units are laid end to end, k-tile after k-tile, and every cluster takes an equal
 // share of that line; the other units are dealt whole. A cluster begins with the last part of its share: a part that lacks
 // the end of K, for which the unit's finisher waits, is the first that its cluster computes, and of a cluster of a lower
 // number, which has begun before. The cut is the same whenever M, N, K and the grid are.
@@ -31,19 +31,19 @@ struct Divisor {
 struct Deal {
     u32 units;         // in all; below 2^31
     u32 streamed;      // stream-K: units that are cut
-    u32 k_blocks;      // blocks of K of a unit that isn't split; at least 1
-    u32 share;         // stream-K: blocks of K of a cluster at least,
+    u32 k_tiles;       // k-tiles of a unit that isn't split; at least 1
+    u32 share;         // stream-K: k-tiles of a cluster at least,
     u32 longer;        // and how many of the first clusters have one more
     u32 group_units;   // of a whole group
     Divisor of_split, of_batch, of_group;  // by the units of each
     Divisor of_column, of_last_column;     // by the clusters of tiles across a whole group and across the last one
-    Divisor of_unit;                       // stream-K: by k_blocks
+    Divisor of_unit;                       // stream-K: by k_tiles
 };
 
 struct Work {
     int tile_m, tile_n, batch, split;
     int m, n;  // the tile's first row and column
-    int k_begin, k_blocks;  // at least one block, which then lies outside of K and is read as zeros
+    int k_begin, k_tiles;  // at least one, which then lies outside of K and is read as zeros
     int tile;     // among all tiles of all batches
     bool exists;  // false where only the cluster's other blocks have a tile
     bool ends;    // whether the end of K is here: always but in stream-K
@@ -76,7 +76,7 @@ struct Scheduler {
     __device__ __forceinline__ u32 place_before(u32 end) const {
         const u32 begin = share(first());
         // Where `end` is 0 there is no part; no branch either.
-        const u32 line = anew(unit_of((end > 0 ? end : 1) - 1) * deal.k_blocks);
+        const u32 line = anew(unit_of((end > 0 ? end : 1) - 1) * deal.k_tiles);
         const u32 place = line > begin ? line : begin;
         return end > begin ? place : WHOLE | (deal.streamed + first());
     }
@@ -91,7 +91,7 @@ struct Scheduler {
     // Where the part at a place of the line ends; its unit begins at `line`.
     __device__ __forceinline__ u32 end_of(u32 line) const {
         const u32 mine = share(first() + 1);
-        return mine < line + deal.k_blocks ? mine : line + deal.k_blocks;
+        return mine < line + deal.k_tiles ? mine : line + deal.k_tiles;
     }
 
     __device__ __forceinline__ Work work_at(const Problem& problem, u32 place, u32 rank) const {
@@ -99,10 +99,10 @@ struct Scheduler {
         Work work = this->work(problem, unit, rank);
         work.place = place;
         if (!(place & WHOLE)) {
-            const u32 line = unit * deal.k_blocks, end = end_of(line);
+            const u32 line = unit * deal.k_tiles, end = end_of(line);
             work.k_begin = static_cast<int>((place - line) * Config::TILE_K);
-            work.k_blocks = static_cast<int>(end - place);
-            work.ends = end == line + deal.k_blocks;
+            work.k_tiles = static_cast<int>(end - place);
+            work.ends = end == line + deal.k_tiles;
         }
         return work;
     }
@@ -139,14 +139,14 @@ struct Scheduler {
         work.exists =
             Shape<Config>::CLUSTER == 1 || (work.tile_m < problem.tiles_m && work.tile_n < problem.tiles_n);
         work.k_begin = 0;
-        work.k_blocks = static_cast<int>(deal.k_blocks);
+        work.k_tiles = static_cast<int>(deal.k_tiles);
         if constexpr (SPLIT) {
-            // Below 2^32: the host rounds K up to no more than a block for every split.
+            // Below 2^32: the host rounds K up to no more than a k-tile for every split.
             const u32 k = problem.k, first = split * problem.k_per_split;
             const u32 begin = first < k ? first : k;
             const u32 size_k = k - begin > u32(problem.k_per_split) ? u32(problem.k_per_split) : k - begin;
             work.k_begin = static_cast<int>(begin);
-            work.k_blocks = size_k > 0 ? static_cast<int>((size_k + Config::TILE_K - 1) / Config::TILE_K) : 1;
+            work.k_tiles = size_k > 0 ? static_cast<int>((size_k + Config::TILE_K - 1) / Config::TILE_K) : 1;
         }
         work.ends = true;
         work.place = 0;

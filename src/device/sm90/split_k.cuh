@@ -77,8 +77,8 @@ struct SplitKReduction {
     static __device__ __forceinline__ bool complete_stream(Sums& acc, u32 place, const Scheduler<Config>& scheduler,
                                                            void* memory, u32* flags, int team, int thread) {
         if (place & Scheduler<Config>::WHOLE) return true;
-        const u32 k_blocks = scheduler.deal.k_blocks, line = scheduler.unit_of(place) * k_blocks;
-        if (scheduler.end_of(line) != line + k_blocks) {
+        const u32 k_tiles = scheduler.deal.k_tiles, line = scheduler.unit_of(place) * k_tiles;
+        if (scheduler.end_of(line) != line + k_tiles) {
             store(acc, memory, blockIdx.x, thread);
             team_sync<Config>(team);  // everyone's part is stored before the release
             if (thread == 0) store_release(flags + blockIdx.x, 1);

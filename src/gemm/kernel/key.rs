@@ -31,7 +31,7 @@ impl KernelKey {
         }
     }
 
-    /// The depth of a block of K, which is what one pipeline stage holds.
+    /// The depth of a k-tile, which is what one pipeline stage holds.
     #[must_use]
     pub const fn tile_k(&self) -> usize {
         match self {

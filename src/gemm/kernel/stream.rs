@@ -2,18 +2,18 @@
 //! and of `src/device/sm90/scheduler.cuh`.
 //!
 //! If the number of units is not a multiple of the clusters that run at once, the last wave leaves most of them idle.
-//! So the units of the last two waves are put in one line, unit after unit, block of K after block of K, and every
-//! cluster takes an equal share of that line. The cluster with the last block of K of a unit adds the other clusters'
+//! So the units of the last two waves are put in one line, unit after unit, k-tile after k-tile, and every
+//! cluster takes an equal share of that line. The cluster with the last k-tile of a unit adds the other clusters'
 //! sums in a fixed order, and runs the epilogue. The full waves before are computed as usual.
 //!
 //! On sm_80 a unit is a tile and a cluster is one block.
 
 use std::ops::Range;
 
-/// The fewest blocks of K in a share if there are fewer units than clusters: a smaller part is not worth the exchange
+/// The fewest k-tiles in a share if there are fewer units than clusters: a smaller part is not worth the exchange
 /// of its sum.
 const LEAST_SHARE: usize = 4;
-/// The longest line: clusters count its blocks in 32 bits.
+/// The longest line: clusters count its k-tiles in 32 bits.
 const LONGEST_LINE: usize = 1 << 31;
 
 /// How units are assigned to clusters: the first `streamed` are cut along K, the others stay whole.
@@ -23,54 +23,53 @@ pub struct Stream {
     pub units: usize,
     /// The number of units that are cut, counted from the first.
     pub streamed: usize,
-    /// Blocks of K of a unit; at least 1.
-    pub k_blocks: usize,
+    /// K-tiles of a unit; at least 1.
+    pub k_tiles: usize,
     /// The number of clusters that work.
     pub clusters: usize,
 }
 
-/// Consecutive blocks of K of one unit.
+/// Consecutive k-tiles of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The unit.
     pub unit: usize,
-    /// Its first block of K.
+    /// Its first k-tile.
     pub first: usize,
-    /// The number of blocks of K; at least 1.
-    pub blocks: usize,
+    /// The number of k-tiles; at least 1.
+    pub k_tiles: usize,
 }
 
 impl Stream {
     /// The cut of `units` for `at_once` clusters. It depends on the arguments only, so a product gives the same bits at
     /// every run.
     #[must_use]
-    pub fn of(units: usize, at_once: usize, k_blocks: usize) -> Self {
-        let (at_once, k_blocks) = (at_once.max(1), k_blocks.max(1));
+    pub fn of(units: usize, at_once: usize, k_tiles: usize) -> Self {
+        let (at_once, k_tiles) = (at_once.max(1), k_tiles.max(1));
         let (waves, rest) = (units / at_once, units % at_once);
-        let whole = Self { units, streamed: 0, k_blocks, clusters: units.min(at_once) };
+        let whole = Self { units, streamed: 0, k_tiles, clusters: units.min(at_once) };
         let streamed = if waves == 0 { units } else { at_once + rest };
-        if rest == 0 || k_blocks < 2 || streamed.saturating_mul(k_blocks) >= LONGEST_LINE {
+        if rest == 0 || k_tiles < 2 || streamed.saturating_mul(k_tiles) >= LONGEST_LINE {
             return whole;
         }
-        let clusters = if waves == 0 { (units * k_blocks / LEAST_SHARE).clamp(units, at_once) } else { at_once };
+        let clusters = if waves == 0 { (units * k_tiles / LEAST_SHARE).clamp(units, at_once) } else { at_once };
         Self { streamed, clusters, ..whole }
     }
 
     /// A cluster's share of the line of streamed units.
     #[must_use]
     pub fn share(&self, cluster: usize) -> Range<usize> {
-        let line = self.streamed * self.k_blocks;
+        let line = self.streamed * self.k_tiles;
         let (least, more) = (line / self.clusters, line % self.clusters);
         let begin = |c: usize| c * least + c.min(more);
         begin(cluster)..begin(cluster + 1)
     }
 
-    /// The numbers that the kernels use, for units of `k_blocks` blocks of K (one, if nothing is multiplied): the units
-    /// that are cut, the blocks of K per unit, the least blocks per share, and how many of the first shares have one
-    /// more.
-    pub(crate) fn numbers(streamed: usize, k_blocks: usize, clusters: usize) -> [usize; 4] {
-        let (line, clusters) = (streamed * k_blocks, clusters.max(1));
-        [streamed, k_blocks, line / clusters, line % clusters]
+    /// The numbers that the kernels use, for units of `k_tiles` k-tiles (one, if nothing is multiplied): the units that
+    /// are cut, the k-tiles per unit, the least k-tiles per share, and how many of the first shares have one more.
+    pub(crate) fn numbers(streamed: usize, k_tiles: usize, clusters: usize) -> [usize; 4] {
+        let (line, clusters) = (streamed * k_tiles, clusters.max(1));
+        [streamed, k_tiles, line / clusters, line % clusters]
     }
 
     /// The parts that a cluster computes, in its order: the last part of its share comes first, so that a part that
@@ -80,13 +79,13 @@ impl Stream {
         let Range { start, mut end } = self.share(cluster);
         let mut parts = Vec::new();
         while end > start {
-            let unit = (end - 1) / self.k_blocks;
-            let begin = (unit * self.k_blocks).max(start);
-            parts.push(Part { unit, first: begin - unit * self.k_blocks, blocks: end - begin });
+            let unit = (end - 1) / self.k_tiles;
+            let begin = (unit * self.k_tiles).max(start);
+            parts.push(Part { unit, first: begin - unit * self.k_tiles, k_tiles: end - begin });
             end = begin;
         }
         let whole = (self.streamed + cluster..self.units).step_by(self.clusters);
-        parts.extend(whole.map(|unit| Part { unit, first: 0, blocks: self.k_blocks }));
+        parts.extend(whole.map(|unit| Part { unit, first: 0, k_tiles: self.k_tiles }));
         parts
     }
 }
@@ -98,28 +97,28 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Every block of K of every unit is computed once; the shares differ by at most one block; and a part without
-        /// its unit's last block is the first that its cluster computes, and belongs to a cluster with a lower number
+        /// Every k-tile of every unit is computed once; the shares differ by at most one k-tile; and a part without
+        /// its unit's last k-tile is the first that its cluster computes, and belongs to a cluster with a lower number
         /// than the one that finishes the unit. So waiting ends for every start order in which lower-numbered clusters
         /// begin first.
         #[test]
         fn every_block_is_computed_once_and_waiting_ends(
             units in 1usize..400,
             at_once in 1usize..140,
-            k_blocks in 0usize..40,
+            k_tiles in 0usize..40,
         ) {
-            let stream = Stream::of(units, at_once, k_blocks);
+            let stream = Stream::of(units, at_once, k_tiles);
             prop_assert!(stream.clusters >= 1 && stream.clusters <= at_once);
-            let mut computed = vec![0; units * stream.k_blocks];
+            let mut computed = vec![0; units * stream.k_tiles];
             let mut finisher = vec![usize::MAX; units];
             let mut pending = Vec::new();
             for cluster in 0..stream.clusters {
                 for (turn, part) in stream.parts(cluster).into_iter().enumerate() {
-                    prop_assert!(part.blocks > 0 && part.first + part.blocks <= stream.k_blocks);
-                    for block in part.first..part.first + part.blocks {
-                        computed[part.unit * stream.k_blocks + block] += 1;
+                    prop_assert!(part.k_tiles > 0 && part.first + part.k_tiles <= stream.k_tiles);
+                    for k_tile in part.first..part.first + part.k_tiles {
+                        computed[part.unit * stream.k_tiles + k_tile] += 1;
                     }
-                    if part.first + part.blocks == stream.k_blocks {
+                    if part.first + part.k_tiles == stream.k_tiles {
                         prop_assert_eq!(finisher[part.unit], usize::MAX);
                         finisher[part.unit] = cluster;
                     } else {
@@ -141,8 +140,8 @@ mod tests {
         assert_eq!(Stream::of(132, 132, 64).streamed, 0);
         assert_eq!(Stream::of(300, 132, 64).streamed, 132 + 36);
         assert_eq!(Stream::of(300, 132, 1).streamed, 0);
-        // Fewer tiles than clusters: as many clusters as get 4 blocks each.
-        assert_eq!(Stream::of(16, 132, 8), Stream { units: 16, streamed: 16, k_blocks: 8, clusters: 32 });
+        // Fewer tiles than clusters: as many clusters as get 4 k-tiles each.
+        assert_eq!(Stream::of(16, 132, 8), Stream { units: 16, streamed: 16, k_tiles: 8, clusters: 32 });
         assert_eq!(Stream::of(16, 132, 256).clusters, 132);
         assert_eq!(Stream::of(16, 132, 2).clusters, 16);
         assert_eq!(Stream::of(100, 132, usize::MAX / 200).streamed, 0);

@@ -100,7 +100,7 @@ constants! {
     Sm80Constants, "sm80";
     /// Until a block's first products.
     start: "clocks" = 1400.0;
-    /// The part of each block of K's latency that the other stages don't hide.
+    /// The part of each k-tile's latency that the other stages don't hide.
     of_a_block: "clocks" = 60.0;
     /// From the last store of a sum until another block can see it.
     handed_over: "clocks" = 1500.0;

@@ -94,7 +94,7 @@ const CROWDED_ELEMENTS: usize = 96;
 /// Whether a kernel for sm_80 and later spills registers with any epilogue. It does if it copies too many elements one
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
 /// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
-/// of operands that are contiguous along M and N, and with deep blocks of K if an operand is not contiguous along K, if
+/// of operands that are contiguous along M and N, and with deep k-tiles if an operand is not contiguous along K, if
 /// it rounds operands, or if K is split. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
@@ -217,7 +217,7 @@ fn splits(machine: &Machine, workload: &Workload<'_>, tile: Tile, resources: &Re
     }
     let at_once = resources.at_once(machine);
     let few = tiles < STREAMED_WAVES * at_once as u128;
-    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * s.k_blocks / s.clusters >= 8;
+    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * s.k_tiles / s.clusters >= 8;
     if few && stream(workload, tile, at_once).is_some_and(|s| worthwhile(&s)) {
         all.push(SplitK::Stream);
     }
@@ -320,14 +320,14 @@ fn wave(together: f64, product: f64, epilogue: f64, latency: f64) -> f64 {
 /// of one tile.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn streamed(constants: &Sm80Constants, clocks: &BlockClocks, s: &Stream, together: f64) -> f64 {
-    let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
-    let k_blocks = share + ((s.units - s.streamed).div_ceil(s.clusters) * s.k_blocks) as f64;
+    let share = (s.streamed * s.k_tiles) as f64 / s.clusters as f64;
+    let k_tiles = share + ((s.units - s.streamed).div_ceil(s.clusters) * s.k_tiles) as f64;
     let tiles = s.units.div_ceil(s.clusters) as f64;
     // A part is stored, and the block that finishes the unit reads the parts before its own, one after the other.
-    let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
-    let product = clocks.product() * k_blocks / s.k_blocks as f64;
+    let parts = 1.0 + (s.k_tiles as f64 / share).ceil();
+    let product = clocks.product() * k_tiles / s.k_tiles as f64;
     let epilogue = tiles * clocks.epilogue + parts * clocks.exchange;
-    wave(together, product, epilogue, constants.start + constants.of_a_block * k_blocks) + constants.handed_over
+    wave(together, product, epilogue, constants.start + constants.of_a_block * k_tiles) + constants.handed_over
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
@@ -474,12 +474,12 @@ mod tests {
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
     }
 
-    /// Deep blocks of K are candidates if shared memory has room for them, and they are the better ones if as many
+    /// Deep k-tiles are candidates if shared memory has room for them, and they are the better ones if as many
     /// blocks run at once.
     #[test]
     fn blocks_of_k_are_deep_where_shared_memory_allows() {
         let epilogue = evt::Cost { stores: 1, bytes_written: 2, ..evt::Cost::default() };
-        // The time of the largest tiles with blocks of K of this depth.
+        // The time of the largest tiles with k-tiles of this depth.
         let time = |machine: &Machine, k: usize| {
             let along_k = OperandLayout::packed(Major::K);
             let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);

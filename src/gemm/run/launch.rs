@@ -208,7 +208,7 @@ impl Run<'_> {
         extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX))
     }
 
-    /// The number of blocks of K in a whole tile, each `tile_k` deep; at least one.
+    /// The number of k-tiles in a whole tile, each `tile_k` deep; at least one.
     fn blocks_of_k(&self, grid: &Grid, tile_k: usize) -> usize {
         usize::try_from(self.extents(grid)[2]).unwrap_or(0).div_ceil(tile_k).max(1)
     }

@@ -49,7 +49,7 @@ impl Rule {
     /// Whether there is such a kernel.
     fn exists(&self, (rows, columns): (usize, usize)) -> bool {
         let k = self.tile_k();
-        // Scales of B change within a tile that is wider than the block of K.
+        // Scales of B change within a tile that is wider than the k-tile.
         let beyond = columns.saturating_sub(k);
         let divides = beyond == 0 || columns.is_multiple_of(beyond) || k.is_multiple_of(beyond);
         let least = if rows * columns < 128 * 192 { 4 } else { 3 };

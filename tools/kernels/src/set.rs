@@ -84,7 +84,7 @@ fn covering_sm80() -> Vec<Subject> {
                 b: OperandLayout::packed(b),
                 ..sm80(instruction, *tile)
             };
-            // The largest tiles with deep blocks of K are only for operands that are contiguous along K, and not for
+            // The largest tiles with deep k-tiles are only for operands that are contiguous along K, and not for
             // every instruction.
             let turn = (0..group.len()).map(|j| group[(i / 2 + j) % group.len()]);
             let keys = turn.flat_map(|instruction| [LAYOUTS[i % 4], (Major::K, Major::K)].map(|m| of(instruction, m)));

@@ -28,7 +28,7 @@ const fn tile(m: usize, n: usize, k: usize, warp_m: usize, warp_n: usize, stages
 }
 
 /// A row of K is 64 or 128 bytes in a stage, so that swizzled reads use all banks. With 128 bytes there are half as
-/// many waits for a block of K. The larger tiles of this depth fit an A100's shared memory, but not that of every
+/// many waits for a k-tile. The larger tiles of this depth fit an A100's shared memory, but not that of every
 /// sm_8x.
 const TILES_16_BIT: [Tile; 14] = [
     tile(256, 128, 32, 64, 64, 3),

@@ -56,15 +56,15 @@ impl Divisor {
 
 impl Units {
     /// `sm90::Deal`, from which the kernel finds its units without a division. The first `streamed` units, of
-    /// `k_blocks` blocks of K each, are cut among this many clusters of blocks. All numbers are below 2^31, as those of
+    /// `k_tiles` k-tiles each, are cut among this many clusters of blocks. All numbers are below 2^31, as those of
     /// launches are.
-    pub(crate) fn deal(&self, streamed: usize, k_blocks: usize, clusters: usize) -> [i32; 18] {
+    pub(crate) fn deal(&self, streamed: usize, k_tiles: usize, clusters: usize) -> [i32; 18] {
         let (m, n) = self.clusters();
         let (along, across) = if self.raster.along_n { (n, m) } else { (m, n) };
         let group_units = self.raster.group.min(along) * across;
-        let [streamed, k_blocks, share, longer] = Stream::numbers(streamed, k_blocks, clusters);
-        let numbers = [m * n * self.batch * self.splits, streamed, k_blocks, share, longer, group_units];
-        let divisors = [m * n * self.batch, m * n, group_units, self.raster.group, along % self.raster.group, k_blocks];
+        let [streamed, k_tiles, share, longer] = Stream::numbers(streamed, k_tiles, clusters);
+        let numbers = [m * n * self.batch * self.splits, streamed, k_tiles, share, longer, group_units];
+        let divisors = [m * n * self.batch, m * n, group_units, self.raster.group, along % self.raster.group, k_tiles];
         let mut words = [0; 18];
         for (word, number) in words.iter_mut().zip(numbers) {
             *word = i32::try_from(number).unwrap_or(i32::MAX);

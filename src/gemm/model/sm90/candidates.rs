@@ -132,7 +132,7 @@ fn wanted_stages(key: &Sm90Key) -> usize {
 }
 
 /// The clusters that a kernel could have. Whether one is worth its start is for the times to say, in a single wave, too:
-/// there every block of K passes through the L2 as it does in the first of many. (NVIDIA's nvMatmulHeuristics takes
+/// there every k-tile passes through the L2 as it does in the first of many. (NVIDIA's nvMatmulHeuristics takes
 /// clusters of two for 1024³ and 2048³, of 128 blocks each; DeepGEMM's rule takes none in a single wave.)
 fn clusters(request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
     if let Some(cluster) = request.cluster {
@@ -181,17 +181,17 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
     }
     let units = Units { cluster: key.cluster, ..Units::of(key, &w.problem, 1) };
     let blocks = units.count() * key.cluster.blocks() as u128;
-    let k_blocks = w.problem.k.div_ceil(w.instruction.tile_k());
+    let k_tiles = w.problem.k.div_ceil(w.instruction.tile_k());
     let mut all = vec![SplitK::None];
     for n in [2, 3, 4, 6, 8, 12, 16, 24, 32] {
-        if blocks * (n as u128 - 1) < machine.multiprocessors as u128 && k_blocks >= 8 * n {
+        if blocks * (n as u128 - 1) < machine.multiprocessors as u128 && k_tiles >= 8 * n {
             all.extend([SplitK::Serial(n), SplitK::Parallel(n)]);
         }
     }
     let at_once = clusters_at_once(machine, key.cluster);
     let few = units.count() < STREAMED_WAVES * at_once as u128;
-    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * k_blocks / s.clusters >= 8;
-    if few && stream(&units, at_once, k_blocks).is_some_and(|s| worthwhile(&s)) {
+    let worthwhile = |s: &Stream| s.streamed > 0 && s.streamed * k_tiles / s.clusters >= 8;
+    if few && stream(&units, at_once, k_tiles).is_some_and(|s| worthwhile(&s)) {
         all.push(SplitK::Stream);
     }
     all

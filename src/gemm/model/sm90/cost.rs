@@ -37,8 +37,8 @@ pub(crate) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
 }
 
 /// The way stream-K would cut the units.
-pub(crate) fn stream(units: &Units, at_once: usize, k_blocks: usize) -> Option<Stream> {
-    Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_blocks))
+pub(crate) fn stream(units: &Units, at_once: usize, k_tiles: usize) -> Option<Stream> {
+    Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_tiles))
 }
 
 /// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
@@ -129,7 +129,7 @@ fn run_clocks(
     let splits = split_k.splits();
     let units = Units::of(key, &w.problem, splits);
     let at_once = clusters_at_once(machine, key.cluster);
-    let k_blocks = w.problem.k.div_ceil(key.instruction.tile_k());
+    let k_tiles = w.problem.k.div_ceil(key.instruction.tile_k());
     let exchange = (key.tile.rows * key.tile.columns * 4) as f64 * constants.busy_clock / machine.l2_bytes_per_clock();
     let last_epilogue = epilogue_clocks(constants, w, key, traffic);
     let shared = match split_k {
@@ -139,15 +139,15 @@ fn run_clocks(
     };
     let epilogue = last_epilogue / splits as f64 + shared;
     let waves = units.count().div_ceil(at_once as u128) as f64;
-    let (blocks, tiles, cut) = match stream(&units, at_once, k_blocks).filter(|_| split_k == SplitK::Stream) {
+    let (blocks, tiles, cut) = match stream(&units, at_once, k_tiles).filter(|_| split_k == SplitK::Stream) {
         Some(s) if s.streamed > 0 => {
-            let share = (s.streamed * s.k_blocks) as f64 / s.clusters as f64;
-            let whole = (s.units - s.streamed).div_ceil(s.clusters) as f64 * s.k_blocks as f64;
+            let share = (s.streamed * s.k_tiles) as f64 / s.clusters as f64;
+            let whole = (s.units - s.streamed).div_ceil(s.clusters) as f64 * s.k_tiles as f64;
             // A part is stored, and the cluster that finishes the unit reads the parts before its own.
-            let parts = 1.0 + (s.k_blocks as f64 / share).ceil();
+            let parts = 1.0 + (s.k_tiles as f64 / share).ceil();
             (share + whole, s.units.div_ceil(s.clusters) as f64, exchange * parts + constants.stream_turn)
         }
-        _ => (waves * k_blocks.div_ceil(splits).max(1) as f64, waves, 0.0),
+        _ => (waves * k_tiles.div_ceil(splits).max(1) as f64, waves, 0.0),
     };
     let (product, epilogues) = (blocks * stage, tiles * epilogue);
     let all = match key.tile.schedule {

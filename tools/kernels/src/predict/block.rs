@@ -26,7 +26,7 @@ pub(crate) struct Pace {
     pub(crate) stages: usize,
     /// Teams that take turns with tiles.
     pub(crate) teams: usize,
-    /// Blocks of K of each tile, of all tiles of the block.
+    /// K-tiles of each tile, of all tiles of the block.
     pub(crate) tiles: Vec<usize>,
 }
 
@@ -106,11 +106,11 @@ pub(crate) fn run(pace: &Pace) -> Timeline {
     // Clocks in which the tensor cores are free again; teams multiply one after the other.
     let mut tensor = begin;
     let (mut first, mut last) = (None, begin);
-    for (number, k_blocks) in pace.tiles.iter().enumerate() {
+    for (number, k_tiles) in pace.tiles.iter().enumerate() {
         let team = number % teams;
         let mut now = tensor.max(team_free[team]);
         let (mut asked_first, mut full_last, mut product_begin) = (f64::INFINITY, 0.0, None);
-        for _ in 0..*k_blocks {
+        for _ in 0..*k_tiles {
             let (place, asked, full) = ring.load(pace);
             (asked_first, full_last) = (asked_first.min(asked), full);
             let start = now.max(full);
@@ -233,8 +233,8 @@ mod tests {
             let timeline = run(&pace);
             let sum: f64 = timeline.shares.iter().map(|(_, clocks)| *clocks).sum();
             prop_assert!((sum - timeline.clocks).abs() < 1e-6 * timeline.clocks, "{sum} {}", timeline.clocks);
-            let blocks = pace.tiles.iter().sum::<usize>() as f64;
-            prop_assert!(timeline.clocks >= blocks * product.max(load));
+            let k_tiles = pace.tiles.iter().sum::<usize>() as f64;
+            prop_assert!(timeline.clocks >= k_tiles * product.max(load));
             let mut more = pace.clone();
             match which {
                 0 => more.launch += 100.0,

@@ -1,7 +1,7 @@
 //! How long a kernel takes, from its machine code: `cargo xtask predict`, for sm_90a on an H200 (`sm90`) and sm_80 on an
 //! A100 (`sm80`).
 //!
-//! The code says what a warp issues for a block of K, for a tile and around both (`flow`, `issue`); the key says how many
+//! The code says what a warp issues for a k-tile, for a tile and around both (`flow`, `issue`); the key says how many
 //! bytes a stage has, how many stages and teams there are; the problem says how many tiles a block computes. One block is
 //! run event by event (`block`): the slowest one is the kernel. What the code can't say (latencies, bandwidths, the power
 //! limit) comes from the model's constants, so that a fit mends both.
@@ -55,9 +55,9 @@ struct Subject {
 struct Code {
     parts: Parts,
     prologue: Work,
-    /// For one block of K.
+    /// For one k-tile.
     product: Work,
-    /// Turns of the loop of products for one block of K.
+    /// Turns of the loop of products for one k-tile.
     turns: f64,
     tile: Work,
     producer: Work,
@@ -65,7 +65,7 @@ struct Code {
     end: Work,
 }
 
-/// Clocks for which one block of K keeps each part of a multiprocessor busy, and its bytes.
+/// Clocks for which one k-tile keeps each part of a multiprocessor busy, and its bytes.
 struct Stage {
     tensor: f64,
     shared: f64,

@@ -38,7 +38,7 @@ pub(super) fn report(s: &Subject, code: &Code, prediction: &Prediction) -> Resul
     };
     writeln!(text, "instructions of a warp")?;
     writeln!(text, "  prologue: {}", count(&code.prologue))?;
-    writeln!(text, "  a block of K: {}", count(&code.product))?;
+    writeln!(text, "  a k-tile: {}", count(&code.product))?;
     writeln!(text, "  a tile: {}", count(&code.tile))?;
     writeln!(text, "  after the last tile: {}", count(&code.end))?;
     if code.producer.instructions() > 0 {
@@ -50,7 +50,7 @@ pub(super) fn report(s: &Subject, code: &Code, prediction: &Prediction) -> Resul
     let Stage { tensor, shared, issue, l2, memory, l2_bytes, memory_bytes } = prediction.stage;
     writeln!(
         text,
-        "clocks of a block of K, {warps} warps a scheduler: tensor cores {tensor:.0}, shared memory {shared:.0}, issuing \
+        "clocks of a k-tile, {warps} warps a scheduler: tensor cores {tensor:.0}, shared memory {shared:.0}, issuing \
          {issue:.0}; loads: L2 {l2:.0} ({l2_bytes:.0} bytes), memory {memory:.0} ({memory_bytes:.0} bytes)"
     )?;
     let (epilogue, limit) = prediction.epilogue;

@@ -11,25 +11,25 @@ use super::{Code, DRAIN, LAUNCH, Prediction, RELEASE, Stage, Subject, limiter};
 /// Multiply-adds of 16-bit types per clock of a multiprocessor (A100 whitepaper, table 3).
 const RATE: f64 = 1024.0;
 
-/// Blocks of K of each tile of the busiest multiprocessor; and clocks for the exchange of sums, by the model's constants.
+/// K-tiles of each tile of the busiest multiprocessor; and clocks for the exchange of sums, by the model's constants.
 fn tiles(s: &Subject, key: &Sm80Key, together: usize, exchange: f64) -> (Vec<usize>, f64) {
     let constants = &s.machine.constants.sm80;
-    let k_blocks = s.problem.k.div_ceil(key.tile.k);
+    let k_tiles = s.problem.k.div_ceil(key.tile.k);
     let blocks = usize::try_from(s.candidate.blocks).unwrap_or(usize::MAX);
     let of_multiprocessor = |blocks: usize| blocks.div_ceil(s.machine.multiprocessors);
-    let whole = |splits: usize| vec![k_blocks.div_ceil(splits); of_multiprocessor(blocks)];
+    let whole = |splits: usize| vec![k_tiles.div_ceil(splits); of_multiprocessor(blocks)];
     match s.candidate.split_k {
         SplitK::None => (whole(1), 0.0),
         SplitK::Serial(n) => (whole(n), 2.0 * exchange + constants.serial_turn * (n - 1) as f64),
         SplitK::Parallel(n) => (whole(n), (1.0 + n as f64) * exchange + constants.handed_over),
         SplitK::Stream => {
-            let stream = Stream::of(blocks, s.machine.multiprocessors * together, k_blocks);
-            let share = (stream.streamed * stream.k_blocks).div_ceil(stream.clusters.max(1));
+            let stream = Stream::of(blocks, s.machine.multiprocessors * together, k_tiles);
+            let share = (stream.streamed * stream.k_tiles).div_ceil(stream.clusters.max(1));
             let each = of_multiprocessor(stream.clusters);
             let mut tiles = vec![share; if share > 0 { each } else { 0 }];
             let more = (stream.units - stream.streamed).div_ceil(stream.clusters.max(1));
-            tiles.extend(vec![k_blocks; more * each]);
-            let parts = if share == 0 { 0.0 } else { 1.0 + (k_blocks as f64 / share as f64).ceil() };
+            tiles.extend(vec![k_tiles; more * each]);
+            let parts = if share == 0 { 0.0 } else { 1.0 + (k_tiles as f64 / share as f64).ceil() };
             (tiles, parts * exchange + constants.handed_over)
         }
     }

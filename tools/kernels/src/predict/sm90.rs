@@ -14,28 +14,28 @@ const fn teams(key: &Sm90Key) -> (usize, usize) {
     }
 }
 
-/// Blocks of K of each tile of the slowest block; and clocks for the exchange of sums, by the model's constants.
+/// K-tiles of each tile of the slowest block; and clocks for the exchange of sums, by the model's constants.
 fn tiles(machine: &Machine, s: &Subject, key: &Sm90Key, exchange: f64) -> (Vec<usize>, f64) {
     let constants = &machine.constants.sm90;
-    let k_blocks = s.problem.k.div_ceil(key.instruction.tile_k());
+    let k_tiles = s.problem.k.div_ceil(key.instruction.tile_k());
     let units = usize::try_from(s.candidate.blocks).unwrap_or(usize::MAX) / key.cluster.blocks();
     let at_once = ((units as f64 / s.candidate.waves.max(f64::MIN_POSITIVE)).round() as usize).max(1);
     let whole = |count: usize, length: usize| vec![length; count];
     let waves = units.div_ceil(at_once);
     match s.candidate.split_k {
-        SplitK::None => (whole(waves, k_blocks), 0.0),
+        SplitK::None => (whole(waves, k_tiles), 0.0),
         SplitK::Serial(n) => {
-            (whole(waves, k_blocks.div_ceil(n)), 2.0 * exchange + constants.serial_turn * (n - 1) as f64)
+            (whole(waves, k_tiles.div_ceil(n)), 2.0 * exchange + constants.serial_turn * (n - 1) as f64)
         }
         SplitK::Parallel(n) => {
-            (whole(waves, k_blocks.div_ceil(n)), (1.0 + n as f64) * exchange + constants.parallel_turn)
+            (whole(waves, k_tiles.div_ceil(n)), (1.0 + n as f64) * exchange + constants.parallel_turn)
         }
         SplitK::Stream => {
-            let stream = Stream::of(units, at_once, k_blocks);
-            let share = (stream.streamed * stream.k_blocks).div_ceil(stream.clusters.max(1));
+            let stream = Stream::of(units, at_once, k_tiles);
+            let share = (stream.streamed * stream.k_tiles).div_ceil(stream.clusters.max(1));
             let mut tiles = whole(usize::from(share > 0), share);
-            tiles.extend(whole((stream.units - stream.streamed).div_ceil(stream.clusters.max(1)), k_blocks));
-            let parts = if share == 0 { 0.0 } else { 1.0 + (k_blocks as f64 / share as f64).ceil() };
+            tiles.extend(whole((stream.units - stream.streamed).div_ceil(stream.clusters.max(1)), k_tiles));
+            let parts = if share == 0 { 0.0 } else { 1.0 + (k_tiles as f64 / share as f64).ceil() };
             (tiles, parts * exchange + constants.stream_turn)
         }
     }

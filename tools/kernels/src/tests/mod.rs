@@ -20,7 +20,7 @@ use super::gate::Gate;
 use super::set::sm80 as key;
 use super::{ablation, choices, elements, epilogues, others, predict, set};
 
-/// The tile of 128 by 128 of a 16-bit type, or of 64 by 64 of f64, with blocks of K of 64 or 128 bytes.
+/// The tile of 128 by 128 of a 16-bit type, or of 64 by 64 of f64, with k-tiles of 64 or 128 bytes.
 fn medium(instruction: Instruction) -> Tile {
     let extent = if instruction == Instruction::MmaF64 { 64 } else { 128 };
     let is_it = |tile: &&Tile| (tile.m, tile.n) == (extent, extent);
