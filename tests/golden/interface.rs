@@ -3909,7 +3909,6 @@ pub struct CollectiveText<'a> {
     pub state: &'a [(&'a str, &'a str)],
     pub combine: &'a CombineText<'a>,
     pub arrays: Option<&'a [&'a str]>,
-    pub indent: &'a str,
 }
 pub type CombineText<'a> = dyn Fn(&[String], &[String]) -> Vec<String> + 'a;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -30,7 +30,7 @@ const SHAPES: [(&[u32], &[usize]); 16] = [
 fn kernel(plan: &CollectivePlan, types: &[&str], combine: &CombineText<'_>) -> Source {
     let names: Vec<String> = (0..types.len()).map(|i| format!("x{i}")).collect();
     let state: Vec<(&str, &str)> = types.iter().copied().zip(names.iter().map(String::as_str)).collect();
-    let body = plan.cuda(&CollectiveText { prefix: "all", state: &state, combine, arrays: None, indent: "        " });
+    let body = plan.cuda(&CollectiveText { prefix: "all", state: &state, combine, arrays: None });
     let parameters: Vec<String> =
         types.iter().enumerate().map(|(i, t)| format!("const {t}* in{i}, {t}* out{i}")).collect();
     let each = |f: &dyn Fn(usize, &str) -> String| -> String {

@@ -1,8 +1,7 @@
 //! Prints plans as CUDA C++, with the primitives of `src/device/collective.cuh`.
 
-use std::fmt::Write as _;
-
 use super::{BarrierReason, CollectivePlan, Guard, Linear, Mask, Quantity, Slot, Step, WARP};
+use crate::cuda::Writer;
 
 /// Writes the combination of two tuples of variables, as one expression for every value.
 pub type CombineText<'a> = dyn Fn(&[String], &[String]) -> Vec<String> + 'a;
@@ -18,8 +17,6 @@ pub struct CollectiveText<'a> {
     /// The shared array of each value, as [`CollectivePlan::shared_arrays`] lays them out; `None` declares static
     /// arrays.
     pub arrays: Option<&'a [&'a str]>,
-    /// The indentation of each line.
-    pub indent: &'a str,
 }
 
 impl CollectivePlan {
@@ -27,26 +24,22 @@ impl CollectivePlan {
     /// threads of the block must execute the statements, which need the namespace of `collective.cuh`.
     #[must_use]
     pub fn cuda(&self, text: &CollectiveText<'_>) -> String {
-        let mut printer = Printer { plan: self, text, out: String::new() };
+        let mut printer = Printer { plan: self, text, code: Writer::new() };
         printer.names();
         for step in &self.steps {
             printer.step(step);
         }
-        printer.out
+        printer.code.text()
     }
 }
 
 struct Printer<'a> {
     plan: &'a CollectivePlan,
     text: &'a CollectiveText<'a>,
-    out: String,
+    code: Writer,
 }
 
 impl Printer<'_> {
-    fn line(&mut self, line: &str) {
-        let _ = writeln!(self.out, "{}{line}", self.text.indent);
-    }
-
     fn name(&self, name: &str) -> String {
         format!("{}_{name}", self.text.prefix)
     }
@@ -63,7 +56,7 @@ impl Printer<'_> {
                     Quantity::Part => format!("({}) / {WARP}", linear(&plan.rank)),
                 };
                 let name = self.name(&quantity.to_string());
-                self.line(&format!("const int {name} = {value};"));
+                writeln!(self.code, "const int {name} = {value};");
             }
         }
         if plan.steps.iter().any(|step| matches!(step, Step::Shuffle { .. })) {
@@ -74,12 +67,12 @@ impl Printer<'_> {
                 }
             };
             let name = self.name("mask");
-            self.line(&format!("const unsigned int {name} = {mask};"));
+            writeln!(self.code, "const unsigned int {name} = {mask};");
         }
         if plan.slots > 0 && self.text.arrays.is_none() {
             for (i, (ty, _)) in self.text.state.iter().enumerate() {
                 let (name, slots) = (self.array(i), plan.slots);
-                self.line(&format!("__shared__ {ty} {name}[{slots}];"));
+                writeln!(self.code, "__shared__ {ty} {name}[{slots}];");
             }
         }
     }
@@ -94,46 +87,46 @@ impl Printer<'_> {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Shuffle { offset, width, guards } => {
-                self.line("{");
+                self.code.lines("{");
                 let mask = self.name("mask");
                 let right = self.right_names();
                 for ((ty, x), y) in self.text.state.iter().zip(&right) {
-                    self.line(&format!("    const {ty} {y} = shuffle_down({mask}, {x}, {offset}, {width});"));
+                    writeln!(self.code, "const {ty} {y} = shuffle_down({mask}, {x}, {offset}, {width});");
                 }
-                self.guarded("    ", guards, |printer, indent| printer.combine(indent, &right));
-                self.line("}");
+                self.guarded(guards, |printer| printer.combine(&right));
+                self.code.lines("}");
             }
             Step::Broadcast { width } => {
                 let mask = self.name("mask");
                 for (_, x) in self.text.state {
-                    self.line(&format!("{x} = shuffle_lane({mask}, {x}, 0, {width});"));
+                    writeln!(self.code, "{x} = shuffle_lane({mask}, {x}, 0, {width});");
                 }
             }
-            Step::Store { slot, guards } => self.guarded("", guards, |printer, indent| printer.store(indent, slot)),
-            Step::Load { slot, guards } => self.guarded("", guards, |printer, indent| {
+            Step::Store { slot, guards } => self.guarded(guards, |printer| printer.store(slot)),
+            Step::Load { slot, guards } => self.guarded(guards, |printer| {
                 for (i, (_, x)) in printer.text.state.iter().enumerate() {
                     let place = printer.place(i, slot);
-                    printer.line(&format!("{indent}{x} = {place};"));
+                    writeln!(printer.code, "{x} = {place};");
                 }
             }),
             Step::Combine { slot, store, guards } => {
                 let right = self.right_names();
-                self.guarded("", guards, |printer, indent| {
-                    printer.line(&format!("{indent}{{"));
+                self.guarded(guards, |printer| {
+                    writeln!(printer.code, "{{");
                     for (i, y) in right.iter().enumerate() {
                         let (ty, place) = (printer.text.state[i].0, printer.place(i, slot));
-                        printer.line(&format!("{indent}    const {ty} {y} = {place};"));
+                        writeln!(printer.code, "const {ty} {y} = {place};");
                     }
-                    printer.combine(&format!("{indent}    "), &right);
-                    printer.line(&format!("{indent}}}"));
+                    printer.combine(&right);
+                    writeln!(printer.code, "}}");
                     if let Some(store) = store {
-                        printer.store(indent, store);
+                        printer.store(store);
                     }
                 });
             }
-            Step::Barrier(BarrierReason::Written) => self.line("__syncthreads();  // the slots are written"),
+            Step::Barrier(BarrierReason::Written) => self.code.lines("__syncthreads();  // the slots are written"),
             Step::Barrier(BarrierReason::Read) => {
-                self.line("__syncthreads();  // the slots have been read and may be written again");
+                self.code.lines("__syncthreads();  // the slots have been read and may be written again");
             }
         }
     }
@@ -143,9 +136,9 @@ impl Printer<'_> {
         (0..self.text.state.len()).map(|i| self.name(&format!("y{i}"))).collect()
     }
 
-    fn guarded(&mut self, indent: &str, guards: &[Guard], body: impl FnOnce(&mut Self, &str)) {
+    fn guarded(&mut self, guards: &[Guard], body: impl FnOnce(&mut Self)) {
         if guards.is_empty() {
-            return body(self, indent);
+            return body(self);
         }
         let tests: Vec<String> = guards
             .iter()
@@ -155,35 +148,35 @@ impl Printer<'_> {
                 Guard::MultipleOf(quantity, n) => format!("{} % {n} == 0", self.name(&quantity.to_string())),
             })
             .collect();
-        self.line(&format!("{indent}if ({}) {{", tests.join(" && ")));
-        body(self, &format!("{indent}    "));
-        self.line(&format!("{indent}}}"));
+        writeln!(self.code, "if ({}) {{", tests.join(" && "));
+        body(self);
+        writeln!(self.code, "}}");
     }
 
     /// `x = combine(x, right)`; all values of a tuple change at once.
-    fn combine(&mut self, indent: &str, right: &[String]) {
+    fn combine(&mut self, right: &[String]) {
         let left: Vec<String> = self.text.state.iter().map(|(_, x)| (*x).to_owned()).collect();
         let results = (self.text.combine)(&left, right);
         if let [x] = left.as_slice() {
             for result in &results {
-                self.line(&format!("{indent}{x} = {result};"));
+                writeln!(self.code, "{x} = {result};");
             }
             return;
         }
         for (i, ((ty, _), result)) in self.text.state.iter().zip(&results).enumerate() {
             let z = self.name(&format!("z{i}"));
-            self.line(&format!("{indent}const {ty} {z} = {result};"));
+            writeln!(self.code, "const {ty} {z} = {result};");
         }
         for (i, (_, x)) in self.text.state.iter().enumerate() {
             let z = self.name(&format!("z{i}"));
-            self.line(&format!("{indent}{x} = {z};"));
+            writeln!(self.code, "{x} = {z};");
         }
     }
 
-    fn store(&mut self, indent: &str, slot: &Slot) {
+    fn store(&mut self, slot: &Slot) {
         for (i, (_, x)) in self.text.state.iter().enumerate() {
             let place = self.place(i, slot);
-            self.line(&format!("{indent}{place} = {x};"));
+            writeln!(self.code, "{place} = {x};");
         }
     }
 

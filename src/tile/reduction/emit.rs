@@ -1,10 +1,9 @@
 //! CUDA C++ text that the variants share.
 
-use std::fmt::Write as _;
-
 use super::TileOp;
 use super::mapping::Loop;
 use crate::ElementType;
+use crate::cuda::Writer;
 
 /// Whether reductions support an element type.
 pub(super) const fn is_supported(element: ElementType) -> bool {
@@ -92,55 +91,25 @@ impl Arithmetic {
     }
 }
 
-/// Collects lines with indentation.
-#[derive(Default)]
-pub(super) struct Text {
-    out: String,
-    depth: usize,
-}
-
-impl Text {
-    pub(super) fn line(&mut self, line: &str) {
-        let _ = writeln!(self.out, "{:1$}{line}", "", 4 * self.depth);
-    }
-
-    /// Adds lines that already have their relative indentation.
-    pub(super) fn block(&mut self, lines: &str) {
-        self.out.push_str(lines);
-    }
-
-    pub(super) fn finish(self) -> String {
-        self.out
-    }
-
-    pub(super) fn indented(&mut self, body: impl FnOnce(&mut Self)) {
-        self.depth += 1;
-        body(self);
-        self.depth -= 1;
-    }
-
-    /// Loops around statements. Loops over registers must be unrolled, since registers have no addresses.
-    pub(super) fn loops(&mut self, names: &[String], loops: &[Loop], unroll: bool, body: impl FnOnce(&mut Self)) {
-        let mut inside = Self { out: String::new(), depth: self.depth + loops.len() };
-        body(&mut inside);
-        // One statement needs no braces.
-        let braces = inside.out.lines().filter(|line| !line.starts_with('#')).count() > 1;
-        for (name, l) in names.iter().zip(loops) {
-            if unroll {
-                self.out.push_str("#pragma unroll\n");
-            }
-            let brace = if braces { " {" } else { "" };
-            self.line(&format!("for (int {name} = 0; {name} < {}; ++{name}){brace}", l.extent));
-            self.depth += 1;
+/// Loops around statements. Loops over registers must be unrolled, since registers have no addresses.
+pub(super) fn loops(names: &[String], loops: &[Loop], unroll: bool, body: Writer) -> Writer {
+    let mut code = Writer::new();
+    let body = body.value();
+    // One statement needs no braces.
+    let braces = body.lines().filter(|line| !line.starts_with('#')).count() > 1;
+    let brace = if braces { " {" } else { "" };
+    let deeper = |depth: usize| if braces { 0 } else { 4 * depth };
+    for (depth, (name, l)) in names.iter().zip(loops).enumerate() {
+        if unroll {
+            code.lines("#pragma unroll");
         }
-        self.out.push_str(&inside.out);
-        for _ in loops {
-            self.depth -= 1;
-            if braces {
-                self.line("}");
-            }
-        }
+        writeln!(code, "{:1$}for (int {name} = 0; {name} < {2}; ++{name}){brace}", "", deeper(depth), l.extent);
     }
+    writeln!(code, "{:1$}{body}", "", deeper(loops.len()));
+    if braces {
+        code.lines(&"}\n".repeat(loops.len()));
+    }
+    code
 }
 
 /// The names of loop counters. A single loop's counter has the bare name.

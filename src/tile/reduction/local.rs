@@ -1,19 +1,16 @@
 //! Reductions in registers: loops in each thread, and a butterfly of shuffles where lanes share an output.
 
 use super::TileReduction;
-use super::emit::{Arithmetic, Text, counters, index};
+use super::emit::{Arithmetic, counters, index, loops};
 use super::mapping::{Form, Mapping};
+use crate::cuda::Writer;
 use crate::tile::buffer::MemoryScope;
 
 /// The statements of a reduction that has been checked.
 pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
     let local = Local::new(reduction, mapping);
-    let mut text = Text::default();
-    let names = counters("spa", &mapping.spatial);
-    text.loops(&names, &mapping.spatial, local.unroll, |text| {
-        if local.meets || !local.arithmetic.in_place() { local.through_total(text) } else { local.in_place(text) }
-    });
-    text.finish()
+    let body = if local.meets || !local.arithmetic.in_place() { local.through_total() } else { local.in_place() };
+    loops(&counters("spa", &mapping.spatial), &mapping.spatial, local.unroll, body).text()
 }
 
 struct Local<'a> {
@@ -47,47 +44,49 @@ impl<'a> Local<'a> {
     }
 
     /// Accumulates in the destination.
-    fn in_place(&self, text: &mut Text) {
-        let Self { mapping, arithmetic, from, to, .. } = self;
+    fn in_place(&self) -> Writer {
+        let Self { arithmetic, from, to, .. } = self;
+        let mut code = Writer::new();
         if !self.accumulate {
-            text.line(&format!("{to} = {};", arithmetic.identity()));
+            writeln!(code, "{to} = {};", arithmetic.identity());
         }
-        text.loops(&counters("red", &mapping.reduced), &mapping.reduced, self.unroll, |text| {
-            text.line(&format!("{to} = {};", arithmetic.combine(to, from)));
-        });
+        self.each(&mut code, &format!("{to} = {};", arithmetic.combine(to, from)));
+        code
+    }
+
+    /// A statement for each element that is reduced.
+    fn each(&self, code: &mut Writer, statement: &str) {
+        let (mut body, reduced) = (Writer::new(), &self.mapping.reduced);
+        body.lines(statement);
+        code.lines(&loops(&counters("red", reduced), reduced, self.unroll, body).text());
     }
 
     /// Accumulates in a variable, because its type is wider than the destination's, or because lanes combine.
-    fn through_total(&self, text: &mut Text) {
+    fn through_total(&self) -> Writer {
         let Self { mapping, arithmetic, from, to, .. } = self;
         let (ty, old) = (arithmetic.ty(), arithmetic.load(to));
         let start = if self.accumulate && !self.meets { old.clone() } else { arithmetic.identity() };
         // Braces give the variable its own scope, if no loop does.
         let bare = mapping.spatial.is_empty();
+        let mut code = Writer::new();
         if bare {
-            text.line("{");
+            code.lines("{");
         }
-        let body = |text: &mut Text| {
-            text.line(&format!("{ty} total = {start};"));
-            text.loops(&counters("red", &mapping.reduced), &mapping.reduced, self.unroll, |text| {
-                text.line(&format!("total = {};", arithmetic.combine("total", &arithmetic.load(from))));
-            });
-            if self.meets {
-                for lanes in &mapping.lanes {
-                    let (functor, first, end) = (arithmetic.functor(), lanes.first, lanes.end);
-                    text.line(&format!("total = reduce_lanes<{functor}, {first}, {end}>(total);"));
-                }
-                if self.accumulate {
-                    text.line(&format!("total = {};", arithmetic.combine(&old, "total")));
-                }
+        writeln!(code, "{ty} total = {start};");
+        self.each(&mut code, &format!("total = {};", arithmetic.combine("total", &arithmetic.load(from))));
+        if self.meets {
+            for lanes in &mapping.lanes {
+                let (functor, first, end) = (arithmetic.functor(), lanes.first, lanes.end);
+                writeln!(code, "total = reduce_lanes<{functor}, {first}, {end}>(total);");
             }
-            text.line(&format!("{to} = {};", arithmetic.store("total")));
-        };
-        if bare {
-            text.indented(body);
-            text.line("}");
-        } else {
-            body(text);
+            if self.accumulate {
+                writeln!(code, "total = {};", arithmetic.combine(&old, "total"));
+            }
         }
+        writeln!(code, "{to} = {};", arithmetic.store("total"));
+        if bare {
+            code.lines("}");
+        }
+        code
     }
 }

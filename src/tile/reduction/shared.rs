@@ -3,8 +3,9 @@
 //! elements, the whole block does one output after another. A single thread runs a loop.
 
 use super::TileReduction;
-use super::emit::{Arithmetic, Text, index};
+use super::emit::{Arithmetic, index};
 use super::mapping::{Loop, Mapping};
+use crate::cuda::Writer;
 use crate::tile::buffer::ExecutionScope;
 use crate::tile::collective::{Collective, CollectiveText};
 
@@ -45,11 +46,11 @@ pub(super) fn emit(reduction: &TileReduction, mapping: &Mapping) -> String {
         return super::local::emit(reduction, mapping);
     }
     let sharing = Sharing::of(reduction.scope().threads(reduction.block_threads()), mapping.elements());
-    let mut text = Text::default();
-    text.line("{");
-    text.indented(|text| shared(text, reduction, mapping, &sharing));
-    text.line("}");
-    text.finish()
+    let mut code = Writer::new();
+    code.lines("{");
+    shared(&mut code, reduction, mapping, &sharing);
+    code.lines("}");
+    code.text()
 }
 
 /// Whether there are so few outputs that at least half of the threads would be idle if a warp shared each, and so many
@@ -88,40 +89,37 @@ pub(super) fn emit_block(reduction: &TileReduction, mapping: &Mapping) -> Result
         false => "total".to_owned(),
     };
     let combine = |x: &[String], y: &[String]| vec![arithmetic.combine(&x[0], &y[0])];
-    let indent = "        ";
-    let meet = CollectiveText { prefix: "block", state: &[(ty, "total")], combine: &combine, arrays: None, indent };
-    let meet = plan.cuda(&meet);
-    let mut text = Text::default();
-    text.line("{");
-    text.indented(|text| {
-        text.line(&format!("const int thread = {place};"));
-        text.line(&format!("for (int output = 0; output < {outputs}; ++output) {{"));
-        text.indented(|text| {
-            text.line(&format!("{ty} total = {};", arithmetic.identity()));
-            text.line(&format!("for (int red = thread; red < {elements}; red += {threads})"));
-            let take = arithmetic.combine("total", &arithmetic.load(&from));
-            text.indented(|text| text.line(&format!("total = {take};")));
-            text.block(&meet);
-            text.line(&format!("if (thread == 0) {to} = {};", arithmetic.store(&result)));
-        });
-        text.line("}");
-        text.line("__syncthreads();  // the results can be read");
-    });
-    text.line("}");
-    Ok(text.finish())
+    let meet = CollectiveText { prefix: "block", state: &[(ty, "total")], combine: &combine, arrays: None };
+    let (meet, identity) = (plan.cuda(&meet), arithmetic.identity());
+    let meet = meet.trim_end();
+    let (take, put) = (arithmetic.combine("total", &arithmetic.load(&from)), arithmetic.store(&result));
+    let mut code = Writer::new();
+    writeln! { code, "
+        {{
+            const int thread = {place};
+            for (int output = 0; output < {outputs}; ++output) {{
+                {ty} total = {identity};
+                for (int red = thread; red < {elements}; red += {threads})
+                    total = {take};
+                {meet}
+                if (thread == 0) {to} = {put};
+            }}
+            __syncthreads();  // the results can be read
+        }}" }
+    Ok(code.text())
 }
 
-fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing: &Sharing) {
+fn shared(code: &mut Writer, reduction: &TileReduction, mapping: &Mapping, sharing: &Sharing) {
     let arithmetic = Arithmetic::new(reduction.op(), reduction.source().element());
     let Sharing { threads, width, groups } = *sharing;
     let outputs = mapping.outputs();
     let place = linear_thread(reduction.block_extents());
     let within = if reduction.scope() == ExecutionScope::Cta { place } else { format!("({place}) % {threads}") };
-    text.line(&format!("const int thread = {within};"));
-    text.line(&format!("const int rank = thread % {width}, group = thread / {width};"));
+    writeln!(code, "const int thread = {within};");
+    writeln!(code, "const int rank = thread % {width}, group = thread / {width};");
     let mask = sharing.mask("thread").filter(|_| width > 1);
     if let Some(mask) = &mask {
-        text.line(&format!("const unsigned int mask = {mask};"));
+        writeln!(code, "const unsigned int mask = {mask};");
     }
     // Every thread does the same number of iterations, so that all lanes of a warp take part in the butterfly.
     let rounds = outputs.div_ceil(groups);
@@ -133,10 +131,10 @@ fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing
         (false, true) => Some(format!("group < {groups}")),
         (false, false) => None,
     };
-    let body = |text: &mut Text| {
-        text.line(&format!("const int output = {output};"));
+    let body = |code: &mut Writer| {
+        writeln!(code, "const int output = {output};");
         let (ty, identity) = (arithmetic.ty(), arithmetic.identity());
-        text.line(&format!("{ty} total = {identity};"));
+        writeln!(code, "{ty} total = {identity};");
         let spatial = |stride: &dyn Fn(&Loop) -> usize| digits("output", &mapping.spatial, stride);
         let from = spatial(&|l| l.source).into_iter().chain(digits("red", &mapping.reduced, &|l| l.source));
         let from = format!("{}[{}]", reduction.source().name(), index(from, mapping.source_offset));
@@ -146,43 +144,34 @@ fn shared(text: &mut Text, reduction: &TileReduction, mapping: &Mapping, sharing
         let elements = mapping.elements();
         let each = format!("for (int red = rank; red < {elements}; red += {width})");
         match &condition {
-            Some(condition) => {
-                text.line(&format!("if ({condition})"));
-                text.indented(|text| {
-                    text.line(&each);
-                    text.indented(|text| text.line(&take));
-                });
-            }
-            None => {
-                text.line(&each);
-                text.indented(|text| text.line(&take));
-            }
+            Some(condition) => writeln!(code, "if ({condition})\n    {each}\n        {take}"),
+            None => writeln!(code, "{each}\n    {take}"),
         }
         if width > 1 {
             let mask = if mask.is_some() { ", mask" } else { "" };
-            text.line(&format!("total = reduce_lanes<{}, 1, {width}>(total{mask});", arithmetic.functor()));
+            writeln!(code, "total = reduce_lanes<{}, 1, {width}>(total{mask});", arithmetic.functor());
         }
         let result = match reduction.accumulates() {
             true => arithmetic.combine(&arithmetic.load(&to), "total"),
             false => "total".to_owned(),
         };
         let writes = if whole { "rank == 0".to_owned() } else { join("rank == 0", condition.as_deref()) };
-        text.line(&format!("if ({writes}) {to} = {};", arithmetic.store(&result)));
+        writeln!(code, "if ({writes}) {to} = {};", arithmetic.store(&result));
     };
     if rounds > 1 {
-        text.line(&format!("for (int first = 0; first < {outputs}; first += {groups}) {{"));
-        text.indented(body);
-        text.line("}");
+        writeln!(code, "for (int first = 0; first < {outputs}; first += {groups}) {{");
+        body(code);
+        code.lines("}");
     } else {
-        body(text);
+        body(code);
     }
     match reduction.scope() {
-        ExecutionScope::Cta => text.line("__syncthreads();  // the results can be read"),
+        ExecutionScope::Cta => code.lines("__syncthreads();  // the results can be read"),
         ExecutionScope::Warpgroup => {
             let warpgroup = format!("({}) / {threads}", linear_thread(reduction.block_extents()));
-            text.line(&format!("named_barrier(8 + {warpgroup}, {threads});  // the results can be read"));
+            writeln!(code, "named_barrier(8 + {warpgroup}, {threads});  // the results can be read");
         }
-        ExecutionScope::Warp | ExecutionScope::Thread => text.line("__syncwarp();  // the results can be read"),
+        ExecutionScope::Warp | ExecutionScope::Thread => code.lines("__syncwarp();  // the results can be read"),
     }
 }
 
