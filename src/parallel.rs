@@ -44,7 +44,7 @@ pub(crate) fn threads() -> usize {
     }
 }
 
-/// Cuts `0..count` into pieces for the threads, of at least so many numbers each.
+/// Cuts `0..count` into pieces for the threads, of at least this many numbers each.
 pub(crate) fn pieces(count: usize, least: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Send {
     let length = count.div_ceil(threads() * PIECES).max(least).max(1);
     (0..count.div_ceil(length)).map(move |piece| piece * length..((piece + 1) * length).min(count))
@@ -112,7 +112,7 @@ pub(crate) fn for_each<T>(tasks: impl ExactSizeIterator<Item = T> + Send, task: 
     }
 }
 
-/// Runs the same work on up to so many threads at once, until all have returned. One of them is the caller's, so that work
+/// Runs the same work on up to this many threads at once, until all have returned. One of them is the caller's, so that work
 /// begins while the others wake up. The caller may hold locks, and `work` must not take them.
 ///
 /// In a pool of one thread the work stays on that thread, since whoever runs the library in such a pool wants no others.

@@ -42,7 +42,7 @@ type Work = Arc<dyn Fn(&mut Memory) + Send + Sync>;
 
 enum Operation {
     Work(Work),
-    /// Waits until a stream has done so many operations.
+    /// Waits until a stream has done this many operations.
     Wait(usize, usize),
 }
 

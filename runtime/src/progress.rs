@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
         Self { activity, kernel, done, total: None }
     }
 
-    /// The same, of so many steps.
+    /// The same, of this many steps.
     #[must_use]
     pub fn of(self, total: usize) -> Self {
         Self { total: Some(total), ..self }

@@ -44,7 +44,7 @@ impl Rows {
         Ok(tensor.reshape(shape)?.slice(1, self.range.clone())?)
     }
 
-    /// The shape of these rows of something with so many columns.
+    /// The shape of these rows of something with this many columns.
     pub(super) fn shape(&self, columns: usize) -> Vec<usize> {
         match self.parts {
             1 => vec![self.range.len(), columns],
@@ -54,7 +54,7 @@ impl Rows {
     }
 }
 
-/// `0..extent` in so many parts, the last of which may be smaller; at least one.
+/// `0..extent` in this many parts, the last of which may be smaller; at least one.
 pub(super) fn chunks(extent: usize, chunks: usize) -> Vec<Range<usize>> {
     let length = extent.div_ceil(chunks.max(1)).max(1);
     let ranges = (0..extent.max(1).div_ceil(length)).map(|i| i * length..((i + 1) * length).min(extent));

@@ -150,7 +150,7 @@ mod tests {
     use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, TreeBuilder, Types};
     use crate::expr::FunctionBuilder;
 
-    /// A function of so many numbers, which gives the first.
+    /// A function of this many numbers, which gives the first.
     fn first(parameters: usize) -> Function {
         let mut b = FunctionBuilder::new("f");
         let names = ["a", "b", "c", "d"];

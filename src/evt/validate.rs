@@ -177,7 +177,7 @@ pub(super) fn guards(
         for (position, operand) in value.kind.operands().into_iter().enumerate() {
             let need = match value.kind {
                 ValueKind::Scaled { scalar, .. } if position == 1 => Some(Operands::from_slice(&[scalar])),
-                // It is computed whatever becomes of it.
+                // It is computed, whether or not its value is used.
                 ValueKind::Reduce(..) => None,
                 _ => inherited.clone(),
             };

@@ -176,7 +176,7 @@ impl Values {
         Ok(Self { values, rank: tensor.rank() })
     }
 
-    /// The truth values of so many columns, eight of which are a byte.
+    /// The truth values of this many columns, eight of which are a byte.
     fn of_bits(tensor: &DeviceTensor, columns: usize) -> Result<Self, Error> {
         let bytes = tensor.to_bytes()?;
         Ok(Self { values: reference::unpack(&bytes, columns), rank: tensor.rank() })

@@ -27,7 +27,7 @@ const FIRST: [u32; Width::Bits512.lanes()] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 
 /// Measured on Zen 3: an exponential takes 0.70 ns a lane in one vector, 0.62 in two, 0.45 in four and 0.48 in six.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Of so many values, one may lose its register for that; more would cost more than waiting.
+/// Of this many values, one may lose its register for that; more would cost more than waiting.
 const HELD: usize = 8;
 
 /// Code for x86-64 of a function `(arguments: *const *mut u8, lanes: usize)` in the calling convention of System V, which
@@ -190,7 +190,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Loops that compute so many vectors a round, one loop after the other. Also gives how many values lose their
+    /// Loops that compute this many vectors a round, one loop after the other. Also gives how many values lose their
     /// registers in the first.
     fn emit(mut self, loops: &[usize]) -> Option<(Vec<u8>, usize)> {
         let saved: Vec<General> = SAVED.into_iter().filter(|saved| self.streams.contains(&Some(*saved))).collect();

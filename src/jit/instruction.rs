@@ -14,7 +14,7 @@ pub(super) enum Form {
     Reversed(Option<u8>),
     /// Of the operand's upper half, which is taken out first.
     HighHalf,
-    /// Lanes narrowed to so many bytes, by several instructions.
+    /// Lanes narrowed to this many bytes, by several instructions.
     Packed { bytes: usize },
 }
 

@@ -7,7 +7,7 @@ use ptx_vm::{Arch, Argument, Detector, Launch, LaunchError, LaunchFailure, Machi
 
 /// An argument of an example.
 enum Given {
-    /// A buffer of so many zero bytes.
+    /// A buffer of this many zero bytes.
     Zeros(u64),
     U32(u32),
     U64(u64),

@@ -1,7 +1,7 @@
 // The GEMM kernels for sm_80 and up with groups of rows, or of K: one block, one tile of one group (../groups.cuh).
 //
 // `Problem` counts the rows of the matrix, the groups as batches, and in `tiles_m` the most row tiles that they can have.
-// Tiles are numbered as those of one matrix of so many row tiles, so neighbours share columns of B, or rows of A, in the L2.
+// Tiles are numbered as those of one matrix with as many row tiles, so neighbours share columns of B, or rows of A, in the L2.
 #pragma once
 #include "../groups.cuh"
 #include "gemm.cuh"

@@ -89,7 +89,7 @@ class Loader {
     }
 
   private:
-    // Where the operand's row or chunk `i` is in the tile, of which it has runs of so many.
+    // Where the operand's row or chunk `i` is in the tile, of which it has runs of this many.
     template <int OF>
     static __device__ __forceinline__ int in_tile(int i, int part) {
         if constexpr (PARTS == 1) {
@@ -113,7 +113,7 @@ class Loader {
         return (elements <= 0 ? 0 : (elements < ALL ? elements : ALL)) * SIZE;
     }
 
-    // A chunk, of which so many elements are left if its row is inside of the operand.
+    // A chunk, of which this many elements are left if its row is inside of the operand.
     __device__ __forceinline__ void copy(u32 shared, const char* from, int elements_left, bool inside) const {
         if constexpr (COPY_BYTES == 16) {
             copy_async_16(shared, from, inside ? valid_bytes<16>(elements_left, 0) : 0);

@@ -3,7 +3,7 @@
 
 use crate::evt::{Node, NodeId, ParameterId, Tree};
 
-/// The tree without unused nodes and parameters; the first parameters stay, so many.
+/// The tree without unused nodes and parameters; the given number of first parameters stays.
 pub(super) fn pruned(mut tree: Tree, first: usize) -> Tree {
     let mut used: Vec<bool> = tree.nodes.iter().map(|data| matches!(data.node, Node::Accum(_))).collect();
     for output in &tree.outputs {

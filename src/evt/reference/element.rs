@@ -120,7 +120,7 @@ pub fn encode(element: ElementType, values: &[f64]) -> Vec<u8> {
     bytes
 }
 
-/// Truth values, as 0 and 1, of rows of so many columns with eight in a byte: bit n % 8 of byte n / 8 of a row.
+/// Truth values, as 0 and 1, of rows of this many columns with eight in a byte: bit n % 8 of byte n / 8 of a row.
 #[must_use]
 pub fn unpack(bytes: &[u8], columns: usize) -> Vec<f64> {
     let row = |row: &[u8]| (0..columns).map(|n| f64::from(row[n / 8] >> (n % 8) & 1)).collect::<Vec<_>>();

@@ -179,7 +179,7 @@ impl<W: Wide> Evaluator<'_, W> {
         self.given.groups.map_or(0..self.extent.m, |groups| groups.rows[batch].clone())
     }
 
-    /// The errors that operations may have in a value that reaches outputs of so many bits.
+    /// The errors that operations may have in a value that reaches outputs of this many bits.
     fn slack(&self, significand: u32) -> Slack {
         let significand = if self.options.fast_math { significand.min(8) } else { significand };
         Slack { real: self.tree.real(), significand }

@@ -19,7 +19,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How many measurements a race of so many is.
+    /// How many measurements a race of this many is.
     pub(crate) const fn measurements(&self, contenders: usize) -> usize {
         contenders * (WARMING + self.rounds)
     }

@@ -96,7 +96,7 @@ pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePan
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for so many products of one A, of whose elements phases keep so many bytes; partial
+/// The tile that the CPU device chooses for this many products of one A, of whose elements phases keep this many bytes; partial
 /// reductions have its extents.
 pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulators: usize, kept: usize) -> TileShape {
     TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)

@@ -36,7 +36,7 @@ impl Own {
         }
     }
 
-    /// The running results of so many lines without elements.
+    /// The running results of this many lines without elements.
     pub(super) fn start(&self, entries: usize) -> Vec<f64> {
         self.identity.iter().flat_map(|x| std::iter::repeat_n(*x, entries)).collect()
     }

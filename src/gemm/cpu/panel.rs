@@ -158,7 +158,7 @@ impl Run<'_> {
     }
 }
 
-/// Rows, so many at a time; also no rows.
+/// Rows, this many at a time; also no rows.
 fn pieces(rows: &Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows.len().div_ceil(step).max(1)).map(move |i| {
         let first = rows.start + i * step;

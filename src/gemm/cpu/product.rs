@@ -141,7 +141,7 @@ impl Panels {
 pub(super) struct WordPanels {
     pub(super) a: Vec<i32>,
     pub(super) b: Vec<i32>,
-    /// What has been packed to `b`, and the least magnitude in it. One part of K after another, of so many columns.
+    /// What has been packed to `b`, and the least magnitude in it. One part of K after another, of this many columns.
     #[cfg(target_arch = "x86_64")]
     pub(super) packed: Vec<Option<(Packed, kernel::words::Magnitude)>>,
     pub(super) columns: usize,

@@ -65,7 +65,7 @@ impl<T: Arithmetic> Prepared<T> {
         Self { program, machines: Variants::default(), elements: AtomicUsize::new(0), idle: Mutex::default() }
     }
 
-    /// Machine code for a run of so many elements, once compiling it pays. `tree` is what the program was compiled of.
+    /// Machine code for a run of this many elements, once compiling it pays. `tree` is what the program was compiled of.
     pub(super) fn machine(
         &self,
         tree: &ValidTree,

@@ -280,7 +280,7 @@ mod tests {
                         results.combine(start, &tile, n, &partial);
                     }
                     let mut stored = vec![0i64; count];
-                    // SAFETY: so many elements of that type.
+                    // SAFETY: this many elements of that type.
                     unsafe { results.store::<f32>(0..count, ElementType::I64, stored.as_mut_ptr().cast(), 1) };
                     let expected = |line: usize| match axis {
                         Axis::Row => first(op, (0..n).map(|j| (j, values[line * n + j]))),

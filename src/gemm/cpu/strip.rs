@@ -91,7 +91,7 @@ impl<T: Arithmetic> Frame<T> {
         Self { accums, numbers, integers }
     }
 
-    /// Makes sure that there are so many block registers with so many elements each.
+    /// Makes sure that there are this many block registers with this many elements each.
     pub(super) fn have_blocks(&mut self, count: usize, length: usize) {
         self.numbers.have_blocks(count, length, T::ZERO);
         if !self.integers.blocks.is_empty() {

@@ -84,7 +84,7 @@ const PANEL_BYTES: usize = 1 << 20;
 const PLENTY: usize = 16;
 
 impl TileShape {
-    /// The tile for this many products of one A, of whose elements phases keep so many bytes for each other. It depends
+    /// The tile for this many products of one A, of whose elements phases keep this many bytes for each other. It depends
     /// only on the extents, never on the number of threads, and so do the results.
     pub(crate) fn choose(extents: Extents, accumulators: usize, kept: usize) -> Self {
         // A single row is limited by reading B, and long pieces of its rows are read faster.

@@ -48,7 +48,7 @@ pub struct ParameterField {
 pub enum FieldValue {
     /// This integer.
     Integer(u64),
-    /// An address, and so many bytes.
+    /// An address, and this many bytes.
     Address(Memory, u64),
     /// The argument of this index, a host scalar: f32 where the field has 4 bytes, else f64.
     Scalar(usize),

@@ -173,7 +173,7 @@ impl ParameterBytes {
         }
     }
 
-    /// Writes an address: so many bytes behind the beginning of some memory.
+    /// Writes an address: this many bytes behind the beginning of some memory.
     pub(crate) fn put_address(
         &mut self,
         offset: usize,

@@ -43,7 +43,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A and so many B, as the options say that they lie. Products of random ones are of about the size 1.
+    /// A and this many B, laid out as the options say. Products of random ones are of about the size 1.
     pub(crate) fn operands(
         &mut self,
         options: &ProductOptions,

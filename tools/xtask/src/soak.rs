@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: random schedules for so many minutes, always new ones.
+//! `cargo xtask soak`: random schedules for a number of minutes, always new ones.
 
 use std::fs;
 

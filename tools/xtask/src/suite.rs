@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// Draws the random cases from this number, or from another one each time (`new`).
     #[arg(long, value_name = "N", default_value_t = Seed(Seed::USUAL))]
     seed: Seed,
-    /// Properties are tried on so many times as many random cases.
+    /// Properties are tried on this many times the usual number of random cases.
     #[arg(long, value_name = "SCALE", default_value_t = Scale(1.0))]
     cases: Scale,
 }

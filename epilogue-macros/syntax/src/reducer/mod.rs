@@ -201,7 +201,7 @@ impl Found {
         Some(Parts { identity: identity.clone(), numbers, lift: lift?, combine: combine?, finish: finish? })
     }
 
-    /// A function of so many numbers by parameter, which gives so many, as functions that give one.
+    /// A function of this many numbers by parameter, which gives this many, as functions that give one.
     fn split(
         &self,
         item: &ItemFn,

@@ -33,7 +33,7 @@ impl<'a> Words<'a> {
         Self { item, errors, taken, scopes: vec![HashMap::new()], fresh: 0 }
     }
 
-    /// The function that gives the wanted number. Its parameters are of so many numbers.
+    /// The function that gives the wanted number. Its parameters are of this many numbers.
     pub(super) fn function(mut self, parameters: &[&PatType], counts: &[usize], wanted: Wanted) -> ItemFn {
         let mut item = self.item.clone();
         let f32: Type = syn::parse_quote!(f32);

@@ -12,7 +12,7 @@ use crate::jit::ARGUMENTS;
 /// Columns of a tile from which on a loop for each row pays; narrower rows are computed many at a time, step by step.
 const WIDE: usize = 32;
 
-/// The most elements of a block. Several registers of so many are in the first-level cache.
+/// The most elements of a block. Several registers of this many are in the first-level cache.
 const BLOCK: usize = 4 * STRIP;
 
 /// Where a loop's argument is in the first row of a block, how many bytes further in the next one, and whether what is there

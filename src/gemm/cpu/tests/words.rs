@@ -76,7 +76,7 @@ fn subnormal_numbers_are_multiplied_and_come_out() {
     }
 }
 
-/// Products of one A and so many Bs of f32s.
+/// Products of one A and this many Bs of f32s.
 fn products(count: usize) -> Phases {
     let mut builder = TreeBuilder::new("products", file!());
     for (accumulator, output) in [("x", "d"), ("y", "e")].into_iter().take(count) {

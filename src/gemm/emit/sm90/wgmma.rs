@@ -71,7 +71,7 @@ mod tests {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);
         Sm90Key {
             instruction,
-            tile: *found.expect("a tile of so many columns"),
+            tile: *found.expect("a tile of this many columns"),
             swap_ab: false,
             accumulators: 1,
             stages: 4,

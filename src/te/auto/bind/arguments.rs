@@ -59,7 +59,7 @@ pub(in crate::te::auto) struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// The tensors as a kernel's arguments: so many are read, and the others written.
+    /// The tensors as a kernel's arguments: this many are read, and the others written.
     pub(in crate::te::auto) fn arguments(&self, inputs: usize) -> impl Iterator<Item = KernelArgument<'_>> {
         let (inputs, outputs) = self.tensors.split_at(inputs);
         let read = inputs.iter().map(|tensor| KernelArgument::Reads(tensor));

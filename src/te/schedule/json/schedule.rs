@@ -369,7 +369,7 @@ fn check_groups(schedule: &Schedule) -> Result<(), TeError> {
         && schedule.scan_groups.iter().map(|(operation, _)| operation).all(once);
     let members = schedule.stages.iter().filter_map(|stage| stage.member.as_ref()).all(known);
     if !parents || !scans || !members {
-        return Err(mistake("a group is named that there is not".to_owned()));
+        return Err(mistake("a group is named that doesn't exist".to_owned()));
     }
     // The scans that are in groups come after these.
     let places: HashMap<*const Operation, usize> = (schedule.groups.len()..)

@@ -246,7 +246,7 @@ impl<'a> Definitions<'a> {
         Some(Box::leak(Box::new(made)))
     }
 
-    /// The function that a call in a module means, if it takes so many arguments.
+    /// The function that a call in a module means, if it takes this many arguments.
     pub(super) fn called(&mut self, path: &syn::Path, module: &Path, given: usize) -> Option<&'static Function> {
         let place = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
         let function = self.meant(path, module, place)?;
@@ -279,7 +279,7 @@ impl<'a> Definitions<'a> {
         library
     }
 
-    /// A function, if it takes so many arguments.
+    /// A function, if it takes this many arguments.
     pub(super) fn takes(
         &mut self,
         function: &'static Function,

@@ -188,7 +188,7 @@ impl Work {
         self.counts.iter().sum()
     }
 
-    /// Clocks in which a scheduler issues all, for so many warps.
+    /// Clocks in which a scheduler issues all, for this many warps.
     pub(crate) fn issue(&self, warps: f64) -> f64 {
         warps * self.instructions() as f64
     }

@@ -29,14 +29,14 @@ impl Rows {
     }
 }
 
-/// Panels of B, of so many words each.
+/// Panels of B, of this many words each.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Panels<'a> {
     pub(in crate::gemm::cpu) words: &'a [i32],
     pub(in crate::gemm::cpu) deep: usize,
 }
 
-/// `to += a · b` for so many rows and columns, of the words `first..end`; the rows of `to` are `stride` apart.
+/// `to += a · b` for this many rows and columns, of the words `first..end`; the rows of `to` are `stride` apart.
 ///
 /// # Safety
 /// `a` must have these rows of `end - first` words, which nobody writes meanwhile; the CPU must multiply such words.

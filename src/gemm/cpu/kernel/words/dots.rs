@@ -10,7 +10,7 @@ use super::{LANES, Words, Work};
 const ROWS: usize = 6;
 const COLUMNS: usize = 4;
 
-/// `to += a · b` for so many rows, columns and elements along K; the rows of `to` are `stride` apart. Gives the least
+/// `to += a · b` for this many rows, columns and elements along K; the rows of `to` are `stride` apart. Gives the least
 /// magnitude of B's elements if they are bf16s; `flipped` is what it is for [`pack`](super::pack).
 ///
 /// # Safety

@@ -16,7 +16,7 @@ pub(in crate::gemm::cpu) const FEW: usize = 6;
 /// Columns in a vector of B's elements.
 const WIDE: usize = 2 * LANES;
 
-/// `to += a · b` for at most [`FEW`] rows, so many columns and elements along K; the rows of `to` are `stride` apart.
+/// `to += a · b` for at most [`FEW`] rows, this many columns and elements along K; the rows of `to` are `stride` apart.
 /// Gives the least magnitude of B's elements.
 ///
 /// # Safety
@@ -68,7 +68,7 @@ impl Work for Few {
 }
 
 impl Few {
-    /// All columns, so many vectors at a time.
+    /// All columns, this many vectors at a time.
     #[inline(always)]
     unsafe fn all<const HIGH: usize, const VECTORS: usize>(&self) -> Magnitude {
         // SAFETY: the caller's promise.

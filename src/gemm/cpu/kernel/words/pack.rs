@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             panel 0: 64 columns          panel 1: 64 columns, or as many vectors as there are columns left for
-//! word 0    | 16 | 16 | 16 | 16 |        | 16 | 16 |          each number: a word of so many columns
+//! word 0    | 16 | 16 | 16 | 16 |        | 16 | 16 |          each number: a word of this many columns
 //! word 1    | 16 | 16 | 16 | 16 |        | 16 | 16 |
 //! …
 //! ```
@@ -96,7 +96,7 @@ impl Least {
     }
 }
 
-/// The words of all panels of so many columns (of A: rows), of so many words each.
+/// The words of all panels of this many columns (of A: rows), of this many words each.
 pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
     columns.next_multiple_of(LANES) * words
 }

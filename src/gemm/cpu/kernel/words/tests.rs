@@ -12,7 +12,7 @@ enum Order {
     Neither,
 }
 
-/// A matrix of elements of so many bytes each, and their values.
+/// A matrix of elements of this many bytes each, and their values.
 struct Operand {
     memory: Vec<u8>,
     values: Vec<i64>,
