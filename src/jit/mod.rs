@@ -9,8 +9,9 @@
 //!
 //! A [`RowProgram`] is several bodies in a row: stages that are computed of each row of some, and hand values on.
 //!
-//! `body` (values, in order; `functions` of them, and `apply`, operations by name) → `emit` (registers, the loop; by `instruction`s) → `assembler` (bytes) →
-//! `memory` (executable) → `kernel`.
+//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies) → `round` (some copies
+//! of a body side by side) → `emit` (registers, the loop; by `instruction`s) and `emit_rows` (the loop over rows) → `assembler`
+//! (bytes) → `memory` (executable) → `kernel`.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "code is made for x86-64 only"))]
 
@@ -28,6 +29,8 @@ mod instruction;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod memory;
+#[cfg(target_arch = "x86_64")]
+mod round;
 mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
