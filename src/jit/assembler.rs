@@ -162,6 +162,16 @@ pub(super) mod opcode {
     pub(in crate::jit) const EXTRACT_HALF: Opcode = Opcode::new(1, 3, 0x19);
     pub(in crate::jit) const SELECT: Opcode = Opcode::new(1, 3, 0x4a);
     pub(in crate::jit) const FMA: Opcode = Opcode::new(1, 2, 0xa8);
+    /// The first lane only: of 32, 16 and 8 bits.
+    pub(in crate::jit) const STORE_FIRST: Opcode = Opcode::new(2, 1, 0x11).least();
+    pub(in crate::jit) const STORE_FIRST_16: Opcode = Opcode::new(1, 3, 0x15).least();
+    pub(in crate::jit) const STORE_FIRST_8: Opcode = Opcode::new(1, 3, 0x14).least();
+    /// Lanes within each 128 bits.
+    pub(in crate::jit) const PERMUTE: Opcode = Opcode::new(1, 3, 0x04);
+    // Those that only AVX has.
+    pub(in crate::jit) const PERMUTE_128: Opcode = Opcode::new(1, 3, 0x06);
+    pub(in crate::jit) const LOAD_WHERE: Opcode = Opcode::new(1, 2, 0x2c);
+    pub(in crate::jit) const STORE_WHERE: Opcode = Opcode::new(1, 2, 0x2e);
     // Those that only AVX-512 has.
     pub(in crate::jit) const EXTRACT_256: Opcode = Opcode::new(1, 3, 0x1b).wide();
     pub(in crate::jit) const INSERT_256: Opcode = Opcode::new(1, 3, 0x1a).wide();
@@ -171,6 +181,10 @@ pub(super) mod opcode {
     pub(in crate::jit) const TERNARY: Opcode = Opcode::new(1, 3, 0x25);
     pub(in crate::jit) const NARROW_16: Opcode = Opcode::new(2, 2, 0x33);
     pub(in crate::jit) const NARROW_8: Opcode = Opcode::new(2, 2, 0x31);
+    pub(in crate::jit) const SHUFFLE_128: Opcode = Opcode::new(1, 3, 0x23);
+    /// Stores of which lanes may be left out.
+    pub(in crate::jit) const STORE_I16: Opcode = Opcode::new(3, 1, 0x7f).wide().half();
+    pub(in crate::jit) const STORE_I8: Opcode = Opcode::new(3, 1, 0x7f).least();
 }
 
 /// A constant's bits, in each 64-bit part of a vector.
@@ -185,10 +199,12 @@ pub(super) struct Loop {
 }
 
 /// Code that grows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Assembler {
     width: Width,
     code: Vec<u8>,
+    /// What EVEX says of masks, for the next instruction.
+    masked: u8,
     /// Places of 32-bit distances to constants: the place, the end of the instruction, the constant.
     fixups: Vec<(usize, usize, usize)>,
 }
@@ -231,7 +247,8 @@ impl Assembler {
                 };
                 let high = high | (to.0 >> 4 ^ 1) << 4;
                 let low = u8::from(wide || double) << 7 | low | 1 << 2;
-                self.bytes(&[0x62, high, low, long | (first >> 4 ^ 1) << 3, code]);
+                let masked = std::mem::take(&mut self.masked);
+                self.bytes(&[0x62, high, low, masked | long | (first >> 4 ^ 1) << 3, code]);
             }
         }
         let constant = self.operand(to.0, last);
@@ -351,6 +368,75 @@ impl Assembler {
         self.bytes(&(distance as i32).to_le_bytes());
         let distance = (self.code.len() - (skip + 4)) as i32;
         self.code[skip..skip + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// The place of what comes next.
+    pub(super) const fn here(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Ends a loop that begins at `start`, in which [`LANE`] counts up to `until`.
+    pub(super) fn repeat(&mut self, start: usize, by: usize, until: usize) {
+        // add rax, by; cmp rax, until; jb start
+        self.bytes(&[0x48, 0x05]);
+        self.bytes(&(by as i32).to_le_bytes());
+        self.bytes(&[0x48, 0x3d]);
+        self.bytes(&(until as i32).to_le_bytes());
+        self.bytes(&[0x0f, 0x82]);
+        self.back(start);
+    }
+
+    /// Loads what [`next_address`](Self::next_address) will make of an address of the list.
+    pub(super) fn load_next(&mut self, to: General, number: usize) {
+        // mov to, [rdi + …]; add to, [rsi + …]
+        self.load_argument(to, number);
+        self.bytes(&[0x48 | (to.0 >> 3 << 2), 0x03, 0x86 | ((to.0 & 7) << 3)]);
+        self.bytes(&(8 * number as i32).to_le_bytes());
+    }
+
+    /// Asks memory for the cache line `base + LANE · scale + offset`, which may be any address.
+    pub(super) fn prefetch(&mut self, base: General, scale: usize, offset: usize) {
+        // prefetcht0 [base + rax * scale + offset]
+        if base.0 > 7 {
+            self.code.push(0x41);
+        }
+        self.bytes(&[0x0f, 0x18, 0x8c, (scale.trailing_zeros() as u8) << 6 | (base.0 & 7)]);
+        self.bytes(&(offset as i32).to_le_bytes());
+    }
+
+    /// Moves an address of the list of arguments by its distance between rows, which is in the list in rsi.
+    pub(super) fn next_address(&mut self, number: usize) {
+        // mov rcx, [rsi + …]; add [rdi + …], rcx
+        let offset = (8 * number as i32).to_le_bytes();
+        self.bytes(&[0x48, 0x8b, 0x8e]);
+        self.bytes(&offset);
+        self.bytes(&[0x48, 0x01, 0x8f]);
+        self.bytes(&offset);
+    }
+
+    /// Ends a loop over rows, whose number is in rdx.
+    pub(super) fn next_row(&mut self, start: usize) {
+        // sub rdx, 1; jnz start
+        self.bytes(&[0x48, 0x83, 0xea, 0x01, 0x0f, 0x85]);
+        self.back(start);
+    }
+
+    fn back(&mut self, to: usize) {
+        let distance = to as i64 - (self.code.len() as i64 + 4);
+        self.bytes(&(distance as i32).to_le_bytes());
+    }
+
+    /// Puts bits into the mask register of [`where_masked`](Self::where_masked). ([`LANE`] is changed.)
+    pub(super) fn set_mask(&mut self, bits: u32) {
+        // mov eax, bits; kmovw k2, eax
+        self.code.push(0xb8);
+        self.bytes(&bits.to_le_bytes());
+        self.bytes(&[0xc5, 0xf8, 0x92, 0xd0]);
+    }
+
+    /// Restricts the next instruction, of AVX-512, to the lanes of the mask register k2. The others become 0, or stay.
+    pub(super) const fn where_masked(&mut self, zero: bool) {
+        self.masked = 2 | (zero as u8) << 7;
     }
 
     /// The code, followed by its constants.

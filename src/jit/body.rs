@@ -76,6 +76,24 @@ pub(crate) enum Argument {
     Uniform,
     /// The first lane's i32; each lane has one more than the one before.
     Counter,
+    /// No address: the value that an earlier stage of a [row program](super::rows) has left in a place.
+    Held(usize),
+    /// No address: a place that a stage leaves a value in.
+    Place(usize),
+    /// No address: one of the body's [states](Body::states).
+    State(usize),
+}
+
+/// What all lanes of a row are combined to, by one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    pub(super) op: Binary,
+    /// The bits that lanes are combined with first.
+    pub(super) identity: u32,
+    /// Where the result is left.
+    pub(super) place: usize,
+    /// Whether any two values may be combined first.
+    pub(super) is_free: bool,
 }
 
 /// An operation of one operand.
@@ -136,6 +154,8 @@ pub(crate) enum Binary {
     MulI32,
     LeastI32,
     GreatestI32,
+    /// Of the same bits without a sign.
+    GreatestU32,
     EqualI32,
     GreaterI32,
     AddF64,
@@ -178,6 +198,7 @@ impl Binary {
                 | Self::MulI32
                 | Self::LeastI32
                 | Self::GreatestI32
+                | Self::GreatestU32
                 | Self::EqualI32
                 | Self::AddF64
                 | Self::MulF64
@@ -234,6 +255,10 @@ pub(crate) struct Body {
     pub(super) stores: Vec<(usize, Value)>,
     /// The period of cyclic streams.
     pub(super) period: Option<u32>,
+    /// What rows' lanes are combined to: in bodies of row programs only.
+    pub(super) states: Vec<State>,
+    /// The number of lanes that states have, if their order of combination is not free.
+    pub(super) state_lanes: Option<u32>,
     /// Whether approximations use fused multiply-add.
     pub(super) fuses: bool,
 }
@@ -255,7 +280,7 @@ impl Body {
         value
     }
 
-    fn argument(&mut self, argument: Argument) -> usize {
+    pub(super) fn argument(&mut self, argument: Argument) -> usize {
         self.arguments.push(argument);
         self.arguments.len() - 1
     }

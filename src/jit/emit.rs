@@ -10,9 +10,10 @@ use super::assembler::{
 };
 use super::body::{Argument, Binary, Body, Lane, Node, Unary, Value};
 use super::instruction::{self, Form};
+use super::round::Round;
 
 /// Bytes of stack for values: less than a page, so that the stack's guard page can't be left out.
-const FRAME: usize = 3584;
+pub(super) const FRAME: usize = 3584;
 
 /// The table of a bit that chooses between two others.
 const FIRST_CHOOSES: u8 = 0xca;
@@ -25,10 +26,10 @@ const FIRST: [u32; Width::Bits512.lanes()] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 
 
 /// The most vectors that are computed side by side: so the CPU finds instructions that don't wait for each other.
 /// Measured on Zen 3: an exponential takes 0.70 ns a lane in one vector, 0.62 in two, 0.45 in four and 0.48 in six.
-const SIDE_BY_SIDE: usize = 4;
+pub(super) const SIDE_BY_SIDE: usize = 4;
 
 /// Of this many values, one may lose its register for that; more would cost more than waiting.
-const HELD: usize = 8;
+pub(super) const HELD: usize = 8;
 
 /// Code for x86-64 of a function `(arguments: *const *mut u8, lanes: usize)` in the calling convention of System V, which
 /// computes a multiple of a vector's lanes. `None` if the body has too many streams or values, or a period that is shorter
@@ -58,123 +59,62 @@ pub(super) fn emit(body: &Body, width: Width) -> Option<Vec<u8>> {
 }
 
 /// The code of a body.
-struct Emitter<'a> {
-    body: &'a Body,
-    width: Width,
-    assembler: Assembler,
-    constants: Vec<Constant>,
+pub(super) struct Emitter<'a> {
+    pub(super) body: &'a Body,
+    pub(super) width: Width,
+    pub(super) assembler: Assembler,
+    pub(super) constants: Vec<Constant>,
     /// The register with each stream's address.
     streams: Vec<Option<General>>,
     /// For each node, where in memory it is if it is the same in every round.
     homes: Vec<Option<Memory>>,
-    slots: usize,
+    pub(super) slots: usize,
     /// The number of values that lose their registers.
-    evicted: usize,
+    pub(super) evicted: usize,
     round: Round,
+    pub(super) row: InRow,
 }
 
-/// A round of a loop: several copies of the body, node by node.
-#[derive(Default)]
-struct Round {
-    nodes: Vec<Node>,
-    /// The number of each node's copy.
-    copies: Vec<usize>,
-    stores: Vec<(usize, usize, Value)>,
-    /// For each value, where in memory it is: a constant, what is the same in every round, or has lost its register.
-    homes: Vec<Option<Memory>>,
-    /// For each value, the places where it is used, the last one first.
-    uses: Vec<Vec<usize>>,
-    register_of: Vec<Option<Vector>>,
-    held: [Option<Value>; REGISTERS],
-    /// Registers that the current instruction uses.
-    pinned: [bool; REGISTERS],
-}
-
-impl Round {
-    fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize) -> Self {
-        let mut round = Self::default();
-        // The values of every copy.
-        let mut values = vec![vec![Value::of(0); body.nodes.len()]; count];
-        // Copies further apart than a period are combined with the same lanes, one after the other.
-        let apart = body.period.map_or(count, |period| count.min(period as usize / width.lanes()));
-        let combined = if apart < count { combined(body) } else { vec![false; body.nodes.len()] };
-        let mut add = |round: &mut Self, place: usize, copy: usize| {
-            let node = body.nodes[place];
-            let argument = match node {
-                Node::Load(number) => Some((number, body.arguments[number])),
-                _ => None,
-            };
-            let shared = matches!(node, Node::Constant(_)) || matches!(argument, Some((_, Argument::Uniform)));
-            let known = match argument {
-                _ if shared && copy > 0 => Some(values[0][place]),
-                Some((number, Argument::Cyclic)) if copy >= apart => {
-                    let set = body.stores.iter().find(|(argument, _)| *argument == number);
-                    set.map(|(_, value)| values[copy - apart][value.index()])
-                }
-                _ => None,
-            };
-            values[copy][place] = known.unwrap_or_else(|| {
-                round.nodes.push(node.with_operands(|value| values[copy][value.index()]));
-                round.copies.push(copy);
-                round.homes.push(homes[place]);
-                Value::of(round.nodes.len() - 1)
-            });
-        };
-        for place in (0..body.nodes.len()).filter(|place| !combined[*place]) {
-            (0..count).for_each(|copy| add(&mut round, place, copy));
-        }
-        for first in (0..count).step_by(apart) {
-            for place in (0..body.nodes.len()).filter(|place| combined[*place]) {
-                (first..count.min(first + apart)).for_each(|copy| add(&mut round, place, copy));
-            }
-        }
-        for (argument, value) in &body.stores {
-            let first = if body.arguments[*argument] == Argument::Cyclic { count - apart } else { 0 };
-            round.stores.extend((first..count).map(|copy| (*argument, copy, values[copy][value.index()])));
-        }
-        round.uses = vec![Vec::new(); round.nodes.len()];
-        round.register_of = vec![None; round.nodes.len()];
-        round.find_uses();
-        round
-    }
-
-    /// Notes where values are used that something stored depends on.
-    fn find_uses(&mut self) {
-        let count = self.nodes.len();
-        for (number, (_, _, value)) in self.stores.iter().enumerate().rev() {
-            self.uses[value.index()].push(count + number);
-        }
-        for (place, node) in self.nodes.iter().enumerate().rev() {
-            if self.uses[place].is_empty() {
-                continue;
-            }
-            let (operands, arity) = node.operands();
-            for operand in &operands[..arity] {
-                self.uses[operand.index()].push(place);
-            }
-        }
-    }
-}
-
-/// Which nodes depend on a cyclic stream.
-fn combined(body: &Body) -> Vec<bool> {
-    let mut combined = Vec::with_capacity(body.nodes.len());
-    for node in &body.nodes {
-        let (operands, arity) = node.operands();
-        let is_cyclic = matches!(node, Node::Load(number) if body.arguments[*number] == Argument::Cyclic);
-        combined.push(is_cyclic || operands[..arity].iter().any(|operand| combined[operand.index()]));
-    }
-    combined
+/// What is different in a stage of a row program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InRow {
+    /// The number of the stage's first argument among all.
+    pub(super) first_argument: usize,
+    /// Whether the stage is computed once, and only first lanes are stored.
+    pub(super) once: bool,
+    /// The number of vectors between what [`LANE`] counts and the round.
+    pub(super) position: usize,
+    /// Where the mask of the row's last lanes is, in a round of those.
+    pub(super) tail: Option<Memory>,
+    /// The number of vectors of a state, and where they are.
+    pub(super) apart: usize,
+    pub(super) states: Vec<Operand>,
+    /// The number of registers that states have, the last ones.
+    pub(super) reserved: usize,
+    /// Whether there are no instructions for something.
+    pub(super) refused: bool,
+    /// What the next row's first stage reads, which every round asks memory for: addresses, and bytes of lanes.
+    pub(super) ahead: Vec<(General, usize)>,
 }
 
 impl<'a> Emitter<'a> {
     fn new(body: &'a Body, width: Width) -> Option<Self> {
-        let mut registers = STREAMS.iter();
+        Self::with_streams(body, width, &mut STREAMS.iter())
+    }
+
+    /// The same, with these registers for streams' addresses.
+    pub(super) fn with_streams<'r>(
+        body: &'a Body,
+        width: Width,
+        registers: &mut impl Iterator<Item = &'r General>,
+    ) -> Option<Self> {
         let mut streams = Vec::with_capacity(body.arguments.len());
         for argument in &body.arguments {
             streams.push(match argument {
                 Argument::Stream { .. } | Argument::Cyclic => Some(*registers.next()?),
-                Argument::Uniform | Argument::Counter => None,
+                Argument::Uniform | Argument::Counter | Argument::Held(_) | Argument::Place(_) | Argument::State(_) => {
+                    None
+                }
             });
         }
         Some(Self {
@@ -187,7 +127,15 @@ impl<'a> Emitter<'a> {
             slots: 0,
             evicted: 0,
             round: Round::default(),
+            row: InRow::default(),
         })
+    }
+
+    /// A round of this many vectors.
+    pub(super) fn compute_round(&mut self, copies: usize) {
+        self.round = Round::new(self.body, self.width, &self.homes, copies);
+        self.ask_ahead(copies);
+        self.compute();
     }
 
     /// Loops that compute this many vectors a round, one loop after the other. Also gives how many values lose their
@@ -198,8 +146,7 @@ impl<'a> Emitter<'a> {
         let mut evicted = 0;
         for (number, copies) in loops.iter().enumerate() {
             let start = self.assembler.begin_loop((copies * self.width.lanes()) as u8);
-            self.round = Round::new(self.body, self.width, &self.homes, *copies);
-            self.compute();
+            self.compute_round(*copies);
             self.assembler.end_loop(start);
             if number == 0 {
                 evicted = self.evicted;
@@ -215,6 +162,11 @@ impl<'a> Emitter<'a> {
     /// What is done once, before the loops.
     fn prepare(&mut self, saved: &[General]) {
         self.assembler.enter(FRAME as i32, saved);
+        self.prepare_values();
+    }
+
+    /// The values that are the same in every round, the addresses of streams, and the first lane.
+    pub(super) fn prepare_values(&mut self) {
         for place in 0..self.body.nodes.len() {
             match self.body.nodes[place] {
                 Node::Constant(bits) => self.homes[place] = Some(Memory::Constant(self.constant(bits))),
@@ -226,7 +178,7 @@ impl<'a> Emitter<'a> {
             self.streams.iter().enumerate().filter_map(|(number, stream)| Some((number, (*stream)?))).collect();
         let is_list = |(_, stream): &&(usize, General)| *stream == ARGUMENTS;
         for (number, stream) in streams.iter().filter(|stream| !is_list(stream)).chain(streams.iter().filter(is_list)) {
-            self.assembler.load_argument(*stream, *number);
+            self.assembler.load_argument(*stream, self.row.first_argument + *number);
         }
         self.assembler.first_lane();
     }
@@ -234,11 +186,14 @@ impl<'a> Emitter<'a> {
     /// Puts a value that is the same in every round onto the stack. (The first stream's register is free until then.)
     fn prepare_load(&mut self, place: usize, argument: usize) {
         let kind = self.body.arguments[argument];
+        if let Argument::Held(number) = kind {
+            self.homes[place] = Some(self.place(number));
+        }
         if !matches!(kind, Argument::Uniform | Argument::Counter) {
             return;
         }
         let base = STREAMS[0];
-        self.assembler.load_argument(base, argument);
+        self.assembler.load_argument(base, self.row.first_argument + argument);
         let from = Operand::Memory(Memory::Offset { base, offset: 0 });
         let vector = Vector(0);
         self.assembler.vector(opcode::BROADCAST, vector, None, from, None);
@@ -255,12 +210,17 @@ impl<'a> Emitter<'a> {
         self.homes[place] = Some(home);
     }
 
-    fn slot(&mut self) -> Memory {
+    pub(super) fn slot(&mut self) -> Memory {
         self.slots += 1;
-        Memory::Stack(((self.slots - 1) * self.width.bytes()) as i32)
+        self.place(self.slots - 1)
     }
 
-    fn constant(&mut self, bits: Constant) -> usize {
+    /// A vector on the stack, by its number.
+    pub(super) const fn place(&self, number: usize) -> Memory {
+        Memory::Stack((number * self.width.bytes()) as i32)
+    }
+
+    pub(super) fn constant(&mut self, bits: Constant) -> usize {
         self.constants.iter().position(|known| *known == bits).unwrap_or_else(|| {
             self.constants.push(bits);
             self.constants.len() - 1
@@ -290,14 +250,31 @@ impl<'a> Emitter<'a> {
     fn address(&self, argument: usize, copy: usize) -> Option<Memory> {
         let (base, lanes) = (self.streams[argument]?, self.width.lanes());
         let (index, bytes, copy) = match self.body.arguments[argument] {
-            Argument::Stream { lane, .. } => (LANE, lane.bytes(), copy),
+            Argument::Stream { .. } if self.row.once => return Some(Memory::Offset { base, offset: 0 }),
+            Argument::Stream { lane, .. } => (LANE, lane.bytes(), self.row.position + copy),
             _ => (CYCLE, 4, copy % self.body.period.map_or(1, |period| period as usize / lanes)),
         };
         Some(Memory::Indexed { base, index, scale: bytes as u8, offset: (copy * lanes * bytes) as i32 })
     }
 
     fn store(&mut self, argument: usize, copy: usize, from: Vector) {
+        match self.body.arguments[argument] {
+            Argument::State(number) => return self.combine(number, copy, from),
+            Argument::Place(number) => {
+                let to = Operand::Memory(self.place(number));
+                return self.assembler.vector(opcode::STORE, from, None, to, None);
+            }
+            _ => {}
+        }
         let Some(address) = self.address(argument, copy) else { return };
+        if let Argument::Stream { lane, .. } = self.body.arguments[argument] {
+            if self.row.once {
+                return self.store_first(lane, address, from);
+            }
+            if let Some(mask) = self.row.tail {
+                return self.store_tail(lane, mask, address, from);
+            }
+        }
         let opcode = match self.body.arguments[argument] {
             Argument::Stream { lane, .. } if lane.bytes() == 2 => opcode::STORE.half(),
             Argument::Stream { lane, .. } if lane.bytes() == 1 => match self.width {
@@ -323,8 +300,8 @@ impl<'a> Emitter<'a> {
     }
 
     /// A register for a new value, which no operand of the current instruction has.
-    fn allocate(&mut self) -> Vector {
-        let registers = 0..self.width.registers();
+    pub(super) fn allocate(&mut self) -> Vector {
+        let registers = 0..self.width.registers() - self.row.reserved;
         let free = registers.clone().find(|number| self.round.held[*number].is_none() && !self.round.pinned[*number]);
         let number = free.unwrap_or_else(|| {
             let next = |number: &usize| {
@@ -384,7 +361,7 @@ impl<'a> Emitter<'a> {
         match node {
             Node::Constant(_) => return,
             Node::Load(argument) => match self.body.arguments[argument] {
-                Argument::Uniform => return,
+                Argument::Uniform | Argument::Held(_) => return,
                 Argument::Counter => self.count(place, value),
                 _ => self.load(argument, self.round.copies[place], value),
             },
@@ -467,7 +444,10 @@ impl<'a> Emitter<'a> {
             Lane::I8 => opcode::WIDEN_I8,
             Lane::U8 => opcode::WIDEN_U8,
         };
-        self.assembler.vector(load, to, None, from, None);
+        match self.row.tail {
+            Some(mask) => self.load_tail(load, lane, mask, to, from),
+            None => self.assembler.vector(load, to, None, from, None),
+        }
         if lane == Lane::BF16 {
             self.assembler.vector(opcode::SHIFT, Vector(6), Some(to), Operand::Vector(to), Some(16));
         }
@@ -481,7 +461,7 @@ impl<'a> Emitter<'a> {
         self.assembler.vector(opcode::FROM_GENERAL, to, None, Operand::Vector(Vector(LANE.0)), None);
         self.assembler.vector(opcode::BROADCAST_I32, to, None, Operand::Vector(to), None);
         self.assembler.vector(opcode::ADD_I32, to, Some(to), Operand::Memory(first), None);
-        let before = (self.round.copies[place] * self.width.lanes()) as u64;
+        let before = ((self.row.position + self.round.copies[place]) * self.width.lanes()) as u64;
         if before > 0 {
             let before = Operand::Memory(Memory::Constant(self.constant(before << 32 | before)));
             self.assembler.vector(opcode::ADD_I32, to, Some(to), before, None);

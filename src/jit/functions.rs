@@ -177,6 +177,7 @@ impl Body {
                 node => body.node(node),
             });
         }
+        (body.states, body.state_lanes) = (self.states.clone(), self.state_lanes);
         body.stores = self.stores.iter().map(|(argument, value)| (*argument, values[value.index()])).collect();
         body
     }

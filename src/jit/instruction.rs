@@ -72,6 +72,7 @@ pub(super) const fn binary(op: Binary, width: Width) -> (Opcode, Option<u8>) {
         Binary::MulI32 => (Opcode::new(1, 2, 0x40), None),
         Binary::LeastI32 => (Opcode::new(1, 2, 0x39), None),
         Binary::GreatestI32 => (Opcode::new(1, 2, 0x3d), None),
+        Binary::GreatestU32 => (Opcode::new(1, 2, 0x3f), None),
         Binary::EqualI32 => (Opcode::new(1, 1, 0x76), None),
         Binary::GreaterI32 => (Opcode::new(1, 1, 0x66), None),
         Binary::AddF64 => (Opcode::new(1, 1, 0x58).double(), None),

@@ -7,8 +7,11 @@
 //!
 //! This room knows lanes at addresses, and what scalar operations are; never tensors, threads or expressions.
 //!
-//! `body` (values, in order; `functions` of them, and `apply`, operations by name) → `emit` (registers, the loop; by `instruction`s) → `assembler` (bytes) →
-//! `memory` (executable) → `kernel`.
+//! A [`RowProgram`] is several bodies in a row: stages that are computed of each row of some, and hand values on.
+//!
+//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies) → `round` (some copies
+//! of a body side by side) → `emit` (registers, the loop; by `instruction`s) and `emit_rows` (the loop over rows) → `assembler`
+//! (bytes) → `memory` (executable) → `kernel`.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "code is made for x86-64 only"))]
 
@@ -18,16 +21,22 @@ mod assembler;
 mod body;
 #[cfg(target_arch = "x86_64")]
 mod emit;
+#[cfg(target_arch = "x86_64")]
+mod emit_rows;
 mod functions;
 #[cfg(target_arch = "x86_64")]
 mod instruction;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod memory;
+#[cfg(target_arch = "x86_64")]
+mod round;
+mod rows;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
 pub(crate) use body::{Binary, Body, Lane, Unary, Value};
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use kernel::NARROW;
-pub(crate) use kernel::{ARGUMENTS, Kernel};
+pub(crate) use kernel::{ARGUMENTS, Kernel, ROW_ARGUMENTS, RowKernel};
+pub(crate) use rows::{Place, RowProgram};

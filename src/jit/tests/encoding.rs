@@ -314,3 +314,166 @@ fn constants_lie_behind_the_code() {
     assert_eq!(hex(&code[..9]), "c4e17c100517000000");
     assert_eq!(code[32..], [bits.to_le_bytes(); 4].concat());
 }
+
+#[test]
+fn what_only_row_programs_use_is_encoded() {
+    type Case = (Width, Option<bool>, Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
+    let (narrow, wide) = (Width::Bits256, Width::Bits512);
+    let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0x121 });
+    let lanes = |scale| indexed(1, LANE, scale, 0x121);
+    let greatest = instruction::binary(Binary::GreatestU32, wide).0;
+    let add = instruction::binary(Binary::Add, wide).0;
+    let cases: [Case; 20] = [
+        (narrow, None, opcode::PERMUTE, 9, None, vector(11), Some(0xb1), "vpermilps ymm9, ymm11, 0xb1", "c4437d04cbb1"),
+        (
+            narrow,
+            None,
+            opcode::PERMUTE_128,
+            9,
+            Some(2),
+            vector(11),
+            Some(1),
+            "vperm2f128 ymm9, ymm2, ymm11, 1",
+            "c4436d06cb01",
+        ),
+        (
+            narrow,
+            None,
+            opcode::LOAD_WHERE,
+            9,
+            Some(2),
+            lanes(4),
+            None,
+            "vmaskmovps ymm9, ymm2, […]",
+            "c4626d2c8c8121010000",
+        ),
+        (
+            narrow,
+            None,
+            opcode::STORE_WHERE,
+            9,
+            Some(2),
+            lanes(4),
+            None,
+            "vmaskmovps […], ymm2, ymm9",
+            "c4626d2e8c8121010000",
+        ),
+        (narrow, None, opcode::STORE_FIRST, 9, None, base, None, "vmovss […], xmm9", "c4617a118921010000"),
+        (narrow, None, opcode::STORE_FIRST_16, 9, None, base, Some(0), "vpextrw […], xmm9, 0", "c4637915892101000000"),
+        (narrow, None, opcode::STORE_FIRST_8, 9, None, base, Some(0), "vpextrb […], xmm9, 0", "c4637914892101000000"),
+        (narrow, None, greatest, 9, Some(2), vector(11), None, "vpmaxud ymm9, ymm2, ymm11", "c4426d3fcb"),
+        (
+            wide,
+            None,
+            opcode::PERMUTE,
+            25,
+            None,
+            vector(11),
+            Some(0xb1),
+            "vpermilps zmm25, zmm11, 0xb1",
+            "62437d4804cbb1",
+        ),
+        (
+            wide,
+            None,
+            opcode::SHUFFLE_128,
+            25,
+            Some(2),
+            vector(11),
+            Some(0x4e),
+            "vshuff32x4 zmm25, zmm2, zmm11, 0x4e",
+            "62436d4823cb4e",
+        ),
+        (wide, None, opcode::STORE_FIRST, 25, None, base, None, "vmovss […], xmm25", "62617e08118921010000"),
+        (
+            wide,
+            None,
+            opcode::STORE_FIRST_16,
+            25,
+            None,
+            base,
+            Some(0),
+            "vpextrw […], xmm25, 0",
+            "62637d0815892101000000",
+        ),
+        (wide, None, opcode::STORE_FIRST_8, 25, None, base, Some(0), "vpextrb […], xmm25, 0", "62637d0814892101000000"),
+        (
+            wide,
+            Some(true),
+            opcode::LOAD,
+            25,
+            None,
+            lanes(4),
+            None,
+            "vmovups zmm25{k2}{z}, […]",
+            "62617cca108c8121010000",
+        ),
+        (
+            wide,
+            Some(false),
+            opcode::STORE,
+            25,
+            None,
+            lanes(4),
+            None,
+            "vmovups […]{k2}, zmm25",
+            "62617c4a118c8121010000",
+        ),
+        (
+            wide,
+            Some(false),
+            opcode::STORE_I16,
+            25,
+            None,
+            lanes(2),
+            None,
+            "vmovdqu16 […]{k2}, ymm25",
+            "6261ff2a7f8c4121010000",
+        ),
+        (
+            wide,
+            Some(false),
+            opcode::STORE_I8,
+            25,
+            None,
+            lanes(1),
+            None,
+            "vmovdqu8 […]{k2}, xmm25",
+            "62617f0a7f8c0121010000",
+        ),
+        (wide, Some(false), add, 25, Some(2), vector(25), None, "vaddps zmm25{k2}, zmm2, zmm25", "62016c4a58c9"),
+        (wide, None, greatest, 25, Some(2), vector(11), None, "vpmaxud zmm25, zmm2, zmm11", "62426d483fcb"),
+        (
+            wide,
+            Some(true),
+            opcode::WIDEN_U16,
+            25,
+            None,
+            lanes(2),
+            None,
+            "vpmovzxwd zmm25{k2}{z}, […]",
+            "62627dca338c4121010000",
+        ),
+    ];
+    for (width, masked, opcode, to, first, last, byte, text, want) in cases {
+        let mut assembler = Assembler::new(width);
+        if let Some(zero) = masked {
+            assembler.where_masked(zero);
+        }
+        assembler.vector(opcode, Vector(to), first.map(Vector), last, byte);
+        assert_eq!(hex(&assembler.finish(&[])).trim_end_matches("cc"), want, "{text}");
+    }
+    // mov eax, 0x7f; kmovw k2, eax
+    assert_eq!(made(|code| code.set_mask(0x7f)), "b87f000000c5f892d0");
+    // add rax, 0x100; cmp rax, 0x400; jb to the beginning
+    assert_eq!(made(|code| code.repeat(0, 0x100, 0x400)), "480500010000483d000400000f82eeffffff");
+    // mov rcx, [rsi + 24]; add [rdi + 24], rcx
+    assert_eq!(made(|code| code.next_address(3)), "488b8e1800000048018f18000000");
+    // mov r9, [rdi + 24]; add r9, [rsi + 24]
+    assert_eq!(made(|code| code.load_next(General(9), 3)), "4c8b8f180000004c038e18000000");
+    // prefetcht0 [r9 + rax*4 + 64]; prefetcht0 [rbx + rax*2 + 64]
+    assert_eq!(made(|code| code.prefetch(General(9), 4, 64)), "410f188c8140000000");
+    assert_eq!(made(|code| code.prefetch(General(3), 2, 64)), "0f188c4340000000");
+    // sub rdx, 1; jnz to the beginning
+    assert_eq!(made(|code| code.next_row(0)), "4883ea010f85f6ffffff");
+}

@@ -3,6 +3,7 @@
 mod encoding;
 mod functions;
 mod random;
+mod rows;
 mod safety;
 
 use super::assembler::Width;

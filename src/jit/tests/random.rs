@@ -188,6 +188,7 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Cyclic => want[argument][lane % period],
                 Argument::Uniform => want[argument][0],
                 Argument::Counter => want[argument][0].wrapping_add(lane as u32),
+                Argument::Held(_) | Argument::Place(_) | Argument::State(_) => panic!("only row programs have these"),
             });
             for (argument, value) in &body.stores {
                 let place = if body.arguments[*argument] == Argument::Cyclic { lane % period } else { lane };

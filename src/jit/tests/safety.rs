@@ -1,7 +1,8 @@
 //! Code touches no memory but its lanes, and no memory is writable and executable.
 
+use super::super::assembler::Width;
 use super::{compiled, of_widths};
-use crate::jit::{Body, Lane};
+use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram};
 
 /// A page of memory that ends where none begins: a mapping goes beyond the end of its file.
 #[cfg(target_os = "linux")]
@@ -56,4 +57,41 @@ fn no_memory_is_writable_and_executable() {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
     assert!(maps.lines().any(|line| line.contains("r-xp")));
     assert!(!maps.lines().any(|line| line.contains("rwx")), "{maps}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn rows_touch_nothing_beyond_their_lanes() {
+    let sizes = [4, 2, 1, 4, 2, 1];
+    let mut pages = sizes.map(|_| page());
+    for lanes in 1..70usize {
+        let mut program = RowProgram::new(lanes);
+        let total = program.place();
+        let mut body = Body::default();
+        let (a, b, c) = (body.load(Lane::F32), body.load(Lane::F16), body.load(Lane::U8));
+        let (half, byte) = (body.as_f16(a), body.as_bytes(c));
+        let product = body.mul(a, b);
+        body.store(Lane::F32, product);
+        body.store(Lane::F16, half);
+        body.store(Lane::U8, byte);
+        body.combine(Binary::Add, 0, a, total, Some(16));
+        program.each(body);
+        for width in [Width::Bits256, Width::Bits512] {
+            let Some(kernel) = RowKernel::of_width(&program, width) else { continue };
+            let mut addresses = Vec::new();
+            for ((memory, size), bytes) in pages.iter_mut().zip(sizes) {
+                memory[..*size].fill(0x5a);
+                // SAFETY: it is within the page, which has room for two rows.
+                addresses.push(unsafe { memory.as_mut_ptr().add(*size - 2 * bytes * lanes) });
+            }
+            addresses.push(std::ptr::null_mut());
+            let apart: Vec<isize> = sizes.iter().map(|bytes| (bytes * lanes) as isize).chain([0]).collect();
+            // SAFETY: there is room for two rows up to each page's end.
+            unsafe { kernel.run(&mut addresses, &apart, 2) };
+            for ((memory, size), bytes) in pages.iter().zip(sizes) {
+                let before = &memory[..*size - 2 * bytes * lanes];
+                assert!(before.iter().all(|byte| *byte == 0x5a), "before the first of {lanes}, {width:?}");
+            }
+        }
+    }
 }

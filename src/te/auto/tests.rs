@@ -1,9 +1,13 @@
-//! Machine code on the CPU gives the bits that steps give, one after the other.
+//! Machine code on the CPU gives the bits that steps give, one after the other, in vectors of every width.
+
+mod rows;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
 use super::cpu::{COMPILED, FORCED};
 use crate::expr::Op;
+#[cfg(target_arch = "x86_64")]
+use crate::jit::NARROW;
 use crate::te::auto;
 use crate::te::build::compute::{compute_over, placeholder_of};
 use crate::te::build::reducer::{max, min, sum};
@@ -60,7 +64,16 @@ fn stored(tensor: &DeviceTensor) -> Vec<u64> {
     }
 }
 
-/// Runs it both ways, twice each, the second time on other memory. Gives how many loops were compiled.
+/// Compiles for vectors of 256 bits only, also on CPUs with longer ones; or no longer.
+fn narrow(only: bool) {
+    #[cfg(target_arch = "x86_64")]
+    NARROW.set(only);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = only;
+}
+
+/// Runs it by steps, and by machine code of either width, twice each, the second time on other memory. Gives how many loops
+/// were compiled for the longest vectors.
 fn check(
     what: &str,
     outputs: &[&Tensor],
@@ -68,11 +81,13 @@ fn check(
     results: &[Vec<usize>],
     seed: u64,
 ) -> usize {
-    let before = COMPILED.get();
+    let mut before = COMPILED.get();
     let device = Device::cpu();
     let mut runs: Vec<Vec<Vec<u64>>> = Vec::new();
-    for forced in [Some(false), Some(true)] {
+    for (forced, only_narrow) in [(Some(false), false), (Some(true), true), (Some(true), false)] {
         FORCED.set(forced);
+        narrow(only_narrow);
+        before = COMPILED.get();
         let kernel = auto::build(outputs).expect("it has a schedule").build(&device).expect("it builds");
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..2 {
@@ -108,9 +123,12 @@ fn check(
             runs.push(written.iter().map(stored).collect());
         }
         FORCED.set(None);
+        narrow(false);
     }
-    assert_eq!(runs[0], runs[2], "{what}");
-    assert_eq!(runs[1], runs[3], "{what}, other memory");
+    for machine in [2, 4] {
+        assert_eq!(runs[0], runs[machine], "{what}");
+        assert_eq!(runs[1], runs[machine + 1], "{what}, other memory");
+    }
     COMPILED.get() - before
 }
 

@@ -282,6 +282,11 @@ impl Elements {
         axis || self.parts.iter().any(|part| part.to == register && self.stands(part))
     }
 
+    /// Whether a read, by its number, is of more than one element for the elements of an output.
+    pub(in crate::te::auto) fn moves(&self, part: usize) -> bool {
+        !self.stands(&self.parts[part])
+    }
+
     /// Whether a read is of the same element for all elements of an output.
     fn stands(&self, part: &Part) -> bool {
         part.computed.is_none() && self.inner.iter().all(|level| level.reads[part.place] == 0)

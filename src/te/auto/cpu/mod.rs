@@ -1,6 +1,7 @@
 //! Automatic schedules on the CPU: expressions as programs over strips (batches of points that are computed at once,
 //! operation by operation), and reductions and scans of strips. Where points are neighbours in memory and there are many
-//! (in one run, or in several), maps and reductions run the same programs as machine code (`machine`).
+//! (in one run, or in several), maps and reductions run the same programs as machine code (`machine`), and a chain of
+//! reductions along rows is one loop over whole rows.
 //!
 //! Unsafe code here reads and writes the arguments' memory, under their locks and within the bounds that
 //! [`Space`](super::bind::iteration_space::Space) has checked.
@@ -33,4 +34,4 @@ mod vm;
 
 pub(super) use self::job::Task;
 #[cfg(test)]
-pub(super) use self::machine::{COMPILED, FORCED};
+pub(super) use self::machine::{COMPILED, FORCED, IN_ROWS};

@@ -1,10 +1,13 @@
 //! Several reductions in a row over the same outputs, each of which uses the results of those before, as for a softmax
 //! or a layer norm. Some outputs go through all reductions, while their elements stay in a near cache, before the next
-//! outputs do.
+//! outputs do. Where all of them can be, they are one loop over rows in machine code.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
-use super::job::{ALONE, Job, Task, Worker};
+use super::job::{ALONE, Job, TASK, Task, Worker};
+use super::machine::Awaited;
+use super::machine::whole_rows::WholeRows;
 use super::registers::LANES;
 use crate::parallel;
 use crate::te::auto::order::Order;
@@ -22,18 +25,28 @@ pub(in crate::te::auto) struct Chain {
     block: Option<i64>,
     /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Vec<Worker>>,
+    /// All of it as machine code for whole rows, if it is of that shape.
+    rows: Option<WholeRows>,
+    /// Until rows are compiled; `None` if the reductions are no chain along the same rows.
+    awaited: Option<Awaited>,
 }
 
 impl Chain {
     pub(in crate::te::auto) fn new(tasks: &[Task<'_>], order: Order) -> Result<Self, TeError> {
         let jobs = tasks.iter().map(|task| Job::new(task, order)).collect::<Result<Vec<_>, _>>()?;
-        let block = if jobs.len() > 1 && count_alike(tasks) { block(&jobs) } else { None };
+        let count_alike = count_alike(tasks);
+        let block = if jobs.len() > 1 && count_alike { block(&jobs) } else { None };
         let points = jobs
             .iter()
             .fold(0i64, |all, job| all.saturating_add(job.count().max(1).saturating_mul(job.count_outputs())));
+        // Rows that are only combined have code of their own.
+        let computes = |job: &Job| job.direct.is_none() || job.code.apply.is_some();
+        let is_chain = count_alike && (jobs.len() > 1 || jobs.iter().any(computes));
+        let of_one = jobs.first().map_or(0, |job| job.count().saturating_mul(job.count_outputs()));
+        let awaited = is_chain.then(|| Awaited::new(of_one));
         let is_small = points <= ALONE && jobs.iter().all(|job| job.tree.parts == 1);
         let alone = is_small.then(|| jobs.iter().map(Job::worker).collect());
-        Ok(Self { jobs, block, alone })
+        Ok(Self { jobs, block, alone, rows: None, awaited })
     }
 
     /// The choice of each, in words.
@@ -51,6 +64,14 @@ impl Chain {
     /// # Safety
     /// Nobody else may access the tensors during the call, and no output may overlap another tensor.
     pub(in crate::te::auto) unsafe fn run(&mut self) -> Result<(), TeError> {
+        if self.awaited.as_mut().is_some_and(Awaited::pays) {
+            self.rows = WholeRows::of(&self.jobs);
+        }
+        if let Some(rows) = &self.rows {
+            // SAFETY: the caller's promise.
+            unsafe { run_rows(rows, &self.jobs) };
+            return Ok(());
+        }
         self.jobs.iter_mut().for_each(Job::prepare);
         if let Some(workers) = &mut self.alone {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
@@ -92,6 +113,31 @@ fn block(jobs: &[Job]) -> Option<i64> {
         return (bytes.saturating_mul(LANES as i64) <= 2 * NEAR).then_some(LANES as i64);
     }
     Some((NEAR / bytes).min(outputs / jobs[0].pieces).max(1))
+}
+
+/// Runs machine code for whole rows.
+///
+/// # Safety
+/// Nobody else may access the tensors during the call. The code must be of these jobs.
+unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) {
+    let (outputs, count) = jobs.first().map_or((0, 0), |job| (job.count_outputs(), job.count()));
+    if outputs.saturating_mul(count) <= ALONE {
+        // SAFETY: the caller's promise.
+        return unsafe { rows.run(jobs, &mut rows.memory(), 0..outputs) };
+    }
+    let pieces = parallel::pieces(outputs as usize, (TASK / count.max(1)).max(1) as usize);
+    let all = parallel::try_for_each(
+        pieces,
+        || rows.memory(),
+        |memory, piece| {
+            // SAFETY: the caller's promise; no two pieces share a row.
+            unsafe { rows.run(jobs, memory, piece.start as i64..piece.end as i64) };
+            Ok::<(), Infallible>(())
+        },
+    );
+    match all {
+        Ok(()) => {}
+    }
 }
 
 /// # Safety

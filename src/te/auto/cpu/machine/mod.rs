@@ -1,11 +1,13 @@
 //! Steps as machine code: where all points of a strip lie next to each other in memory, their steps become one loop from
 //! memory to memory, whatever the number of steps. Everything else is done step by step, with the same bits.
 //!
-//! `lower` (steps → what a lane computes) → `point_loop` (and where lanes are) → `of_job` (which loops a reduction has).
+//! `lower` (steps → what a lane computes) → `point_loop` (and where lanes are) → `of_job` (which loops a reduction has) and
+//! `whole_rows` (a chain of reductions along rows as one loop over rows).
 
 mod lower;
 mod of_job;
 mod point_loop;
+pub(super) mod whole_rows;
 
 pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop, Rows};
 
@@ -16,6 +18,8 @@ const WORTH: i64 = 1 << 16;
 thread_local! {
     /// Whether this thread compiles code, whatever the number of points; `None` where that decides.
     pub(in crate::te::auto) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+    /// The number of chains that this thread has compiled to a loop over rows.
+    pub(in crate::te::auto) static IN_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     /// The number of loops that this thread has compiled.
     pub(in crate::te::auto) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

@@ -2,7 +2,7 @@
 
 use super::lower::{Lowering, Typed};
 use crate::ElementType;
-use crate::jit::{ARGUMENTS, Kernel, Lane};
+use crate::jit::{ARGUMENTS, Body, Kernel, Lane, Place, Value};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
@@ -18,7 +18,9 @@ pub(in crate::te::auto::cpu) enum Moving {
 
 /// Where the lanes of an argument of the code are.
 #[derive(Clone, Copy, Debug)]
-enum Binding {
+pub(super) enum Binding {
+    /// Nowhere: what stages of a row program hand on.
+    Nothing,
     /// Elements of a read, by its number.
     Read(usize),
     /// Elements of an output.
@@ -253,15 +255,78 @@ impl<'a> Builder<'a> {
             self.is_short = true;
             return steps.iter().any(|step| step.to() == register).then_some(());
         }
-        let (lane, class) = lane_of(output.element)?;
+        self.write_near(register, place, output)
+    }
+
+    /// The same through the caches.
+    pub(super) fn write_near(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
         let step = self.levels().0.last().map_or(1, |level| level.outputs[place]);
-        if step != 1 || class != register.class {
+        if step == 1 { self.write_one(register, place, output) } else { None }
+    }
+
+    /// Writes a register's first lane, in a stage that is computed once, or lanes that are neighbours in the output.
+    pub(super) fn write_one(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
+        let value = self.value(register)?;
+        let (lane, class) = lane_of(output.element)?;
+        if class != register.class {
             return None;
         }
         let narrow = self.lowering.narrowed(value, lane)?;
         self.lowering.body.store(lane, narrow);
         self.bindings.push(Binding::Written(place));
         Some(())
+    }
+
+    /// What the elements of an axis, a constant or a read are in the code, as 32 bits.
+    pub(super) fn bits_of(&mut self, register: Register) -> Option<Value> {
+        let value = self.value(register)?;
+        Some(self.lowering.bits(value))
+    }
+
+    pub(super) const fn body(&mut self) -> &mut Body {
+        &mut self.lowering.body
+    }
+
+    /// A register that an earlier stage of a row program has left.
+    pub(super) fn held(&mut self, register: Register, place: Place) -> Option<()> {
+        self.total(register, |body| {
+            let value = body.held(place);
+            Lowering::typed(register.class, value)
+        })
+    }
+
+    /// A register whose value is computed of what earlier stages of a row program have left.
+    pub(super) fn total(&mut self, register: Register, of: impl FnOnce(&mut Body) -> Option<Typed>) -> Option<()> {
+        let value = of(&mut self.lowering.body)?;
+        self.bindings_follow();
+        self.lowering.set(register, value);
+        Some(())
+    }
+
+    /// Leaves a register to later stages of a row program.
+    pub(super) fn leave(&mut self, register: Register, place: Place) -> Option<()> {
+        let bits = self.bits_of(register)?;
+        self.lowering.body.leave(place, bits);
+        self.bindings_follow();
+        Some(())
+    }
+
+    /// Gives registers the values that others have now.
+    pub(super) fn copies<'r>(&mut self, pairs: impl Iterator<Item = (&'r Register, &'r Register)>) -> Option<()> {
+        let values: Option<Vec<(Register, Typed)>> = pairs.map(|(to, from)| Some((*to, self.value(*from)?))).collect();
+        values?.into_iter().for_each(|(to, value)| self.lowering.set(to, value));
+        Some(())
+    }
+
+    /// Arguments that the body has got without an address are nowhere.
+    pub(super) fn bindings_follow(&mut self) {
+        self.bindings.resize(self.lowering.body.count_arguments(), Binding::Nothing);
+    }
+
+    /// The body, and where its arguments are.
+    pub(super) fn parts(mut self) -> (Body, Vec<Binding>) {
+        self.bindings_follow();
+        (self.lowering.body, self.bindings)
     }
 
     pub(in crate::te::auto::cpu) fn finish(self) -> Option<PointLoop> {
@@ -308,6 +373,7 @@ impl PointLoop {
         let mut numbers = [0i32; ARGUMENTS];
         for ((binding, address), number) in self.bindings.iter().zip(&mut addresses).zip(&mut numbers) {
             *address = match *binding {
+                Binding::Nothing => continue,
                 Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
                 Binding::Written(place) => {
                     let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
@@ -367,7 +433,16 @@ impl Binding {
             Self::Uniform(_) => lanes(rows.uniform),
             Self::Cyclic(_) => lanes(rows.cyclic),
             Self::Kept => lanes(rows.kept),
-            Self::Strip(_) | Self::Axis(..) => 0,
+            Self::Nothing | Self::Strip(_) | Self::Axis(..) => 0,
+        }
+    }
+
+    /// Whether it is of another element, or of another value, for each point along the inner loops.
+    pub(super) fn moves(self, elements: &Elements) -> bool {
+        match self {
+            Self::Read(part) => elements.moves(part),
+            Self::Axis(axis, _) => elements.inner.iter().any(|level| level.axis == Some(axis)),
+            _ => false,
         }
     }
 }

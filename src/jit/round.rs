@@ -1,0 +1,99 @@
+//! A round of a loop: what one pass through its code computes, and the state of its registers.
+
+use super::assembler::{Memory, REGISTERS, Vector, Width};
+use super::body::{Argument, Body, Node, Value};
+
+/// A round of a loop: several copies of the body, node by node.
+#[derive(Default)]
+pub(super) struct Round {
+    pub(super) nodes: Vec<Node>,
+    /// The number of each node's copy.
+    pub(super) copies: Vec<usize>,
+    pub(super) stores: Vec<(usize, usize, Value)>,
+    /// For each value, where in memory it is: a constant, what is the same in every round, or has lost its register.
+    pub(super) homes: Vec<Option<Memory>>,
+    /// For each value, the places where it is used, the last one first.
+    pub(super) uses: Vec<Vec<usize>>,
+    pub(super) register_of: Vec<Option<Vector>>,
+    pub(super) held: [Option<Value>; REGISTERS],
+    /// Registers that the current instruction uses.
+    pub(super) pinned: [bool; REGISTERS],
+}
+
+impl Round {
+    pub(super) fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize) -> Self {
+        let mut round = Self::default();
+        // The values of every copy.
+        let mut values = vec![vec![Value::of(0); body.nodes.len()]; count];
+        // Copies further apart than a period are combined with the same lanes, one after the other.
+        let apart = body.period.map_or(count, |period| count.min(period as usize / width.lanes()));
+        let combined = if apart < count { combined(body) } else { vec![false; body.nodes.len()] };
+        let mut add = |round: &mut Self, place: usize, copy: usize| {
+            let node = body.nodes[place];
+            let argument = match node {
+                Node::Load(number) => Some((number, body.arguments[number])),
+                _ => None,
+            };
+            let uniform = matches!(argument, Some((_, Argument::Uniform | Argument::Held(_))));
+            let shared = matches!(node, Node::Constant(_)) || uniform;
+            let known = match argument {
+                _ if shared && copy > 0 => Some(values[0][place]),
+                Some((number, Argument::Cyclic)) if copy >= apart => {
+                    let set = body.stores.iter().find(|(argument, _)| *argument == number);
+                    set.map(|(_, value)| values[copy - apart][value.index()])
+                }
+                _ => None,
+            };
+            values[copy][place] = known.unwrap_or_else(|| {
+                round.nodes.push(node.with_operands(|value| values[copy][value.index()]));
+                round.copies.push(copy);
+                round.homes.push(homes[place]);
+                Value::of(round.nodes.len() - 1)
+            });
+        };
+        for place in (0..body.nodes.len()).filter(|place| !combined[*place]) {
+            (0..count).for_each(|copy| add(&mut round, place, copy));
+        }
+        for first in (0..count).step_by(apart) {
+            for place in (0..body.nodes.len()).filter(|place| combined[*place]) {
+                (first..count.min(first + apart)).for_each(|copy| add(&mut round, place, copy));
+            }
+        }
+        for (argument, value) in &body.stores {
+            let first = if body.arguments[*argument] == Argument::Cyclic { count - apart } else { 0 };
+            round.stores.extend((first..count).map(|copy| (*argument, copy, values[copy][value.index()])));
+        }
+        round.uses = vec![Vec::new(); round.nodes.len()];
+        round.register_of = vec![None; round.nodes.len()];
+        round.find_uses();
+        round
+    }
+
+    /// Notes where values are used that something stored depends on.
+    fn find_uses(&mut self) {
+        let count = self.nodes.len();
+        for (number, (_, _, value)) in self.stores.iter().enumerate().rev() {
+            self.uses[value.index()].push(count + number);
+        }
+        for (place, node) in self.nodes.iter().enumerate().rev() {
+            if self.uses[place].is_empty() {
+                continue;
+            }
+            let (operands, arity) = node.operands();
+            for operand in &operands[..arity] {
+                self.uses[operand.index()].push(place);
+            }
+        }
+    }
+}
+
+/// Which nodes depend on a cyclic stream.
+fn combined(body: &Body) -> Vec<bool> {
+    let mut combined = Vec::with_capacity(body.nodes.len());
+    for node in &body.nodes {
+        let (operands, arity) = node.operands();
+        let is_cyclic = matches!(node, Node::Load(number) if body.arguments[*number] == Argument::Cyclic);
+        combined.push(is_cyclic || operands[..arity].iter().any(|operand| combined[operand.index()]));
+    }
+    combined
+}

@@ -1,0 +1,90 @@
+//! Row programs: what is computed of each row of some, in stages.
+//!
+//! A stage is a [`Body`] that is computed for all lanes of the row, or once. A stage leaves values in places, and later
+//! stages hold them: what the lanes are combined to, and what is computed once. All rows have as many lanes, so that the code
+//! counts none.
+
+use super::body::{Argument, Binary, Body, Node, State, Value};
+
+/// Stages of a row.
+#[derive(Debug)]
+pub(crate) struct RowProgram {
+    /// The number of lanes of a row.
+    pub(super) lanes: usize,
+    pub(super) stages: Vec<Stage>,
+    /// The number of places.
+    pub(super) places: usize,
+}
+
+/// A stage.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) body: Body,
+    /// Whether it is computed once. Else it is of all lanes.
+    pub(super) once: bool,
+}
+
+/// A value of a row that a stage leaves for later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(usize);
+
+impl RowProgram {
+    /// A program of no stages, for rows of this many lanes.
+    pub(crate) const fn new(lanes: usize) -> Self {
+        Self { lanes, stages: Vec::new(), places: 0 }
+    }
+
+    pub(crate) const fn place(&mut self) -> Place {
+        self.places += 1;
+        Place(self.places - 1)
+    }
+
+    /// Adds a stage that is computed for all lanes of a row.
+    pub(crate) fn each(&mut self, body: Body) {
+        self.stages.push(Stage { body, once: false });
+    }
+
+    /// Adds a stage that is computed once: it reads uniform values and places, and stores one lane.
+    pub(crate) fn once(&mut self, body: Body) {
+        debug_assert!(!body.arguments.iter().any(|argument| matches!(argument, Argument::Stream { read: true, .. })));
+        self.stages.push(Stage { body, once: true });
+    }
+
+    /// The number of arguments of all stages. (Those without an address are counted.)
+    pub(super) fn arguments(&self) -> usize {
+        self.stages.iter().map(|stage| stage.body.arguments.len()).sum()
+    }
+}
+
+impl Body {
+    /// What an earlier stage has left in a place, in all lanes.
+    pub(crate) fn held(&mut self, Place(number): Place) -> Value {
+        let number = self.argument(Argument::Held(number));
+        self.node(Node::Load(number))
+    }
+
+    /// Leaves a value in a place. The stage must be one that is computed once.
+    pub(crate) fn leave(&mut self, Place(number): Place, value: Value) {
+        let number = self.argument(Argument::Place(number));
+        self.stores.push((number, value));
+    }
+
+    /// Combines the values of all lanes with each other, and with a value that changes nothing, and leaves the result in a
+    /// place. The operation must be one instruction. With a number of lanes, a power of two that all of a body share, the
+    /// values of lanes that are so far from each other are combined in their order, and then neighbours with each other, as
+    /// a tree; without, any two may be.
+    pub(crate) fn combine(&mut self, op: Binary, identity: u32, value: Value, Place(place): Place, lanes: Option<u32>) {
+        if lanes.is_some() {
+            debug_assert!(self.state_lanes.is_none_or(|known| Some(known) == lanes), "all of a body share it");
+            self.state_lanes = lanes;
+        }
+        self.states.push(State { op, identity, place, is_free: lanes.is_none() });
+        let number = self.argument(Argument::State(self.states.len() - 1));
+        self.stores.push((number, value));
+    }
+
+    /// The number of arguments so far.
+    pub(crate) const fn count_arguments(&self) -> usize {
+        self.arguments.len()
+    }
+}

@@ -1,0 +1,390 @@
+//! Reductions along rows, and what is computed from their totals and every element, as machine code that takes one row after
+//! the other through all of it: a softmax, a layer norm, or any chain of that shape. A row is read from memory once, stays in
+//! the nearest cache from pass to pass, and nothing is done between two rows but moving addresses.
+//!
+//! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of lanes. Only
+//! what gives the same bits in any order, such as a maximum, is combined in another.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::lower::{Lowering, Typed};
+use super::point_loop::{Binding, Builder, Moving};
+use crate::ElementType;
+use crate::jit::{Binary, Body, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::te::auto::bind::iteration_space::LoopLevel;
+use crate::te::auto::cpu::fold::Combine;
+use crate::te::auto::cpu::job::Job;
+use crate::te::auto::cpu::memory::decode;
+use crate::te::auto::cpu::program::{Class, Register, Step};
+use crate::te::auto::cpu::registers::Lane as _;
+
+/// Reductions that follow each other, compiled.
+#[derive(Debug)]
+pub(in crate::te::auto::cpu) struct WholeRows {
+    kernel: RowKernel,
+    /// For each argument of the code, where it is in the first row, and its distance between rows in bytes.
+    arguments: Vec<Source>,
+    apart: Vec<isize>,
+    /// Whether rows are numbered by one loop at most, in all reductions.
+    in_one_loop: bool,
+    /// The number of elements of a row that are kept from a reduction to the outputs of points, beside the tensors.
+    kept: usize,
+}
+
+/// Where an argument is.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Nothing,
+    /// What a reduction reads: its number, which of its elements, and the number of the read.
+    Read(usize, usize, usize),
+    /// An output of a reduction, by their numbers.
+    Written(usize, usize),
+    Kept,
+    /// A number, such as the first value of an axis.
+    Number(i32),
+}
+
+/// The bits of an infinity, with the sign: only those of NaN are greater.
+const INFINITE: u32 = 0xff80_0000;
+
+/// The total of a value of a reduction.
+#[derive(Clone, Copy)]
+enum Total {
+    One(Class, Place),
+    /// The largest or the least f32. The comparisons that vectors have lose NaN, and take either of two zeros. So there are
+    /// three results: of comparisons, the greatest of the bits as signed integers, and as unsigned ones. The second is the
+    /// largest number if any is positive or +0, the third the least if any is negative or -0; and they tell of NaN of either
+    /// sign. That is three instructions for a vector, where a maximum that passes NaN on takes five, each waiting for the one before.
+    Extreme {
+        largest: bool,
+        compared: Place,
+        signed: Place,
+        unsigned: Place,
+    },
+}
+
+impl Total {
+    /// Its value.
+    fn value(self, body: &mut Body) -> Option<Typed> {
+        let Self::Extreme { largest, compared, signed, unsigned } = self else {
+            let Self::One(class, place) = self else { return None };
+            let value = body.held(place);
+            return Lowering::typed(class, value);
+        };
+        let [compared, signed, unsigned] = [compared, signed, unsigned].map(|place| body.held(place));
+        let (minus_one, zero) = (body.integer(-1), body.integer(0));
+        let value = if largest {
+            let reaches = body.binary(Binary::GreaterI32, signed, minus_one);
+            body.select(reaches, signed, compared)
+        } else {
+            let reaches = body.binary(Binary::GreaterI32, zero, unsigned);
+            body.select(reaches, unsigned, compared)
+        };
+        // A positive NaN is the greatest signed integer. Of the unsigned ones, one that is greater than minus infinity is
+        // a negative NaN; both are negative as signed integers, where the order is the same.
+        let (most, least) = (body.bits(f32::INFINITY.to_bits()), body.bits(INFINITE));
+        let positive = body.binary(Binary::GreaterI32, signed, most);
+        let greater = body.binary(Binary::GreaterI32, unsigned, least);
+        let is_negative = body.binary(Binary::GreaterI32, zero, unsigned);
+        let negative = body.binary(Binary::And, greater, is_negative);
+        let nan = body.binary(Binary::Or, positive, negative);
+        let value = body.binary(Binary::Or, value, nan);
+        Some(Typed::F32(value))
+    }
+}
+
+impl WholeRows {
+    /// `None` for what is not of this shape, or what vector code doesn't do.
+    pub(in crate::te::auto::cpu) fn of(jobs: &[Job]) -> Option<Self> {
+        let lanes = usize::try_from(jobs.first()?.count()).ok()?;
+        let mut making = Making { program: RowProgram::new(lanes), arguments: Vec::new(), kept_in: None, kept: 0 };
+        for (number, job) in jobs.iter().enumerate() {
+            if job.count_outputs() != jobs[0].count_outputs() || job.count() != jobs[0].count() {
+                return None;
+            }
+            making.job(number, job)?;
+        }
+        let Making { program, arguments, kept, .. } = making;
+        if arguments.len() > ROW_ARGUMENTS {
+            return None;
+        }
+        let kernel = RowKernel::compile(&program)?;
+        #[cfg(test)]
+        {
+            super::COMPILED.set(super::COMPILED.get() + 1);
+            super::IN_ROWS.set(super::IN_ROWS.get() + 1);
+        }
+        let apart = arguments.iter().map(|source| source.bytes_apart(jobs)).collect();
+        let in_one_loop = jobs.iter().all(|job| job.outer.len() <= 1);
+        Some(Self { kernel, arguments, apart, in_one_loop, kept })
+    }
+
+    /// Memory that a thread needs.
+    pub(in crate::te::auto::cpu) fn memory(&self) -> Vec<f32> {
+        vec![0.0; self.kept]
+    }
+
+    /// Computes some rows.
+    ///
+    /// # Safety
+    /// The jobs must be those it was made of, moved to where the tensors are now. Nobody else may write what is read, or access
+    /// what is written of these rows, during the call. The memory must be what [`memory`](Self::memory) gave.
+    pub(in crate::te::auto::cpu) unsafe fn run(&self, jobs: &[Job], memory: &mut [f32], rows: Range<i64>) {
+        let together = if self.in_one_loop { rows.end - rows.start } else { 1 };
+        let mut row = rows.start;
+        while row < rows.end {
+            let mut numbers: SmallVec<[i32; ROW_ARGUMENTS]> = SmallVec::from_elem(0, self.arguments.len());
+            let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(self.arguments.len());
+            for (source, number) in self.arguments.iter().zip(&mut numbers) {
+                addresses.push(match *source {
+                    Source::Nothing => std::ptr::null_mut(),
+                    Source::Read(job, elements, part) => {
+                        let job = &jobs[job];
+                        job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
+                    }
+                    Source::Written(job, place) => {
+                        let job = &jobs[job];
+                        let index = decode(&job.outer, row);
+                        let offset = job.outer.iter().zip(&index).map(|(level, i)| level.outputs[place] * i).sum();
+                        job.outputs[place].target(offset, 1).address as *mut u8
+                    }
+                    Source::Kept => memory.as_mut_ptr().cast(),
+                    Source::Number(value) => {
+                        *number = value;
+                        std::ptr::from_mut(number).cast()
+                    }
+                });
+            }
+            // SAFETY: the caller's promise; reads and outputs have neighbouring elements along a row, or one, as the builder
+            // has checked, and those of points within the loops are inside their tensors, as the space has checked; the
+            // memory has a row's elements. An output that keeps values is read where it is written.
+            unsafe { self.kernel.run(&mut addresses, &self.apart, together as usize) };
+            row += together;
+        }
+    }
+}
+
+impl Source {
+    /// The distance in bytes between rows.
+    fn bytes_apart(self, jobs: &[Job]) -> isize {
+        match self {
+            Self::Read(job, elements, part) => jobs[job].elements[elements].bytes_apart(part),
+            Self::Written(job, place) => {
+                let job = &jobs[job];
+                let apart = job.outer.last().map_or(0, |level: &LoopLevel| level.outputs[place]);
+                apart as isize * job.outputs[place].element.size() as isize
+            }
+            Self::Nothing | Self::Kept | Self::Number(_) => 0,
+        }
+    }
+}
+
+/// A program that is being made.
+struct Making {
+    program: RowProgram,
+    arguments: Vec<Source>,
+    /// The output whose rows keep values, if there is one.
+    kept_in: Option<usize>,
+    kept: usize,
+}
+
+/// The numbers of a job's elements: see [`Job::elements`].
+const OF_REDUCTION: usize = 0;
+const OF_TOTALS: usize = 1;
+const OF_POINTS: usize = 2;
+
+impl Making {
+    fn job(&mut self, number: usize, job: &Job) -> Option<()> {
+        let (tree, code, source) = (&job.tree, &job.code, job.source.as_ref()?);
+        let along = !tree.across && !tree.ordered && tree.parts == 1 && job.inner.len() == 1 && job.count() > 0;
+        if !along || job.extreme.is_some() || code.condition.is_some() {
+            return None;
+        }
+        self.kept_in = job.reuse.and_then(|_| kept_in(job));
+        let held = self.once(number, job, OF_REDUCTION, &[], &source.once, &source.spread)?;
+        let mut builder = self.builder(job, OF_REDUCTION);
+        held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
+        builder.steps(&source.each)?;
+        let lanes = u32::try_from(tree.lanes).ok()?;
+        let mut totals = Vec::with_capacity(code.left.len());
+        let values = code.combines.as_ref()?.iter().zip(&code.source.1).zip(&code.identity.1);
+        for ((combine, point), identity) in values {
+            let identity = constant(job, *identity)?;
+            totals.push(builder.combine(&mut self.program, *combine, *point, identity, lanes)?);
+        }
+        if let Some(reuse) = job.reuse {
+            builder.keep(reuse.from)?;
+        }
+        let (body, bindings) = builder.parts();
+        self.bind(number, job, OF_REDUCTION, &bindings)?;
+        self.program.each(body);
+
+        let mut builder = self.builder(job, OF_TOTALS);
+        for (left, total) in code.left.iter().zip(&totals) {
+            builder.total(*left, |body| total.value(body))?;
+        }
+        if let Some((steps, init)) = &code.init {
+            builder.steps(steps)?;
+            let copies = code.right.iter().zip(&code.left).chain(code.left.iter().zip(init));
+            builder.copies(copies)?;
+            builder.steps(&code.merge.0)?;
+            builder.copies(code.left.iter().zip(&code.merge.1))?;
+        }
+        let left = self.leave(&mut builder, &code.left)?;
+        builder.steps(&code.finish.steps)?;
+        for (place, register) in &code.finish.results {
+            builder.write_one(*register, *place, &job.outputs[*place])?;
+        }
+        let (body, bindings) = builder.parts();
+        self.bind(number, job, OF_TOTALS, &bindings)?;
+        self.program.once(body);
+
+        let Some(results) = &code.apply else { return Some(()) };
+        let invariant = job.invariant.as_ref()?;
+        let held = self.once(number, job, OF_POINTS, &left, &invariant.once, &invariant.spread)?;
+        let mut builder = self.builder(job, OF_POINTS);
+        held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
+        if let Some(reuse) = &job.reuse {
+            builder.kept(reuse.to);
+        }
+        builder.steps(&invariant.each)?;
+        for (place, register) in &results.results {
+            builder.write_near(*register, *place, &job.outputs[*place])?;
+        }
+        let (body, bindings) = builder.parts();
+        self.bind(number, job, OF_POINTS, &bindings)?;
+        self.program.each(body);
+        Some(())
+    }
+
+    fn builder<'a>(&self, job: &'a Job, elements: usize) -> Builder<'a> {
+        Builder::new(&job.program, &job.elements[elements], Moving::Inner)
+    }
+
+    /// Adds a stage that computes what is the same for all elements of a row. Gives the places of what these need of it.
+    fn once(
+        &mut self,
+        number: usize,
+        job: &Job,
+        elements: usize,
+        known: &[(Register, Place)],
+        steps: &[Step],
+        results: &[Register],
+    ) -> Option<Vec<(Register, Place)>> {
+        // What is only handed on needs no stage.
+        if steps.is_empty() && results.iter().all(|result| known.iter().any(|(register, _)| register == result)) {
+            return Some(known.iter().filter(|(register, _)| results.contains(register)).copied().collect());
+        }
+        let mut builder = self.builder(job, elements);
+        known.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
+        builder.steps(steps)?;
+        let left = self.leave(&mut builder, results)?;
+        let (body, bindings) = builder.parts();
+        self.bind(number, job, elements, &bindings)?;
+        if bindings.iter().any(|binding| binding.moves(&job.elements[elements])) {
+            return None;
+        }
+        self.program.once(body);
+        Some(left)
+    }
+
+    /// Leaves registers in places.
+    fn leave(&mut self, builder: &mut Builder<'_>, registers: &[Register]) -> Option<Vec<(Register, Place)>> {
+        let mut left = Vec::with_capacity(registers.len());
+        for register in registers {
+            let place = self.program.place();
+            builder.leave(*register, place)?;
+            left.push((*register, place));
+        }
+        Some(left)
+    }
+
+    /// Notes where the arguments of a stage are.
+    fn bind(&mut self, number: usize, job: &Job, elements: usize, bindings: &[Binding]) -> Option<()> {
+        for binding in bindings {
+            self.arguments.push(match *binding {
+                Binding::Nothing => Source::Nothing,
+                Binding::Read(part) => Source::Read(number, elements, part),
+                Binding::Written(place) => Source::Written(number, place),
+                Binding::Kept => match self.kept_in {
+                    Some(place) => Source::Written(number, place),
+                    None => {
+                        self.kept = job.count() as usize;
+                        Source::Kept
+                    }
+                },
+                // An axis along rows begins with the same value in each.
+                Binding::Axis(axis, least) if job.outer.iter().all(|level| level.axis != Some(axis)) => {
+                    Source::Number(i32::try_from(least).ok()?)
+                }
+                Binding::Axis(..) | Binding::Strip(_) | Binding::Uniform(_) | Binding::Cyclic(_) => return None,
+            });
+        }
+        Some(())
+    }
+}
+
+/// The output of points whose elements lie as kept values do, if there is one. Each of its elements is written where the kept
+/// value was, after that has been read.
+fn kept_in(job: &Job) -> Option<usize> {
+    let results = &job.code.apply.as_ref()?.results;
+    let is_alike = |place: usize| {
+        let step = job.inner.last().map_or(0, |level| level.outputs[place]);
+        job.outputs[place].element == ElementType::F32 && step == 1
+    };
+    results.iter().map(|(place, _)| *place).find(|place| is_alike(*place))
+}
+
+/// The bits of a register that is a constant.
+fn constant(job: &Job, register: Register) -> Option<u32> {
+    let (_, constant) = job.program.constants.iter().find(|(known, _)| *known == register)?;
+    Some(match register.class {
+        Class::F32 => f32::of(*constant).to_bits(),
+        Class::I32 => i32::of(*constant).cast_unsigned(),
+        Class::F64 | Class::I64 => return None,
+    })
+}
+
+impl Builder<'_> {
+    /// Combines a register's values of all points.
+    fn combine(
+        &mut self,
+        program: &mut RowProgram,
+        combine: Combine,
+        point: Register,
+        identity: u32,
+        lanes: u32,
+    ) -> Option<Total> {
+        let value = self.bits_of(point)?;
+        let body = self.body();
+        let mut all = |op: Binary, lanes: Option<u32>| {
+            let place = program.place();
+            body.combine(op, identity, value, place, lanes);
+            place
+        };
+        let one = match (point.class, combine) {
+            (Class::F32, Combine::Add) => all(Binary::Add, Some(lanes)),
+            (Class::F32, Combine::Mul) => all(Binary::Mul, Some(lanes)),
+            (Class::I32, Combine::Add) => all(Binary::AddI32, None),
+            (Class::I32, Combine::Mul) => all(Binary::MulI32, None),
+            (Class::I32, Combine::Min) => all(Binary::LeastI32, None),
+            (Class::I32, Combine::Max) => all(Binary::GreatestI32, None),
+            (Class::F32, Combine::Min | Combine::Max) => {
+                if f32::from_bits(identity).is_nan() {
+                    return None;
+                }
+                let largest = combine == Combine::Max;
+                let compare = if largest { Binary::FirstGreater } else { Binary::FirstLess };
+                let [compared, signed, unsigned] =
+                    [compare, Binary::GreatestI32, Binary::GreatestU32].map(|op| all(op, None));
+                self.bindings_follow();
+                return Some(Total::Extreme { largest, compared, signed, unsigned });
+            }
+            (Class::F64 | Class::I64, _) => return None,
+        };
+        self.bindings_follow();
+        Some(Total::One(point.class, one))
+    }
+}

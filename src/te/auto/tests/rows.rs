@@ -1,0 +1,210 @@
+//! Chains of reductions along rows as one loop over rows.
+
+use epilogue_runtime::Device;
+
+use super::super::cpu::{FORCED, IN_ROWS};
+use super::{Expressions, check, extent, has_vectors, matrix, narrow};
+use crate::ElementType;
+use crate::expr::Op;
+use crate::simd::Float;
+use crate::te::auto;
+use crate::te::build::compute::{compute_over, placeholder_of};
+use crate::te::build::reducer::{max, min, sum};
+use crate::te::dtype::DType;
+use crate::te::lang::axis::{Axis, reduce_axis};
+use crate::te::lang::expr::Expr;
+use crate::te::lang::tensor::Tensor;
+use crate::te::ops;
+
+/// A random expression of an element's inputs, of its place in its row, and of totals of the row.
+fn element(random: &mut fastrand::Rng, inputs: &[Tensor], totals: &[Tensor], row: &Expr, place: &Expr) -> Expr {
+    let of = |input: &Tensor| match input.shape().len() {
+        2 => input.at([row.clone(), place.clone()]).cast(DType::F32),
+        _ => input.at([place.clone()]).cast(DType::F32),
+    };
+    let mut floats: Vec<Expr> = inputs.iter().map(of).collect();
+    floats.extend(totals.iter().map(|total| total.at([row.clone()])));
+    floats.push(Expr::constant(0.75, DType::F32));
+    let mut all = Expressions { random, floats, integers: vec![Expr::int(3), place.clone()] };
+    for _ in 0..all.random.usize(0..12) {
+        all.grow();
+    }
+    let last = all.floats.len() - 1;
+    // The last value, of the first element; and often of the last total.
+    let value = &all.floats[last] + &all.floats[0];
+    match totals.len() {
+        0 => value,
+        totals if all.random.bool() => value - &all.floats[inputs.len() + totals - 1],
+        _ => Expr::apply(Op::Exp, vec![value * 0.25]),
+    }
+}
+
+/// Up to three reductions of a row, each of which may use those before, and what is computed of their results and every
+/// element.
+fn chain(random: &mut fastrand::Rng, inputs: &[Tensor], [n, m]: [usize; 2], to: ElementType) -> Vec<Tensor> {
+    let mut totals: Vec<Tensor> = Vec::new();
+    for number in 0..random.usize(1..4) {
+        let k = reduce_axis((Expr::int(0), extent(m)), "k");
+        let made = compute_over([extent(n)].as_slice(), &format!("total{number}"), |axes: &[Axis]| {
+            let x = element(random, inputs, &totals, &Expr::from(axes[0]), &Expr::from(k));
+            vec![match random.u8(..4) {
+                0 => max(x, [k]),
+                1 => min(x, [k]),
+                _ => sum(x, [k]),
+            }]
+        });
+        totals.extend(made.expect("it is well formed"));
+    }
+    let output = compute_over([extent(n), extent(m)].as_slice(), "C", |axes: &[Axis]| {
+        let x = element(random, inputs, &totals, &Expr::from(axes[0]), &Expr::from(axes[1]));
+        let x = x + totals[totals.len() - 1].at([Expr::from(axes[0])]);
+        vec![x.cast(DType::from(to))]
+    });
+    let mut outputs = output.expect("it is well formed");
+    if random.bool() {
+        outputs.extend(totals.pop());
+    }
+    outputs
+}
+
+const CASES: u64 = 80;
+
+#[test]
+fn random_chains_have_the_same_bits() {
+    const TYPES: [ElementType; 5] =
+        [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8];
+    let mut in_rows = 0;
+    for seed in 0..CASES {
+        let mut random = fastrand::Rng::with_seed(2000 + seed);
+        let columns = [random.usize(1..20), random.usize(1..90), random.usize(1..300), 8 * random.usize(1..40)];
+        let shape = [random.usize(1..40), columns[random.usize(..4)]];
+        let kinds = [TYPES[random.usize(..4)], TYPES[random.usize(..5)], ElementType::F32];
+        let (whole, of_columns) = (shape.map(extent), [extent(shape[1])]);
+        let mut given = vec![(placeholder_of(kinds[0], whole.as_slice(), "A0"), shape.to_vec())];
+        if random.bool() {
+            given.push((placeholder_of(kinds[1], whole.as_slice(), "A1"), shape.to_vec()));
+        }
+        given.push((placeholder_of(kinds[2], of_columns.as_slice(), "A2"), vec![shape[1]]));
+        let inputs: Vec<Tensor> = given.iter().map(|(tensor, _)| tensor.clone()).collect();
+        let to = TYPES[random.usize(..4)];
+        let outputs = chain(&mut random, &inputs, shape, to);
+        let results: Vec<Vec<usize>> = outputs.iter().map(|output| shape[..output.shape().len()].to_vec()).collect();
+        let outputs: Vec<&Tensor> = outputs.iter().collect();
+        let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
+        let before = IN_ROWS.get();
+        check(&format!("chain {seed} of {shape:?}, {kinds:?} to {to}"), &outputs, &given, &results, seed);
+        in_rows += usize::from(IN_ROWS.get() > before);
+    }
+    assert!(!has_vectors() || in_rows >= CASES as usize / 2, "{in_rows} of {CASES} chains are loops over rows");
+}
+
+#[test]
+fn normalisations_are_loops_over_rows() {
+    for (rows, columns) in [(5, 1), (3, 7), (4, 64), (9, 384), (8, 1000), (8, 4100)] {
+        let a = matrix(ElementType::F32, rows, columns);
+        let shape = vec![rows, columns];
+        let weight = placeholder_of(ElementType::F32, [extent(columns)], "W");
+        let given = [(&a, shape.clone()), (&weight, vec![columns])];
+        for (name, output) in [
+            ("softmax", ops::softmax(&a, 1)),
+            ("log_softmax", ops::log_softmax(&a, 1)),
+            ("layer_norm", ops::layer_norm(&a, [1], Some(&weight), None, 1e-5)),
+            ("rms_norm", ops::rms_norm(&a, [1], Some(&weight), 1e-5)),
+        ] {
+            let (output, before) = (output.expect("it is well formed"), IN_ROWS.get());
+            let what = format!("{name} of {rows} x {columns}");
+            check(&what, &[&output], &given, std::slice::from_ref(&shape), 3);
+            // A few long rows have more lanes than registers hold, and shorter ones than a vector's are no loops.
+            assert!(!has_vectors() || columns < 64 || IN_ROWS.get() > before, "{what} is a loop over rows");
+        }
+    }
+    for shape in [[0, 5], [3, 0]] {
+        let a = matrix(ElementType::F32, shape[0], shape[1]);
+        let output = ops::softmax(&a, 1).expect("it is well formed");
+        check("softmax of nothing", &[&output], &[(&a, shape.to_vec())], &[shape.to_vec()], 1);
+    }
+}
+
+/// Rows of a transposed tensor are numbered by two loops.
+#[test]
+fn rows_that_lie_in_no_order_have_the_same_bits() {
+    let (shape, turned) = ([7, 5, 40], [5, 7, 40]);
+    let a = placeholder_of(ElementType::F32, turned.map(extent).as_slice(), "A");
+    let k = reduce_axis((Expr::int(0), extent(40)), "k");
+    let at = |axes: &[Axis], place: Expr| a.at([Expr::from(axes[1]), Expr::from(axes[0]), place]);
+    let largest = compute_over([extent(7), extent(5)].as_slice(), "largest", |axes: &[Axis]| {
+        vec![max(at(axes, Expr::from(k)), [k])]
+    });
+    let largest = largest.expect("it is well formed").swap_remove(0);
+    let output = compute_over(shape.map(extent).as_slice(), "C", |axes: &[Axis]| {
+        let row = [Expr::from(axes[0]), Expr::from(axes[1])];
+        vec![at(axes, Expr::from(axes[2])) - largest.at(row)]
+    });
+    let output = output.expect("it is well formed").swap_remove(0);
+    let before = IN_ROWS.get();
+    check("rows of a transposed tensor", &[&output], &[(&a, turned.to_vec())], &[shape.to_vec()], 5);
+    assert!(!has_vectors() || IN_ROWS.get() > before);
+}
+
+/// Comparisons of vectors lose NaN and take either zero, so the largest and the least are made of three results.
+#[test]
+fn extremes_of_rows_pass_nan_on_and_order_zeros() {
+    const COLUMNS: usize = 37;
+    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    let ends: [&[f32]; 14] = [
+        &[0.0, -0.0],
+        &[-0.0, 0.0],
+        &[-0.0],
+        &[0.0],
+        &[-0.0, -1.0],
+        &[0.0, 1.0],
+        &[nan],
+        &[-nan],
+        &[1.0, nan, -1.0],
+        &[-1.0, -nan, -2.0],
+        &[3.0, -nan, infinity],
+        &[-infinity],
+        &[infinity, -infinity],
+        &[1e-45, -1e-45, f32::MAX],
+    ];
+    let rows = ends.len();
+    let values: Vec<f32> =
+        ends.iter().flat_map(|row| (0..COLUMNS).map(|i| row[if i < 5 { 0 } else { i % row.len() }])).collect();
+    let a = matrix(ElementType::F32, rows, COLUMNS);
+    let k = reduce_axis((Expr::int(0), extent(COLUMNS)), "k");
+    let device = Device::cpu();
+    let given = device.tensor(&values, [rows, COLUMNS]).expect("there is memory");
+    for largest in [true, false] {
+        let total = compute_over([extent(rows)].as_slice(), "extreme", |axes: &[Axis]| {
+            let x = a.at([Expr::from(axes[0]), Expr::from(k)]);
+            vec![if largest { max(x, [k]) } else { min(x, [k]) }]
+        });
+        let total = total.expect("it is well formed").swap_remove(0);
+        let output = compute_over([extent(rows), extent(COLUMNS)].as_slice(), "C", |axes: &[Axis]| {
+            let [i, j] = [Expr::from(axes[0]), Expr::from(axes[1])];
+            vec![a.at([i.clone(), j]) * total.at([i])]
+        });
+        let output = output.expect("it is well formed").swap_remove(0);
+        for only_narrow in [false, true] {
+            FORCED.set(Some(true));
+            narrow(only_narrow);
+            let kernel = auto::build(&[&output, &total]).expect("it has a schedule").build(&device).expect("it builds");
+            let mut made = device.zeros::<f32>([rows]).expect("there is memory");
+            let mut all = device.zeros::<f32>([rows, COLUMNS]).expect("there is memory");
+            let arguments = [(&a, (&given).into()), (&output, (&mut all).into()), (&total, (&mut made).into())];
+            let before = IN_ROWS.get();
+            kernel.run_bound(&arguments).expect("it runs");
+            assert!(!has_vectors() || IN_ROWS.get() > before, "it is a loop over rows");
+            FORCED.set(None);
+            narrow(false);
+            let combine = if largest { Float::maximum } else { Float::minimum };
+            let made = made.to_vec::<f32>().expect("it is read");
+            for (row, got) in made.iter().enumerate() {
+                let own = &values[row * COLUMNS..][..COLUMNS];
+                let want = own[1..].iter().fold(own[0], |held: f32, x| combine(held, *x));
+                let is_same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                assert!(is_same, "the extreme of {:?} is {got:e}, not {want:e}", ends[row]);
+            }
+        }
+    }
+}
