@@ -181,6 +181,11 @@ impl Operation {
         }
     }
 
+    /// More than that of any operation that it reads from.
+    pub(crate) const fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// The tensors that it reads, each once, in order of first use.
     pub(crate) fn inputs(&self) -> Vec<Tensor> {
         let mut inputs: Vec<Tensor> = Vec::new();

@@ -12,6 +12,7 @@ pub use passes::unroll::UnrollConfig;
 pub use trace::Trace;
 
 use crate::te::error::TeError;
+use crate::te::ir::deep::descend;
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::Stmt;
 use crate::te::ir::verify::{Indexing, verify};
@@ -52,14 +53,27 @@ pub fn lower_traced(schedule: &Schedule, arguments: &[&Tensor], name: &str) -> T
     Trace::new(passes, result)
 }
 
+/// Is shown the program after each pass.
+type Watch<'a> = dyn FnMut(&'static str, &Program) + Send + 'a;
+
 fn lower_watched(
     schedule: &Schedule,
     arguments: &[&Tensor],
     name: &str,
-    watch: &mut dyn FnMut(&'static str, &Program),
+    watch: &mut Watch<'_>,
 ) -> Result<Program, TeError> {
     analysis::scans::check_scans(schedule)?;
-    analysis::nesting::check_nesting(schedule)?;
+    let levels = analysis::nesting::check_nesting(schedule)?;
+    descend(levels, || lower_checked(schedule, arguments, name, watch))
+}
+
+/// [`lower`] for a schedule whose scans and nesting are as they must be.
+fn lower_checked(
+    schedule: &Schedule,
+    arguments: &[&Tensor],
+    name: &str,
+    watch: &mut Watch<'_>,
+) -> Result<Program, TeError> {
     let schedule = analysis::over_threads::put_threads_outside(schedule.normalize()?);
     let plan = analysis::bounds::infer(&schedule, arguments)?;
     analysis::private_memory::check_private_memory(&schedule, &plan)?;
@@ -83,13 +97,13 @@ fn lower_watched(
 }
 
 /// The program on its way.
-struct Passes<'a> {
+struct Passes<'a, 'b> {
     program: Program,
     indexing: Indexing,
-    watch: &'a mut dyn FnMut(&'static str, &Program),
+    watch: &'a mut Watch<'b>,
 }
 
-impl Passes<'_> {
+impl Passes<'_, '_> {
     fn pass(&mut self, name: &'static str, pass: impl FnOnce(Stmt) -> Result<Stmt, TeError>) -> Result<(), TeError> {
         let body = std::mem::replace(&mut self.program.body, Stmt::Seq(Vec::new()));
         self.program.body = pass(body)?;

@@ -8,6 +8,7 @@ use crate::ElementType;
 use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
+use crate::te::ir::deep::descend;
 use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
@@ -31,7 +32,7 @@ impl Program {
         };
         printer.header(self);
         printer.indent = 1;
-        printer.block(&self.body);
+        descend(self.body.depth(), || printer.block(&self.body));
         printer.out.push_str("}\n");
         printer.out
     }

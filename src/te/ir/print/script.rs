@@ -7,6 +7,7 @@ use super::accesses::{accesses, at_own_level};
 use crate::expr::identifier::FreeNames;
 use crate::te::arith::simplify;
 use crate::te::dtype::DType;
+use crate::te::ir::deep::descend;
 use crate::te::ir::device_call::{CallArgument, DeviceCall};
 use crate::te::ir::program::Program;
 use crate::te::ir::stmt::{AllReduce, LoopKind, Note, Stmt};
@@ -36,7 +37,7 @@ impl Program {
     /// The program as TVMScript.
     #[must_use]
     pub fn script(&self, style: ScriptStyle) -> String {
-        Printer::new(self, style).program(self)
+        descend(self.body.depth(), || Printer::new(self, style).program(self))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::simplify::simplify;
 use crate::te::error::{LoweringError, TeError};
+use crate::te::ir::deep::descend;
 use crate::te::ir::pragma::Pragma;
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::substitute;
@@ -43,7 +44,8 @@ impl Program {
     /// [`LoweringError::Unroll`] for a marked loop whose extent is not constant, or that is too long to be written out.
     pub fn unrolled(&self, config: &UnrollConfig) -> Result<Self, TeError> {
         let mut pass = Unroller { config: *config, active: true, steps: 0, depth: 0, loops: 0 };
-        Ok(Self { body: simplify(pass.walk(self.body.clone())?), ..self.clone() })
+        let body = descend(self.body.depth(), || Ok::<_, TeError>(simplify(pass.walk(self.body.clone())?)))?;
+        Ok(Self { body, ..self.clone() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writes a schedule as JSON.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -231,6 +231,21 @@ impl Writer {
     }
 
     fn operation(&mut self, operation: &Arc<Operation>) -> Result<usize, TeError> {
+        // What it is computed from comes first, so that no operation has to descend.
+        let (mut found, mut pending) = (Vec::new(), vec![Arc::clone(operation)]);
+        let mut seen = HashSet::new();
+        while let Some(next) = pending.pop() {
+            if !self.operations.contains_key(&Arc::as_ptr(&next)) && seen.insert(Arc::as_ptr(&next)) {
+                pending.extend(next.inputs().iter().map(|input| Arc::clone(input.operation())));
+                found.push(next);
+            }
+        }
+        found.sort_by_key(|operation| operation.depth());
+        found.iter().try_for_each(|operation| self.one_operation(operation).map(drop))?;
+        self.one_operation(operation)
+    }
+
+    fn one_operation(&mut self, operation: &Arc<Operation>) -> Result<usize, TeError> {
         if let Some(place) = self.operations.get(&Arc::as_ptr(operation)) {
             return Ok(*place);
         }

@@ -21,6 +21,7 @@ use self::split::HostStep;
 use crate::expr::identifier::sanitize;
 use crate::te::cuda::Library;
 use crate::te::error::TeError;
+use crate::te::ir::deep::descend;
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::with_one_index;
 use crate::te::ir::stmt::Stmt;
@@ -91,6 +92,10 @@ struct CudaKernel {
 /// # Errors
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what a GPU doesn't support.
 fn emit(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
+    descend(program.body.depth(), || emit_here(program, wide))
+}
+
+fn emit_here(program: &Program, wide: bool) -> Result<CudaProgram, TeError> {
     let split = split::split(&partition(with_one_index(program.body.clone())))?;
     let name = identifier(&program.name);
     let mut library = Library::new();

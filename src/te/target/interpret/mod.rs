@@ -14,6 +14,7 @@ use self::machine::Machine;
 use super::arguments::places;
 use crate::te::dtype::DType;
 use crate::te::error::{ExpressionError, RunError, TeError};
+use crate::te::ir::deep::descend;
 use crate::te::ir::program::Program;
 use crate::te::ir::rewrite::with_one_index;
 use crate::te::ir::stmt::Stmt;
@@ -148,6 +149,10 @@ impl Program {
     /// access out of bounds, a read of unwritten memory, or a division by zero; the error of a requirement that the
     /// sizes break.
     pub fn interpret(&self, arguments: &mut [Array]) -> Result<(), TeError> {
+        descend(self.body.depth(), || self.interpreted(arguments))
+    }
+
+    fn interpreted(&self, arguments: &mut [Array]) -> Result<(), TeError> {
         let sizes = bind(&self.arguments, arguments)?;
         let mut written =
             self.arguments.iter().zip(&*arguments).filter(|((_, buffer), _)| is_written(&self.body, buffer));

@@ -28,6 +28,7 @@ use super::arguments::places;
 use super::binding::check_requirements;
 use crate::sync::lock;
 use crate::te::error::{RunError, TeError};
+use crate::te::ir::deep::descend;
 use crate::te::ir::program::{Program, Requirement};
 use crate::te::ir::rewrite::with_one_index;
 use crate::te::ir::stmt::Stmt;
@@ -47,6 +48,10 @@ const PROOFS: usize = 64;
 /// [`LoweringError::Target`](crate::te::LoweringError::Target) for what native code can't do: a barrier that not all
 /// threads reach, or an unsupported processor.
 pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
+    descend(program.body.depth(), || compile_here(program))
+}
+
+fn compile_here(program: &Program) -> Result<NativeKernel, TeError> {
     let body =
         threads::serialize(prepare::inline_indices(with_one_index(prepare::without_notes(program.body.clone()))))?;
     let body = crate::te::lower::passes::simplify::simplify(prepare::unroll(partition(body)));
@@ -61,6 +66,7 @@ pub fn compile(program: &Program) -> Result<NativeKernel, TeError> {
         arguments: program.arguments.clone(),
         requirements: program.requirements.clone(),
         buffers,
+        levels: body.depth(),
         body,
         versions: Mutex::new(HashMap::new()),
         proofs: Mutex::new(HashMap::new()),
@@ -89,6 +95,8 @@ pub struct NativeKernel {
     buffers: Vec<Buffer>,
     /// Whether each argument is written.
     written: Vec<bool>,
+    /// How deep statements nest in `body`.
+    levels: usize,
     body: Stmt,
     /// Sizes and strides, in the order in which the code takes them.
     variables: Vec<Var>,
@@ -193,7 +201,7 @@ impl NativeKernel {
             return *known;
         }
         let lens: Vec<(Buffer, usize)> = self.buffers.iter().cloned().zip(spans.iter().copied()).collect();
-        let proved = bounds::accesses_stay_inside(&self.body, sizes, &lens);
+        let proved = descend(self.levels, || bounds::accesses_stay_inside(&self.body, sizes, &lens));
         if proofs.len() >= PROOFS {
             proofs.clear();
         }
@@ -207,6 +215,12 @@ impl NativeKernel {
         if let Some(code) = versions.get(version) {
             return Ok(Arc::clone(code));
         }
+        let code = Arc::new(descend(self.levels, || self.made(version))?);
+        versions.insert(version.clone(), Arc::clone(&code));
+        Ok(code)
+    }
+
+    fn made(&self, version: &Version) -> Result<Code, TeError> {
         let units = self.steps.iter().zip(&version.units).filter(|(_, unit)| **unit);
         let body = prepare::specialise(self.body.clone(), &units.map(|(var, _)| (*var, 1)).collect());
         // The buffers of this version: where a size is known, a buffer becomes another one.
@@ -219,9 +233,7 @@ impl NativeKernel {
             variables: &self.variables,
             checked: version.checked,
         };
-        let code = Arc::new(generate(&source)?);
-        versions.insert(version.clone(), Arc::clone(&code));
-        Ok(code)
+        generate(&source)
     }
 }
 
