@@ -93,6 +93,15 @@ pub enum LayoutError {
     Range { axis: usize, start: usize, end: usize, shape: Vec<usize> },
     #[error("{order:?} does not name every axis of shape {shape:?} once")]
     Permutation { order: Vec<usize>, shape: Vec<usize> },
+    #[error("axes {} name axis {axis} twice", listed(.lists))]
+    AxisTwice { lists: Vec<Vec<usize>>, axis: usize },
+    #[error("axes {} leave out axis {axis}", listed(.lists))]
+    AxisLeftOut { lists: Vec<Vec<usize>>, axis: usize },
+    #[error(
+        "the {name}, axes {axes:?}, are {extents:?} with strides {strides:?}, which don't merge: at most {most} may be left; \
+         make the tensor contiguous in this order (`permute`, then `contiguous()`), or name axes that lie one after another"
+    )]
+    Digits { name: &'static str, axes: Vec<usize>, extents: Vec<usize>, strides: Vec<isize>, most: usize },
     #[error("a transpose swaps the last two axes, and shape {shape:?} has fewer")]
     Transpose { shape: Vec<usize> },
     #[error("shape {from:?} can't become {to:?}: the numbers of elements differ")]
@@ -115,6 +124,16 @@ pub enum LayoutError {
     TooShort { shape: Vec<usize>, strides: Vec<isize>, needed: usize, given: usize },
     #[error("address {address:#x} is not a multiple of {alignment}, the alignment of {element}")]
     Misaligned { address: u64, alignment: usize, element: ElementType },
+}
+
+/// `[0, 2] and [1, 2]`, `[0], [1, 2] and [3]`
+fn listed(lists: &[Vec<usize>]) -> String {
+    let all: Vec<String> = lists.iter().map(|list| format!("{list:?}")).collect();
+    match all.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Data that a kernel can't use, such as a bad token id. Everything else about the launch, and the device, is in order.

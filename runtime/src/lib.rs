@@ -35,6 +35,8 @@
 //! | `EPILOGUE_REQUIRE_NVRTC` | tests fail if NVRTC is missing, instead of saying that they were skipped |
 
 mod arch;
+mod as_matrix;
+mod axes;
 mod buffer;
 pub mod bundle;
 mod cache;
@@ -88,6 +90,7 @@ pub mod trace;
 mod trust;
 
 pub use arch::{Arch, ParseArchError};
+pub use axes::{AxisList, NamedAxes};
 pub use cache::{CacheKey, KernelCache};
 pub use communicator::{Communicator, LaunchedRank, Rendezvous};
 pub use communicator_error::CommunicatorError;

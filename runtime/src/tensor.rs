@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::axes::NamedAxes;
 use crate::buffer::{Buffer, Memory};
 use crate::cuda::Allocation;
 use crate::device::{Backend, Device};
@@ -37,11 +38,13 @@ pub struct DeviceTensor {
     buffer: Arc<Buffer>,
     element: ElementType,
     layout: Layout,
+    /// Of a view as a matrix or vector.
+    axes: Option<Arc<NamedAxes>>,
 }
 
 impl DeviceTensor {
     pub(crate) fn new(buffer: Arc<Buffer>, element: ElementType, layout: Layout) -> Self {
-        Self { buffer, element, layout }
+        Self { buffer, element, layout, axes: None }
     }
 
     pub(crate) fn into_buffer(self) -> Arc<Buffer> {
@@ -189,8 +192,18 @@ impl DeviceTensor {
         overlap::within(&self.layout)
     }
 
+    /// What the axes of the tensor were told to be that this is a view of: by [`as_matrix`](Self::as_matrix) and its like.
+    #[must_use]
+    pub fn axes(&self) -> Option<&NamedAxes> {
+        self.axes.as_deref()
+    }
+
     fn view(&self, layout: Layout) -> Self {
-        Self { buffer: Arc::clone(&self.buffer), element: self.element, layout }
+        Self::new(Arc::clone(&self.buffer), self.element, layout)
+    }
+
+    pub(crate) fn named_view(&self, layout: Layout, axes: NamedAxes) -> Self {
+        Self { axes: Some(Arc::new(axes)), ..self.view(layout) }
     }
 
     /// The part `range` of `axis`.

@@ -13,7 +13,7 @@ use crate::evt::Pass;
 pub(super) fn may_run(device: &Device, product: &Pass<'_>, key: &KernelKey) -> bool {
     // Comparing a name takes less time than writing the source.
     device.is_name_bundled(&symbol(&product.part.tree, key)).unwrap_or(true)
-        && emit::emit(product, key).is_ok_and(|text| device.is_bundled(&text.source).unwrap_or(true))
+        && emit::emit(product, key, 0).is_ok_and(|text| device.is_bundled(&text.source).unwrap_or(true))
 }
 
 /// The best of the model's candidates that the device's bundles have. If they have none, or if the user asked for this

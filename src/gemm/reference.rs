@@ -6,6 +6,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::model::choice::Chosen;
 use super::planned::Gemm;
+use super::problem::digits::shape_of;
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
@@ -173,7 +174,7 @@ struct Values {
 impl Values {
     fn of(tensor: &DeviceTensor) -> Result<Self, Error> {
         let values = reference::decode(tensor.element_type(), &tensor.to_bytes()?);
-        Ok(Self { values, rank: tensor.rank() })
+        Ok(Self { values, rank: shape_of(tensor).len() })
     }
 
     /// The truth values of this many columns, eight of which are a byte.

@@ -7,7 +7,7 @@ use epilogue::gemm::{Arithmetic, Builder, Divided, Instruction, Major, OperandLa
 use epilogue::{Argument, Device, ElementType, Gemm};
 
 use crate::divided::Groups;
-use crate::placement::{Placed, Placement};
+use crate::placement::{Digits, Placed, Placement};
 
 /// A plan with everything that its cases need to know.
 pub(crate) struct Kernel {
@@ -22,6 +22,8 @@ pub(crate) struct Kernel {
     /// For the kernels for sm_90a, which tensors tensor copies can reach: bit `i % 8` is for argument `i`. It belongs
     /// to the kernel, since another set needs another kernel.
     reached: Option<u8>,
+    /// Which matrices have rows and columns of two axes each, as `reached`; on the CPU it is drawn for each product.
+    digits: Option<u8>,
     /// What of its products is divided into groups.
     divided: Divided,
 }
@@ -126,6 +128,8 @@ impl Kernel {
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
         let reached = hopper.then_some([0xff, 0xff, 0x55, 0xfe, 0x00][number / 2 % 5]);
+        let on_gpu = device.arch().is_some();
+        let digits = on_gpu.then_some([0, 0, 0xff, 0, 0, 0, 0, 0x55][number % 8]);
         let long = hopper || split_k == SplitK::Stream;
         Ok(Self {
             gemm,
@@ -136,6 +140,7 @@ impl Kernel {
             largest,
             long,
             reached,
+            digits,
             divided,
         })
     }
@@ -156,6 +161,7 @@ impl Kernel {
             largest: 0,
             long: true,
             reached: Some(0xff),
+            digits: Some(0),
             divided: Divided::Nothing,
         })
     }
@@ -271,11 +277,18 @@ impl<'k> Case<'k> {
 
     /// The placement of argument `i` of a run.
     fn placement(&self, choices: &mut Choices<'_>, i: usize, element: ElementType, tensor: bool) -> Placement {
-        match self.kernel.reached {
+        let placement = match self.kernel.reached {
             Some(reached) if tensor && reached >> (i % 8) & 1 == 1 => Placement::aligned(choices, false, 16, element),
             Some(_) if tensor => Placement::unaligned(choices),
             _ => Placement::any(choices),
-        }
+        };
+        // On a GPU another set of such matrices needs another kernel: it belongs to the kernel.
+        let order = match self.kernel.digits {
+            Some(digits) => (digits >> (i % 8) & 1 == 1).then_some(i),
+            None => choices.once_in(3).then(|| choices.below(Digits::COUNT)),
+        };
+        let digits = order.filter(|_| tensor).and_then(|order| Digits::of(self.problem.m, self.problem.n, order));
+        Placement { digits, ..placement }
     }
 
     fn arguments(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
@@ -308,6 +321,7 @@ impl<'k> Case<'k> {
                 let bytes: Vec<u8> =
                     (0..count).map(|i| ((first + i).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
                 let placement = self.placement(choices, self.parameters.len(), parameter.element, true);
+                let placement = Placement { digits: None, ..placement };
                 let values: Vec<f64> = bytes.iter().map(|byte| f64::from(*byte)).collect();
                 let placed =
                     Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
@@ -338,6 +352,8 @@ impl<'k> Case<'k> {
             let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == BroadcastClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
+            let digits = placement.digits.filter(|_| !output.packed);
+            let placement = Placement { digits, ..placement };
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));
         }
@@ -393,7 +409,8 @@ impl<'k> Case<'k> {
             None => (&self.outputs[output], None),
         };
         let (Some(groups), Some(placed)) = (&self.groups, placed) else { return Vec::new() };
-        let places = groups.untouched(of.class, placed.view.shape(), of.is_partial()).into_iter();
+        let shape = placed.view.axes().map_or_else(|| placed.view.shape().to_vec(), epilogue_runtime::NamedAxes::shape);
+        let places = groups.untouched(of.class, &shape, of.is_partial()).into_iter();
         places.map(|place| (place, before.map_or(poison(of.element), |before| before[place]))).collect()
     }
 

@@ -13,6 +13,7 @@ mod graph;
 mod groups;
 mod hopper;
 mod integers;
+mod layouts;
 mod packed;
 mod phases;
 mod placement;

@@ -27,6 +27,36 @@ pub(crate) struct Placement {
     pub(crate) offset: usize,
     /// Whether only every second element belongs to the view.
     pub(crate) stretched: bool,
+    /// How the axes of a matrix are cut, if they are.
+    pub(crate) digits: Option<Digits>,
+}
+
+/// A matrix whose rows and columns are two axes each, which lie in another order in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digits {
+    /// The extents of the faster axis of the rows, and of the columns, which divide theirs.
+    pub(crate) lower: [usize; 2],
+    /// Which order.
+    pub(crate) order: usize,
+}
+
+impl Digits {
+    /// Orders of the rows' slow and fast axis (0, 1) and of the columns' (2, 3): heads apart, columns in blocks of their
+    /// own, and both with contiguous rows.
+    const ORDERS: [[usize; 4]; 4] = [[0, 2, 1, 3], [2, 0, 1, 3], [2, 0, 3, 1], [0, 2, 3, 1]];
+    pub(crate) const COUNT: usize = Self::ORDERS.len();
+
+    /// Halves, thirds, … of both axes, or `None` if an extent has no divisor.
+    pub(crate) fn of(rows: usize, columns: usize, order: usize) -> Option<Self> {
+        let largest = |extent: usize| (2..extent).rev().find(|divisor| extent.is_multiple_of(*divisor));
+        Some(Self { lower: [largest(rows)?, largest(columns)?], order })
+    }
+
+    /// The extents of the four axes.
+    fn extents(self, rows: usize, columns: usize) -> [usize; 4] {
+        let [r, c] = self.lower;
+        [rows / r.max(1), r, columns / c.max(1), c]
+    }
 }
 
 impl Placement {
@@ -39,12 +69,14 @@ impl Placement {
             padding: choices.pick(&[0, 0, 3, multiple]),
             offset: choices.pick(&[0, 0, multiple, 3 * multiple]),
             stretched: choices.once_in(8),
+            digits: None,
         }
     }
 
     /// Rows that begin anywhere.
     pub(crate) fn unaligned(choices: &mut Choices<'_>) -> Self {
-        Self { transposed: choices.once_in(4), multiple: 1, padding: 1, offset: 1, stretched: choices.once_in(8) }
+        let (transposed, stretched) = (choices.once_in(4), choices.once_in(8));
+        Self { transposed, multiple: 1, padding: 1, offset: 1, stretched, digits: None }
     }
 
     /// Rows along the contiguous axis that can be copied `bytes` at a time.
@@ -57,6 +89,7 @@ impl Placement {
             padding: choices.pick(&[0, multiple]),
             offset: choices.pick(&[0, multiple]),
             stretched: single && choices.once_in(4),
+            digits: None,
         }
     }
 }
@@ -76,6 +109,12 @@ impl Placed {
         if transposed {
             physical.swap(rank - 1, rank - 2);
         }
+        let digits = placement.digits.filter(|_| rank >= 2);
+        let order = digits.map_or([0; 4], |digits| Digits::ORDERS[digits.order % Digits::COUNT]);
+        if let Some(digits) = digits {
+            physical = shape[..rank - 2].to_vec();
+            physical.extend(order.map(|axis| digits.extents(shape[rank - 2], shape[rank - 1])[axis]));
+        }
         let row = physical.last().copied().unwrap_or(1);
         let stored = (placement.offset + row + placement.padding).next_multiple_of(placement.multiple);
         let last = physical.len().max(1) - 1;
@@ -86,7 +125,15 @@ impl Placed {
         let parent = device.tensor_from_bytes(element, &vec![GUARD; bytes], &whole)?;
         let view = parent.slice(last, placement.offset..placement.offset + row)?.slice(last + 1, 0..1)?;
         let mut view = view.reshape(if rank == 0 { &[] } else { physical.as_slice() })?;
-        if transposed {
+        if digits.is_some() {
+            let front = rank - 2;
+            let place = |axis: usize| front + order.iter().position(|of| *of == axis).unwrap_or(0);
+            let (rows, columns) = ([place(0), place(1)], [place(2), place(3)]);
+            view = match front {
+                0 => view.as_matrix(&rows, &columns)?,
+                _ => view.as_batched_matrix(&[0], &rows, &columns)?,
+            };
+        } else if transposed {
             view = view.transpose()?;
         }
         view.copy_from_bytes(&reference::encode(element, values))?;

@@ -96,6 +96,18 @@ pub enum Error {
     },
     ArgumentKind { name: &'static str, given: &'static str, needed: &'static str },
     ArgumentShape { name: &'static str, given: Vec<usize>, needed: String },
+    ArgumentAxes {
+        name: &'static str,
+        axis: &'static str,
+        needed: usize,
+        given: Box<AxisList>,
+    },
+    ArgumentDigits {
+        name: &'static str,
+        shape: Vec<usize>,
+        strides: Vec<isize>,
+        what: &'static str,
+    },
     BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
         name: &'static str,
@@ -1414,6 +1426,18 @@ pub enum Error {
     },
     ArgumentKind { name: &'static str, given: &'static str, needed: &'static str },
     ArgumentShape { name: &'static str, given: Vec<usize>, needed: String },
+    ArgumentAxes {
+        name: &'static str,
+        axis: &'static str,
+        needed: usize,
+        given: Box<AxisList>,
+    },
+    ArgumentDigits {
+        name: &'static str,
+        shape: Vec<usize>,
+        strides: Vec<isize>,
+        what: &'static str,
+    },
     BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
         name: &'static str,
@@ -4115,6 +4139,19 @@ impl Arch {
 }
 impl FromStr for Arch {}
 impl fmt::Display for Arch {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AxisList {}
+impl AxisList {
+    #[must_use]
+    pub const fn name(&self) -> &'static str {}
+    #[must_use]
+    pub fn axes(&self) -> &[usize] {}
+    #[must_use]
+    pub fn extents(&self) -> &[usize] {}
+    #[must_use]
+    pub fn elements(&self) -> usize {}
+}
+impl fmt::Display for AxisList {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(_);
 impl CacheKey {
@@ -4399,6 +4436,17 @@ pub enum DeviceKind {
 #[derive(Clone, Debug)]
 pub struct DeviceTensor {}
 impl DeviceTensor {
+    pub fn as_matrix(&self, rows: &[usize], columns: &[usize]) -> Result<Self> {}
+    pub fn as_batched_matrix(
+        &self,
+        batch: &[usize],
+        rows: &[usize],
+        columns: &[usize],
+    ) -> Result<Self> {}
+    pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {}
+    pub fn as_column_vector(&self, axes: &[usize]) -> Result<Self> {}
+}
+impl DeviceTensor {
     pub fn contiguous(&self) -> Result<Self> {}
     pub fn copy_to(&self, device: &Device) -> Result<Self> {}
     pub fn copy_from_tensor(&mut self, source: &Self) -> Result<()> {}
@@ -4470,6 +4518,8 @@ impl DeviceTensor {
     pub fn overlaps(&self, other: &Self) -> bool {}
     #[must_use]
     pub fn has_internal_overlap(&self) -> bool {}
+    #[must_use]
+    pub fn axes(&self) -> Option<&NamedAxes> {}
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Result<Self> {}
     pub fn permute(&self, order: &[usize]) -> Result<Self> {}
     pub fn transpose(&self) -> Result<Self> {}
@@ -4713,6 +4763,15 @@ pub enum LayoutError {
     Axis { axis: usize, shape: Vec<usize> },
     Range { axis: usize, start: usize, end: usize, shape: Vec<usize> },
     Permutation { order: Vec<usize>, shape: Vec<usize> },
+    AxisTwice { lists: Vec<Vec<usize>>, axis: usize },
+    AxisLeftOut { lists: Vec<Vec<usize>>, axis: usize },
+    Digits {
+        name: &'static str,
+        axes: Vec<usize>,
+        extents: Vec<usize>,
+        strides: Vec<isize>,
+        most: usize,
+    },
     Transpose { shape: Vec<usize> },
     ElementCount { from: Vec<usize>, to: Vec<usize> },
     Reshape { from: Vec<usize>, strides: Vec<isize>, to: Vec<usize> },
@@ -4722,6 +4781,16 @@ pub enum LayoutError {
     WriteToRepeated { shape: Vec<usize>, strides: Vec<isize> },
     TooShort { shape: Vec<usize>, strides: Vec<isize>, needed: usize, given: usize },
     Misaligned { address: u64, alignment: usize, element: ElementType },
+}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedAxes {}
+impl NamedAxes {
+    #[must_use]
+    pub fn lists(&self) -> &[AxisList] {}
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {}
+    #[must_use]
+    pub const fn has_digits(&self) -> bool {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Output {

@@ -357,7 +357,7 @@ impl Multiplied {
         let [a, b] = self.majors;
         let place = |shape: &[usize], values: &[f64], transposed| {
             let multiple = (16 / self.element.size()).max(1);
-            let placement = Placement { transposed, multiple, padding: 0, offset: 0, stretched: false };
+            let placement = Placement { transposed, multiple, padding: 0, offset: 0, stretched: false, digits: None };
             Placed::new(device, self.element, shape, values, placement).map_err(text)
         };
         // A is stored transposed if its rows in memory are along M, B if they are along K.
@@ -379,7 +379,8 @@ impl Multiplied {
             };
             let before = vec![1.0; shape.iter().product()];
             let multiple = 8.max(16 / output.element.size());
-            let placement = Placement { transposed: false, multiple, padding: 3, offset: 0, stretched: false };
+            let placement =
+                Placement { transposed: false, multiple, padding: 3, offset: 0, stretched: false, digits: None };
             Placed::new(device, output.element, &shape, &before, placement).map_err(text)
         });
         outputs.collect()

@@ -1,6 +1,7 @@
 //! Rows of elements in memory, converted from and to the arithmetic type: loads widen; stores round to nearest even,
 //! and saturate if the element type has no infinity.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
@@ -18,6 +19,24 @@ pub(crate) struct View {
     pub(crate) element: ElementType,
     /// Strides in elements: of the batch, then of the two axes.
     pub(crate) strides: [isize; 3],
+    /// Of a matrix whose rows or columns are counted by two digits; its strides are those of the lower ones.
+    pub(crate) digits: Option<[Digits; 2]>,
+}
+
+/// An axis that is counted by two digits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Digits {
+    /// How many values the lower digit has; at least 1.
+    pub(crate) extent: usize,
+    /// The stride of the upper one, in elements.
+    pub(crate) upper: isize,
+}
+
+impl Digits {
+    /// How far an index is from the first, where the lower digit has this stride.
+    fn offset(self, index: usize, lower: isize) -> isize {
+        (index / self.extent) as isize * self.upper + (index % self.extent) as isize * lower
+    }
 }
 
 // SAFETY: a view is an address; the functions that use it are unsafe and say what must hold across threads.
@@ -29,8 +48,23 @@ impl View {
     /// The address of an element.
     pub(super) fn at(&self, batch: usize, i: usize, j: usize) -> *mut u8 {
         let [b, r, c] = self.strides;
-        let offset = batch as isize * b + i as isize * r + j as isize * c;
-        self.pointer.wrapping_offset(offset * self.element.size() as isize)
+        let within = match self.digits {
+            None => i as isize * r + j as isize * c,
+            Some([rows, columns]) => rows.offset(i, r) + columns.offset(j, c),
+        };
+        self.pointer.wrapping_offset((batch as isize * b + within) * self.element.size() as isize)
+    }
+
+    /// The parts of some columns within which they are one stride apart.
+    pub(super) fn stretches(&self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+        let extent = self.digits.map_or(usize::MAX, |[_, columns]| columns.extent);
+        let mut start = columns.start;
+        std::iter::from_fn(move || {
+            let end = (start / extent).saturating_add(1).saturating_mul(extent).min(columns.end);
+            let stretch = (start < end).then_some(start..end);
+            start = end;
+            stretch
+        })
     }
 }
 

@@ -148,9 +148,12 @@ impl<T: Arithmetic> Bound<'_, T> {
             return unsafe { load(view.element, from, view.strides[1], &mut to[..length]) };
         };
         for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
-            let from = view.at(tile.batch, tile.rows.start + block.first + i, tile.columns.start);
-            // SAFETY: the caller's promise.
-            unsafe { load(view.element, from, view.strides[2], row) };
+            let (m, n) = (tile.rows.start + block.first + i, tile.columns.start);
+            for part in view.stretches(n..n + block.width) {
+                let from = view.at(tile.batch, m, part.start);
+                // SAFETY: the caller's promise.
+                unsafe { load(view.element, from, view.strides[2], &mut row[part.start - n..part.end - n]) };
+            }
         }
     }
 
@@ -164,9 +167,12 @@ impl<T: Arithmetic> Bound<'_, T> {
             return unsafe { store(view.element, from, to, view.strides[1]) };
         };
         for (i, row) in from.chunks_exact(block.width).take(block.rows).enumerate() {
-            let to = view.at(tile.batch, tile.rows.start + block.first + i, tile.columns.start);
-            // SAFETY: the caller's promise.
-            unsafe { store(view.element, row, to, view.strides[2]) };
+            let (m, n) = (tile.rows.start + block.first + i, tile.columns.start);
+            for part in view.stretches(n..n + block.width) {
+                let to = view.at(tile.batch, m, part.start);
+                // SAFETY: the caller's promise.
+                unsafe { store(view.element, &row[part.start - n..part.end - n], to, view.strides[2]) };
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex};
 use epilogue_runtime::{Device, DeviceTensor, HostAccess};
 use smallvec::{SmallVec, smallvec};
 
-use self::element::{Arithmetic, View};
+use self::element::{Arithmetic, Digits, View};
 use self::machine::Machine;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;
@@ -59,6 +59,7 @@ pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
+use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::parallel;
 use crate::sync::lock;
@@ -169,7 +170,7 @@ fn execute_in(
     });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 
-    let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3] };
+    let absent = View { pointer: std::ptr::null_mut(), element: ElementType::F32, strides: [0; 3], digits: None };
     let seeds: SmallVec<[chance::Given; 1]> = arguments
         .iter()
         .filter_map(|argument| match argument {
@@ -182,7 +183,7 @@ fn execute_in(
         Argument::Scalar(_) => absent,
         Argument::Seed(..) => {
             let pointer = seeds[seed_before(index)].as_ptr().cast_mut().cast();
-            View { pointer, element: ElementType::I64, strides: [0, 1, 0] }
+            View { pointer, element: ElementType::I64, strides: [0, 1, 0], digits: None }
         }
         Argument::Input(tensor) => view(tensor, rank),
         Argument::Output(tensor) => view(tensor, rank),
@@ -221,13 +222,19 @@ const fn rank(class: BroadcastClass) -> usize {
 /// element.
 fn view(tensor: &DeviceTensor, rank: usize) -> View {
     let (shape, given) = (tensor.shape(), tensor.strides());
-    let front = tensor.rank().saturating_sub(rank);
+    let has_digits = has_digits(tensor);
+    let front = tensor.rank().saturating_sub(if has_digits { 4 } else { rank });
     let mut strides = [0; 3];
     if front > 0 && shape[0] != 1 {
         strides[0] = given[0];
     }
-    strides[1..].iter_mut().zip(&given[front..]).for_each(|(stride, &given)| *stride = given);
-    View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides }
+    let digits = has_digits
+        .then(|| [0, 2].map(|upper| Digits { extent: shape[front + upper + 1].max(1), upper: given[front + upper] }));
+    match digits {
+        Some(_) => strides[1..].copy_from_slice(&[given[front + 1], given[front + 3]]),
+        None => strides[1..].iter_mut().zip(&given[front..]).for_each(|(stride, &given)| *stride = given),
+    }
+    View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, digits }
 }
 
 /// One run with everything it needs, its memory locked.

@@ -67,7 +67,12 @@ impl Slots {
 pub(super) fn absent(slots: &[Slot], extents: Extents) -> Vec<View> {
     let view = |slot: &Slot| {
         let (_, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
-        View { pointer: std::ptr::null_mut(), element: slot.element, strides: strides(slot, rows, columns) }
+        View {
+            pointer: std::ptr::null_mut(),
+            element: slot.element,
+            strides: strides(slot, rows, columns),
+            digits: None,
+        }
     };
     slots.iter().map(view).collect()
 }

@@ -442,13 +442,16 @@ impl<T: Arithmetic> Frame<T> {
 unsafe fn load_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, to: &mut [T]) {
     let (first, column) = (tile.rows.start + block.first, tile.columns.start);
     let [_, down, across] = view.strides;
-    if across == 1 && down == block.width as isize {
+    if across == 1 && down == block.width as isize && view.digits.is_none() {
         // SAFETY: the caller's promise; the rows follow one another without gaps.
         return unsafe { T::load(view.element, view.at(tile.batch, first, column), 1, &mut to[..block.len()]) };
     }
     for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { T::load(view.element, view.at(tile.batch, first + i, column), across, row) };
+        for part in view.stretches(column..column + block.width) {
+            let from = view.at(tile.batch, first + i, part.start);
+            // SAFETY: the caller's promise.
+            unsafe { T::load(view.element, from, across, &mut row[part.start - column..part.end - column]) };
+        }
     }
 }
 
@@ -458,7 +461,10 @@ unsafe fn store_block<T: Arithmetic>(view: &View, tile: &Tile, block: &Block, fr
     }
     let (first, column) = (tile.rows.start + block.first, tile.columns.start);
     for (i, row) in from.chunks_exact(block.width).enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { T::store(view.element, row, view.at(tile.batch, first + i, column), view.strides[2]) };
+        for part in view.stretches(column..column + block.width) {
+            let to = view.at(tile.batch, first + i, part.start);
+            // SAFETY: the caller's promise.
+            unsafe { T::store(view.element, &row[part.start - column..part.end - column], to, view.strides[2]) };
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
+use crate::gemm::kernel::sm90::reach::bit;
 
 /// The epilogue's part of the kernel's parameter: every argument that is read or written, and the addresses in the
 /// workspace.
@@ -71,19 +72,23 @@ impl ReductionGroup {
 }
 
 impl EpilogueArguments {
-    pub(crate) fn of(tree: &ValidTree) -> Self {
+    /// `digits` has a bit for every argument whose rows or columns have two digits.
+    pub(crate) fn of(tree: &ValidTree, digits: u64) -> Self {
         let real = tree.real().element();
         let mut fields = Vec::new();
         let mut places = Vec::new();
-        for parameter in tree.parameters() {
+        let matrix = |argument: usize, element: ElementType| match digits & bit(argument) {
+            0 => FieldType::Tensor(element),
+            _ => FieldType::Digits(element),
+        };
+        for (i, parameter) in tree.parameters().iter().enumerate() {
             let Some(value) = parameter.value else {
                 places.push(ArgumentField::default());
                 continue;
             };
             let ty = match parameter.class {
-                ParameterClass::Tensor | ParameterClass::TensorMut | ParameterClass::Bits => {
-                    FieldType::Tensor(parameter.element)
-                }
+                ParameterClass::Tensor | ParameterClass::TensorMut => matrix(i, parameter.element),
+                ParameterClass::Bits => FieldType::Tensor(parameter.element),
                 ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
                 ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
                 ParameterClass::Scalar => FieldType::Host(real),
@@ -95,7 +100,11 @@ impl EpilogueArguments {
         }
         for (i, output) in tree.outputs().iter().enumerate() {
             let name = output_name(i);
-            fields.push((name.clone(), output_type(output), format!("output {}", output.name)));
+            let ty = match output_type(output) {
+                FieldType::Tensor(element) => matrix(tree.output_argument(i), element),
+                other => other,
+            };
+            fields.push((name.clone(), ty, format!("output {}", output.name)));
             match output.parameter {
                 Some(parameter) => places[parameter.index()].output = Some(name),
                 None => places.push(ArgumentField { input: None, output: Some(name) }),
@@ -185,8 +194,8 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
     }
 }
 
-/// The headers that a kernel's own come after.
-pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
+/// The headers that a kernel's own come after. `digits`: whether an argument's rows or columns have two digits.
+pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str, digits: bool) -> Vec<&'h str> {
     let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
     let own = tree.reductions().any(|(.., reduction)| reduction.op.user().is_some());
     let wanted = [
@@ -194,9 +203,11 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str) -> Vec<&'h str> {
         (own, "state.cuh"),
         (tree.has_chance(), "random.cuh"),
         (tree.has_bits(), "bits.cuh"),
+        (digits, "digits.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
+    let wanted =
+        [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh"), (digits, "sm90/digits.cuh")];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let of_family = of_family.filter(|_| family.starts_with("sm90"));
     ["convert.cuh", "math.cuh"].into_iter().chain(own).chain([family]).chain(of_family).collect()

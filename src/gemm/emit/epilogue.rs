@@ -15,10 +15,10 @@ pub(crate) struct EpilogueText<'a> {
 }
 
 impl<'a> EpilogueText<'a> {
-    /// `functions` collects what it calls.
-    pub(super) fn of(tree: &'a ValidTree, functions: &mut Functions) -> Self {
+    /// `digits` has a bit for every argument whose rows or columns have two digits; `functions` collects what it calls.
+    pub(super) fn of(tree: &'a ValidTree, digits: u64, functions: &mut Functions) -> Self {
         let (element, guards) = (ElementFunction::of(tree, functions), Guard::all(tree, functions));
-        Self { tree, arguments: EpilogueArguments::of(tree), element, guards }
+        Self { tree, arguments: EpilogueArguments::of(tree, digits), element, guards }
     }
 
     /// Writes the definitions, in a file of this name.

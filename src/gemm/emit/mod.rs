@@ -23,31 +23,32 @@ use super::kernel::{KernelKey, SplitKind};
 use super::problem::Error;
 use crate::evt::{Pass, Phases, Prices, ValidTree};
 
-/// Writes a kernel of a product, and the launch's tail.
+/// Writes a kernel of a product, and the launch's tail. `digits` has a bit for every argument whose rows or columns have two
+/// digits.
 ///
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
-pub(crate) fn emit(pass: &Pass<'_>, key: &KernelKey) -> Result<Emitted, Error> {
+pub(crate) fn emit(pass: &Pass<'_>, key: &KernelKey, digits: u64) -> Result<Emitted, Error> {
     let (tree, tail) = (&pass.part.tree, pass.tail.map(|part| &part.tree));
     let symbol = symbol(tree, key);
     match key {
         KernelKey::Sm80(kernel) => match kernel.split_k {
-            SplitKind::None => Ok(sm80::emit((tree, tail), kernel, "None", &symbol)),
-            SplitKind::Serial => Ok(sm80::emit((tree, tail), kernel, "Serial", &symbol)),
-            SplitKind::Parallel => Ok(sm80::emit((tree, tail), kernel, "Parallel", &symbol)),
-            SplitKind::Stream => Ok(sm80::emit((tree, tail), kernel, "Stream", &symbol)),
+            SplitKind::None => Ok(sm80::emit((tree, tail), (kernel, digits), "None", &symbol)),
+            SplitKind::Serial => Ok(sm80::emit((tree, tail), (kernel, digits), "Serial", &symbol)),
+            SplitKind::Parallel => Ok(sm80::emit((tree, tail), (kernel, digits), "Parallel", &symbol)),
+            SplitKind::Stream => Ok(sm80::emit((tree, tail), (kernel, digits), "Stream", &symbol)),
         },
         KernelKey::Sm90(kernel) => match supports(kernel) {
-            Ok(()) => Ok(sm90::emit((tree, tail), kernel, &symbol)),
+            Ok(()) => Ok(sm90::emit((tree, tail), (kernel, digits), &symbol)),
             Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
         },
     }
 }
 
 /// Writes the kernel of a launch after the product's.
-pub(crate) fn emit_later(pass: &Pass<'_>, key: LaterKey, phase: usize) -> Emitted {
+pub(crate) fn emit_later(pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase: usize) -> Emitted {
     let (tree, tail) = (&pass.part.tree, pass.tail.map(|part| &part.tree));
-    sm80::later::emit((tree, tail), key, phase, &later_symbol(tree, phase))
+    sm80::later::emit((tree, tail), (key, digits), phase, &later_symbol(tree, phase))
 }
 
 /// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel
@@ -56,5 +57,63 @@ pub(crate) fn emit_later(pass: &Pass<'_>, key: LaterKey, phase: usize) -> Emitte
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
-    Ok(emit(&Phases::of(tree.clone(), Prices::GPU).product(), key)?.source)
+    Ok(emit(&Phases::of(tree.clone(), Prices::GPU).product(), key, 0)?.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use epilogue_runtime::{Arch, Device, Output, testing};
+
+    use super::*;
+    use crate::ElementType;
+    use crate::evt::{BroadcastClass, ParameterClass, TreeBuilder, Types};
+    use crate::expr::Op;
+    use crate::gemm::Builder;
+    use crate::gemm::model::choice::Chosen;
+
+    /// Digits of an argument change the type of its field and the headers, and nothing else; and accessing both digits of two
+    /// tensors and an output in the largest tiles keeps nothing in memory.
+    #[test]
+    fn digits_change_the_type_of_a_field() {
+        let mut tree = TreeBuilder::new("heads", "heads.rs");
+        let accum = tree.accum("accum");
+        let c = tree.parameter("c", ParameterClass::Tensor, None);
+        let mask = tree.parameter("mask", ParameterClass::Tensor, Some(ElementType::BF16));
+        let x = tree.apply(Op::Add, &[accum, c]);
+        let x = tree.apply(Op::Mul, &[x, mask]);
+        tree.output("d", x, BroadcastClass::Tensor, None);
+        let tree = tree.finish();
+        let valid = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
+        let phases = Phases::of(valid, Prices::GPU);
+        for arch in [Arch::SM_80, Arch::SM_90A] {
+            let device = Device::emulated(arch).expect("a device");
+            let builder = Builder::<()>::new(&device, tree.clone()).elements(ElementType::BF16, ElementType::BF16);
+            let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
+            let Chosen::Gpu(gpu) = &choice.kind else { panic!("a GPU has kernels") };
+            let key = match gpu.chosen.key {
+                KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct: 0b111, ..key }),
+                KernelKey::Sm80(key) => KernelKey::Sm80(key),
+            };
+            let [plain, digits] =
+                [0, 0b111].map(|digits| emit(&phases.product(), &key, digits).expect("a kernel").source);
+            assert!(!plain.code.contains("Digit"));
+            let generated = |text: &str| {
+                let at = text.find("// ==== what follows is generated").expect("a generated part");
+                text[at..].lines().map(str::to_owned).collect::<Vec<_>>()
+            };
+            let (before, after) = (generated(&plain.code), generated(&digits.code));
+            assert_eq!(before.len(), after.len());
+            let differ = before.iter().zip(&after).filter(|(x, y)| x != y);
+            for (x, y) in differ {
+                // Of the struct, and where the generated part begins.
+                let number =
+                    ["static_assert(sizeof(", "#line "].iter().any(|word| x.contains(word) && y.contains(word));
+                assert!(number || x.contains("TensorView<") && y.contains("DigitsView<"), "{x} / {y}");
+            }
+            let Some(compiler) = testing::compiler("digits_change_the_type_of_a_field") else { return };
+            let compiled = compiler.compile(&digits, arch, Output::Cubin).expect("it compiles");
+            let resources = compiled.log.kernel(&digits.entry).expect("resources");
+            assert_eq!((resources.spill_store_bytes, resources.spill_load_bytes), (0, 0), "{key}: {resources:?}");
+        }
+    }
 }

@@ -24,7 +24,8 @@ impl<'a> Tail<'a> {
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        Self { epilogue: EpilogueText::of(tree, functions), axis }
+        // It has vectors only, and these have no digits.
+        Self { epilogue: EpilogueText::of(tree, 0, functions), axis }
     }
 
     /// Whether it follows when a group of reductions is complete.

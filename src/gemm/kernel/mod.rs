@@ -3,6 +3,7 @@
 //!
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
+pub(crate) mod digits;
 pub(crate) mod key;
 pub(crate) mod later;
 pub(crate) mod launch;

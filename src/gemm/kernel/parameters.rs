@@ -18,6 +18,8 @@ pub(crate) const PARAMETER_LIMIT: usize = 4096;
 pub(crate) enum FieldType {
     /// `TensorView<T>`.
     Tensor(ElementType),
+    /// `DigitsView<T>`.
+    Digits(ElementType),
     /// `VectorView<T>`.
     Vector(ElementType),
     /// `ScalarView<T>`.
@@ -41,6 +43,7 @@ impl FieldType {
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::Tensor(_) => 40,
+            Self::Digits(_) => 104,
             Self::Seed => 32,
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
@@ -56,6 +59,7 @@ impl FieldType {
     fn cuda(self) -> String {
         match self {
             Self::Tensor(element) => format!("TensorView<{}>", element_name(element)),
+            Self::Digits(element) => format!("DigitsView<{}>", element_name(element)),
             Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
             Self::Host(element) => element_name(element).to_owned(),

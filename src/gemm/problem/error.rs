@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use epilogue_runtime::AxisList;
+
 use super::arithmetic::Arithmetic;
 use super::groups::Divided;
 use super::knob::Knob;
@@ -475,6 +477,33 @@ pub enum Error {
         given: Vec<usize>,
         /// What is needed.
         needed: String,
+    },
+    /// A view of a tensor whose axes have other extents than the matrix that they are to be.
+    #[error("argument `{name}`: {axis} are {needed}, but {given}")]
+    ArgumentAxes {
+        /// The argument's name.
+        name: &'static str,
+        /// `rows`, `columns` or `batches`.
+        axis: &'static str,
+        /// What is needed.
+        needed: usize,
+        /// The axes, and their extents.
+        given: Box<AxisList>,
+    },
+    /// A matrix whose rows or columns are two axes that don't merge, where there must be one stride.
+    #[error(
+        "argument `{name}` has rows or columns of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
+         {what} can't have: give it memory of its own, where they do, and copy it afterwards"
+    )]
+    ArgumentDigits {
+        /// The argument's name.
+        name: &'static str,
+        /// The view's shape.
+        shape: Vec<usize>,
+        /// Its strides.
+        strides: Vec<isize>,
+        /// What can't.
+        what: &'static str,
     },
     /// Truth values with eight columns in a byte, of the wrong shape.
     #[error(

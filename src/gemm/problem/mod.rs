@@ -5,6 +5,7 @@
 pub(crate) mod arithmetic;
 pub(crate) mod bounds;
 pub(crate) mod comparison;
+pub(crate) mod digits;
 pub(crate) mod eight_bit;
 pub(crate) mod error;
 pub(crate) mod extents;

@@ -1,9 +1,11 @@
 //! Checks a run's arguments before anything is written.
 
-use epilogue_runtime::{Device, DeviceTensor};
+use epilogue_runtime::{AxisList, Device, DeviceTensor};
 use smallvec::SmallVec;
 
 use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidTree};
+use crate::gemm::kernel::sm90::reach::bit;
+use crate::gemm::problem::digits::{has_digits, shape_of, tensor_of};
 use crate::gemm::problem::{Error, Grouping, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
@@ -49,6 +51,7 @@ pub(crate) fn arguments(
         return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names });
     }
     let check = Check { device, tree, problem, tile };
+    check.digits(arguments)?;
     for (parameter, argument) in tree.parameters().iter().zip(arguments) {
         check.parameter(parameter.name, parameter.class, parameter.element, argument)?;
     }
@@ -155,7 +158,35 @@ impl Check<'_> {
         let extents = self.extents(class.broadcast_class());
         let class = class.broadcast_class();
         let batch = if self.problem.grouping.is_per_batch(class) { Batch::Optional } else { Batch::Forbidden };
-        self.shape(name, tensor.shape(), &extents, batch, class)
+        self.shape(name, tensor, &extents, batch, class)
+    }
+
+    /// Whether only those matrices have digits that may.
+    fn digits(&self, arguments: &[Argument<'_>]) -> Result<(), Error> {
+        let with_digits = arguments.iter().enumerate().filter_map(|(i, argument)| Some((i, tensor_of(argument)?)));
+        for (i, tensor) in with_digits.filter(|(_, tensor)| has_digits(tensor)) {
+            let what = match self.tree.parameters().get(i).map(|parameter| parameter.class) {
+                Some(ParameterClass::Tensor | ParameterClass::TensorMut) => None,
+                Some(ParameterClass::Bits) => Some("`Bits`"),
+                Some(_) => Some("a vector or scalar"),
+                None => {
+                    let mut outputs = self.tree.outputs().iter().enumerate();
+                    let output = outputs.find(|(output, _)| self.tree.output_argument(*output) == i);
+                    output.and_then(|(_, output)| match (output.kind, output.class) {
+                        _ if output.packed => Some("`Bits`"),
+                        (OutputKind::Reduce(_), _) => Some("a reduction's result"),
+                        (_, BroadcastClass::Tensor) => None,
+                        _ => Some("a vector or scalar"),
+                    })
+                }
+            };
+            let what = what.or_else(|| (bit(i) == 0).then_some("an argument behind the 64th"));
+            let Some(what) = what else { continue };
+            let name = self.tree.argument_names().nth(i).unwrap_or_default();
+            let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+            return Err(Error::ArgumentDigits { name, shape, strides, what });
+        }
+        Ok(())
     }
 
     /// The shape of truth values with eight columns in a byte.
@@ -163,7 +194,7 @@ impl Check<'_> {
         let class = BroadcastClass::Tensor;
         let batch = if self.problem.grouping.is_per_batch(class) { batch } else { Batch::Forbidden };
         let extents = [self.problem.m, self.problem.n.div_ceil(8)];
-        self.shape(name, tensor.shape(), &extents, batch, class).map_err(|error| match error {
+        self.shape(name, tensor, &extents, batch, class).map_err(|error| match error {
             Error::ArgumentShape { name, given, needed } => {
                 Error::BitsShape { name, given, needed, columns: self.problem.n }
             }
@@ -209,7 +240,7 @@ impl Check<'_> {
                 batch = Batch::Forbidden;
             }
         }
-        self.shape(output.name, tensor.shape(), &extents, batch, output.class)
+        self.shape(output.name, tensor, &extents, batch, output.class)
     }
 
     /// Whether a product with groups has a reduction.
@@ -256,11 +287,12 @@ impl Check<'_> {
     fn shape(
         &self,
         name: &'static str,
-        given: &[usize],
+        tensor: &DeviceTensor,
         extents: &[usize],
         batch: Batch,
         class: BroadcastClass,
     ) -> Result<(), Error> {
+        let given = &*shape_of(tensor);
         let per_batch: Vec<usize> = std::iter::once(self.problem.batch).chain(extents.iter().copied()).collect();
         let one = class == BroadcastClass::Scalar && extents.is_empty();
         let shared = given == extents || (one && given == [1]);
@@ -272,6 +304,9 @@ impl Check<'_> {
         if fits {
             return Ok(());
         }
+        if let Some(error) = wrong_axes(name, tensor, &per_batch, class) {
+            return Err(error);
+        }
         let needed = match batch {
             Batch::Forbidden => format!("{extents:?}"),
             Batch::Needed if self.problem.batched => format!("{per_batch:?}"),
@@ -281,6 +316,22 @@ impl Check<'_> {
         };
         Err(Error::ArgumentShape { name, given: given.to_vec(), needed })
     }
+}
+
+/// The first list of axes whose elements are not as many as needed, of a view that was told the axes of this class.
+fn wrong_axes(name: &'static str, tensor: &DeviceTensor, per_batch: &[usize], class: BroadcastClass) -> Option<Error> {
+    let lists = tensor.axes()?.lists();
+    let named: &[&str] = match class {
+        BroadcastClass::Scalar => return None,
+        BroadcastClass::RowVector => &["batches", "columns"],
+        BroadcastClass::ColumnVector => &["batches", "rows"],
+        BroadcastClass::Tensor => &["batches", "rows", "columns"],
+    };
+    let front = named.len().checked_sub(lists.len())?;
+    let fits = lists.iter().map(AxisList::name).eq(named[front..].iter().copied());
+    let mut needed = lists.iter().zip(per_batch.get(front..)?);
+    let (list, needed) = needed.find(|(list, needed)| fits && list.elements() != **needed)?;
+    Some(Error::ArgumentAxes { name, axis: list.name(), needed: *needed, given: Box::new(list.clone()) })
 }
 
 /// The meaning of a leading batch axis of an argument.

@@ -6,6 +6,7 @@ use super::workspace::{Places, WorkspaceAddresses};
 use crate::evt::ValidTree;
 use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{FieldType, ParameterBytes};
 use crate::{Argument, ElementType};
@@ -86,7 +87,14 @@ impl Fill<'_> {
             Argument::Input(tensor) => *tensor,
             Argument::Output(tensor) => &**tensor,
         };
+        let address = (Memory::Argument(i), tensor.device_address());
         let ([batch, row, column], parts): (_, &[&str]) = match ty {
+            FieldType::Digits(_) => {
+                bytes.put_address(offset, address, 0, || name() + ".pointer");
+                let words = self.digit_words(tensor);
+                bytes.put_named_words(offset + 8, &words, |part| format!("{}.{}", name(), DIGITS[part]));
+                return;
+            }
             FieldType::Tensor(_) => {
                 (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
             }
@@ -106,8 +114,32 @@ impl Fill<'_> {
             FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
             _ => [batch, column, 0, 0],
         };
-        bytes.put_address(offset, (Memory::Argument(i), tensor.device_address()), 0, || name() + ".pointer");
+        bytes.put_address(offset, address, 0, || name() + ".pointer");
         bytes.put_named_words(offset + 8, &words[..parts.len()], |part| format!("{}.{}", name(), parts[part]));
+    }
+
+    /// `DigitsView` of digits.cuh, without its pointer.
+    fn digit_words(&self, tensor: &DeviceTensor) -> [u64; 12] {
+        let size = tensor.element_type().size();
+        let width = (self.neighbours * size).min(16);
+        let front = tensor.rank() - 4;
+        let (extents, strides) = (&tensor.shape()[front..], &tensor.strides()[front..]);
+        let batch = if front > 0 && tensor.shape()[0] > 1 { tensor.strides()[0] } else { 0 };
+        let aligned =
+            |stride: isize, extent: usize| extent <= 1 || (stride.unsigned_abs() * size).is_multiple_of(width);
+        // A lane's columns must also not go beyond the lower digit.
+        let whole = extents[2] <= 1 || extents[3].is_multiple_of(self.neighbours);
+        let vectorised = (strides[3] == 1 || extents[3] <= 1)
+            && whole
+            && tensor.device_address().is_multiple_of(width as u64)
+            && aligned(batch, self.batch)
+            && strides[..3].iter().zip(extents).all(|(stride, extent)| aligned(*stride, *extent));
+        let mut words = [0; 12];
+        words[0] = batch as u64;
+        words[1..6].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
+        words[6..11].copy_from_slice(&axis_words(extents[3], [strides[3], strides[2]]));
+        words[11] = u64::from(vectorised);
+        words
     }
 
     /// Whether rows of a tensor may be accessed in whole vectors: columns are contiguous, and every row begins at a
@@ -124,6 +156,22 @@ impl Fill<'_> {
             && aligned(batch, self.batch)
     }
 }
+
+/// The numbers of `DigitsView`.
+const DIGITS: [&str; 12] = [
+    "batch_stride",
+    "row_stride",
+    "row_upper_stride",
+    "row_extent",
+    "row_magic",
+    "row_shift",
+    "column_stride",
+    "column_upper_stride",
+    "column_extent",
+    "column_magic",
+    "column_shift",
+    "vectorised",
+];
 
 /// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
 /// it if it has no batch axis, or one of one element.

@@ -11,10 +11,13 @@ use crate::Argument;
 use crate::evt::{Binding, BroadcastClass, Part, Pass, Phases, Slot, ValidTree};
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
+use crate::gemm::kernel::digits;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::{Error, Problem};
 use crate::pool::Pool;
+use crate::variants::Variants;
 
 /// The kernel of a launch.
 #[derive(Clone, Debug)]
@@ -28,15 +31,39 @@ impl LaterKernel {
     /// The kernels of all launches after the product's.
     pub(crate) fn compile_all(device: &Device, phases: &Phases, fast_math: bool) -> Result<Vec<Self>, Error> {
         let key = LaterKey { real: phases.tree.real(), fast_math };
-        let compile = |(i, pass): (usize, &Pass<'_>)| {
-            let emitted = emit::emit_later(pass, key, i);
-            let bytes = LATER_COMMON_BYTES + emitted.argument_bytes();
-            if bytes > PARAMETER_LIMIT {
-                return Err(Error::TooManyArguments { bytes, limit: PARAMETER_LIMIT });
-            }
-            Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
-        };
+        let compile = |(i, pass): (usize, &Pass<'_>)| Self::compile(device, pass, (key, 0), i);
         phases.passes().iter().enumerate().skip(1).map(compile).collect()
+    }
+
+    /// The kernel of the `phase`th launch for arguments of which these have digits.
+    fn compile(device: &Device, pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase: usize) -> Result<Self, Error> {
+        let emitted = emit::emit_later(pass, (key, digits), phase);
+        let bytes = LATER_COMMON_BYTES + emitted.argument_bytes();
+        if bytes > PARAMETER_LIMIT {
+            return Err(Error::TooManyArguments { bytes, limit: PARAMETER_LIMIT });
+        }
+        Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
+    }
+
+    /// The same kernel for a run's arguments, of which some may have digits.
+    pub(crate) fn for_digits(
+        &self,
+        device: &Device,
+        pass: &Pass<'_>,
+        phase: usize,
+        given: &[Argument<'_>],
+        made: &Variants<(usize, u64), Self>,
+    ) -> Result<Self, Error> {
+        let tensor = |binding: &Binding| match binding {
+            Binding::Argument(argument) => tensor_of(&given[*argument]),
+            Binding::Slot(_) => None,
+        };
+        let digits = digits::of(pass.part.bindings.iter().map(tensor))?;
+        if digits == 0 {
+            return Ok(self.clone());
+        }
+        let compile = || Self::compile(device, pass, (self.key, digits), phase);
+        Ok(Self::clone(&*made.get_or_make(&(phase, digits), compile)?))
     }
 
     /// The same without a handle of the device.

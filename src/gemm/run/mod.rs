@@ -3,7 +3,7 @@
 pub(crate) mod by_name;
 pub(crate) mod check;
 pub(crate) mod cpu_words;
-pub(crate) mod fill;
+mod fill;
 pub(crate) mod groups;
 pub(crate) mod later;
 pub(crate) mod launch;

@@ -21,10 +21,11 @@ use crate::gemm::kernel::sm80::Sm80Key;
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
-use crate::gemm::kernel::{KernelKey, Settings, SplitK};
+use crate::gemm::kernel::{KernelKey, Settings, SplitK, digits};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
+use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right};
 use crate::pool::Pool;
@@ -41,11 +42,14 @@ pub(crate) struct Plan {
     /// Explicit settings from the builder.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
-    pub(crate) variants: Variants<KernelKey, Variant>,
+    /// By key, and by the arguments whose rows or columns have two digits.
+    pub(crate) variants: Variants<(KernelKey, u64), Variant>,
     /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
     /// The kernels of the launches after the product's; none on the CPU.
     pub(crate) later: Arc<[LaterKernel]>,
+    /// The same, by number and by their arguments with digits.
+    later_variants: Variants<(usize, u64), LaterKernel>,
     /// What parts leave for those after them.
     slots: Pool<Vec<DeviceTensor>>,
     /// Of those kernels, for each its own.
@@ -84,7 +88,7 @@ impl Plan {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let variant = Variant::compile(&device, &phases.product(), &key, split_k, multiprocessors)?;
+                let variant = Variant::compile(&device, &phases.product(), (&key, 0), split_k, multiprocessors)?;
                 Some((variant, LaterKernel::compile_all(&device, &phases, key.fast_math())?))
             }
         };
@@ -107,7 +111,7 @@ impl Plan {
         let later: Arc<[LaterKernel]> = later.unwrap_or_default().into();
         let (planned, variants) = (variant.map(Arc::new), Variants::default());
         if let Some(variant) = &planned {
-            variants.put(variant.key, Arc::clone(variant));
+            variants.put((variant.key, variant.digits), Arc::clone(variant));
         }
         let repacker = Repacker::new(&device, multiprocessors);
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
@@ -116,6 +120,7 @@ impl Plan {
             phases,
             later_workspaces: later.iter().map(|_| Pool::default()).collect(),
             later,
+            later_variants: Variants::default(),
             slots: Pool::default(),
             problem,
             settings,
@@ -242,7 +247,11 @@ impl Plan {
     ) -> Result<(), Error> {
         let passes = self.phases.passes();
         let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
-        let later = passes.iter().skip(1).zip(&*self.later).zip(&self.later_workspaces);
+        let kernels = passes.iter().enumerate().skip(1).zip(&*self.later);
+        let kernels = kernels
+            .map(|((i, pass), kernel)| kernel.for_digits(&self.device, pass, i, arguments, &self.later_variants));
+        let kernels = kernels.collect::<Result<Vec<_>, Error>>()?;
+        let later = passes.iter().skip(1).zip(&kernels).zip(&self.later_workspaces);
         let prepared = later.map(|((pass, kernel), memory)| kernel.prepare(&pass.part.tree, &problem, memory, stream));
         let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
         for (i, pass) in passes.iter().enumerate() {
@@ -252,7 +261,7 @@ impl Plan {
             let arguments = (own.as_slice(), of_tail.as_slice());
             match i.checked_sub(1) {
                 None => self.run_kernel(stream, problem, gpu, a, b, arguments)?,
-                Some(i) => self.later[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
+                Some(i) => kernels[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
             }
         }
         prepared.into_iter().zip(&self.later_workspaces).for_each(|(launch, memory)| launch.keep(memory, stream));
@@ -369,12 +378,13 @@ impl Plan {
             (a.layout(), a.layout_of_b(common_layout(b), self.tree().types().b))
         };
         let wanted = self.wanted(gpu, layouts, arguments)?;
-        if let Some(variant) = self.variants.get(&wanted.key) {
+        let digits = digits::of(arguments.iter().map(tensor_of))?;
+        if let Some(variant) = self.variants.get(&(wanted.key, digits)) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
-            KernelKey::Sm80(key) => a.view().fits(key.a) && b.iter().all(|b| b.fits(key.b)),
+            KernelKey::Sm80(key) => v.digits == digits && a.view().fits(key.a) && b.iter().all(|b| b.fits(key.b)),
             KernelKey::Sm90(_) => false,
         };
         // A group may begin at any row.
@@ -385,10 +395,10 @@ impl Plan {
             return Ok(variant);
         }
         let (device, product) = (&self.device, self.phases.product());
-        self.variants.get_or_make(&wanted.key, || {
+        self.variants.get_or_make(&(wanted.key, digits), || {
             let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, &product, &wanted.key, wanted.split_k, self.multiprocessors)
+            Variant::compile(device, &product, (&wanted.key, digits), wanted.split_k, self.multiprocessors)
         })
     }
 

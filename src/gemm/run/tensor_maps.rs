@@ -7,6 +7,7 @@ use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
+use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
@@ -32,8 +33,11 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
 }
 
 /// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: its rows must be contiguous and
-/// begin at multiples of 16 bytes.
+/// begin at multiples of 16 bytes. (Those of an axis of two digits could, by maps of a higher rank, which are not made.)
 fn reaches(tensor: &DeviceTensor) -> bool {
+    if has_digits(tensor) {
+        return false;
+    }
     let size = tensor.element_type().size();
     let (shape, strides) = (tensor.shape(), tensor.strides());
     let Some(last) = shape.len().checked_sub(1) else { return false };

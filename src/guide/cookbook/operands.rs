@@ -100,6 +100,44 @@
 //! An output must reach each of its elements by one index only: a broadcast view is refused. `reshape` refuses a view for
 //! which only a copy would do; [`contiguous`](crate::DeviceTensor::contiguous) makes that copy.
 //!
+//! # Heads apart: matrices of several axes
+//!
+//! The rows and the columns of an argument may be several axes of a tensor each. A projection's rows are `(batch, token)`
+//! and its columns `(head, width)`; attention wants `[batch, head, token, width]`.
+//! [`as_matrix`](crate::DeviceTensor::as_matrix) is a view of that tensor as the product's matrix: of the axes that are its
+//! rows, and of those that are its columns, each in order, the last the fastest. So the product writes the heads apart, and
+//! no kernel permutes them afterwards:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn projection(accum: Accum, bias: RowVector) -> Tensor {
+//!     let d = accum + bias;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let [batch, tokens, heads, width] = [1, 2, 2, 2];
+//! let x = device.tensor(&[1f32, 0.0, 0.0, 1.0], [batch * tokens, 2])?;
+//! let weight = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [2, heads * width])?;
+//! let bias = device.tensor(&[0f32, 0.0, 10.0, 10.0], [heads, width])?;
+//! let queries = device.zeros::<f32>([batch, heads, tokens, width])?;
+//!
+//! let (bias, mut d) = (bias.as_row_vector(&[0, 1])?, queries.as_matrix(&[0, 2], &[1, 3])?);
+//! Gemm::plan::<Projection>(&device, &x, &weight)?.run(&x, &weight, Projection { bias: &bias, d: &mut d })?;
+//! assert_eq!(queries.to_vec::<f32>()?, [1.0, 2.0, 5.0, 6.0, 13.0, 14.0, 17.0, 18.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Inputs and `TensorMut` are viewed so, too. A mask `[S, T]` for all batches and heads takes no memory for them:
+//! `mask.broadcast_to([b, h, s, t])?.as_matrix(&[0, 1, 2], &[3])?` is one for a product with rows `(b, h, s)`; with
+//! [`as_batched_matrix`](crate::DeviceTensor::as_batched_matrix) some axes are the batch.
+//!
+//! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and one for
+//! the batch; more are refused with their strides. Where one is left for each, the view is an ordinary matrix; else the kernel
+//! is another one, made by the first run with such a view, which counts these axes by multiplication and on sm_90a accesses
+//! that argument element by element. Vectors are one axis in the end, and so are `Bits`, partial reductions, A and B.
+//!
 //! # Products of 8-bit integers
 //!
 //! They are summed in i32. `Tensor<i32>` of the accumulator itself stores the sums exactly. Where the function computes

@@ -36,7 +36,8 @@ pub(super) fn is_worth(elements: usize) -> bool {
     elements >= WORTH
 }
 
-/// Which matrices have rows of neighbouring elements, of the types that the tree says: a bit for each of the first ones.
+/// Which matrices have rows of neighbouring elements, one stride apart, of the types that the tree says: a bit for each of
+/// the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Neighbours {
     parameters: u32,
@@ -46,7 +47,9 @@ pub(super) struct Neighbours {
 impl Neighbours {
     pub(super) fn of(tree: &ValidTree, parameters: &[View], outputs: &[View]) -> Self {
         let bits = |views: &[View], element: &dyn Fn(usize) -> crate::ElementType| {
-            let fits = |(i, view): &(usize, &View)| view.strides[2] == 1 && view.element == element(*i);
+            let fits = |(i, view): &(usize, &View)| {
+                view.strides[2] == 1 && view.digits.is_none() && view.element == element(*i)
+            };
             views.iter().take(32).enumerate().filter(fits).fold(0, |bits, (i, _)| bits | 1u32 << i)
         };
         Self {

@@ -13,9 +13,14 @@ use crate::gemm::kernel::sm80::{Sm80Key, Tile};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), key: &Sm80Key, split_k: &str, symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    trees: (&ValidTree, Option<&ValidTree>),
+    (key, digits): (&Sm80Key, u64),
+    split_k: &str,
+    symbol: &str,
+) -> Emitted {
     let tree = trees.0;
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (family, common, gemm) = match key.divided {
         Divided::Nothing => ("sm80/gemm.cuh", "Common", "gemm"),
         Divided::Rows => ("sm80/groups.cuh", "GroupCommon", "group_gemm"),

@@ -14,10 +14,10 @@ use crate::evt::ValidTree;
 use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 
 /// Writes a kernel.
-pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), key: &Sm90Key, symbol: &str) -> Emitted {
+pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm90Key, u64), symbol: &str) -> Emitted {
     let tree = trees.0;
     let traffic = Traffic::of(tree, key.direct);
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), "sm90/gemm.cuh");
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);

@@ -37,6 +37,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/recording.rs",
     "runtime/src/stream.rs",
     "runtime/src/tensor.rs",
+    "runtime/src/as_matrix.rs",
     "runtime/src/host_access.rs",
     "runtime/src/create.rs",
     "runtime/src/exchange",

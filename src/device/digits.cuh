@@ -1,0 +1,67 @@
+// Matrices of an epilogue whose rows, columns or both are counted by two digits: index i is upper * extent + lower, and the
+// digits have a stride each. So heads that lie apart are the columns of one matrix.
+#pragma once
+#include "views.cuh"
+
+namespace epilogue {
+
+// An axis of two digits. The host has a reciprocal: no division is needed for any index below 2^31.
+struct DigitAxis {
+    index_t lower, upper;  // strides, in elements
+    u64 extent;            // how many values the lower digit has
+    u64 magic, shift;      // i / extent is i * magic >> shift
+
+    __device__ __forceinline__ index_t offset(int i) const {
+        const u32 index = static_cast<u32>(i);
+        const u32 high = static_cast<u32>(static_cast<u64>(index) * magic >> shift);
+        const u32 low = index - high * static_cast<u32>(extent);
+        return static_cast<index_t>(high) * upper + static_cast<index_t>(low) * lower;
+    }
+};
+
+// M×N values, L times. `vectorised`: columns are contiguous and every row begins at a multiple of the access width, and so
+// does every value of the upper digit.
+template <typename T>
+struct DigitsView {
+    T* pointer;
+    index_t batch;
+    DigitAxis rows, columns;
+    u64 vectorised;
+};
+
+// The host fills it byte by byte.
+static_assert(sizeof(DigitsView<char>) == 104);
+
+// The values of columns n..n+V of row m; n is a multiple of V.
+template <int V, typename T>
+__device__ __forceinline__ Pack<T, V> load(const DigitsView<T>& view, int batch, int m, int n, int rows, int columns) {
+    Pack<T, V> x;
+    const T* const row = view.pointer + (batch * view.batch + view.rows.offset(m));
+    if (view.vectorised && m < rows && n + V <= columns) {
+        x = *reinterpret_cast<const Pack<T, V>*>(row + view.columns.offset(n));
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            x.value[v] = T{};
+            if (m < rows && n + v < columns) x.value[v] = row[view.columns.offset(n + v)];
+        }
+    }
+    return x;
+}
+
+// Writes columns n..n+V of row m; n is a multiple of V.
+template <int V, typename T>
+__device__ __forceinline__ void store(const DigitsView<T>& view, const Pack<T, V>& x, int batch, int m, int n, int rows,
+                                      int columns) {
+    T* const row = view.pointer + (batch * view.batch + view.rows.offset(m));
+    if (view.vectorised && m < rows && n + V <= columns) {
+        *reinterpret_cast<Pack<T, V>*>(row + view.columns.offset(n)) = x;
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            if (m < rows && n + v < columns) row[view.columns.offset(n + v)] = x.value[v];
+        }
+    }
+}
+
+}  // namespace epilogue
