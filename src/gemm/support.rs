@@ -75,7 +75,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             None => Ok(()),
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
-        // By kernels for sm_80.
+        // On every GPU by kernels for sm_80, at least.
         Feature::Groups => Ok(()),
     }
 }

@@ -81,7 +81,8 @@ impl Kernel {
         // Every fifth, so that those have every layout.
         let divided = match number % 15 {
             9 if !hopper => Divided::Depth,
-            4 | 14 if !hopper && in_groups => Divided::Rows,
+            // Kernels for sm_90a take them of an A that is contiguous along K.
+            4 | 14 if in_groups && !(hopper && number % 2 == 1) => Divided::Rows,
             _ => Divided::Nothing,
         };
         builder = match divided {

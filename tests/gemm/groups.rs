@@ -8,6 +8,25 @@ use epilogue_runtime::ptx_vm::{Detector, Options};
 use epilogue_runtime::testing;
 use half::f16;
 
+/// The kernel that a test is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pin {
+    /// One for sm_80, or the CPU's tile.
+    Tile(Tile),
+    /// One for sm_90a.
+    Sm90(sm90::Request),
+}
+
+impl Pin {
+    pub(crate) fn on<E>(self, builder: Builder<E>) -> Builder<E> {
+        match self {
+            Self::Tile(tile) => builder.tile(tile),
+            // Few blocks at once, so that each computes several tiles.
+            Self::Sm90(request) => builder.multiprocessors(4).sm90(request),
+        }
+    }
+}
+
 /// What an expert does, with a statistic of every kind.
 #[epilogue]
 fn expert(
@@ -24,7 +43,7 @@ fn expert(
 }
 
 /// Rough numbers, so that sums depend on their order.
-fn rough(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
+pub(crate) fn rough(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
     let value = |i: usize| f16::from_f32(((i + seed * 977) as f32 * 0.618_034).fract() - 0.5);
     Ok(device.tensor(&(0..shape.iter().product()).map(value).collect::<Vec<_>>(), shape)?)
 }
@@ -56,8 +75,8 @@ impl Outputs {
 
 /// Experts with these numbers of rows: the bits are those of a run for each, with the same tile, and what is of no group
 /// is left as it was.
-fn groups_are_separate_runs(device: &Device, counts: &[usize], tile: Tile) -> Result<(), Error> {
-    let (n, k, before, after, groups) = (40, 24, 3, 2, counts.len());
+pub(crate) fn groups_are_separate_runs(device: &Device, counts: &[usize], k: usize, pin: Pin) -> Result<(), Error> {
+    let (n, before, after, groups) = (40, 3, 2, counts.len());
     let m = before + counts.iter().sum::<usize>() + after;
     let mut offsets = vec![before];
     counts.iter().for_each(|count| offsets.push(offsets[offsets.len() - 1] + count));
@@ -69,7 +88,7 @@ fn groups_are_separate_runs(device: &Device, counts: &[usize], tile: Tile) -> Re
 
     let mut all = Outputs::new(device, [m, n], Some(groups))?;
     let left = rows(&a).in_groups(&bounds);
-    let gemm = Gemm::builder::<Expert>(device).operands(left, &b)?.tile(tile).plan()?;
+    let gemm = pin.on(Gemm::builder::<Expert>(device).operands(left, &b)?).plan()?;
     let Outputs { d, row_sums, column_sums, largest } = &mut all;
     gemm.run(left, &b, Expert { bias: &bias, weight: &weight, scale: &scale, d, row_sums, column_sums, largest })?;
 
@@ -86,7 +105,7 @@ fn groups_are_separate_runs(device: &Device, counts: &[usize], tile: Tile) -> Re
         let (bias, weight) = (bias.slice(0, g..g + 1)?.reshape([n])?, weight.slice(0, own.clone())?);
         let scale = scale.slice(0, g..g + 1)?;
         let mut one = Outputs::new(device, [count, n], None)?;
-        let alone = Gemm::builder::<Expert>(device).operands(&a, &b)?.tile(tile).plan()?;
+        let alone = pin.on(Gemm::builder::<Expert>(device).operands(&a, &b)?).plan()?;
         let Outputs { d, row_sums, column_sums, largest } = &mut one;
         alone.run(&a, &b, Expert { bias: &bias, weight: &weight, scale: &scale, d, row_sums, column_sums, largest })?;
         let places = [own.start * n * 2, own.start * 4, g * n * 4, g * 4];
@@ -108,12 +127,12 @@ fn tile() -> Tile {
 }
 
 fn bits_on(device: &Device) -> Result<(), Error> {
-    let tile = tile();
+    let (tile, k) = (tile(), 24);
     for counts in [&[1][..], &[0], &[0, 0, 0], &[7, 0, 1, tile.m, 0], &[0, tile.m + 1, 1, 1, 2 * tile.m - 1]] {
-        groups_are_separate_runs(device, counts, tile)?;
+        groups_are_separate_runs(device, counts, k, Pin::Tile(tile))?;
     }
     let many: Vec<usize> = (0..384).map(|g| [0, 1, 3, 0][g % 4]).collect();
-    groups_are_separate_runs(device, &many, tile)
+    groups_are_separate_runs(device, &many, k, Pin::Tile(tile))
 }
 
 #[test]
@@ -227,13 +246,14 @@ fn what_does_not_fit_is_refused_by_name() -> Result<(), Error> {
 }
 
 /// Reductions over all groups, and what the rows of no group leave out of them.
-fn all_groups(device: &Device) -> Result<(), Error> {
-    let (a, b) = (rough(device, &[70, 24], 1)?, rough(device, &[3, 24, 10], 2)?);
+pub(crate) fn all_groups(device: &Device, pin: Option<Pin>) -> Result<(), Error> {
+    let (a, b) = (rough(device, &[70, 24], 1)?, rough(device, &[3, 24, 16], 2)?);
     for ends in [[5i32, 5, 68], [0, 0, 0], [0, 70, 70]] {
         let ends = device.tensor(&ends, [3])?;
         let left = rows(&a).in_groups_to(&ends);
-        let gemm = Gemm::plan::<OfAll>(device, left, &b)?;
-        let (mut columns, mut one) = (device.zeros::<f32>([10])?, device.zeros::<f32>([])?);
+        let builder = Gemm::builder::<OfAll>(device).operands(left, &b)?;
+        let gemm = pin.map_or(builder.clone(), |pin| pin.on(builder)).plan()?;
+        let (mut columns, mut one) = (device.zeros::<f32>([16])?, device.zeros::<f32>([])?);
         let expected = gemm.reference(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
         gemm.run(left, &b, OfAll { columns: &mut columns, one: &mut one })?;
         expected.compare("columns", &columns)?.check()?;
@@ -244,11 +264,11 @@ fn all_groups(device: &Device) -> Result<(), Error> {
 
 #[test]
 fn reductions_over_all_groups() -> Result<(), Error> {
-    all_groups(&Device::cpu())?;
+    all_groups(&Device::cpu(), None)?;
     if testing::compiler("groups::reductions_over_all_groups").is_none() {
         return Ok(());
     }
-    all_groups(&Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?)
+    all_groups(&Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?, None)
 }
 
 /// On emulated devices, with the race detector: several rows of tiles, neighbours in one tile, more groups than a warp has
@@ -260,12 +280,12 @@ fn on_emulated_devices() -> Result<(), Error> {
     }
     for arch in [Arch::SM_80, Arch::SM_90A] {
         let device = Device::emulated_with(arch, Options::default().detector(Detector::On))?;
-        let tile = tile();
+        let (tile, k) = (tile(), 24);
         for counts in [&[0, 0][..], &[7, 0, 1, tile.m, 0], &[0, tile.m + 1, 1, 2 * tile.m - 1]] {
-            groups_are_separate_runs(&device, counts, tile)?;
+            groups_are_separate_runs(&device, counts, k, Pin::Tile(tile))?;
         }
         let many: Vec<usize> = (0..70).map(|g| [0, 1, 0, 3, 0][g % 5]).collect();
-        groups_are_separate_runs(&device, &many, tile)?;
+        groups_are_separate_runs(&device, &many, k, Pin::Tile(tile))?;
     }
     Ok(())
 }
@@ -294,11 +314,13 @@ fn wrong_bounds_are_reported_and_harmless() -> Result<(), Error> {
         return Ok(());
     }
     let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?;
-    let gemm = Gemm::builder::<Accumulate>(&device)
-        .elements(ElementType::F16, ElementType::F16)
-        .problem(40, 24, 16)
-        .groups(3)
-        .plan()?;
+    wrong_bounds(&device, None)
+}
+
+pub(crate) fn wrong_bounds(device: &Device, pin: Option<Pin>) -> Result<(), Error> {
+    let builder = Gemm::builder::<Accumulate>(device).elements(ElementType::F16, ElementType::F16);
+    let builder = builder.problem(40, 24, 16).groups(3);
+    let gemm = pin.map_or(builder.clone(), |pin| pin.on(builder)).plan()?;
     for (given, taken, reported) in [
         ([0, 5, 20, 40], [0, 5, 20, 40], None),
         ([3, 3, 20, 31], [3, 3, 20, 31], None),
@@ -306,9 +328,9 @@ fn wrong_bounds_are_reported_and_harmless() -> Result<(), Error> {
         ([-5, 20, 30, 1000], [0, 20, 30, 40], Some(40)),
         ([0, 20, i32::MIN, i32::MAX], [0, 20, 20, 40], Some(40)),
     ] {
-        let expected = accumulated(&device, &gemm, &taken)?;
+        let expected = accumulated(device, &gemm, &taken)?;
         device.check()?;
-        let (a, b) = (rough(&device, &[40, 16], 1)?, rough(&device, &[3, 16, 24], 2)?);
+        let (a, b) = (rough(device, &[40, 16], 1)?, rough(device, &[3, 16, 24], 2)?);
         let bounds = device.tensor(&given, [4])?;
         let mut d = device.full::<f32>([40, 24], 1.0)?;
         gemm.run(rows(&a).in_groups(&bounds), &b, Accumulate { d: &mut d })?;
@@ -339,10 +361,6 @@ fn what_kernels_do_not_have() -> Result<(), Error> {
         assert!(of(plain()).is_ok_and(|choice| choice.to_string().contains("groups of rows")));
         let split = refused(of(plain().split_k(SplitK::Serial(2))));
         assert!(split.contains("products with groups don't split K"), "{split}");
-        if arch == Arch::SM_90A {
-            let asked = refused(of(plain().sm90(sm90::Request::default())));
-            assert!(asked.contains("have no groups: leave `.sm90(…)` out"), "{asked}");
-        }
     }
     refuses_other_groups(&Device::cpu())
 }

@@ -11,6 +11,7 @@ mod divided;
 mod gated;
 mod graph;
 mod groups;
+mod groups_sm90;
 mod hopper;
 mod integers;
 mod layouts;

@@ -2145,6 +2145,7 @@ pub struct Sm90Key {
     pub hints: Hints,
     pub promoted: bool,
     pub dependent_launch: bool,
+    pub divided: Divided,
     pub fast_math: bool,
 }
 impl Sm90Key {

@@ -9,13 +9,14 @@ use epilogue_runtime::ptx_vm::{Options, explore};
 use epilogue_runtime::{Arch, testing};
 use half::f16;
 
-use crate::trial::INSTRUCTIONS;
+use crate::groups;
+use crate::trial::{INSTRUCTIONS, Subject};
 
 /// The schedules of each kernel: one of each kind.
 const SCHEDULES: u32 = 4;
 
 /// Rough numbers, so that sums depend on their order.
-fn rough(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
+pub(crate) fn rough(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
     let value = |i: usize| f16::from_f32(((i + seed * 977) as f32 * 0.618_034).fract() - 0.5);
     Ok(device.tensor(&(0..shape.iter().product()).map(value).collect::<Vec<_>>(), shape)?)
 }
@@ -117,7 +118,8 @@ fn every_kernel_family_is_right_in_every_schedule() {
     if testing::compiler("every_kernel_family_is_right_in_every_schedule").is_none() {
         return;
     }
-    let subjects = crate::subjects();
+    let mut subjects = crate::subjects();
+    subjects.extend(groups::all().into_iter().map(|subject| Box::new(subject) as Box<dyn Subject>));
     let mut trials: Vec<(String, Arch, Trial<'_>)> = Vec::new();
     for subject in &subjects {
         let trial = move |device: &Device| subject.run(device).map_err(|(_, error)| error);

@@ -7,6 +7,7 @@
 
 mod explored;
 mod gemm;
+mod groups;
 mod place;
 #[path = "../gemm/placement.rs"]
 #[allow(dead_code, reason = "shared with the random products")]

@@ -13,6 +13,9 @@ use crate::expr::cuda::element_name;
 /// The bytes of parameters that every architecture allows (CUDA C++ Programming Guide, "Function Parameters").
 pub(crate) const PARAMETER_LIMIT: usize = 4096;
 
+/// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
+pub(crate) const GROUPS_BYTES: usize = 24;
+
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {

@@ -9,7 +9,11 @@ use super::{sm80, sm90 as ranking};
 use crate::evt::{ValidOutput, ValidTree};
 use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::supported::{UNSHARED, supports};
+use crate::gemm::kernel::sm90::reach::takes_groups;
+use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
+use crate::gemm::kernel::sm90::supported::{
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
+};
 use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
 use epilogue_runtime::Arch;
@@ -59,15 +63,29 @@ impl Selection<'_> {
 
     /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands.
     fn sm90_workload(&self, instruction: Wgmma) -> (ranking::Workload<'_>, Repacking) {
-        let repacking =
-            Repacking::of(self.machine, &self.problem, instruction, self.layouts, self.tree.cost().products());
+        let problem = self.problem.shared_alike();
+        let repacking = Repacking::of(self.machine, &problem, instruction, self.layouts, self.tree.cost().products());
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
-        (ranking::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
+        (ranking::Workload { problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
+    }
+
+    /// Why kernels for sm_90a don't have the product's groups; `None` if they do.
+    fn refused_groups(&self, split_k: Option<SplitK>) -> Option<&'static str> {
+        match self.problem.grouping {
+            Grouping::None => None,
+            Grouping::Depth => Some(NO_GROUPS_OF_K),
+            Grouping::Shared | Grouping::Padded if split_k.is_some_and(|split_k| split_k != SplitK::None) => {
+                Some(UNSPLIT_GROUPS)
+            }
+            grouping if !takes_groups(grouping, self.layouts.0.major) => Some(CONTIGUOUS_GROUPS),
+            _ if table_bytes(self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
+            _ => None,
+        }
     }
 
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
-        if self.problem.grouping != Grouping::None {
+        if self.refused_groups(request.split_k).is_some() {
             return Vec::new();
         }
         let Some(instruction) = self.wgmma() else { return Vec::new() };
@@ -135,8 +153,7 @@ impl Selection<'_> {
         };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
-        if self.problem.grouping != Grouping::None {
-            let reason = "those for sm_90a have no groups: leave `.sm90(…)` out for a kernel for sm_80";
+        if let Some(reason) = self.refused_groups(wanted.split_k) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
         let accumulators = self.tree.cost().products();
@@ -206,8 +223,7 @@ impl Selection<'_> {
         let split_k = request.split_k.unwrap_or_default();
         check_splits(split_k)?;
         if self.problem.grouping != Grouping::None && split_k != SplitK::None {
-            let reason = "products with groups don't split K: leave `.split_k(…)` out";
-            return Err(Error::NoKernel { kernel: split_k.to_string(), reason });
+            return Err(Error::NoKernel { kernel: split_k.to_string(), reason: UNSPLIT_GROUPS });
         }
         sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
             .map_err(|why| Error::NoTile { reason: why.to_string() })

@@ -7,6 +7,7 @@ use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
+use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
@@ -64,7 +65,13 @@ impl Run<'_> {
     }
 
     fn shape(&self, grid: &Grid) -> Launch {
-        Launch { grid: [grid.blocks, 1, 1], ..self.variant.shape }
+        let shape = self.variant.shape;
+        let table = match &self.variant.key {
+            KernelKey::Sm90(key) if key.in_groups() => table_bytes(self.problem.batch),
+            _ => 0,
+        };
+        let shared_bytes = shape.shared_bytes.saturating_add(u32::try_from(table).unwrap_or(u32::MAX));
+        Launch { grid: [grid.blocks, 1, 1], shared_bytes, ..shape }
     }
 
     /// The launch as data, and nothing is launched.
@@ -183,7 +190,7 @@ impl Run<'_> {
         let traffic = Traffic::of(self.tree, key.direct);
         let Self { problem, a, b, .. } = *self;
         let maps = self.tensors().maps(key, &traffic)?;
-        let at = maps.len() + sm90::COMMON_BYTES;
+        let at = maps.len() + key.common_bytes();
         let mut bytes = self.room(at, sm90::PARAMETER_ALIGNMENT, room)?;
         bytes.put_maps(0, &maps);
         bytes.put_named_ints(maps.len(), &self.extents(grid), extent_name);
@@ -196,6 +203,9 @@ impl Run<'_> {
         let deal = units.deal(grid.streamed, blocks_of_k, clusters);
         bytes.put_named_ints(maps.len() + 40, &deal, |i| format!("deal.{i}"));
         put_sums(&mut bytes, maps.len() + 112, places, workspace);
+        if let Some(bounds) = self.bounds {
+            put_groups(&mut bytes, maps.len() + sm90::COMMON_BYTES, bounds, self.problem.batch);
+        }
         Ok((bytes, at))
     }
 

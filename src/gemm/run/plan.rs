@@ -377,7 +377,7 @@ impl Plan {
         } else {
             (a.layout(), a.layout_of_b(common_layout(b), self.tree().types().b))
         };
-        let wanted = self.wanted(gpu, layouts, arguments)?;
+        let wanted = self.wanted(gpu, problem, layouts, arguments)?;
         let digits = digits::of(arguments.iter().map(tensor_of))?;
         if let Some(variant) = self.variants.get(&(wanted.key, digits)) {
             return Ok(variant);
@@ -407,10 +407,11 @@ impl Plan {
     fn wanted(
         &self,
         gpu: &ChosenKernel,
+        problem: &Problem,
         layouts: (OperandLayout, OperandLayout),
         arguments: &[Argument<'_>],
     ) -> Result<Wanted, Error> {
-        let on_sm90 = self.on_sm90(gpu, layouts, arguments);
+        let on_sm90 = self.on_sm90(gpu, problem, layouts, arguments);
         if let Some((wanted, repacking)) = &on_sm90
             && (gpu.asked || repacking.is_none() || *repacking == gpu.chosen.repacking)
         {
@@ -431,15 +432,17 @@ impl Plan {
     fn on_sm90(
         &self,
         gpu: &ChosenKernel,
+        problem: &Problem,
         layouts: (OperandLayout, OperandLayout),
         arguments: &[Argument<'_>],
     ) -> Option<(Wanted, Repacking)> {
         let KernelKey::Sm90(key) = &gpu.chosen.key else { return None };
         let machine = Machine::of(self.device.properties())?;
-        let repacking = Repacking::of(&machine, &self.problem, key.instruction, layouts, key.accumulators);
+        let repacking =
+            Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let tree = self.phases.first();
-        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments))?;
+        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments), problem)?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))

@@ -5,8 +5,8 @@ use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
-use crate::gemm::kernel::sm90::reach::{bit, takes, too_narrow};
-use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box};
+use crate::gemm::kernel::sm90::reach::{bit, in_place, takes, takes_groups, too_narrow};
+use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes};
 use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
@@ -179,19 +179,22 @@ impl Tensors<'_> {
 }
 
 /// The variant of a kernel for other layouts and other arguments without tensor copies; everything that the model chose
-/// stays. `None` if tensor copies can't load the operands, or shared memory has no room.
+/// stays. `None` if tensor copies can't load the operands, or shared memory has no room, also for the problem's groups.
 pub(crate) fn variant(
     tree: &ValidTree,
     key: &Sm90Key,
     (a, b): (OperandLayout, OperandLayout),
     direct: u64,
+    problem: &Problem,
 ) -> Option<Sm90Key> {
-    let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab);
+    let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab) | in_place(tree, key.divided);
     let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
     let loads = takes(key.instruction, a)
         && takes(key.instruction, b)
         && key.holds_accumulators()
         && key.divides_among_cluster();
-    let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes() <= MAX_SHARED_BYTES;
+    let table = if key.in_groups() { table_bytes(problem.batch) } else { 0 };
+    let loads = loads && takes_groups(problem.grouping, key.a);
+    let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes().saturating_add(table) <= MAX_SHARED_BYTES;
     (loads && fits).then_some(key)
 }

@@ -9,7 +9,7 @@ use crate::gemm::emit::arguments::{EpilogueArguments, ReductionGroup};
 use crate::gemm::kernel::sm90::Units;
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::problem::{Divided, Error, Grouping, Problem};
+use crate::gemm::problem::{Divided, Error, Problem};
 
 /// The most blocks along the x axis of a grid (CUDA C++ Programming Guide, "Technical Specifications").
 const MAX_BLOCKS: u128 = i32::MAX as u128;
@@ -51,12 +51,11 @@ impl Grid {
     pub(crate) fn of(problem: &Problem, variant: &Variant) -> Result<Self, Error> {
         // At least one tile, which writes the reductions' identities if the matrix is empty.
         let (tile_m, tile_n) = variant.key.tile();
-        let tiles_m = match problem.grouping {
-            Grouping::None | Grouping::Depth => problem.m.div_ceil(tile_m).max(1),
-            // The most that there can be: each has at most one that is not full.
-            Grouping::Shared => problem.m / tile_m + problem.batch,
-            Grouping::Padded => problem.m.div_ceil(tile_m).max(1) * problem.batch,
+        let together = match &variant.key {
+            KernelKey::Sm80(_) => 1,
+            KernelKey::Sm90(key) => key.cluster.m,
         };
+        let tiles_m = problem.row_tiles(tile_m, together);
         let batch = if problem.grouping.divided() == Divided::Rows { 1 } else { problem.batch };
         let tiles_n = problem.n.div_ceil(tile_n).max(1);
         let splits = variant.split_k.splits();

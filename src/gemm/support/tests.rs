@@ -196,28 +196,30 @@ fn knobs() -> String {
     text
 }
 
-/// The table of products by how rows are divided; checks that [`supports`] and a plan agree.
+/// The table of products by what is divided into groups; checks that [`supports`] and a plan agree.
 fn divided() -> String {
-    let taken = devices().map(|device| {
-        let planned = [
-            builder(&device, F16, F16).groups(4).choose(),
-            builder(&device, F32, F32).padded_groups(4).choose(),
-            builder(&device, I8, U8).groups(400).choose(),
-            builder(&device, BF16, BF16).depth_groups(4).choose(),
-        ];
-        let said = supports(&device, Feature::Groups);
-        let mut family = None;
-        for planned in planned {
-            assert_eq!(said.is_ok(), planned.is_ok(), "{device}: {planned:?}");
-            family = planned.ok().and_then(|choice| choice.kernel().map(|kernel| kernel.key.family())).or(family);
-        }
-        match family {
-            Some(family) if device.arch() != Some(family) => "yes, by kernels for sm_80",
-            _ => yes(said.is_ok()),
-        }
-    });
+    let large = |device: &Device, a, b| {
+        let along_k = OperandLayout::packed(Major::K);
+        builder(device, a, b).problem(65536, 1536, 2048).layouts(along_k, along_k)
+    };
+    let taken = |planned: fn(Builder, usize) -> Builder| {
+        devices().map(|device| {
+            let said = supports(&device, Feature::Groups);
+            let mut own = device.arch().is_none();
+            for (a, b, groups) in [(F16, F16, 4), (F32, F32, 7), (I8, U8, 400), (BF16, BF16, 64)] {
+                let choice = planned(large(&device, a, b), groups).choose();
+                assert_eq!(said.is_ok(), choice.is_ok(), "{device}: {choice:?}");
+                let family = choice.ok().and_then(|choice| choice.kernel().map(|kernel| kernel.key.family()));
+                own |= family.is_some() && family == device.arch();
+            }
+            if own { yes(said.is_ok()) } else { "yes, by kernels for sm_80" }
+        })
+    };
+    let of_rows = taken(Builder::groups);
+    assert_eq!(of_rows, taken(|builder, groups| builder.padded_groups(groups.min(7))));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
-    head + &row(std::iter::once("with groups of rows or of K (`gemm::rows`, `gemm::depth`)").chain(taken))
+    head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
+        + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(taken(Builder::depth_groups)))
 }
 
 #[test]

@@ -49,9 +49,19 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
 
 /// A kernel for sm_90a, as the model completes a request; `None` if there is none, or only one that spills.
 fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, request: sm90::Request) -> Option<Subject> {
+    sm90_for(tree, instruction, majors, Problem::new(4096, n, 4096), request)
+}
+
+/// The same for a product; of groups, M is what each has.
+fn sm90_for(
+    tree: &Tree,
+    instruction: Wgmma,
+    majors: (Major, Major),
+    problem: Problem,
+    request: sm90::Request,
+) -> Option<Subject> {
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).ok()?;
-    let problem = Problem::new(4096, n, 4096);
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
     let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
@@ -159,7 +169,41 @@ fn covering_groups() -> Vec<Subject> {
         Some(Subject { tree, key, arch: Arch::SM_80 })
     };
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
-    rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of).collect()
+    let sm80 = rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of);
+    sm80.chain(covering_groups_sm90()).collect()
+}
+
+/// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
+fn covering_groups_sm90() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let mut set = Vec::new();
+    for (i, (rows, columns, schedule, consumers, swap_ab)) in [
+        (128, 256, Cooperative, 2, false),
+        (256, 128, Cooperative, 2, false),
+        (128, 192, PingPong, 2, false),
+        (128, 128, PingPong, 2, false),
+        (64, 256, Cooperative, 1, false),
+        (64, 16, Cooperative, 1, true),
+        (128, 64, Cooperative, 2, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let cluster = Some(if i % 2 == 0 { Cluster { m: 2, n: 1 } } else { Cluster::NONE });
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, swap_ab: Some(swap_ab), cluster, ..sm90::Request::default() };
+        let trees = [bias_gelu_residual(), row_reduction(), plain(), everything()];
+        let problem = Problem::new(4096, 4096, 4096).in_groups(32);
+        let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
+        set.extend(
+            lighter.into_iter().find_map(|tree| sm90_for(tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)),
+        );
+        // Two accumulators.
+        if i < 2 || i == 3 {
+            set.extend(sm90_for(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), problem, request));
+        }
+    }
+    set
 }
 
 /// Two accumulators, in every way in which they can share a tile.

@@ -8,10 +8,12 @@ mod inputs;
 mod visitor;
 mod wgmma;
 
+use epilogue_runtime::Site;
+
 use self::visitor::VisitorText;
 use super::text::{Emitted, KernelText};
 use crate::evt::ValidTree;
-use crate::gemm::kernel::sm90::{COMMON_BYTES, PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
+use crate::gemm::kernel::sm90::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 
 /// Writes a kernel.
 pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm90Key, u64), symbol: &str) -> Emitted {
@@ -19,21 +21,38 @@ pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm9
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), "sm90/gemm.cuh");
+    let family = if key.in_groups() { "sm90/groups.cuh" } else { "sm90/gemm.cuh" };
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), family);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
+    if key.in_groups() {
+        let over_groups = tree.reductions().any(|(.., reduction)| reduction.batch);
+        writeln! { kernel.code, "
+            template <>
+            struct sm90::Scheduler<Config> : sm90::GroupScheduler<Config, {over_groups}> {{
+                using GroupScheduler::GroupScheduler;
+            }};" }
+    }
     kernel.code.blank();
     wgmma::multiply(&mut kernel.code, key);
     kernel.definitions();
-    let maps = traffic.maps().len();
+    let (maps, common) = (traffic.maps().len(), if key.in_groups() { "GroupCommon" } else { "Common" });
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());
-    let bytes = 128 * maps + COMMON_BYTES + kernel.epilogue.arguments.layout.size() + of_tail;
+    let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
     let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);
     kernel.parameters(
-        &format!("sm90::TensorMap maps[{maps}];\nsm90::Common common;"),
-        &format!("sizeof(sm90::Common) == {COMMON_BYTES} && sizeof(Parameters) == {bytes}"),
+        &format!("sm90::TensorMap maps[{maps}];\nsm90::{common} common;"),
+        &format!("sizeof(sm90::{common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
-    let call = "sm90::Gemm<epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters>::run";
-    kernel.finish(symbol, &format!("{}, 1", key.threads()), call)
+    let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";
+    let call = match key.in_groups() {
+        true => format!("sm90::group_gemm<{arguments}>"),
+        false => format!("sm90::Gemm<{arguments}>::run"),
+    };
+    let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.threads()), &call);
+    if key.in_groups() {
+        emitted.source.sites.push(Site::Bound);
+    }
+    emitted
 }

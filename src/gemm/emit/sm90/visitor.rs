@@ -17,6 +17,8 @@ use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 pub(super) struct VisitorText<'a> {
     tree: &'a ValidTree,
     swap_ab: bool,
+    /// Whether rows are of groups.
+    grouped: bool,
     epilogue: &'a EpilogueText<'a>,
     tail: Option<&'a Tail<'a>>,
     accesses: Accesses,
@@ -33,7 +35,8 @@ impl<'a> VisitorText<'a> {
     ) {
         let tree = epilogue.tree;
         let accesses = Accesses::of(tree, key, traffic, &epilogue.arguments);
-        let mut this = Self { tree, swap_ab: key.swap_ab, epilogue, tail, accesses, code };
+        let (swap_ab, grouped) = (key.swap_ab, key.in_groups());
+        let mut this = Self { tree, swap_ab, grouped, epilogue, tail, accesses, code };
         writeln! { this.code, "
             // Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.
             struct Visitor {{" }
@@ -45,6 +48,21 @@ impl<'a> VisitorText<'a> {
         this.store_outputs();
         this.finish();
         writeln!(this.code, "}};");
+    }
+
+    /// The end of the rows.
+    const fn rows(&self) -> &'static str {
+        if self.grouped { "work.end" } else { "problem.m" }
+    }
+
+    /// The first row.
+    const fn first(&self) -> &'static str {
+        if self.grouped { "work.begin" } else { "0" }
+    }
+
+    /// The extents up to which elements are accessed one by one.
+    const fn extents(&self) -> &'static str {
+        if self.grouped { "sm90::up_to(work.end, problem)" } else { "problem" }
     }
 
     fn guard(&self, read: &Read) -> Option<&'a Guard> {
@@ -125,8 +143,10 @@ impl<'a> VisitorText<'a> {
             const Parameters& parameters;
             const Arguments& arguments;
             const sm90::Problem& problem;
-            const sm90::Work& work;
-            const sm90::Inside inside;" }
+            const sm90::{};
+            const sm90::Inside inside;",
+            if self.grouped { "GroupWork work" } else { "Work& work" }
+        }
         for read in self.accesses.reads.clone() {
             match read.way {
                 Way::Rows => {
@@ -241,17 +261,16 @@ impl<'a> VisitorText<'a> {
     }
 
     fn constructor(&mut self) {
-        let (rows, columns) = if self.swap_ab {
-            ("parameters.common.problem.n - work.n", "parameters.common.problem.m - work.m")
-        } else {
-            ("parameters.common.problem.m - work.m", "parameters.common.problem.n - work.n")
-        };
+        let (given, work) = if self.grouped { ("given", "sm90::group_work<Config>(given)") } else { ("work", "work") };
+        let m = if self.grouped { "work.end - work.m" } else { "parameters.common.problem.m - work.m" };
+        let n = "parameters.common.problem.n - work.n";
+        let (rows, columns) = if self.swap_ab { (n, m) } else { (m, n) };
         writeln! { self.code, "
-            __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& work)
+            __device__ __forceinline__ Visitor(const Parameters& parameters, const sm90::Work& {given})
                 : parameters(parameters),
                   arguments(parameters.arguments),
                   problem(parameters.common.problem),
-                  work(work),
+                  work({work}),
                   inside{{{rows}, {columns}}} {{" }
         for read in self.accesses.reads.clone() {
             let (field, ty, element) = (&read.field, read.ty, element_name(read.element));
@@ -267,7 +286,7 @@ impl<'a> VisitorText<'a> {
                 Way::Rows => {
                     let (first, length) = match read.class {
                         ParameterClass::RowVector => ("work.n", "problem.n"),
-                        _ => ("work.m", "problem.m"),
+                        _ => ("work.m", self.rows()),
                     };
                     let load = or_zero(format!(
                         "load(arguments.{field}, work.batch, {first} + L::row(block, half), {length})"
@@ -327,6 +346,14 @@ impl<'a> VisitorText<'a> {
         writeln! { self.code, "
             __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                                   int column, int in_step, int inputs, int outputs) {{" }
+        if self.grouped && !self.accesses.copied_outputs.is_empty() {
+            let row = "sm90::Shape<Config>::first_result_row(L::member()) + 64 * block";
+            writeln!(
+                self.code,
+                "const bool whole = sm90::whole_step<Config>(inside, {row}, column - in_step);  // so boxes store it"
+            );
+        }
+        let extents = self.extents();
         for read in self.accesses.reads.clone() {
             let (field, element) = (&read.field, element_name(read.element));
             let guard = self.guard(&read).map(|guard| guard.member.clone());
@@ -343,14 +370,14 @@ impl<'a> VisitorText<'a> {
                     };
                     writeln! { self.code, "
                         {ty} {field}[V]{start};
-                        {condition}sm90::{load}<Config>(arguments.{field}, work, problem, block, column, {field});" }
+                        {condition}sm90::{load}<Config>(arguments.{field}, work, {extents}, block, column, {field});" }
                 }
                 Way::Staged(index) => writeln! { self.code, "
                     {} {field}[L::COLUMNS];
                     sm90::StagedVectors<Config, VECTORS>::load({index}, column, {field});", read.staged_type() },
                 Way::Entries => writeln! { self.code, "
                     {element} {field}[L::COLUMNS]{start};
-                    {condition}sm90::load_entries<Config>(arguments.{field}, work, problem, column, {field});" },
+                    {condition}sm90::load_entries<Config>(arguments.{field}, work, {extents}, column, {field});" },
                 Way::Rows | Way::Value => {}
             }
         }
@@ -397,17 +424,20 @@ impl<'a> VisitorText<'a> {
     fn store(&mut self, i: usize, output: &ValidOutput) {
         let (element, to, value) = (element_name(output.element), output_name(i), &self.tree.value(output.value).name);
         let narrowed = format!("narrow<{element}>(values[v]._{value})");
+        let (rows, first, extents) = (self.rows(), self.first(), self.extents());
         let (condition, store) = match output.class {
             BroadcastClass::Tensor if output.packed => {
-                let then = format!("sm90::store_bits<Config>(arguments.{to}, work, problem, block, column, x);");
+                let then = format!("sm90::store_bits<Config>(arguments.{to}, work, {extents}, block, column, x);");
                 return self.with_values(output.value, &then);
             }
             BroadcastClass::Tensor => {
                 let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
-                let then = if copied {
-                    format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);")
-                } else {
-                    format!("sm90::store_direct<Config>(arguments.{to}, work, problem, block, column, x);")
+                let staged = format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);");
+                let direct = format!("sm90::store_direct<Config>(arguments.{to}, work, {extents}, block, column, x);");
+                let then = match (copied, self.grouped) {
+                    (true, false) => staged,
+                    (true, true) => format!("if (whole) {{\n{staged}\n}} else {{\n{direct}\n}}"),
+                    (false, _) => direct,
                 };
                 if let Some(kept) = self.tree.kept_integers(output) {
                     let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
@@ -418,12 +448,14 @@ impl<'a> VisitorText<'a> {
             // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
             // no rows (columns).
             BroadcastClass::RowVector => {
-                ("m == 0", format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)"))
+                (format!("m == {first}"), format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)"))
             }
             BroadcastClass::ColumnVector => {
-                ("n == 0", format!("store(arguments.{to}, {narrowed}, work.batch, m, problem.m)"))
+                ("n == 0".to_owned(), format!("store(arguments.{to}, {narrowed}, work.batch, m, {rows})"))
             }
-            BroadcastClass::Scalar => ("m == 0 && n == 0", format!("store(arguments.{to}, {narrowed}, work.batch)")),
+            BroadcastClass::Scalar => {
+                (format!("m == {first} && n == 0"), format!("store(arguments.{to}, {narrowed}, work.batch)"))
+            }
         };
         writeln! { self.code, "
             #pragma unroll
@@ -442,6 +474,9 @@ impl<'a> VisitorText<'a> {
         writeln! { self.code, "
             __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {{
                 if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps" }
+        if self.grouped {
+            writeln!(self.code, "if (!sm90::whole_step<Config>(inside, row, column)) return;  // lanes have stored it");
+        }
         for (i, Copied { map, field, element }) in &self.accesses.copied_outputs {
             let staged = format!("sm90::Staged<Config, {}>", element_name(*element));
             writeln!(
@@ -475,8 +510,10 @@ impl<'a> VisitorText<'a> {
             writeln!(self.code, "reduction{i}.store_partials(arguments.{to}, work, problem);");
         }
         for (group, counters) in &self.epilogue.arguments.counters {
-            let (index, expected) = group.counter(false);
-            writeln!(self.code, "if (last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{");
+            let (index, expected) = group.counter(self.grouped);
+            // A tile that no group has is not one of those which its results are of.
+            let exists = if self.grouped && !group.batch { "work.of_group && " } else { "" };
+            writeln!(self.code, "if ({exists}last_to_arrive<Walk>(arguments.{counters} + ({index}), {expected})) {{");
             let complete = reductions.iter().filter(|(_, r)| r.form == Form::Complete);
             for (i, _) in complete.filter(|(_, r)| ReductionGroup::of(*r) == *group) {
                 let (to, batch) = (output_name(*i), group.batch);

@@ -65,7 +65,7 @@ fn list(code: &mut Writer, count: usize, item: impl Fn(usize) -> String, line: i
 mod tests {
     use super::*;
     use crate::gemm::sm90::{Cluster, Hints, Raster, Staging, Tile};
-    use crate::gemm::{Fp8, Int8, Pair, SplitKind};
+    use crate::gemm::{Divided, Fp8, Int8, Pair, SplitKind};
 
     fn key(instruction: Wgmma, columns: usize, a: Major, b: Major) -> Sm90Key {
         let found = Tile::all().iter().find(|tile| tile.columns == columns);
@@ -86,6 +86,7 @@ mod tests {
             promoted: false,
             pending: 1,
             dependent_launch: false,
+            divided: Divided::Nothing,
             fast_math: false,
         }
     }

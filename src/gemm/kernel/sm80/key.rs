@@ -1,9 +1,10 @@
 //! The key of a kernel for sm_80 and later.
 
+use super::super::parameters::GROUPS_BYTES;
 use super::super::split_k::SplitKind;
+use super::common_bytes;
 use super::instruction::Instruction;
 use super::tile::Tile;
-use super::{GROUPS_BYTES, common_bytes};
 use crate::gemm::problem::{Divided, OperandLayout};
 
 /// What a kernel of the family for sm_80 and later is generated from.

@@ -11,9 +11,6 @@ pub use tile::Tile;
 /// Size of `sm80::Operand` in bytes.
 pub(crate) const OPERAND_BYTES: usize = 32;
 
-/// Size of `Groups` in bytes.
-pub(crate) const GROUPS_BYTES: usize = 24;
-
 /// Size of `sm80::Common` in bytes: A, one B for each accumulator, 8 extents, 4 numbers for stream-K, 2 pointers.
 pub(crate) const fn common_bytes(accumulators: usize) -> usize {
     OPERAND_BYTES * (1 + accumulators) + 8 * 4 + 4 * 4 + 2 * 8

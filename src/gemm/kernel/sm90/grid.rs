@@ -2,7 +2,7 @@
 
 use super::super::stream::Stream;
 use super::key::{Cluster, Raster, Sm90Key};
-use crate::gemm::problem::Problem;
+use crate::gemm::problem::{Divided, Problem};
 
 /// The work of one launch: clusters of tiles, in all batches and all splits of K.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +75,20 @@ impl Units {
         words
     }
 
-    /// The work of a kernel on a problem.
+    /// The work of a kernel on a problem. Of groups of rows it is the most that there can be, and every row of clusters is
+    /// a product of the batch.
     #[must_use]
     pub fn of(key: &Sm90Key, problem: &Problem, splits: usize) -> Self {
         let (tile_m, tile_n) = key.product_tile();
+        let tiles_m = problem.row_tiles(tile_m, key.cluster.m);
+        let (tiles_m, batch) = match problem.grouping.divided() {
+            Divided::Rows => (key.cluster.m, tiles_m / key.cluster.m),
+            Divided::Nothing | Divided::Depth => (tiles_m, problem.batch),
+        };
         Self {
-            tiles_m: problem.m.div_ceil(tile_m).max(1),
+            tiles_m,
             tiles_n: problem.n.div_ceil(tile_n).max(1),
-            batch: problem.batch,
+            batch,
             splits,
             cluster: key.cluster,
             raster: key.raster,
@@ -200,6 +206,24 @@ mod tests {
     }
 
     proptest! {
+        /// There are never more row tiles than a launch counts on, whatever the groups; nor does it count on many more.
+        #[test]
+        fn groups_fit_the_launch(
+            counts in prop::collection::vec(0usize..700, 1..20),
+            none in 0usize..300,
+            tile_m in prop::sample::select(vec![8usize, 64, 128]),
+            together in 1usize..4,
+        ) {
+            let rows = tile_m * together;
+            let used = counts.iter().map(|count| count.div_ceil(rows).max(1)).sum::<usize>() * together;
+            let (all, most) = (counts.iter().sum::<usize>() + none, counts.iter().max().copied().unwrap_or(0));
+            let shared = Problem::new(all, 8, 8).in_groups(counts.len()).row_tiles(tile_m, together);
+            let padded = Problem::new(most, 8, 8).in_padded_groups(counts.len()).row_tiles(tile_m, together);
+            prop_assert!(used <= shared && used <= padded, "{used} of {shared} or {padded}");
+            prop_assert!(shared <= used + (counts.len() + none.div_ceil(rows)) * together);
+            prop_assert_eq!(Problem::new(all, 8, 8).row_tiles(tile_m, together), all.div_ceil(tile_m).max(1));
+        }
+
         /// Division with the host's numbers is exact, up to the largest number that is divided.
         #[test]
         fn divisors_divide(divisor in 1usize..1 << 31, x in 0usize..1 << 31, bits in 0u32..31) {

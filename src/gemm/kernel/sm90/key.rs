@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use super::super::parameters::GROUPS_BYTES;
 use super::super::split_k::SplitKind;
+use super::COMMON_BYTES;
 use super::instruction::Wgmma;
 use super::tile::Tile;
-use crate::gemm::problem::Major;
+use crate::gemm::problem::{Divided, Major};
 
 /// Blocks that run together and load operands for each other, in product terms: the `m` blocks along M share the tile
 /// of B, the `n` blocks along N share the tile of A.
@@ -108,11 +110,24 @@ pub struct Sm90Key {
     pub promoted: bool,
     /// Whether the kernel itself waits for the kernel before it (programmatic dependent launch).
     pub dependent_launch: bool,
+    /// What is divided into groups: nothing or rows.
+    pub divided: Divided,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
 
 impl Sm90Key {
+    /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
+    pub(crate) const fn common_bytes(&self) -> usize {
+        if self.in_groups() { COMMON_BYTES + GROUPS_BYTES } else { COMMON_BYTES }
+    }
+
+    /// Whether rows are divided into groups.
+    #[must_use]
+    pub(crate) const fn in_groups(&self) -> bool {
+        matches!(self.divided, Divided::Rows)
+    }
+
     /// Rows and columns of the product in a tile.
     #[must_use]
     pub const fn product_tile(&self) -> (usize, usize) {
@@ -231,6 +246,9 @@ impl fmt::Display for Sm90Key {
         }
         if self.dependent_launch {
             f.write_str(", dependent launch")?;
+        }
+        if self.divided != Divided::Nothing {
+            write!(f, ", {}", self.divided)?;
         }
         Ok(())
     }

@@ -4,12 +4,22 @@ use super::instruction::Wgmma;
 use super::shared::Traffic;
 use crate::ElementType;
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
-use crate::gemm::problem::{Major, OperandLayout, Problem};
+use crate::gemm::problem::{Divided, Grouping, Major, OperandLayout, Problem};
 
 /// Whether tensor copies and the instruction take this operand.
 #[must_use]
 pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
     operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+}
+
+/// Whether tensor copies load the rows of A's groups: where those may begin anywhere, rows must not be what is contiguous.
+#[must_use]
+pub(crate) const fn takes_groups(grouping: Grouping, a: Major) -> bool {
+    match grouping {
+        Grouping::None | Grouping::Padded => true,
+        Grouping::Shared => matches!(a, Major::K),
+        Grouping::Depth => false,
+    }
 }
 
 /// Whether a kernel for operands of this major loads the operand without a copy before.
@@ -40,6 +50,17 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
 /// The bit of an argument; no bit beyond the 64th argument, which is never copied.
 pub(crate) const fn bit(argument: usize) -> u64 {
     if argument < 64 { 1 << argument } else { 0 }
+}
+
+/// The arguments that a kernel accesses element by element for its groups' sake: those that are read and written in place.
+/// A group ends anywhere, and a box of what is read there would have rows that another block writes.
+pub(crate) fn in_place(tree: &ValidTree, divided: Divided) -> u64 {
+    if divided == Divided::Nothing {
+        return 0;
+    }
+    let parameters = tree.parameters().iter().enumerate();
+    let in_place = parameters.filter(|(_, parameter)| parameter.class == ParameterClass::TensorMut);
+    in_place.fold(0, |bits, (argument, _)| bits | bit(argument))
 }
 
 /// The arguments that are too narrow for tensor copies in steps of `step` columns: a row of a box must have at least 16

@@ -263,6 +263,11 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize,
     Some(Sm90Key { stages: n.min(wanted.max(2)).min(MAX_STAGES), staging, ..*key })
 }
 
+/// Bytes of shared memory, behind a kernel's own, of the table in which it finds groups.
+pub(crate) const fn table_bytes(groups: usize) -> usize {
+    groups.saturating_mul(8)
+}
+
 /// Bytes in the workspace of one place for a tile's partial sums.
 pub(crate) const fn sum_bytes(key: &Sm90Key) -> usize {
     match key.split_k {
@@ -276,9 +281,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gemm::Major;
     use crate::gemm::kernel::sm90::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
+    use crate::gemm::{Divided, Major};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {
@@ -298,6 +303,7 @@ mod tests {
             promoted: false,
             pending: 1,
             dependent_launch: false,
+            divided: Divided::Nothing,
             fast_math: false,
         }
     }

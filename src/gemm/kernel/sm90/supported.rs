@@ -3,6 +3,7 @@
 use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::Sm90Key;
+use crate::gemm::problem::Divided;
 
 /// The most accumulators per thread that leave room for a second set, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;
@@ -14,10 +15,30 @@ const MOST_STREAMED: usize = 128;
 pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumulators: each needs 8 of its columns or a \
                                    multiple (of B along N, 64), and where its rows are N, 64 rows of each warpgroup";
 
+/// Why K is not split.
+pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: leave `.split_k(…)` out";
+
+/// Why there is no kernel for groups of K.
+pub(crate) const NO_GROUPS_OF_K: &str =
+    "those for sm_90a have no groups of K: leave `.sm90(…)` out for a kernel for sm_80";
+
+/// Why there is no kernel for rows that are contiguous.
+pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
+     for sm_80";
+
+/// Why there is no kernel for very many groups.
+pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all groups in shared memory, which has no room for so many: leave `.sm90(…)` out \
+     for a kernel for sm_80";
+
 /// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
         return Err(UNSHARED);
+    }
+    match (key.divided, key.split_k) {
+        (Divided::Nothing, _) | (Divided::Rows, SplitKind::None) => {}
+        (Divided::Rows, _) => return Err(UNSPLIT_GROUPS),
+        (Divided::Depth, _) => return Err(NO_GROUPS_OF_K),
     }
     if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
         return Err("sums of FP8 products are promoted to f32, and no others: ask for none");

@@ -5,11 +5,11 @@ use super::super::candidate::{Candidate, STREAMED_WAVES};
 use super::super::machine::Machine;
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
-use crate::gemm::kernel::sm90::reach::{direct_when_packed, takes, too_narrow};
-use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
-use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Units, Wgmma, shared};
+use crate::gemm::kernel::sm90::reach::{direct_when_packed, in_place, takes, takes_groups, too_narrow};
+use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic, table_bytes};
+use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::problem::Problem;
+use crate::gemm::problem::{Divided, Problem};
 
 /// The kernels that take these operands and that `supported` accepts, best first.
 #[must_use]
@@ -25,11 +25,12 @@ pub fn candidates(
     request: &Request,
     supported: impl Fn(&Sm90Key) -> bool,
 ) -> Vec<Candidate> {
-    if !takes(w.instruction, w.a) || !takes(w.instruction, w.b) {
+    let in_groups = takes_groups(w.problem.grouping, w.a.major);
+    if !takes(w.instruction, w.a) || !takes(w.instruction, w.b) || !in_groups {
         return Vec::new();
     }
     let mut all = Vec::new();
-    let packed = direct_when_packed(w.tree, &w.problem);
+    let packed = direct_when_packed(w.tree, &w.problem) | in_place(w.tree, w.problem.grouping.divided());
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
@@ -95,12 +96,14 @@ fn fitted(
         hints: request.hints.unwrap_or_default(),
         promoted,
         dependent_launch: false,
+        divided: w.problem.grouping.divided(),
         fast_math: false,
     };
     if !key.holds_accumulators() {
         return None;
     }
-    let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES);
+    let table = if key.in_groups() { table_bytes(w.problem.batch) } else { 0 };
+    let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES).checked_sub(table)?;
     let in_steps_of = |step: usize| {
         let direct = packed | too_narrow(w.tree, step, swap_ab);
         (Sm90Key { direct, ..key }, Traffic::of(w.tree, direct))
@@ -179,7 +182,10 @@ fn splits(machine: &Machine, w: &Workload<'_>, request: &Request, key: &Sm90Key)
     if let Some(split_k) = request.split_k {
         return vec![split_k];
     }
-    let units = Units { cluster: key.cluster, ..Units::of(key, &w.problem, 1) };
+    if key.divided != Divided::Nothing {
+        return vec![SplitK::None];
+    }
+    let units = w.units(key, 1);
     let blocks = units.count() * key.cluster.blocks() as u128;
     let k_tiles = w.problem.k.div_ceil(w.instruction.tile_k());
     let mut all = vec![SplitK::None];

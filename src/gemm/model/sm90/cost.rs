@@ -127,7 +127,7 @@ fn run_clocks(
 ) -> Clocks {
     let constants = &machine.constants.sm90;
     let splits = split_k.splits();
-    let units = Units::of(key, &w.problem, splits);
+    let units = w.units(key, splits);
     let at_once = clusters_at_once(machine, key.cluster);
     let k_tiles = w.problem.k.div_ceil(key.instruction.tile_k());
     let exchange = (key.tile.rows * key.tile.columns * 4) as f64 * constants.busy_clock / machine.l2_bytes_per_clock();
@@ -183,7 +183,7 @@ pub(crate) fn predict(
 ) -> Candidate {
     let (p, e, constants) = (&w.problem, w.tree.cost(), &machine.constants.sm90);
     let splits = split_k.splits();
-    let (count, per_cluster) = (Units::of(key, p, splits).count(), key.cluster.blocks());
+    let (count, per_cluster) = (w.units(key, splits).count(), key.cluster.blocks());
     let (stage, mut bound, bytes_per_work) = stage_clocks(machine, w, key);
     let clocks = run_clocks(machine, w, key, split_k, stage, traffic);
     if clocks.mostly_epilogue {

@@ -1,13 +1,13 @@
 //! What a kernel for sm_90a is chosen for.
 
 use crate::evt::ValidTree;
-use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::problem::{OperandLayout, Problem};
+use crate::gemm::kernel::sm90::{Sm90Key, Units, Wgmma};
+use crate::gemm::problem::{Divided, OperandLayout, Problem};
 
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
-    /// Extents.
+    /// Extents; of groups, [shared alike](Problem::shared_alike).
     pub problem: Problem,
     /// The instruction that multiplies.
     pub instruction: Wgmma,
@@ -19,4 +19,18 @@ pub struct Workload<'a> {
     pub fast_fp8: bool,
     /// The epilogue.
     pub tree: &'a ValidTree,
+}
+
+impl Workload<'_> {
+    /// The work of a kernel, as far as it is known: of groups, on average half a row of clusters of each is not used.
+    pub(crate) fn units(&self, key: &Sm90Key, splits: usize) -> Units {
+        let Problem { m, batch, grouping, .. } = self.problem;
+        let units = Units::of(key, &self.problem, splits);
+        if grouping.divided() != Divided::Rows {
+            return units;
+        }
+        let rows = key.product_tile().0 * key.cluster.m;
+        let used = (m.saturating_mul(batch) / rows).saturating_add(batch / 2);
+        Units { batch: used.max(batch), ..units }
+    }
 }

@@ -1,0 +1,103 @@
+//! Groups of rows by kernels for sm_90a, and the products on which they are tried.
+
+use epilogue::gemm::{Builder, Left, Major, OperandLayout, rows, sm90};
+use epilogue::prelude::*;
+use epilogue::{DeviceTensor, Error};
+use epilogue_runtime::Arch;
+use half::f16;
+
+use crate::explored::rough;
+use crate::trial::{Kill, Subject, Text, stopped};
+
+/// A kernel with groups of rows.
+pub(crate) struct Grouped {
+    name: &'static str,
+    request: sm90::Request,
+}
+
+/// One whose blocks share a tile's columns, and one whose warpgroups take turns.
+pub(crate) fn all() -> Vec<Grouped> {
+    let of = |name, schedule, rows, m| {
+        let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, 64, schedule));
+        let request = sm90::Request {
+            tile: found.copied(),
+            swap_ab: Some(false),
+            stages: Some(3),
+            cluster: Some(sm90::Cluster { m, n: 1 }),
+            ..sm90::Request::default()
+        };
+        Grouped { name, request }
+    };
+    vec![
+        of("sm_90a groups of rows, clusters of 2x1", sm90::Schedule::Cooperative, 128, 2),
+        of("sm_90a groups of rows, PingPong, clusters of 1x1", sm90::Schedule::PingPong, 64, 1),
+    ]
+}
+
+#[epilogue]
+fn expert(accum: Accum, c: Tensor, bias: RowVector) -> (Tensor, RowVector) {
+    let d = relu(accum + bias) + c;
+    let sums = reduction_op(d, Column, Add);
+    (d, sums)
+}
+
+impl Grouped {
+    fn plan(&self, device: &Device) -> Result<Gemm<Expert>, Error> {
+        let blocks = 2 * self.request.cluster.map_or(1, sm90::Cluster::blocks);
+        let builder: Builder<Expert> = Gemm::builder::<Expert>(device).elements(ElementType::F16, ElementType::F16);
+        // Blocks of a cluster share rows of B, which are those of its columns.
+        let along_k = OperandLayout::packed(Major::K);
+        let builder = builder.problem(300, 72, 40).groups(3).layouts(along_k, along_k).multiprocessors(blocks);
+        // What begins before the launch before it has ended waits for the bounds.
+        builder.dependent_launch(true).sm90(self.request).plan()
+    }
+
+    /// A product with these ends of groups; whether its results are right.
+    fn product(&self, device: &Device, gemm: &Gemm<Expert>, ends: &[i32], k: usize) -> Result<bool, Error> {
+        let (m, n, groups) = (ends.iter().max().map_or(0, |end| *end as usize + 9), 72, ends.len());
+        let (a, b) = (rough(device, &[m, k], 1)?, rough(device, &[groups, n, k], 2)?.permute(&[0, 2, 1])?);
+        let (c, bias) = (rough(device, &[m, n], 3)?, rough(device, &[groups, n], 4)?);
+        let ends = device.tensor(ends, [groups])?;
+        let left: Left<'_> = rows(&a).in_groups_to(&ends);
+        let (mut d, mut sums) = (device.full::<f16>([m, n], f16::ONE)?, device.zeros::<f32>([groups, n])?);
+        let expected = gemm.reference(left, &b, Expert { c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
+        gemm.run(left, &b, Expert { c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
+        let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
+        Ok(right("d", &d)? && right("sums", &sums)?)
+    }
+}
+
+impl Subject for Grouped {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn arch(&self) -> Arch {
+        Arch::SM_90A
+    }
+
+    fn text(&self, device: &Device) -> Result<Text, String> {
+        let gemm = self.plan(device).map_err(|error| error.to_string())?;
+        let (Some(kernel), Some(source)) = (gemm.kernel(), gemm.kernel_source()) else {
+            return Err("no kernel".into());
+        };
+        Ok(Text {
+            kernel: kernel.name().to_owned(),
+            ptx: kernel.ptx().to_owned(),
+            source: source.code.clone(),
+            file: source.name.clone(),
+        })
+    }
+
+    fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
+        let gemm = self.plan(device).map_err(stopped)?;
+        // More groups than a warp has lanes; tiles of more rows than a cluster has, with rings that wrap around.
+        let many: Vec<i32> = (1..40).map(|g| g * 2).collect();
+        for (ends, k) in [(&[5, 5, 290][..], 3 * 64), (&many, 40), (&[150, 300], 0)] {
+            if !self.product(device, &gemm, ends, k).map_err(stopped)? {
+                return Err((Kill::Wrong, format!("groups that end at {ends:?}, K {k}")));
+            }
+        }
+        Ok(())
+    }
+}
