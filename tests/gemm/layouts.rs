@@ -3,7 +3,7 @@
 
 use epilogue::evt::{BroadcastClass, ParameterClass, Tree, ValidTree, reference};
 use epilogue::gemm::sm90::Request;
-use epilogue::gemm::{Arithmetic, Builder, Error, Instruction, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Error, Instruction, SplitK, Tile, rows};
 use epilogue::prelude::*;
 use epilogue::{Argument, DeviceTensor};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
@@ -371,6 +371,60 @@ fn a_launch_with_views_is_described() -> Result<(), Error> {
         assert_eq!([word("column_stride"), word("column_upper_stride"), word("column_extent")], [1, 5 * d, d]);
         assert_eq!((9 * word("row_magic")) >> word("row_shift"), 1);
         assert_eq!((word("batch_stride"), word("vectorised")), (0, vectorised));
+    }
+    Ok(())
+}
+
+#[epilogue]
+fn of_experts(accum: Accum, c: Tensor, bias: RowVector<f32>, mut sums: TensorMut<f32>) -> (Tensor, TensorMut<f32>) {
+    let d = accum + bias + c;
+    sums = sums + d;
+    (d, sums)
+}
+
+/// Rows in groups, with heads apart: matrices of several axes have the rows of all groups.
+#[test]
+fn groups_of_rows_give_the_same_bits() -> Result<(), Error> {
+    const NAME: &str = "layouts::groups_of_rows_give_the_same_bits";
+    let (b, s, h, d, k) = (3, 25, 2, 24, 40);
+    let mut devices = vec![Device::cpu()];
+    if testing::compiler(NAME).is_some() {
+        devices.push(Device::emulated(Arch::SM_80)?);
+        devices.push(device(Completion::Random, 5));
+    }
+    for device in devices {
+        let half = |shape: &[usize], step: usize| {
+            let values = numbers(shape.iter().product(), step);
+            device.tensor_from_bytes(ElementType::F16, &reference::encode(ElementType::F16, &values), shape)
+        };
+        let (left, right) = (half(&[b * s, k], 7)?, half(&[4, k, h * d], 11)?);
+        let bounds = device.tensor(&[0i32, 31, 31, 70, 74], [5])?;
+        let left = rows(&left).in_groups(&bounds);
+        let bias = device.tensor(&numbers(4 * h * d, 3).iter().map(|x| *x as f32).collect::<Vec<_>>(), [4, h * d])?;
+        let mut builder = Gemm::builder::<OfExperts>(&device)
+            .elements(ElementType::F16, ElementType::F16)
+            .problem(b * s, h * d, k)
+            .groups(4);
+        if device.arch() == Some(Arch::SM_90A) {
+            builder = builder.sm90(small_tiles()[0]);
+        }
+        let gemm = builder.plan()?;
+        // Once with matrices as they lie in order, once with views of tensors [B, H, S, D].
+        let given = numbers(b * s * h * d, 13);
+        let mut made = Vec::new();
+        for apart in [false, true] {
+            let view = |tensor: DeviceTensor| if apart { tensor.as_matrix(&[0, 2], &[1, 3]) } else { Ok(tensor) };
+            let shape = if apart { vec![b, h, s, d] } else { vec![b * s, h * d] };
+            let mut c = view(device.zeros::<f16>(shape.as_slice())?)?;
+            let mut out = view(device.zeros::<f16>(shape.as_slice())?)?;
+            let mut sums = view(device.zeros::<f32>(shape.as_slice())?)?;
+            c.copy_from(&given.iter().map(|x| f16::from_f64(*x)).collect::<Vec<_>>())?;
+            sums.copy_from(&given.iter().map(|x| *x as f32).collect::<Vec<_>>())?;
+            gemm.run(left, &right, OfExperts { c: &c, bias: &bias, sums: &mut sums, d: &mut out })?;
+            made.push((out.to_bytes()?, sums.to_bytes()?));
+        }
+        assert!(made[0] == made[1], "{device:?}");
+        assert!(made[0].0.iter().any(|byte| *byte != 0));
     }
     Ok(())
 }
