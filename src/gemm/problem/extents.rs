@@ -105,7 +105,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The product with each group's rows, or part of K, as its extent, as if they shared alike: for models.
+    /// The product with an equal share of the rows, or of K, as each group's extent: for models, which know no bounds.
     pub(crate) fn shared_alike(&self) -> Self {
         let share = |extent: usize| extent.div_ceil(self.batch.max(1));
         match self.grouping {

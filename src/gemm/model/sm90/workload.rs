@@ -7,7 +7,7 @@ use crate::gemm::problem::{Divided, OperandLayout, Problem};
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
-    /// Extents; of groups, [shared alike](Problem::shared_alike).
+    /// Extents; of groups, as if all had equally many rows, or an equal part of K.
     pub problem: Problem,
     /// The instruction that multiplies.
     pub instruction: Wgmma,
