@@ -250,16 +250,7 @@ impl Subject for Multiplied {
     }
 
     fn text(&self, device: &Device) -> Result<Text, String> {
-        let gemm = self.plan(device)?;
-        let (Some(kernel), Some(source)) = (gemm.kernel(), gemm.kernel_source()) else {
-            return Err("no kernel".into());
-        };
-        Ok(Text {
-            kernel: kernel.name().to_owned(),
-            ptx: kernel.ptx().to_owned(),
-            source: source.code.clone(),
-            file: source.name.clone(),
-        })
+        Text::of(&self.plan(device)?)
     }
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {

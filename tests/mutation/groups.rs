@@ -77,16 +77,7 @@ impl Subject for Grouped {
     }
 
     fn text(&self, device: &Device) -> Result<Text, String> {
-        let gemm = self.plan(device).map_err(|error| error.to_string())?;
-        let (Some(kernel), Some(source)) = (gemm.kernel(), gemm.kernel_source()) else {
-            return Err("no kernel".into());
-        };
-        Ok(Text {
-            kernel: kernel.name().to_owned(),
-            ptx: kernel.ptx().to_owned(),
-            source: source.code.clone(),
-            file: source.name.clone(),
-        })
+        Text::of(&self.plan(device).map_err(|error| error.to_string())?)
     }
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {

@@ -1,6 +1,6 @@
 //! Runs kernels and their mutants.
 
-use epilogue::Device;
+use epilogue::{Device, Gemm};
 use epilogue_runtime::Arch;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 
@@ -31,6 +31,21 @@ pub(crate) struct Text {
     /// CUDA C++, and the name that the PTX gives it.
     pub(crate) source: String,
     pub(crate) file: String,
+}
+
+impl Text {
+    /// That of a plan's kernel.
+    pub(crate) fn of<E>(gemm: &Gemm<E>) -> Result<Self, String> {
+        let (Some(kernel), Some(source)) = (gemm.kernel(), gemm.kernel_source()) else {
+            return Err("no kernel".into());
+        };
+        Ok(Self {
+            kernel: kernel.name().to_owned(),
+            ptx: kernel.ptx().to_owned(),
+            source: source.code.clone(),
+            file: source.name.clone(),
+        })
+    }
 }
 
 /// Work on which kernels are tried.
