@@ -28,6 +28,15 @@ fn numbers(count: usize, seed: u32) -> impl Iterator<Item = f32> {
     })
 }
 
+/// Whether a packed B gives the bits of the plain one.
+fn check_packed(gemm: &Gemm<Plain>, a: &DeviceTensor, b: &DeviceTensor, shape: [usize; 2]) -> Result<(), Error> {
+    let mut d = [Device::cpu().zeros::<f32>(shape)?, Device::cpu().zeros::<f32>(shape)?];
+    gemm.run(a, b, Plain { accum: &mut d[0] })?;
+    gemm.run(a, &gemm.pack(b)?, Plain { accum: &mut d[1] })?;
+    assert!(d[0].to_bytes()? == d[1].to_bytes()?);
+    Ok(())
+}
+
 fn tensor<T: Element>(shape: &[usize], seed: u32, of: impl Fn(f32) -> T) -> Result<DeviceTensor, Error> {
     let count = shape.iter().product();
     Ok(Device::cpu().tensor(&numbers(count, seed).map(of).collect::<Vec<_>>(), shape)?)
@@ -93,11 +102,7 @@ fn panels_with_subnormal_products_are_the_tensors_own() -> Result<(), Error> {
     values[600 * n + 70] = bf16::from_f32(1e-20);
     let b = Device::cpu().tensor(&values, [k, n])?;
     let gemm = Gemm::plan::<Plain>(&Device::cpu(), &a, &b)?;
-    let mut d = [Device::cpu().zeros::<f32>([m, n])?, Device::cpu().zeros::<f32>([m, n])?];
-    gemm.run(&a, &b, Plain { accum: &mut d[0] })?;
-    gemm.run(&a, &gemm.pack(&b)?, Plain { accum: &mut d[1] })?;
-    assert!(d[0].to_bytes()? == d[1].to_bytes()?);
-    Ok(())
+    check_packed(&gemm, &a, &b, [m, n])
 }
 
 #[test]
@@ -160,11 +165,7 @@ fn what_is_rounded_is_rounded_once() -> Result<(), Error> {
     let [m, n, k] = [70, 90, 100];
     let (a, b) = (tensor(&[m, k], 1, |x| x)?, tensor(&[n, k], 2, |x| x)?.transpose()?);
     let gemm = planned(Arithmetic::FastBf16, &a, &b)?;
-    let mut d = [Device::cpu().zeros::<f32>([m, n])?, Device::cpu().zeros::<f32>([m, n])?];
-    gemm.run(&a, &b, Plain { accum: &mut d[0] })?;
-    gemm.run(&a, &gemm.pack(&b)?, Plain { accum: &mut d[1] })?;
-    assert!(d[0].to_bytes()? == d[1].to_bytes()?);
-    Ok(())
+    check_packed(&gemm, &a, &b, [m, n])
 }
 
 /// It is a copy: what is written later is not in it.
