@@ -127,4 +127,5 @@ def main():
         print(f"{loss:.9f}")
 
 
-main()
+if __name__ == "__main__":
+    main()
