@@ -9,8 +9,7 @@ use epilogue_runtime::ptx_vm::{Options, explore};
 use epilogue_runtime::{Arch, testing};
 use half::f16;
 
-use crate::groups;
-use crate::trial::{INSTRUCTIONS, Subject};
+use crate::trial::INSTRUCTIONS;
 
 /// The schedules of each kernel: one of each kind.
 const SCHEDULES: u32 = 4;
@@ -118,8 +117,7 @@ fn every_kernel_family_is_right_in_every_schedule() {
     if testing::compiler("every_kernel_family_is_right_in_every_schedule").is_none() {
         return;
     }
-    let mut subjects = crate::subjects();
-    subjects.extend(groups::all().into_iter().map(|subject| Box::new(subject) as Box<dyn Subject>));
+    let subjects = crate::subjects();
     let mut trials: Vec<(String, Arch, Trial<'_>)> = Vec::new();
     for subject in &subjects {
         let trial = move |device: &Device| subject.run(device).map_err(|(_, error)| error);

@@ -109,6 +109,7 @@ fn try_mutants(subject: &dyn Subject, number: usize, all: bool) -> Result<Vec<Fa
 fn subjects() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
+    subjects.extend(groups::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(te::all());
     subjects
 }

@@ -48,6 +48,9 @@ const SHARES: &str = "an earlier use of the memory is over < if constexpr (K + 1
 const FIRST_TEAM: &str = "never run: the part of a tile that lacks the end of its K is the first of a cluster's share, which \
                           is the first team's";
 const ONE_TILE: &str = "a column has one tile";
+const RIGHT_BOUNDS: &str =
+    "never run: the bounds are right; and the emulated device's host looks when a launch is over";
+const WAITED: &str = "the kernel has waited before it read the bounds";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -94,6 +97,10 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 4, 256;", "every warp's values are in shared memory", NOBODY),
     survivor(Operator::BarrierId, "clusters of 1x1", "bar.sync 0;", "__syncthreads();", NOBODY),
     survivor(Operator::BarrierId, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", NOBODY),
+    survivor(Operator::DropFence, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::NarrowerScope, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::Early, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::DropWait, "groups of rows", "griddepcontrol.wait;", "::run(parameters);", WAITED),
     survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),
