@@ -34,6 +34,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/loader.cuh", include_str!("sm80/loader.cuh")),
     ("sm80/fragments.cuh", include_str!("sm80/fragments.cuh")),
     ("sm80/fragments_8bit.cuh", include_str!("sm80/fragments_8bit.cuh")),
+    ("sm80/fragments_mixed.cuh", include_str!("sm80/fragments_mixed.cuh")),
     ("sm80/mainloop.cuh", include_str!("sm80/mainloop.cuh")),
     ("sm80/scheduler.cuh", include_str!("sm80/scheduler.cuh")),
     ("sm80/stream.cuh", include_str!("sm80/stream.cuh")),

@@ -182,6 +182,13 @@ __device__ __forceinline__ u32 multiply_f16x2(u32 x, u32 y) {
     return product;
 }
 
+// sub.f16x2
+__device__ __forceinline__ u32 subtract_f16x2(u32 x, u32 y) {
+    u32 difference;
+    asm("sub.rn.f16x2 %0, %1, %2;\n" : "=r"(difference) : "r"(x), "r"(y));
+    return difference;
+}
+
 // ---- Memory consistency: what blocks say to each other ---------------------------------------------------------
 
 // atom.add.acq_rel.gpu: what this block wrote before (its threads joined by a barrier) is visible to whoever sees the

@@ -31,14 +31,24 @@ impl Types {
 
     /// Whether the types go together, on any device; if not, the allowed ones.
     pub(crate) fn check(self) -> Result<(), &'static str> {
-        let Self { a, b, accumulator } = self;
+        let Self { a, b, .. } = self;
         if a == ElementType::Bool || b == ElementType::Bool {
             Err("operands are numbers")
         } else if (a == ElementType::F64) != (b == ElementType::F64) {
             Err("both operands are f64 or neither is")
+        } else if a.is_float() && matches!(b, ElementType::I8 | ElementType::U8) && a != ElementType::F64 {
+            // Weights, which are as exact in f32.
+            self.check_accumulator()
         } else if a.is_float() != b.is_float() {
-            Err("both operands are floats or both are integers")
-        } else if !matches!(accumulator, ElementType::F64 | ElementType::F32 | ElementType::I32) {
+            Err("both operands are floats, or both are integers, or A is a float and B is i8 or u8")
+        } else {
+            self.check_accumulator()
+        }
+    }
+
+    fn check_accumulator(self) -> Result<(), &'static str> {
+        let Self { a, accumulator, .. } = self;
+        if !matches!(accumulator, ElementType::F64 | ElementType::F32 | ElementType::I32) {
             Err("an accumulator is f64, f32 or i32")
         } else if (accumulator == ElementType::F64) != (a == ElementType::F64) {
             Err("the accumulator is f64 exactly when the operands are")

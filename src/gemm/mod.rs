@@ -42,8 +42,8 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Comparison, Depth, Divided, Error, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake,
-    OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, depth, rows,
+    Arithmetic, Byte, Comparison, Depth, Divided, Error, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major,
+    MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, depth, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -105,10 +105,13 @@ fn multiplies(device: &Device, a: ElementType, b: ElementType, arithmetic: Arith
     match Instruction::of(a, b, arithmetic) {
         Some(_) => Ok(()),
         None if a == b => refuse("give f16, bf16, f32, f64, FP8 or 8-bit integers"),
-        None if on_the_cpu.is_ok() => {
-            refuse("give both the same type, both FP8 or both 8-bit integers, or use the CPU device")
+        None if on_the_cpu.is_ok() => refuse(
+            "give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits, or use the \
+             CPU device",
+        ),
+        None => {
+            refuse("give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits")
         }
-        None => refuse("give both the same type, both FP8 or both 8-bit integers"),
     }
 }
 

@@ -100,7 +100,9 @@ mod on_the_cpu {
     fn of_other_types() {
         use ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, I8, U8};
         let pairs =
-            [(BF16, BF16), (F16, F32), (F32, BF16), (F8E4M3, F16), (F8E5M2, F8E4M3), (I8, I8), (U8, I8), (U8, U8)];
+            [(BF16, BF16), (F16, F32), (F32, BF16), (F8E4M3, F16), (F8E5M2, F8E4M3), (I8, I8), (U8, I8), (U8, U8)]
+                .into_iter()
+                .chain([(F32, I8), (BF16, I8), (F16, U8), (F8E4M3, U8)]);
         for elements in pairs {
             let family = Family { elements, arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
             run(&Device::cpu(), &family, &Amount { kernels: 6, cases: 20, largest: 65 });
@@ -207,6 +209,27 @@ mod emulated {
             let device = Device::emulated_with(arch, options[i % 3].clone()).expect("an emulated device");
             let family = Family { elements: (a, b), arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
             run(&device, &family, &Amount { kernels, cases: 12, largest: 97 });
+        }
+    }
+
+    /// Weights of 8 bits, converted to the activations' 16: on kernels for sm_80, which sm_90a has too.
+    #[test]
+    fn of_8_bit_weights() {
+        use ElementType::{BF16, F8E4M3, F8E5M2, F16, I8, U8};
+        if testing::compiler("emulated::of_8_bit_weights").is_none() {
+            return;
+        }
+        let options = [
+            Options::default().completion(Completion::Random).seed(3),
+            Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Ampere)),
+            Options::default().detector(Detector::On),
+        ];
+        let pairs = [(F16, I8), (BF16, I8), (F16, U8), (BF16, U8), (F16, F8E4M3), (BF16, F8E4M3), (BF16, F8E5M2)];
+        for (i, elements) in pairs.into_iter().enumerate() {
+            let arch = if i % 3 == 2 { Arch::SM_90A } else { Arch::SM_80 };
+            let device = Device::emulated_with(arch, options[i % 3].clone()).expect("an emulated device");
+            let family = Family { elements, arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
+            run(&device, &family, &Amount { kernels: 4, cases: 12, largest: 97 });
         }
     }
 

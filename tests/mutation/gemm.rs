@@ -196,7 +196,7 @@ impl Hopper {
 /// The smallest tile: it has more edges, where most can go wrong, and more mutants run in a second. For 8-bit operands
 /// it is the smallest whose warps have 32 columns: with 16, a lane may read back only what it wrote itself.
 fn tile(instruction: Instruction) -> Tile {
-    let wide = |tile: &&Tile| instruction.element_size() > 1 || tile.warp_n >= 32;
+    let wide = |tile: &&Tile| instruction.sizes().1 > 1 || tile.warp_n >= 32;
     let tiles = Tile::all(instruction);
     *tiles.iter().rfind(wide).unwrap_or(&tiles[tiles.len() - 1])
 }

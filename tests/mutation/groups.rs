@@ -24,6 +24,8 @@ pub(crate) fn all() -> Vec<Grouped> {
             swap_ab: Some(false),
             stages: Some(3),
             cluster: Some(sm90::Cluster { m, n: 1 }),
+            // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
+            staging: Some(sm90::Staging { step: 32, output_stages: 4, input_stages: 3 }),
             ..sm90::Request::default()
         };
         Grouped { name, request }
@@ -35,8 +37,8 @@ pub(crate) fn all() -> Vec<Grouped> {
 }
 
 #[epilogue]
-fn expert(accum: Accum, c: Tensor, bias: RowVector) -> (Tensor, RowVector) {
-    let d = relu(accum + bias) + c;
+fn expert(accum: Accum, beta: Scalar, c: Tensor, bias: RowVector) -> (Tensor, RowVector) {
+    let d = relu(accum + beta * c + bias);
     let sums = reduction_op(d, Column, Add);
     (d, sums)
 }
@@ -53,15 +55,19 @@ impl Grouped {
     }
 
     /// A product with these ends of groups; whether its results are right.
-    fn product(&self, device: &Device, gemm: &Gemm<Expert>, ends: &[i32], k: usize) -> Result<bool, Error> {
+    fn product(&self, device: &Device, gemm: &Gemm<Expert>, product: (&[i32], usize, f64)) -> Result<bool, Error> {
+        let (ends, k, beta) = product;
         let (m, n, groups) = (ends.iter().max().map_or(0, |end| *end as usize + 9), 72, ends.len());
         let (a, b) = (rough(device, &[m, k], 1)?, rough(device, &[groups, n, k], 2)?.permute(&[0, 2, 1])?);
         let (c, bias) = (rough(device, &[m, n], 3)?, rough(device, &[groups, n], 4)?);
-        let ends = device.tensor(ends, [groups])?;
-        let left: Left<'_> = rows(&a).in_groups_to(&ends);
+        // Who counts the rows of groups is a launch before, which may not have ended yet.
+        let counted = device.tensor(&ends.iter().flat_map(|end| [*end, -1]).collect::<Vec<_>>(), [groups, 2])?;
+        let known = device.tensor(ends, [groups])?;
         let (mut d, mut sums) = (device.full::<f16>([m, n], f16::ONE)?, device.zeros::<f32>([groups, n])?);
-        let expected = gemm.reference(left, &b, Expert { c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
-        gemm.run(left, &b, Expert { c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
+        let left: Left<'_> = rows(&a).in_groups_to(&known);
+        let expected = gemm.reference(left, &b, Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
+        let ends = counted.slice(1, 0..1)?.contiguous()?.reshape([groups])?;
+        gemm.run(rows(&a).in_groups_to(&ends), &b, Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
         let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
         Ok(right("d", &d)? && right("sums", &sums)?)
     }
@@ -82,11 +88,14 @@ impl Subject for Grouped {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        // More groups than a warp has lanes; tiles of more rows than a cluster has, with rings that wrap around.
+        // More groups than a warp has lanes; operands' rings that wrap around; no K; so many whole tiles that the outputs'
+        // ring wraps around.
         let many: Vec<i32> = (1..40).map(|g| g * 2).collect();
-        for (ends, k) in [(&[5, 5, 290][..], 3 * 64), (&many, 40), (&[150, 300], 0)] {
-            if !self.product(device, &gemm, ends, k).map_err(stopped)? {
-                return Err((Kill::Wrong, format!("groups that end at {ends:?}, K {k}")));
+        let products =
+            [(&[5, 5, 290][..], 3 * 64, 0.5), (&many, 40, 0.0), (&[150, 300], 0, 2.0), (&[3, 1291], 72, 0.5)];
+        for (ends, k, beta) in products {
+            if !self.product(device, &gemm, (ends, k, beta)).map_err(stopped)? {
+                return Err((Kill::Wrong, format!("groups that end at {ends:?}, K {k}, beta {beta}")));
             }
         }
         Ok(())

@@ -51,6 +51,9 @@ const ONE_TILE: &str = "a column has one tile";
 const RIGHT_BOUNDS: &str =
     "never run: the bounds are right; and the emulated device's host looks when a launch is over";
 const WAITED: &str = "the kernel has waited before it read the bounds";
+const TABLE_MET: &str = "the block meets again when its barriers are initialised, before anyone looks a unit up";
+const COLUMNS_MET: &str = "columns' values are written before the barrier of the last step's outputs, where all of a team of one \
+                           warpgroup have met";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -101,6 +104,15 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::NarrowerScope, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::Early, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::DropWait, "groups of rows", "griddepcontrol.wait;", "::run(parameters);", WAITED),
+    survivor(Operator::BarrierId, "groups of rows", "bar.sync 0;", "GroupTable<Config>::make(", NOBODY),
+    survivor(Operator::DropBarrier, "groups of rows, PingPong", "bar.sync 0;", "the table is complete", TABLE_MET),
+    survivor(
+        Operator::DropBarrier,
+        "groups of rows, PingPong",
+        "bar.sync",
+        "every warp's values are in shared memory",
+        COLUMNS_MET,
+    ),
     survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),

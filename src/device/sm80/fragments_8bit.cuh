@@ -40,6 +40,55 @@ __device__ __forceinline__ void to_f16(f8e4m3, u32 x, u32& low, u32& high) {
 #endif
 }
 
+// Along M or N, lane 8i+r gives the address of row r of matrix i: rows 4(r/2) + r%2, two further in matrices 1 and 3,
+// 16 further in 2 and 3.
+__device__ __forceinline__ int row_along_mn(int lane) {
+    return lane / 16 * 16 + lane / 8 % 2 * 2 + lane % 8 / 2 * 4 + lane % 2;
+}
+
+// Registers of the first and the second 16 of K: of the lane's even index along M or N, of the odd one.
+__device__ __forceinline__ void load_transposed(u32 shared, u32 (&even)[2], u32 (&odd)[2]) {
+    u32 x[4];
+    load_matrix_x4_transposed(shared, x);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        even[half] = permute_bytes<0x6420>(x[2 * half], x[2 * half + 1]);
+        odd[half] = permute_bytes<0x7531>(x[2 * half], x[2 * half + 1]);
+    }
+}
+
+// A warp's columns of B, which has 8-bit elements.
+template <class Tile, int NJ>
+struct Columns8Bit {
+    static_assert(NJ % 2 == 0, "B fragments are loaded in pairs");
+
+    LaneAddress<Tile> own;
+
+    static __device__ __forceinline__ LaneAddress<Tile> address(int lane, int n) {
+        if constexpr (Tile::MAJOR == Major::K) {
+            return {n + lane / 16 * 8 + lane % 8, lane / 8 % 2, 0};
+        } else {
+            return {row_along_mn(lane), n / 16, 0};
+        }
+    }
+
+    __device__ __forceinline__ Columns8Bit(int lane, int n) : own(address(lane, n)) {}
+
+    // Registers of the first and the second 16 of a step's K.
+    __device__ __forceinline__ void load(u32 (&b)[NJ][2], u32 stage, int step) const {
+#pragma unroll
+        for (int j = 0; j < NJ; j += 2) {
+            if constexpr (Tile::MAJOR == Major::K) {
+                u32 x[4];
+                load_matrix_x4(own.at(stage, 8 * j, 2 * step), x);
+                b[j][0] = x[0], b[j][1] = x[1], b[j + 1][0] = x[2], b[j + 1][1] = x[3];
+            } else {
+                load_transposed(own.at(stage, 32 * step, j / 2), b[j], b[j + 1]);
+            }
+        }
+    }
+};
+
 // With int accumulators a product of integers, with float ones of FP8.
 template <class ATile, class BTile, typename Accumulator_, int MI, int NJ>
 struct TensorCore8Bit {
@@ -48,8 +97,6 @@ struct TensorCore8Bit {
     using AElement = typename ATile::Element;
     using BElement = typename BTile::Element;
     static constexpr int STEP = 32;
-    static constexpr int CHUNK = 16;  // elements
-    static_assert(NJ % 2 == 0, "B fragments are loaded in pairs");
 
     struct Fragments {
         u32 a[MI][4];
@@ -57,32 +104,18 @@ struct TensorCore8Bit {
     };
 
     LaneAddress<ATile> a_lane;
-    LaneAddress<BTile> b_lane;
-
-    // Along M or N, lane 8i+r gives the address of row r of matrix i: rows 4(r/2) + r%2, two further in matrices 1 and 3,
-    // 16 further in 2 and 3.
-    static __device__ __forceinline__ int row_along_mn(int lane) {
-        return lane / 16 * 16 + lane / 8 % 2 * 2 + lane % 8 / 2 * 4 + lane % 2;
-    }
+    Columns8Bit<BTile, NJ> b_columns;
 
     static __device__ __forceinline__ LaneAddress<ATile> a_address(int lane, int m) {
         if constexpr (ATile::MAJOR == Major::K) {
             return {m + lane % 16, lane / 16, 0};
         } else {
-            return {row_along_mn(lane), m / CHUNK, 0};
-        }
-    }
-
-    static __device__ __forceinline__ LaneAddress<BTile> b_address(int lane, int n) {
-        if constexpr (BTile::MAJOR == Major::K) {
-            return {n + lane / 16 * 8 + lane % 8, lane / 8 % 2, 0};
-        } else {
-            return {row_along_mn(lane), n / CHUNK, 0};
+            return {row_along_mn(lane), m / 16, 0};
         }
     }
 
     __device__ __forceinline__ TensorCore8Bit(int lane, int m, int n)
-        : a_lane(a_address(lane, m)), b_lane(b_address(lane, n)) {}
+        : a_lane(a_address(lane, m)), b_columns(lane, n) {}
 
     __device__ __forceinline__ void load(Fragments& f, u32 a, u32 b, int step) const {
 #pragma unroll
@@ -95,27 +128,7 @@ struct TensorCore8Bit {
                 f.a[i][0] = even[0], f.a[i][1] = odd[0], f.a[i][2] = even[1], f.a[i][3] = odd[1];
             }
         }
-#pragma unroll
-        for (int j = 0; j < NJ; j += 2) {
-            if constexpr (BTile::MAJOR == Major::K) {
-                u32 x[4];
-                load_matrix_x4(b_lane.at(b, 8 * j, 2 * step), x);
-                f.b[j][0] = x[0], f.b[j][1] = x[1], f.b[j + 1][0] = x[2], f.b[j + 1][1] = x[3];
-            } else {
-                load_transposed(b_lane.at(b, STEP * step, j / 2), f.b[j], f.b[j + 1]);
-            }
-        }
-    }
-
-    // Registers of the first and the second 16 of K: of the lane's even index along M or N, of the odd one.
-    static __device__ __forceinline__ void load_transposed(u32 shared, u32 (&even)[2], u32 (&odd)[2]) {
-        u32 x[4];
-        load_matrix_x4_transposed(shared, x);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            even[half] = permute_bytes<0x6420>(x[2 * half], x[2 * half + 1]);
-            odd[half] = permute_bytes<0x7531>(x[2 * half], x[2 * half + 1]);
-        }
+        b_columns.load(f.b, b, step);
     }
 
     static __device__ __forceinline__ void multiply(int (&acc)[MI][NJ][2][2], const Fragments& f) {

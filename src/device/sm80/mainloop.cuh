@@ -17,7 +17,7 @@
 // kernels, whose products nothing waits for, gain nothing by it. Both wait at a k-tile's start, start the copies, as long
 // as there are any, and then read the first fragments. Operands that take registers as they are loaded wait there, too.
 #pragma once
-#include "fragments_8bit.cuh"
+#include "fragments_mixed.cuh"
 #include "loader.cuh"
 #include "scheduler.cuh"
 
@@ -87,9 +87,10 @@ struct Mainloop {
             start_copy(kt + STAGES - 1, write);
             write = write + STAGE_BYTES == end ? shared : write + STAGE_BYTES;
         };
-        // Where every product's operands are converted, which takes far longer than their loads, there are no registers for
-        // the next ones beside the largest number of accumulators.
-        constexpr bool LEAN = Config::ARITHMETIC == Arithmetic::FP8 && MI * NJ * 4 >= 128;
+        // Where operands are converted for every product, which takes longer than their loads, there are no registers for the
+        // next ones beside the largest number of accumulators.
+        constexpr bool CONVERTED = Config::ARITHMETIC == Arithmetic::FP8 || Config::ARITHMETIC == Arithmetic::MIXED;
+        constexpr bool LEAN = CONVERTED && MI * NJ * 4 >= 128;
         // Fragments that are rounded as they are loaded, or whose bytes change places, take more registers, and fewer
         // blocks would run at once. And a k-tile's first fragments may not be where the one before has its last.
         constexpr bool MADE =

@@ -14,7 +14,8 @@ enum class Major { K, MN };
 
 // What multiplies.
 // FAST_BF16: f32 operands, rounded to bf16 on their way to registers.
-enum class Arithmetic { F16, BF16, TF32, FAST_BF16, F64, F32, INT8, FP8 };
+// MIXED: A is f16 or bf16, B has 8-bit elements.
+enum class Arithmetic { F16, BF16, TF32, FAST_BF16, F64, F32, INT8, FP8, MIXED };
 
 // Whether tensor cores multiply operands that lie in 4 bytes.
 template <Arithmetic ARITHMETIC>
@@ -37,11 +38,13 @@ struct OperandTile {
     // - one chunk of 8 consecutive rows (ldmatrix; 16-byte loads along K): 8 rows must differ -> XOR with row;
     // - two chunks of 4 consecutive rows (4- and 8-byte fragments, where lane l has row l%4): XOR with 2 row;
     // - one row (exact f32 with MN-major operands): nothing to do;
-    // - one chunk of the rows 0, 1, 4, 5, 8, 9, 12, 13 (8-bit types, MN-major): XOR with the place in this list.
+    // - one chunk of the rows 0, 1, 4, 5, 8, 9, 12, 13 (8-bit types and what they meet, MN-major): XOR with the place in
+    //   this list.
     static constexpr bool BY_ROW = ARITHMETIC == Arithmetic::F32 && MAJOR == Major::MN;
     static constexpr bool BY_PAIR =
-        ARITHMETIC == Arithmetic::F64 || (IN_WORDS<ARITHMETIC> && MAJOR == Major::MN);
-    static constexpr bool BY_QUAD = sizeof(Element) == 1 && MAJOR == Major::MN;
+        ARITHMETIC == Arithmetic::F64 || (IN_WORDS<ARITHMETIC> && MAJOR == Major::MN) ||
+        (ARITHMETIC == Arithmetic::MIXED && sizeof(Element) == 2 && MAJOR == Major::K);
+    static constexpr bool BY_QUAD = MAJOR == Major::MN && (sizeof(Element) == 1 || ARITHMETIC == Arithmetic::MIXED);
     static constexpr int FACTOR = BY_ROW ? 0 : (BY_PAIR ? 2 : 1);
     static constexpr int ROWS_PER_LINE = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // a line: the 128 bytes of all banks
     static constexpr int MASK = (CHUNKS >= 8 ? 8 : CHUNKS) - 1;

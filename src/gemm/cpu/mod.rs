@@ -70,7 +70,7 @@ fn accumulation(a: ElementType, b: ElementType) -> Result<Accumulation, Error> {
         a,
         b,
         device: Device::cpu().to_string(),
-        advice: "give both a float type, or both i8 or u8",
+        advice: "give both a float type, or both i8 or u8, or a float type as A and i8 or u8 as B",
     })
 }
 

@@ -100,21 +100,22 @@ const CROWDED_ELEMENTS: usize = 96;
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
         KernelKey::Sm80(key) => {
-            let size = key.instruction.element_size();
+            let (of_a, of_b) = key.instruction.sizes();
             let copied = key.a.copy_bytes.min(key.b.copy_bytes);
-            let narrow = copied <= size || (copied < 16 && key.split_k != SplitKind::None);
+            let single = key.a.copy_bytes <= of_a || key.b.copy_bytes <= of_b;
+            let narrow = single || (copied < 16 && key.split_k != SplitKind::None);
             let (warps_m, warps_n) = key.tile.warps();
-            let singles = |operand: OperandLayout, extent: usize| {
+            let singles = |operand: OperandLayout, size: usize, extent: usize| {
                 if operand.copy_bytes <= size && size < 4 { extent * key.tile.k / (warps_m * warps_n * 32) } else { 0 }
             };
-            let many = singles(key.a, key.tile.m) + singles(key.b, key.tile.n) >= CROWDED_ELEMENTS;
+            let many = singles(key.a, of_a, key.tile.m) + singles(key.b, of_b, key.tile.n) >= CROWDED_ELEMENTS;
             let full = key.tile.accumulator_registers(key.instruction.accumulator()) >= 128;
             let integers = matches!(key.instruction, Instruction::MmaInt8(_)) && key.split_k == SplitKind::Parallel;
             let across = (key.a.major, key.b.major) == (Major::Mn, Major::Mn);
-            let streamed = key.split_k == SplitKind::Stream && (size == 1 || across);
+            let streamed = key.split_k == SplitKind::Stream && (of_b == 1 || across);
             let along = (key.a.major, key.b.major) == (Major::K, Major::K);
             let rounded = key.instruction == Instruction::MmaFastBf16;
-            let deep = key.tile.k * size >= 128 && (!along || rounded || key.split_k != SplitKind::None);
+            let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
             many || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
@@ -149,7 +150,7 @@ impl Resources {
 fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<Resources, Misfit> {
     let (instruction, epilogue) = (workload.instruction, workload.epilogue);
     let accumulators = epilogue.products();
-    if !tile.has_room(accumulators, instruction.element_size(), workload.b.major) {
+    if !tile.has_room(accumulators, instruction, workload.b.major) {
         return Err(Misfit::Accumulators { tile: tile.to_string(), accumulators });
     }
     let accumulator = instruction.accumulator();
@@ -173,7 +174,8 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
 
     // The accumulators are no longer needed when the epilogue's values are computed, so only the larger of the two
     // counts.
-    let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element_size() / 2;
+    let (of_a, of_b) = instruction.sizes();
+    let fragments = (tile.warp_m * of_a + tile.warp_n * of_b) / 8;
     let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
@@ -196,7 +198,7 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let by_shared = machine.shared / (shared_bytes + RESERVED_SHARED);
     let by_threads = machine.threads / threads;
     let blocks_per_multiprocessor = by_registers.min(by_shared).min(by_threads).max(1);
-    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size()));
+    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction));
     Ok(Resources { vector, epilogue_passes, registers, spilled, shared_bytes, blocks_per_multiprocessor })
 }
 
@@ -253,7 +255,8 @@ struct BlockClocks {
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK) -> BlockClocks {
     let constants = &machine.constants.sm80;
-    let size = w.instruction.element_size() as f64;
+    let (of_a, of_b) = w.instruction.sizes();
+    let (of_a, of_b) = (of_a as f64, of_b as f64);
     let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
     // Accumulators of the instruction. Those of the product are fewer if several accumulators share the tile, since
     // part of the tile may then have none.
@@ -265,13 +268,14 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let warps = (warps_m * warps_n) as f64;
 
     let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0);
-    let shared = warps * (tile.warp_m + tile.warp_n) as f64 * k * size / 128.0;
+    let shared = warps * (tile.warp_m as f64 * of_a + tile.warp_n as f64 * of_b) * k / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
-    let copies = |extent: usize, layout: OperandLayout| {
+    let copies = |extent: usize, size: f64, layout: OperandLayout| {
         extent as f64 * k * size / layout.copy_bytes as f64 / 32.0 * constants.narrow_copy
     };
-    let bytes = (tile.m + columns * products) as f64 * k * size;
-    let l2 = bytes / machine.l2_bytes_per_clock() + (copies(tile.m, w.a) + copies(columns * products, w.b)) / 4.0;
+    let bytes = (tile.m as f64 * of_a + (columns * products) as f64 * of_b) * k;
+    let narrow = copies(tile.m, of_a, w.a) + copies(columns * products, of_b, w.b);
+    let l2 = bytes / machine.l2_bytes_per_clock() + narrow / 4.0;
 
     let e = w.epilogue;
     let accumulator = w.instruction.accumulator().size() as f64;
@@ -347,10 +351,11 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     };
 
     let p = &w.problem;
-    let size = w.instruction.element_size() as f64;
+    let (of_a, of_b) = w.instruction.sizes();
+    let (of_a, of_b) = (of_a as f64, of_b as f64);
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let products = w.epilogue.products() as f64;
-    let bytes = l * ((m * k + products * k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
+    let bytes = l * (m * k * of_a + products * k * n * of_b + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
     let bound = if memory > total {
         Bound::Memory

@@ -1,5 +1,5 @@
 //! The 8-bit types of operands. A and B may have different types of one kind: FP8 gradients (E5M2) times FP8 weights
-//! (E4M3), or unsigned activations times signed weights.
+//! (E4M3), or unsigned activations times signed weights. Or B alone has one: weights, whose activations have 16 bits.
 
 use crate::ElementType;
 
@@ -19,6 +19,33 @@ pub enum Int8 {
     S8,
     /// Unsigned.
     U8,
+}
+
+/// A 16-bit floating-point type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Float16 {
+    /// 5 bits of exponent, 10 of mantissa.
+    F16,
+    /// 8 bits of exponent, 7 of mantissa: the upper half of an f32.
+    Bf16,
+}
+
+/// An 8-bit type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Byte {
+    /// An integer.
+    Int(Int8),
+    /// A floating-point number.
+    Float(Fp8),
+}
+
+/// The types of an A of 16 bits and of a B of 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MixedInput {
+    /// The type of A.
+    pub a: Float16,
+    /// The type of B.
+    pub b: Byte,
 }
 
 /// The types of A and of B, which are of one kind.
@@ -84,6 +111,77 @@ impl Int8 {
             Self::U8 => "u8",
         }
     }
+}
+
+impl Float16 {
+    const fn of(element: ElementType) -> Option<Self> {
+        match element {
+            ElementType::F16 => Some(Self::F16),
+            ElementType::BF16 => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    /// The type in memory.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::F16 => ElementType::F16,
+            Self::Bf16 => ElementType::BF16,
+        }
+    }
+}
+
+impl Byte {
+    const fn of(element: ElementType) -> Option<Self> {
+        match (Int8::of(element), Fp8::of(element)) {
+            (Some(integer), _) => Some(Self::Int(integer)),
+            (_, Some(float)) => Some(Self::Float(float)),
+            _ => None,
+        }
+    }
+
+    /// The type in memory.
+    #[must_use]
+    pub const fn element(self) -> ElementType {
+        match self {
+            Self::Int(integer) => integer.element(),
+            Self::Float(float) => float.element(),
+        }
+    }
+
+    /// Its name in PTX.
+    #[must_use]
+    pub const fn ptx(self) -> &'static str {
+        match self {
+            Self::Int(integer) => integer.ptx(),
+            Self::Float(float) => float.ptx(),
+        }
+    }
+}
+
+impl MixedInput {
+    /// These operand types; `None` if A has not 16 bits, or B has not 8.
+    pub(crate) const fn of(a: ElementType, b: ElementType) -> Option<Self> {
+        match (Float16::of(a), Byte::of(b)) {
+            (Some(a), Some(b)) => Some(Self { a, b }),
+            _ => None,
+        }
+    }
+
+    /// Every one.
+    pub(crate) const ALL: [Self; 8] = {
+        const fn all(a: Float16) -> [MixedInput; 4] {
+            [
+                MixedInput { a, b: Byte::Int(Int8::S8) },
+                MixedInput { a, b: Byte::Int(Int8::U8) },
+                MixedInput { a, b: Byte::Float(Fp8::E4M3) },
+                MixedInput { a, b: Byte::Float(Fp8::E5M2) },
+            ]
+        }
+        let ([a, b, c, d], [e, f, g, h]) = (all(Float16::F16), all(Float16::Bf16));
+        [a, b, c, d, e, f, g, h]
+    };
 }
 
 impl<T: Copy> Pair<T> {

@@ -18,7 +18,7 @@ pub(crate) mod packed;
 
 pub use arithmetic::Arithmetic;
 pub use comparison::Comparison;
-pub use eight_bit::{Fp8, Int8, Pair};
+pub use eight_bit::{Byte, Float16, Fp8, Int8, MixedInput, Pair};
 pub use error::{Error, NameMistake};
 pub use extents::{MAX_EXTENT, Problem};
 pub use grouped::{Depth, Rows, depth, rows};

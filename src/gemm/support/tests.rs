@@ -66,22 +66,29 @@ fn is_multiplied(device: &Device, a: ElementType, b: ElementType) -> bool {
 /// The table of products by device.
 fn products() -> String {
     let mut rows: Vec<(ElementType, [bool; 3], Vec<String>)> = Vec::new();
-    for (i, (first, of_a)) in GROUPS.iter().enumerate() {
-        for (second, of_b) in &GROUPS[i..] {
-            let pairs = || of_a.iter().flat_map(|a| of_b.iter().flat_map(move |b| [(*a, *b), (*b, *a)]));
-            let taken = devices().map(|device| {
-                let taken: Vec<bool> = pairs().map(|(a, b)| is_multiplied(&device, a, b)).collect();
-                assert!(taken.iter().all(|it| *it == taken[0]), "{first} and {second} on {device}: {taken:?}");
-                taken[0]
-            });
-            let accumulator = Types::new(of_a[0], of_b[0]).accumulator;
-            if taken == [false; 3] {
-                continue;
-            }
-            let label = format!("{first} × {second}");
-            match rows.iter_mut().find(|(same, by, _)| (*same, *by) == (accumulator, taken)) {
-                Some((_, _, labels)) => labels.push(label),
-                None => rows.push((accumulator, taken, vec![label])),
+    let mut add = |accumulator, taken, label| match rows.iter_mut().find(|row| (row.0, row.1) == (accumulator, taken)) {
+        Some((_, _, labels)) => labels.push(label),
+        None if taken != [false; 3] => rows.push((accumulator, taken, vec![label])),
+        None => {}
+    };
+    let devices = devices();
+    let taken = |(first, of_a): (&str, &[ElementType]), (second, of_b): (&str, &[ElementType])| {
+        let by_device = devices.each_ref().map(|device| {
+            let pairs = of_a.iter().flat_map(|a| of_b.iter().map(move |b| (*a, *b)));
+            let taken: Vec<bool> = pairs.map(|(a, b)| is_multiplied(device, a, b)).collect();
+            assert!(taken.iter().all(|it| *it == taken[0]), "{first} and {second} on {device}: {taken:?}");
+            taken[0]
+        });
+        (Types::new(of_a[0], of_b[0]).accumulator, by_device)
+    };
+    for (i, first) in GROUPS.into_iter().enumerate() {
+        for second in GROUPS.into_iter().skip(i) {
+            let (one, other) = (taken(first, second), taken(second, first));
+            if one == other {
+                add(one.0, one.1, format!("{} × {}", first.0, second.0));
+            } else {
+                add(one.0, one.1, format!("A {} × B {}", first.0, second.0));
+                add(other.0, other.1, format!("A {} × B {}", second.0, first.0));
             }
         }
     }
@@ -264,7 +271,7 @@ fn refusals_say_why_and_what_to_do() {
     assert_eq!(
         text(supports(&sm80, (F32, F16))),
         "A of f32 and B of f16 can't be multiplied on an emulated sm_80: give both the same type, both FP8 or both 8-bit \
-         integers, or use the CPU device"
+         integers, or an f16 or bf16 A and a B of 8 bits, or use the CPU device"
     );
     assert_eq!(
         text(supports(&cpu, (F64, F16))),
@@ -277,4 +284,8 @@ fn refusals_say_why_and_what_to_do() {
     let asked = builder(&hopper, F32, F32).arithmetic(Arithmetic::FastBf16).sm90(sm90::Request::default());
     let refused = asked.choose().expect_err("no such kernel").to_string();
     assert!(refused.ends_with("leave `.sm90(…)` out for a kernel for sm_80, or take Arithmetic::Tf32"), "{refused}");
+    let refused = builder(&hopper, BF16, I8).sm90(sm90::Request::default()).choose().expect_err("no such kernel");
+    assert!(
+        refused.to_string().ends_with("convert no B of 8 bits to A's 16: leave `.sm90(…)` out for a kernel for sm_80")
+    );
 }

@@ -1,4 +1,4 @@
-//! Recipes: batches, groups, views, and products of 8-bit types.
+//! Recipes: batches, groups, views, products of 8-bit types, and weights of 8 bits.
 //!
 //! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
@@ -160,6 +160,39 @@
 //! ```
 //!
 //! With scales, see "Scale rows and columns" in [the cookbook](super). Stores to 8-bit types saturate: `Tensor<i8>` of 200.0 is 127.
+//!
+//! # Weights of 8 bits, activations of 16
+//!
+//! Few rows are as fast as their weights are read, and `i8` weights are half as many bytes as f16 ones. An A of `f16` or
+//! `bf16` takes a B of any 8-bit type (`i8`, `u8`, `f8e4m3`, `f8e5m2`), which is converted on its way to the tensor cores:
+//! exactly, since both 16-bit types have every value of the 8-bit ones. So the sums are f32, as those of 16-bit products, and
+//! the scale of each column of weights is a row vector:
+//!
+//! ```
+//! # use epilogue::prelude::*;
+//! # use half::bf16;
+//! #[epilogue]
+//! fn dequantized(accum: Accum, scale: RowVector<f32>, bias: RowVector) -> Tensor {
+//!     let d = accum * scale + bias;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.tensor(&[1.0, 2.0].map(bf16::from_f32), [1, 2])?;
+//! let w = device.tensor(&[100i8, -50, 20, 127], [2, 2])?.transpose()?; // [N, K] in memory: columns (100, -50), (20, 127)
+//! let scale = device.tensor(&[0.01f32, 0.5], [2])?;
+//! let bias = device.tensor(&[1.0, 0.0].map(bf16::from_f32), [2])?;
+//! let mut d = device.zeros::<bf16>([1, 2])?;
+//! let gemm = Gemm::plan::<Dequantized>(&device, &x, &w)?;
+//! gemm.run(&x, &w, Dequantized { scale: &scale, bias: &bias, d: &mut d })?;
+//! assert_eq!(d.to_vec::<bf16>()?, [1.0, 137.0].map(bf16::from_f32));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A zero point of a column is a correction by the sums of A's rows: `(accum - row_sum * zero) * scale`, with a
+//! `ColumnVector` and a `RowVector`. On sm_90a these products are made by the kernels for sm_80; the CPU takes an A of f32 or
+//! of 8-bit floats with `i8` and `u8`, too. Weights are B: of an A of 8 bits the other operand has 8 bits, so give the
+//! transposed product.
 //!
 //! # Products of 8-bit floats
 //!

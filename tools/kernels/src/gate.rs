@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use epilogue::ElementType;
 use epilogue::evt::{Tree, Types, ValidTree};
 use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
-use epilogue::gemm::{Error, Instruction, KernelKey, Sm80Key, source};
+use epilogue::gemm::{Error, Float16, Instruction, KernelKey, Sm80Key, source};
 use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
 
 use super::sass::{Sass, is_product};
@@ -192,9 +192,13 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) -> usize {
         Instruction::MmaTf32 => ("HMMA.1688.F32.TF32", i * j * key.tile.k / 8),
         Instruction::MmaF64 => ("DMMA", 2 * i * j * key.tile.k / 4),
         Instruction::MmaInt8(_) => ("IMMA.16832", i * j * key.tile.k / 32),
-        // With the most accumulators the loop has one step, of k32 (LEAN in `src/device/sm80/mainloop.cuh`).
+        // With the most accumulators and operands to convert the loop has one step, of k32 (LEAN in `src/device/sm80/mainloop.cuh`).
         Instruction::MmaFp8(_) if i * j * 4 >= 128 => ("HMMA.16816.F32", 2 * i * j),
         Instruction::MmaFp8(_) => ("HMMA.16816.F32", i * j * key.tile.k / 16),
+        Instruction::MmaMixed(types) => {
+            let name = if types.a == Float16::F16 { "HMMA.16816.F32" } else { "HMMA.16816.F32.BF16" };
+            (name, if i * j * 4 >= 128 { 2 * i * j } else { i * j * key.tile.k / 16 })
+        }
         Instruction::FmaF32 => ("FFMA", key.tile.warp_m * key.tile.warp_n / 32 * key.tile.k),
     };
     let count = sass.count(name);
@@ -202,8 +206,8 @@ fn check_sm80(findings: &mut Vec<String>, key: &Sm80Key, sass: &Sass) -> usize {
     if count == 0 || !(whole || count.is_multiple_of(per_stage)) {
         findings.push(format!("{count} {name}; {per_stage} make a stage"));
     }
-    let size = key.instruction.element_size();
-    let copied = [key.a, key.b].iter().any(|operand| operand.copy_bytes > size || size >= 4);
+    let (size, of_b) = key.instruction.sizes();
+    let copied = [(key.a, size), (key.b, of_b)].iter().any(|(operand, size)| operand.copy_bytes > *size || *size >= 4);
     expect(findings, "LDGSTS (cp.async)", sass.count("LDGSTS"), copied);
     // It also loads TF32 operands that are contiguous along K.
     if size <= 2 {

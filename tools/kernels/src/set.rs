@@ -24,9 +24,8 @@ const CLUSTERS: [Cluster; 5] = [
     Cluster { m: 2, n: 2 },
 ];
 
-/// The copy widths that an instruction's operands can have.
-fn widths(instruction: Instruction) -> Vec<usize> {
-    let size = instruction.element_size();
+/// The copy widths that an operand of elements of this many bytes can have.
+fn widths(size: usize) -> Vec<usize> {
     [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect()
 }
 
@@ -40,7 +39,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         a: OperandLayout::packed(Major::K),
         b: OperandLayout::packed(Major::Mn),
         vector: 16 / accumulator.size(),
-        epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction.element_size())),
+        epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction)),
         accumulators: 1,
         divided: Divided::Nothing,
         fast_math: false,
@@ -84,9 +83,12 @@ fn covering_sm80() -> Vec<Subject> {
     // Instructions whose kernels have the same tiles share them.
     let halves = [Instruction::MmaF16, Instruction::MmaBf16];
     let words = [Instruction::MmaTf32, Instruction::MmaFastBf16];
-    let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.element_size() == 1);
-    let alone = others.iter().filter(|x| !halves.contains(x) && !words.contains(x)).map(std::slice::from_ref);
-    for group in [&halves[..], &bytes, &words].into_iter().chain(alone) {
+    let is_mixed = |x: &Instruction| matches!(x, Instruction::MmaMixed(_));
+    let mixed: Vec<_> = Instruction::ALL.into_iter().filter(is_mixed).collect();
+    let (bytes, others): (Vec<_>, Vec<_>) = Instruction::ALL.into_iter().partition(|x| x.sizes() == (1, 1));
+    let alone = others.iter().filter(|x| !halves.contains(x) && !words.contains(x) && !is_mixed(x));
+    let alone = alone.map(std::slice::from_ref);
+    for group in [&halves[..], &bytes, &words, &mixed].into_iter().chain(alone) {
         for (i, tile) in Tile::all(group[0]).iter().enumerate() {
             let tree = [row_reduction(), everything(), plain(), bias_gelu_residual()][i % 4].clone();
             let of = |instruction, (a, b)| Sm80Key {
@@ -101,16 +103,18 @@ fn covering_sm80() -> Vec<Subject> {
             set.extend(keys.into_iter().find(|key| !is_crowded(&KernelKey::Sm80(*key))).map(|key| (tree, key)));
         }
     }
-    let layouts = others.iter().flat_map(|x| (0..4).map(move |i| (x, i))).chain(bytes.iter().zip(0..));
+    let unmixed = others.iter().filter(|x| !is_mixed(x));
+    let layouts = unmixed.flat_map(|x| (0..4).map(move |i| (x, i))).chain(bytes.iter().chain(&mixed).zip(0..));
     for (&instruction, i) in layouts {
-        let widths = widths(instruction);
+        let (of_a, of_b) = instruction.sizes();
+        let (a_widths, b_widths) = (widths(of_a), widths(of_b));
         let (a, b) = LAYOUTS[i % 4];
         let tiles = Tile::all(instruction);
         let deeper = |tile: &Tile| tiles.iter().any(|t| (t.m, t.n) == (tile.m, tile.n) && t.k < tile.k);
         let plain: Vec<Tile> = tiles.iter().filter(|tile| !deeper(tile)).copied().collect();
         let key = sm80(instruction, plain[5 - i % 3]);
-        let a = OperandLayout { major: a, copy_bytes: widths[(i + 1) % widths.len()] };
-        let b = OperandLayout { major: b, copy_bytes: widths[i / 2 % widths.len()] };
+        let a = OperandLayout { major: a, copy_bytes: a_widths[(i + 1) % a_widths.len()] };
+        let b = OperandLayout { major: b, copy_bytes: b_widths[i / 2 % b_widths.len()] };
         let tree = [everything(), row_reduction()][i % 2].clone();
         set.push((tree, Sm80Key { a, b, split_k: splits[(i + 1) % 4], ..key }));
     }
@@ -248,8 +252,8 @@ pub(crate) fn all() -> Vec<Subject> {
     for instruction in Instruction::ALL {
         for tile in Tile::all(instruction) {
             for (a, b) in LAYOUTS {
-                for a_bytes in widths(instruction) {
-                    for b_bytes in widths(instruction) {
+                for a_bytes in widths(instruction.sizes().0) {
+                    for b_bytes in widths(instruction.sizes().1) {
                         for split_k in [SplitKind::None, SplitKind::Serial, SplitKind::Parallel, SplitKind::Stream] {
                             let a = OperandLayout { major: a, copy_bytes: a_bytes };
                             let b = OperandLayout { major: b, copy_bytes: b_bytes };

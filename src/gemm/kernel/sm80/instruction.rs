@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ElementType;
 use crate::gemm::problem::arithmetic::Arithmetic;
-use crate::gemm::problem::eight_bit::{Fp8, Int8, Pair, joined};
+use crate::gemm::problem::eight_bit::{Float16, Fp8, Int8, MixedInput, Pair, joined};
 
 /// The instruction that multiplies, in kernels for sm_80 and later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,12 +27,15 @@ pub enum Instruction {
     /// since f16 has every value of both types. (From sm_89 on there are FP8 instructions, but their sums are less
     /// exact.)
     MmaFp8(Pair<Fp8>),
+    /// `mma.m16n8k16` of A's type, f16 or bf16. B's elements of 8 bits are converted to it after they are read from shared
+    /// memory. This is exact, since f16 and bf16 have every value of the 8-bit types.
+    MmaMixed(MixedInput),
 }
 
 impl Instruction {
     /// Every instruction.
-    pub const ALL: [Self; 14] = {
-        let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
+    pub const ALL: [Self; 22] = {
+        let (fp8, int8, mixed) = (Pair::ALL_FP8, Pair::ALL_INT8, MixedInput::ALL);
         [
             Self::MmaF16,
             Self::MmaBf16,
@@ -48,6 +51,14 @@ impl Instruction {
             Self::MmaFp8(fp8[1]),
             Self::MmaFp8(fp8[2]),
             Self::MmaFp8(fp8[3]),
+            Self::MmaMixed(mixed[0]),
+            Self::MmaMixed(mixed[1]),
+            Self::MmaMixed(mixed[2]),
+            Self::MmaMixed(mixed[3]),
+            Self::MmaMixed(mixed[4]),
+            Self::MmaMixed(mixed[5]),
+            Self::MmaMixed(mixed[6]),
+            Self::MmaMixed(mixed[7]),
         ]
     };
 
@@ -66,9 +77,10 @@ impl Instruction {
         same.filter(|_| a == b)
             .or_else(|| Pair::int8(a, b).map(Self::MmaInt8))
             .or_else(|| Pair::fp8(a, b).map(Self::MmaFp8))
+            .or_else(|| MixedInput::of(a, b).map(Self::MmaMixed))
     }
 
-    /// The element types of A and B in memory, which have the same size.
+    /// The element types of A and B in memory.
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {
         let same = match self {
@@ -78,14 +90,16 @@ impl Instruction {
             Self::MmaF64 => ElementType::F64,
             Self::MmaInt8(Pair { a, b }) => return (a.element(), b.element()),
             Self::MmaFp8(Pair { a, b }) => return (a.element(), b.element()),
+            Self::MmaMixed(MixedInput { a, b }) => return (a.element(), b.element()),
         };
         (same, same)
     }
 
-    /// Bytes of an element of A or B.
+    /// Bytes of an element of A, and of one of B.
     #[must_use]
-    pub const fn element_size(self) -> usize {
-        self.elements().0.size()
+    pub const fn sizes(self) -> (usize, usize) {
+        let (a, b) = self.elements();
+        (a.size(), b.size())
     }
 
     /// Element type of the accumulators.
@@ -109,18 +123,22 @@ impl Instruction {
             Self::FmaF32 => "F32",
             Self::MmaInt8(_) => "INT8",
             Self::MmaFp8(_) => "FP8",
+            Self::MmaMixed(_) => "MIXED",
         }
     }
 
     /// Multiply-adds per clock of one multiprocessor, on an A100 or earlier and on an H100 (A100 whitepaper, table 3,
     /// and the H100's with mma.sync, which reaches about 62 % of wgmma's rate). FP8 operands are converted for every
     /// product. That takes about as long as the product where the GPU has instructions for it, and longer elsewhere.
-    /// One instruction rounds two f32 to bf16, which the products mostly hide.
+    /// One instruction rounds two f32 to bf16, which the products mostly hide; so they do the conversion of B alone, which
+    /// takes 5 instructions for 4 numbers to f16, and 11 to bf16.
     pub(crate) fn rate(self, major: u8) -> f64 {
         let (ampere, hopper) = match self {
             Self::MmaF16 | Self::MmaBf16 => (1024.0, 1280.0),
             Self::MmaTf32 => (512.0, 640.0),
             Self::MmaFastBf16 => (900.0, 1100.0),
+            Self::MmaMixed(MixedInput { a: Float16::F16, .. }) => (900.0, 1100.0),
+            Self::MmaMixed(MixedInput { a: Float16::Bf16, .. }) => (800.0, 1000.0),
             Self::MmaF64 | Self::FmaF32 => (64.0, 128.0),
             Self::MmaInt8(_) => (2048.0, 2560.0),
             Self::MmaFp8(_) => (400.0, 640.0),
@@ -140,6 +158,9 @@ impl fmt::Display for Instruction {
             Self::FmaF32 => f.write_str("fma f32"),
             Self::MmaInt8(Pair { a, b }) => write!(f, "mma.m16n8k32 {}", joined(a.ptx(), b.ptx())),
             Self::MmaFp8(Pair { a, b }) => write!(f, "mma.m16n8k16 f16 of {}", joined(a.ptx(), b.ptx())),
+            Self::MmaMixed(MixedInput { a, b }) => {
+                write!(f, "mma.m16n8k16 {} of {}", a.element(), joined(a.element().name(), b.ptx()))
+            }
         }
     }
 }

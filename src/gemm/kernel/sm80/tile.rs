@@ -101,7 +101,7 @@ impl Tile {
     #[must_use]
     pub const fn all(instruction: Instruction) -> &'static [Self] {
         match instruction {
-            Instruction::MmaF16 | Instruction::MmaBf16 => &TILES_16_BIT,
+            Instruction::MmaF16 | Instruction::MmaBf16 | Instruction::MmaMixed(_) => &TILES_16_BIT,
             Instruction::MmaTf32 | Instruction::MmaFastBf16 => &TILES_TF32,
             Instruction::MmaF64 => &TILES_F64,
             Instruction::FmaF32 => &TILES_F32,
@@ -125,9 +125,9 @@ impl Tile {
     /// Whether a warp's columns can be shared among this many accumulators: each needs the columns of whole
     /// instructions, and, if B is contiguous along N, whole 16-byte chunks.
     #[must_use]
-    pub const fn has_room(&self, accumulators: usize, element_size: usize, b: Major) -> bool {
+    pub const fn has_room(&self, accumulators: usize, instruction: Instruction, b: Major) -> bool {
         let part = self.warp_n / Self::parts(accumulators);
-        part >= 8 && (matches!(b, Major::K) || (part * element_size).is_multiple_of(16))
+        part >= 8 && (matches!(b, Major::K) || (part * instruction.sizes().1).is_multiple_of(16))
     }
 
     /// The warps of a block, along M and along N.
@@ -143,10 +143,11 @@ impl Tile {
         32 * m * n
     }
 
-    /// Bytes of one pipeline stage, for elements of this many bytes.
+    /// Bytes of one pipeline stage.
     #[must_use]
-    pub const fn stage_bytes(&self, element_size: usize) -> usize {
-        (self.m + self.n) * self.k * element_size
+    pub const fn stage_bytes(&self, instruction: Instruction) -> usize {
+        let (a, b) = instruction.sizes();
+        (self.m * a + self.n * b) * self.k
     }
 
     /// Bytes of the accumulators of the whole tile.
@@ -176,7 +177,7 @@ impl Tile {
     /// Bytes of dynamic shared memory: that of the pipeline, or of the accumulators that pass to the epilogue.
     #[must_use]
     pub fn shared_bytes(&self, instruction: Instruction) -> usize {
-        let pipeline = self.stages * self.stage_bytes(instruction.element_size());
+        let pipeline = self.stages * self.stage_bytes(instruction);
         let accumulator = instruction.accumulator();
         let staging = self.accumulator_bytes(accumulator) / self.epilogue_passes(accumulator, pipeline);
         pipeline.max(staging)
@@ -203,8 +204,9 @@ mod tests {
             for tile in tiles {
                 assert!(tile.m % tile.warp_m == 0 && tile.n % tile.warp_n == 0, "{tile}");
                 assert!((tile.warp_m / 16).is_power_of_two() && (tile.warp_n / 16).is_power_of_two(), "{tile}");
-                for columns in [tile.m, tile.n, tile.k] {
-                    let chunks = columns * instruction.element_size() / 16;
+                let (a, b) = instruction.sizes();
+                for bytes in [tile.m * a, tile.k * a, tile.n * b, tile.k * b] {
+                    let chunks = bytes / 16;
                     assert!(chunks.is_power_of_two() && chunks >= 2 && tile.threads() % chunks == 0, "{tile}");
                 }
                 let shallower = tiles.iter().any(|t| (t.m, t.n) == (tile.m, tile.n) && t.k < tile.k);

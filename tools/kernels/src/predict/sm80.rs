@@ -44,7 +44,8 @@ pub(super) fn predict(s: &Subject, key: &Sm80Key, code: &Code) -> Prediction {
 
     let (p, cost, tile) = (&s.problem, s.tree.cost(), &key.tile);
     let (m, n, k) = (p.m as f64, p.n as f64, p.k as f64);
-    let size = key.instruction.element_size() as f64;
+    let (of_a, of_b) = key.instruction.sizes();
+    let (of_a, of_b) = (of_a as f64, of_b as f64);
     let elements = (tile.m * tile.n) as f64;
     let all_warps = (tile.m / tile.warp_m * (tile.n / tile.warp_n)) as f64;
     let warps = all_warps / 4.0;
@@ -54,12 +55,12 @@ pub(super) fn predict(s: &Subject, key: &Sm80Key, code: &Code) -> Prediction {
 
     let turns = code.turns;
     let stages_of_all = blocks * (k / tile.k as f64).ceil() / s.candidate.split_k.splits() as f64;
-    let moved = (m * k + k * n) * size + m * n * cost.bytes_per_element() as f64;
+    let moved = m * k * of_a + k * n * of_b + m * n * cost.bytes_per_element() as f64;
     let (rows, columns) = (Subject::inside(p.m, tile.m), Subject::inside(p.n, tile.n));
-    let l2_bytes = (rows * tile.m as f64 + columns * tile.n as f64) * tile.k as f64 * size;
+    let l2_bytes = (rows * tile.m as f64 * of_a + columns * tile.n as f64 * of_b) * tile.k as f64;
     let memory_bytes = moved / stages_of_all.max(1.0);
     let macs = code.product.multiply_adds * turns * all_warps;
-    let written = ((tile.m + tile.n) * tile.k) as f64 * size;
+    let written = tile.stage_bytes(key.instruction) as f64;
     let stage = Stage {
         tensor: macs / RATE,
         shared: (code.product.shared_bytes * turns * all_warps + written) / 128.0,
