@@ -5,7 +5,7 @@
 
 Torch's network has the same layers, shapes, batches and optimiser, and what its users would write: `torch.nn`, `backward()`
 and `torch.optim.SGD`; with `--compile`, through `torch.compile`, too. Its dropout draws other numbers, so only the times are
-comparable. Both use as many threads as they may (`taskset -c 0` for one). A program is stopped while the other one runs.
+comparable. Both use as many threads as they may (`taskset -c 0` for one). The example makes its batches within a step.
 """
 
 import argparse
