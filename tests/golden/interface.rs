@@ -1296,6 +1296,17 @@ impl<E> Builder<E> {
 }
 impl<E> Clone for Builder<E> {}
 impl<E> fmt::Debug for Builder<E> {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Byte {
+    Int(Int8),
+    Float(Fp8),
+}
+impl Byte {
+    #[must_use]
+    pub const fn element(self) -> ElementType {}
+    #[must_use]
+    pub const fn ptx(self) -> &'static str {}
+}
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     pub key: KernelKey,
@@ -1468,6 +1479,15 @@ impl From<(ElementType, ElementType, Arithmetic)> for Feature {}
 impl From<(ElementType, ElementType)> for Feature {}
 impl From<Knob> for Feature {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Float16 {
+    F16,
+    Bf16,
+}
+impl Float16 {
+    #[must_use]
+    pub const fn element(self) -> ElementType {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fp8 {
     E4M3,
     E5M2,
@@ -1638,15 +1658,16 @@ pub enum Instruction {
     FmaF32,
     MmaInt8(Pair<Int8>),
     MmaFp8(Pair<Fp8>),
+    MmaMixed(MixedInput),
 }
 impl Instruction {
-    pub const ALL: [Self; 14] = _;
+    pub const ALL: [Self; 22] = _;
     #[must_use]
     pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {}
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {}
     #[must_use]
-    pub const fn element_size(self) -> usize {}
+    pub const fn sizes(self) -> (usize, usize) {}
     #[must_use]
     pub const fn accumulator(self) -> ElementType {}
 }
@@ -1742,6 +1763,11 @@ pub enum Major {
 pub enum Misfit {
     Accumulators { tile: String, accumulators: usize },
     SharedMemory { tile: String, needed: usize, limit: usize },
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MixedInput {
+    pub a: Float16,
+    pub b: Byte,
 }
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMistake {
@@ -1932,7 +1958,7 @@ impl Tile {
     pub const fn has_room(
         &self,
         accumulators: usize,
-        element_size: usize,
+        instruction: Instruction,
         b: Major,
     ) -> bool {}
     #[must_use]
@@ -1940,7 +1966,7 @@ impl Tile {
     #[must_use]
     pub const fn threads(&self) -> usize {}
     #[must_use]
-    pub const fn stage_bytes(&self, element_size: usize) -> usize {}
+    pub const fn stage_bytes(&self, instruction: Instruction) -> usize {}
     #[must_use]
     pub const fn accumulator_bytes(&self, accumulator: ElementType) -> usize {}
     #[must_use]
