@@ -95,7 +95,8 @@ const CROWDED_ELEMENTS: usize = 96;
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
 /// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
 /// of operands that are contiguous along M and N, and with deep k-tiles if an operand is not contiguous along K, if
-/// it rounds operands, or if K is split. As seen in the kernels that NVRTC 13.0 compiles.
+/// it rounds operands, or if K is split. With half as many, stream-K of FP8 does in deep k-tiles that lie along K and are
+/// copied by less than 16 bytes. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -116,7 +117,10 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let along = (key.a.major, key.b.major) == (Major::K, Major::K);
             let rounded = key.instruction == Instruction::MmaFastBf16;
             let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
-            many || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
+            let half = key.tile.accumulator_registers(key.instruction.accumulator()) >= 64;
+            let fp8 = matches!(key.instruction, Instruction::MmaFp8(_)) && key.split_k == SplitKind::Stream;
+            let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
+            many || converted || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
     }
