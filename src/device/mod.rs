@@ -18,7 +18,6 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/random.cuh", include_str!("sm90/random.cuh")),
     ("bits.cuh", include_str!("bits.cuh")),
     ("digits.cuh", include_str!("digits.cuh")),
-    ("sm90/digits.cuh", include_str!("sm90/digits.cuh")),
     ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),

@@ -230,10 +230,11 @@ struct Staged {
 
 // ---- Tensors that TMA can't reach: element by element ---------------------------------------------------------------
 
-// Columns are taken anew: the compiler would otherwise compute the addresses of a whole tile's elements at once.
+// Columns are taken anew: the compiler would otherwise compute the addresses of a whole tile's elements at once. `load` and
+// `store` are those of the view, which may be declared later.
 
-template <class Config, typename T>
-__device__ __forceinline__ void load_direct(const TensorView<T>& view, const Work& work, const Problem& problem,
+template <class Config, template <typename> class View, typename T>
+__device__ __forceinline__ void load_direct(const View<T>& view, const Work& work, const Problem& problem,
                                             int block, int column, T (&x)[Lanes<Config>::V]) {
     using L = Lanes<Config>;
     column = anew(column);
@@ -242,17 +243,17 @@ __device__ __forceinline__ void load_direct(const TensorView<T>& view, const Wor
         const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
         const int m = row_in_problem<Config>(work, row, c), n = column_in_problem<Config>(work, row, c);
         if constexpr (Config::SWAP_AB) {
-            x[v] = epilogue::load<1>(view, work.batch, m, n, problem.m, problem.n).value[0];
+            x[v] = load<1>(view, work.batch, m, n, problem.m, problem.n).value[0];
         } else {
-            const auto pair = epilogue::load<2>(view, work.batch, m, n, problem.m, problem.n);
+            const auto pair = load<2>(view, work.batch, m, n, problem.m, problem.n);
             x[v] = pair.value[0];
             x[v + 1] = pair.value[1];
         }
     }
 }
 
-template <class Config, typename T, typename Value>
-__device__ __forceinline__ void store_direct(const TensorView<T>& view, const Work& work, const Problem& problem,
+template <class Config, template <typename> class View, typename T, typename Value>
+__device__ __forceinline__ void store_direct(const View<T>& view, const Work& work, const Problem& problem,
                                              int block, int column, const Value (&x)[Lanes<Config>::V]) {
     using L = Lanes<Config>;
     column = anew(column);
@@ -263,12 +264,12 @@ __device__ __forceinline__ void store_direct(const TensorView<T>& view, const Wo
         if constexpr (Config::SWAP_AB) {
             Pack<T, 1> one;
             one.value[0] = narrow<T>(x[v]);
-            epilogue::store<1>(view, one, work.batch, m, n, problem.m, problem.n);
+            store<1>(view, one, work.batch, m, n, problem.m, problem.n);
         } else {
             Pack<T, 2> pair;
             pair.value[0] = narrow<T>(x[v]);
             pair.value[1] = narrow<T>(x[v + 1]);
-            epilogue::store<2>(view, pair, work.batch, m, n, problem.m, problem.n);
+            store<2>(view, pair, work.batch, m, n, problem.m, problem.n);
         }
     }
 }

@@ -206,8 +206,7 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str, digits: bool) -> Ve
         (digits, "digits.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let wanted =
-        [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh"), (digits, "sm90/digits.cuh")];
+    let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let of_family = of_family.filter(|_| family.starts_with("sm90"));
     ["convert.cuh", "math.cuh"].into_iter().chain(own).chain([family]).chain(of_family).collect()
