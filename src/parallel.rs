@@ -1,47 +1,49 @@
-//! The library's own pool of threads for computations.
+//! The library's own threads for computations.
 //!
-//! A thread that waits for work in a pool meanwhile runs other jobs of that pool. Suppose that a product waited, with
-//! its tensors locked, in a pool that also runs users' jobs: one of them could run on the same thread and wait for the
-//! same locks, forever. So the library's work runs in its own pool, whose jobs take no locks; and a thread that waits
-//! for it runs no jobs.
+//! A thread that waits for work in a pool of rayon's meanwhile runs other jobs of that pool. Suppose that a product waited,
+//! with its tensors locked, in a pool that also runs users' jobs: one of them could run on the same thread and wait for the
+//! same locks, forever. So the library's work runs on its own threads, whose jobs take no locks; and a thread that waits for
+//! them runs nothing else.
+//!
+//! - [`jobs`]: how work is handed over.
+//! - [`cpus`]: where threads run.
+//! - [`workers`]: the threads.
+
+mod cpus;
+mod jobs;
+mod patience;
+mod workers;
 
 use std::convert::Infallible;
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
+use self::workers::{Workers, is_worker};
 use crate::sync::lock;
 
 /// How many pieces of work there are for each thread, so that a late one finds less to do.
 const PIECES: usize = 8;
 
-/// The pool; `None` if the system gives no threads: then the caller does the work. It has a thread less than the CPU has for
-/// this process (or than `RAYON_NUM_THREADS` says), since the caller is one of those who work: with another one, which looks
-/// for work and finds none, one of them would wait for a core every now and then.
-fn pool() -> Option<&'static ThreadPool> {
-    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    let build = || {
-        let others = wanted_threads().checked_sub(1).filter(|others| *others > 0)?;
-        ThreadPoolBuilder::new().num_threads(others).thread_name(|i| format!("epilogue-{i}")).build().ok()
-    };
-    POOL.get_or_init(build).as_ref()
+/// The threads, and how many there are: one less than the CPU has for this process (or than `RAYON_NUM_THREADS` says), since
+/// the caller is one of those who work: with another one, which looks for work and finds none, one of them would wait for a
+/// core every now and then.
+fn workers() -> (&'static Workers, usize) {
+    static WORKERS: OnceLock<(&'static Workers, usize)> = OnceLock::new();
+    *WORKERS.get_or_init(|| Workers::start(wanted_threads() - 1))
 }
 
+/// At least one.
 fn wanted_threads() -> usize {
     let said = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     said.filter(|threads| *threads > 0).unwrap_or_else(available)
 }
 
-/// The number of threads that can share work: those of the foreign pool that the caller runs in, or the caller and those of
-/// the library's.
+/// The number of threads that can share work: those of the pool of rayon's that the caller runs in, or the caller and the
+/// library's.
 pub(crate) fn threads() -> usize {
-    match rayon::current_thread_index() {
-        Some(_) if !pool().is_some_and(is_inside) => rayon::current_num_threads(),
-        _ => pool().map_or(1, |pool| pool.current_num_threads() + 1),
-    }
+    if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { workers().1 + 1 }
 }
 
 /// Cuts `0..count` into pieces for the threads, of at least this many numbers each.
@@ -113,34 +115,20 @@ pub(crate) fn for_each<T>(tasks: impl ExactSizeIterator<Item = T> + Send, task: 
 }
 
 /// Runs the same work on up to this many threads at once, until all have returned. One of them is the caller's, so that work
-/// begins while the others wake up. The caller may hold locks, and `work` must not take them.
+/// begins while the others wake up; one that comes when the caller has nothing left to do is not waited for. The caller may
+/// hold locks, and `work` must not take them, nor wait for anything that others of its threads don't do before they return.
 ///
-/// In a pool of one thread the work stays on that thread, since whoever runs the library in such a pool wants no others.
+/// In a pool of rayon's with one thread the work stays on that thread, since whoever runs the library there wants no others.
 pub(crate) fn together(threads: usize, work: impl Fn() + Sync) {
-    let Some(pool) = pool().filter(|_| threads > 1) else { return work() };
-    let all = || {
-        pool.in_place_scope(|scope| {
-            (1..threads).for_each(|_| scope.spawn(|_| work()));
-            work();
-        });
-    };
-    match rayon::current_thread_index() {
-        // Outside of any pool, a waiting thread runs no jobs.
-        None => all(),
-        Some(_) if is_inside(pool) => all(),
-        // There are no other threads to wait for.
-        Some(_) if rayon::current_num_threads() == 1 => work(),
-        // A thread of a pool would run jobs of that pool while it waits, so a separate thread waits for it.
-        Some(_) => std::thread::scope(|scope| {
-            let outcome = scope.spawn(all).join();
-            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        }),
+    let alone = rayon::current_thread_index().is_some() && rayon::current_num_threads() == 1;
+    // The library's threads don't wait for each other.
+    if threads <= 1 || alone || is_worker() {
+        return work();
     }
-}
-
-/// Whether the caller is one of the pool's threads.
-fn is_inside(pool: &ThreadPool) -> bool {
-    pool.current_thread_index().is_some()
+    match workers() {
+        (_, 0) => work(),
+        (workers, _) => workers.together(threads - 1, &work),
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_panic_arrives() {
-        let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
         for task in [0, 99] {
             let run = || for_each(0..100, |i| assert!(i != task, "as it was said"));
             let panicked = pool.install(|| std::panic::catch_unwind(run));
@@ -214,9 +202,51 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_another_pool_wait_without_working_together() {
-        let foreign = ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
-        let work = || assert!(rayon::current_thread_index().is_none() || pool().is_some_and(is_inside));
-        foreign.install(|| together(2, work));
+    fn a_thread_of_another_pool_runs_no_jobs_of_that_pool_meanwhile() {
+        let foreign = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads");
+        let other = AtomicUsize::new(0);
+        foreign.install(|| {
+            rayon::scope(|scope| {
+                // Both threads have work, and each a job that waits.
+                for _ in 0..2 {
+                    scope.spawn(|_| _ = other.fetch_add(1, Ordering::Relaxed));
+                }
+                let before = Mutex::new(HashSet::new());
+                together(threads(), || _ = lock(&before).insert(std::thread::current().id()));
+                assert!(lock(&before).contains(&std::thread::current().id()), "the caller works, too");
+            });
+        });
+        assert_eq!(other.into_inner(), 2);
+        let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+        let here = || (threads(), std::thread::current().id());
+        alone.install(|| {
+            let (count, caller) = here();
+            assert_eq!(count, 1);
+            together(8, || assert_eq!(here().1, caller));
+        });
+    }
+
+    #[test]
+    fn late_threads_are_not_waited_for_and_many_callers_share_them() {
+        let sums: Vec<usize> = std::thread::scope(|scope| {
+            let caller = |of: usize| {
+                let mut sum = 0;
+                for round in 0..300 {
+                    let left = AtomicUsize::new(of + round % 7);
+                    let done = AtomicUsize::new(0);
+                    together(threads() + 2, || {
+                        while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                    sum += done.into_inner();
+                }
+                sum
+            };
+            let callers: Vec<_> = (0..4).map(|of| scope.spawn(move || caller(of))).collect();
+            callers.into_iter().map(|caller| caller.join().expect("no panic")).collect()
+        });
+        let want = |of: usize| (0..300).map(|round| of + round % 7).sum::<usize>();
+        assert_eq!(sums, (0..4).map(want).collect::<Vec<_>>());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::PoisonError;
 
+pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+pub(crate) use std::thread;
 
 /// The library's data is consistent even if a thread has panicked while it held one of these locks.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -216,8 +216,10 @@
 //!
 //! # The CPU
 //!
-//! Products and automatic tensor expressions run on a pool of threads of the library's own: one for every core, or as many
-//! as rayon's variable `RAYON_NUM_THREADS` says. Called from a rayon pool of one thread, a product stays on that thread.
+//! Products and automatic tensor expressions run on the calling thread and on threads of the library's own: together one for
+//! every core, or as many as rayon's variable `RAYON_NUM_THREADS` says. Called from a rayon pool of one thread, a product
+//! stays on that thread. The library's threads look for work for 0.1 ms after each call before they sleep, so calls in quick
+//! succession don't wait for them to wake up.
 //! The number of threads doesn't change a product's bits. f32 and f64 are multiplied where they lie. Narrower types are
 //! widened first, so they save memory, not arithmetic. The vector code is chosen when the program runs: AVX-512, AVX2 with
 //! FMA and F16C, or any x86-64.

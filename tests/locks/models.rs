@@ -1,12 +1,12 @@
 //! Models of the library's own waiting, which loom runs in every order of the threads' steps, and with every value that an
-//! atomic may be read as: `Variants`, of which each kernel is made once, and `Meeting`, where ranks meet. Files are the
-//! library's; `sync` has loom's locks in place of the standard library's.
+//! atomic may be read as: `Variants`, of which each kernel is made once, `Meeting`, where ranks meet, and `Jobs`, by which
+//! work is handed over to the threads that the library computes on. Files are the library's; `sync` has loom's locks in place
+//! of the standard library's.
 //!
 //! That models can fail is tested, too: each of `mutants.rs` is a copy of one of those files with one mistake, which a model
 //! of that file must find. (It runs in a process of its own, since loom's threads can't be left in the middle.)
 //!
-//! Not modelled are the threads that the library computes on, whose hand-over is rayon's, and `Pool`, which is one lock and
-//! no waiting.
+//! Not modelled is `Pool`, which is one lock and no waiting.
 
 #![allow(clippy::print_stdout, reason = "there is no harness")]
 
@@ -22,16 +22,31 @@ mod variants;
 #[allow(dead_code, unused_imports, clippy::map_clone, reason = "models use some of it, and its tests are left out")]
 mod meeting;
 
+#[path = "../../src/parallel/jobs.rs"]
+mod jobs;
+
 #[path = "variants.rs"]
 mod models_of_variants;
 
 #[path = "meeting.rs"]
 mod models_of_meeting;
 
+#[path = "jobs.rs"]
+mod models_of_jobs;
+
 /// The same, with mistakes.
 #[allow(warnings, clippy::all, reason = "they are wrong on purpose")]
 mod wrong {
     include!(concat!(env!("OUT_DIR"), "/mutants.rs"));
+}
+
+/// What `jobs` needs of how long threads wait: they look once.
+mod parallel {
+    pub(crate) mod patience {
+        pub(crate) fn look<T>(found: impl Fn() -> Option<T>) -> Option<T> {
+            found()
+        }
+    }
 }
 
 /// What `meeting` needs of the library's errors.
@@ -56,7 +71,8 @@ fn main() {
         let number: usize = number.parse().expect("a number");
         return wrong::MODELS_OF_MUTANTS[number].iter().for_each(|(_, model)| model());
     }
-    for (name, model) in models_of_variants::MODELS.into_iter().chain(models_of_meeting::MODELS) {
+    let models = models_of_variants::MODELS.into_iter().chain(models_of_meeting::MODELS);
+    for (name, model) in models.chain(models_of_jobs::MODELS) {
         let begin = Instant::now();
         model();
         println!("{name}: {:.2} s", begin.elapsed().as_secs_f64());

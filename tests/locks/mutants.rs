@@ -15,8 +15,11 @@ pub(crate) struct Mutant {
 }
 
 /// The modelled files, by the name of their module.
-pub(crate) const FILES: [(&str, &str); 2] =
-    [("variants", "../../src/variants.rs"), ("meeting", "../../runtime/src/communicator/meeting.rs")];
+pub(crate) const FILES: [(&str, &str); 3] = [
+    ("variants", "../../src/variants.rs"),
+    ("meeting", "../../runtime/src/communicator/meeting.rs"),
+    ("jobs", "../../src/parallel/jobs.rs"),
+];
 
 const DEADLOCK: &str = "deadlock";
 const ASSERTION: &str = "assertion `left == right` failed";
@@ -95,6 +98,45 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         right: "        self.lock().gone[rank] = true;
         self.changed.notify_all();",
         wrong: "        self.lock().gone[rank] = true;",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "the caller waits for nobody",
+        file: "jobs",
+        right: "        job.wait();
+",
+        wrong: "",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "a job that has returned can be joined",
+        file: "jobs",
+        right: "        self.close(&job);
+",
+        wrong: "",
+        found: ASSERTION,
+    },
+    Mutant {
+        name: "the last to leave wakes nobody",
+        file: "jobs",
+        right: "            self.caller.unpark();",
+        wrong: "",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "a thread sleeps without looking again",
+        file: "jobs",
+        right: "        let job = self.joined(&mut state);
+        if",
+        wrong: "        let job: Option<Arc<Job>> = None;
+        if",
+        found: DEADLOCK,
+    },
+    Mutant {
+        name: "threads that sleep are not woken",
+        file: "jobs",
+        right: "        self.open(&job, others).into_iter().for_each(wake);",
+        wrong: "        self.open(&job, others);",
         found: DEADLOCK,
     },
 ];

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::PoisonError;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::AtomicBool;
 
+pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use loom::thread;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -25,8 +25,11 @@ const MANY: usize = 96;
 const NEAR: usize = 1 << 20;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
-/// The same of a whole product of bf16s: it packs no columns for so few rows.
-const FEW_DOTS_BF16: usize = 48;
+/// The same of a whole product of bf16s, or of a batch's or group's rows of f32s: it packs no columns for so few rows.
+const FEW_WHOLE: usize = 48;
+/// Elements along K of f32s that are multiplied with more than [`FEW_DOTS`] rows at a time: six columns of them stay in the
+/// first-level cache.
+const DEEP_DOTS: usize = 1024;
 /// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
 const EXACT: usize = 1 << 15;
 
@@ -45,6 +48,20 @@ impl Product<'_> {
     ) -> bool {
         if (self.a.element, self.b.element) != (ElementType::F32, ElementType::F32) || !multiplies_f32() {
             return false;
+        }
+        let (a, b) = self.sources(tile, depth.start);
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        // (One row only waits for memory, in either way.)
+        let are_few = m > 1 && (m <= FEW_DOTS || (tile.is_top && m <= FEW_WHOLE));
+        if a.along == 4 && b.along == 4 && are_few {
+            to.fill(0.0);
+            let deep = if m <= FEW_DOTS { depth.len().max(1) } else { DEEP_DOTS };
+            for first in depth.clone().step_by(deep) {
+                let (a, b) = self.sources(tile, first);
+                // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+                unsafe { dots::<F32>([m, n, deep.min(depth.end - first)], (a, b), false, to, n) };
+            }
+            return true;
         }
         // Else packing B takes more time than multiplying it with few rows saves.
         let is_alone = tile.is_top && tile.rows.len() < HIGH;
@@ -83,7 +100,7 @@ impl Product<'_> {
         let (a, b) = self.sources(tile, depth.start);
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
-            let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_DOTS_BF16;
+            let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_WHOLE;
             if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 let of_a = magnitude(a, depth.len(), m);
                 let extents = [m, n, depth.len()];

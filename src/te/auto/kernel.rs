@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, Stream};
+use smallvec::SmallVec;
 
 use crate::Argument;
 use crate::sync::lock;
@@ -108,10 +109,11 @@ impl Kernel {
     /// # Errors
     /// The errors of [`run_bound`](Self::run_bound).
     pub fn run_bound_on(&self, stream: &Stream, arguments: &[(&Tensor, Argument<'_>)]) -> Result<(), TeError> {
-        let parameters: Vec<&Tensor> = self.parameters().iter().collect();
-        let given: Vec<&Tensor> = arguments.iter().map(|(tensor, _)| *tensor).collect();
+        // (Lists of a few need no allocation.)
+        let parameters: SmallVec<[&Tensor; 8]> = self.parameters().iter().collect();
+        let given: SmallVec<[&Tensor; 8]> = arguments.iter().map(|(tensor, _)| *tensor).collect();
         let places = places(&parameters, &given)?;
-        let ordered: Vec<&Argument<'_>> = places.iter().map(|place| &arguments[*place].1).collect();
+        let ordered: SmallVec<[&Argument<'_>; 8]> = places.iter().map(|place| &arguments[*place].1).collect();
         self.run_ordered(stream, &ordered)
     }
 

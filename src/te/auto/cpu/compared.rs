@@ -47,8 +47,9 @@ impl<const LANES: usize> Extremes<LANES> {
                 *held = if if LARGEST { *x > *held } else { *x < *held } { *x } else { *held };
             }
         }
-        let most = self.bits.iter().fold(0, |most, bits| most.max(*bits));
-        (most <= INFINITE).then_some(self.held[0])
+        // (One comparison of all lanes, where the greatest of them would be many.)
+        let has_nan = self.bits.iter().fold(false, |any, bits| any | (*bits > INFINITE));
+        (!has_nan).then_some(self.held[0])
     }
 }
 

@@ -106,7 +106,7 @@ impl Made {
 
 /// The code of the last run. A run takes it out; another run at the same time makes its own.
 #[derive(Default)]
-pub(in crate::te::auto) struct CodeCache(Mutex<Option<Cached>>);
+pub(in crate::te::auto) struct CodeCache(Mutex<Option<Box<Cached>>>);
 
 /// Code, and everything that it depends on.
 pub(in crate::te::auto) struct Cached {
@@ -139,7 +139,7 @@ const ALIGNED: u64 = 16;
 impl CodeCache {
     /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors. `step` is a size that
     /// may differ nevertheless.
-    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Cached> {
+    pub(in crate::te::auto) fn take(&self, bound: &Bound<'_>, step: Option<&Step>) -> Option<Box<Cached>> {
         let mut cached = lock(&self.0).take()?;
         cached.moves(bound, step)?;
         Some(cached)
@@ -149,7 +149,7 @@ impl CodeCache {
     /// written. Gives the choice in words.
     pub(in crate::te::auto) fn run(
         &self,
-        mut code: Cached,
+        mut code: Box<Cached>,
         bound: &Bound<'_>,
         outputs: usize,
     ) -> Result<Arc<str>, TeError> {
@@ -162,15 +162,15 @@ impl CodeCache {
 }
 
 impl Cached {
-    /// Code that was made for these tensors, at this step.
-    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&Step>, made: Made) -> Self {
-        Self {
+    /// Code that was made for these tensors, at this step. (It is more than a kilobyte, and handed on by every run.)
+    pub(in crate::te::auto) fn new(bound: &Bound<'_>, step: Option<&Step>, made: Made) -> Box<Self> {
+        Box::new(Self {
             sizes: bound.sizes.clone(),
             tensors: bound.tensors.iter().map(|tensor| Layout::of(tensor)).collect(),
             reads: step.map_or(Vec::new(), Step::addresses),
             choice: made.describe().into(),
             made,
-        }
+        })
     }
 
     /// Moves the code to the tensors of a run of the same shapes, if it can be.

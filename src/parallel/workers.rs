@@ -1,0 +1,80 @@
+//! The threads that do jobs.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, Thread};
+
+use super::cpus::Placed;
+use super::jobs::Jobs;
+use super::patience::look;
+
+thread_local! {
+    /// Whether the thread is one of them.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is one of the threads that do jobs.
+pub(super) fn is_worker() -> bool {
+    IS_WORKER.get()
+}
+
+/// Threads that live as long as the process.
+pub(super) struct Workers {
+    jobs: Jobs,
+    beds: Vec<Bed>,
+}
+
+/// Where a thread sleeps.
+#[derive(Default)]
+struct Bed {
+    called: AtomicBool,
+    /// Set by the thread before it sleeps for the first time.
+    sleeper: OnceLock<(Thread, Option<Placed>)>,
+}
+
+impl Workers {
+    /// Starts up to this many threads; gives them and their number, which is as many as the system gives.
+    pub(super) fn start(count: usize) -> (&'static Self, usize) {
+        let beds = (0..count).map(|_| Bed::default()).collect();
+        let workers: &'static Self = Box::leak(Box::new(Self { jobs: Jobs::default(), beds }));
+        let start = |number: usize| {
+            let work = move || workers.work(number);
+            Builder::new().name(format!("epilogue-{number}")).spawn(work).is_ok()
+        };
+        (workers, (0..count).take_while(|number| start(*number)).count())
+    }
+
+    /// Does work on the caller's thread and on up to this many others, until all of them have returned.
+    pub(super) fn together(&self, others: usize, work: &(dyn Fn() + Sync)) {
+        self.jobs.together(others, work, |number| self.wake(number));
+    }
+
+    fn wake(&self, number: usize) {
+        let bed = &self.beds[number];
+        let Some((thread, placed)) = bed.sleeper.get() else { return };
+        if let Some(placed) = placed {
+            placed.keep_off_this_cpu();
+        }
+        bed.called.store(true, Ordering::Release);
+        thread.unpark();
+    }
+
+    /// What a thread does all its life.
+    fn work(&self, number: usize) {
+        IS_WORKER.set(true);
+        let bed = &self.beds[number];
+        bed.sleeper.get_or_init(|| (std::thread::current(), Placed::this()));
+        self.jobs.look();
+        loop {
+            if let Some(job) = look(|| self.jobs.join()).or_else(|| self.jobs.sleep(number)) {
+                job.run();
+                self.jobs.look();
+                continue;
+            }
+            while !bed.called.swap(false, Ordering::Acquire) {
+                std::thread::park();
+            }
+        }
+    }
+}
