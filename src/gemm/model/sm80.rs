@@ -162,13 +162,14 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
         * (epilogue.row_reductions * warps_n * tile.m
             + epilogue.column_reductions * warps_m * columns
             + epilogue.all_reductions * warps_m * warps_n);
-    let shared_bytes = dynamic + reductions + 32;
+    let rows = if workload.problem.patches.is_some() { Sm80Key::patch_row_bytes(tile.m) } else { 0 };
+    let shared_bytes = dynamic + reductions + rows + 32;
     let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
     if shared_bytes > machine.shared_per_block {
         return Err(misfit(shared_bytes, machine.shared_per_block));
     }
-    if reductions + 32 > MAX_STATIC_SHARED {
-        return Err(misfit(reductions + 32, MAX_STATIC_SHARED));
+    if reductions + rows + 32 > MAX_STATIC_SHARED {
+        return Err(misfit(reductions + rows + 32, MAX_STATIC_SHARED));
     }
 
     // The accumulators are no longer needed when the epilogue's values are computed, so only the larger of the two
@@ -350,7 +351,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let size = w.instruction.element_size() as f64;
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let products = w.epilogue.products() as f64;
-    let bytes = l * ((m * k + products * k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
+    let of_a = p.patches.map_or(m * k, |elements| elements as f64);
+    let bytes = l * ((of_a + products * k * n) * size + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
     let bound = if memory > total {
         Bound::Memory
@@ -376,6 +378,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         epilogue_passes: r.epilogue_passes,
         accumulators: w.epilogue.products(),
         divided: w.problem.grouping.divided(),
+        patches: w.problem.patches.is_some(),
         fast_math: false,
     };
     Candidate {
