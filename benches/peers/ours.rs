@@ -1,5 +1,6 @@
 //! This library's contestants.
 
+use epilogue::gemm::{Window, filter, patches};
 use epilogue::prelude::*;
 use epilogue::te::{self, Tensor};
 use epilogue::{Argument, Device, DeviceTensor, Element};
@@ -22,6 +23,12 @@ fn plain(accum: Accum) -> Tensor {
 #[epilogue]
 fn bias_gelu_residual(accum: Accum, bias: RowVector, residual: Tensor) -> Tensor {
     let d = gelu_tanh(accum + bias) + residual;
+    d
+}
+
+#[epilogue]
+fn layer(accum: Accum, bias: RowVector) -> Tensor {
+    let d = relu(accum + bias);
     d
 }
 
@@ -62,8 +69,36 @@ pub(crate) fn contestant(device: &Device, work: Work) -> Outcome<Contestant<'sta
         Work::Product { element: Type::F32, .. } => product::<f32>(device, work),
         Work::Product { element: Type::F16, .. } => product::<f16>(device, work),
         Work::Product { element: Type::Bf16, .. } => product::<bf16>(device, work),
+        Work::Convolution { images, extent, channels, layer } => convolution(device, images, extent, channels, layer),
         _ => expression(device, work),
     }
+}
+
+fn convolution(
+    device: &Device,
+    images: usize,
+    extent: usize,
+    channels: usize,
+    layer: bool,
+) -> Outcome<Contestant<'static>> {
+    let pixels = images * extent * extent;
+    let shape = [images, extent, extent, channels];
+    let x = tensor::<f32>(device, &values(pixels * channels, 0.01), [pixels, channels])?.reshape(shape)?;
+    let w = tensor::<f32>(device, &values(9 * channels * channels, 0.01), [channels, 9 * channels])?;
+    let w = filter(&w.reshape([channels, 3, 3, channels])?)?;
+    let bias = tensor::<f32>(device, &values(channels, 0.02), [1, channels])?.reshape([channels])?;
+    let window = Window::of([3, 3]).padding([1, 1]);
+    let mut y = device.zeros::<f32>(shape)?;
+    let mut run: Run = if layer {
+        let gemm = Gemm::plan::<Layer>(device, patches(&x, window), &w)?;
+        Box::new(move |d| Ok(gemm.run(patches(&x, window), &w, Layer { bias: &bias, d })?))
+    } else {
+        let gemm = Gemm::plan::<Plain>(device, patches(&x, window), &w)?;
+        Box::new(move |d| Ok(gemm.run(patches(&x, window), &w, Plain { d })?))
+    };
+    run(&mut y)?;
+    let sample = sample(&y.to_vec::<f32>()?, Number::number);
+    Ok(Contestant::here("epilogue", sample, move || run(&mut y).expect("it ran before")))
 }
 
 fn product<T: Number>(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
@@ -109,7 +144,7 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
             return recurrence(device, &a, &x, shape);
         }
         Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
-        Work::Product { .. } => unreachable!("it is not a product"),
+        Work::Product { .. } | Work::Convolution { .. } => unreachable!("it is not a product"),
     };
     let kept: Vec<usize> = match work {
         Work::ArgMax { .. } | Work::Sum { axis: 1, .. } => vec![n],

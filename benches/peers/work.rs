@@ -38,6 +38,14 @@ pub(crate) enum Work {
         weights: Weights,
         after: After,
     },
+    /// 3×3 filters, as many as channels, over square images `[N, H, W, C]` of f32, with a padding of 1.
+    Convolution {
+        images: usize,
+        extent: usize,
+        channels: usize,
+        /// Whether bias and ReLU follow.
+        layer: bool,
+    },
     ArgMax {
         shape: [usize; 2],
     },
@@ -82,6 +90,10 @@ impl fmt::Display for Work {
                     After::RowSums => ", sums of rows",
                 })
             }
+            Self::Convolution { images, extent, channels, layer } => {
+                let after = if *layer { ", bias + ReLU" } else { "" };
+                write!(f, "3×3 convolution {images}×{extent}×{extent}×{channels}{after}")
+            }
             Self::ArgMax { shape: [n, m] } => write!(f, "argmax along rows, {n}×{m}"),
             Self::Softmax { shape: [n, m], axis } => write!(f, "softmax {} {n}×{m}", along(axis)),
             Self::LayerNorm { shape: [n, m] } => write!(f, "layer norm {n}×{m}"),
@@ -112,6 +124,9 @@ impl Work {
                     After::RowSums => "row_sums",
                 };
                 format!("product {m} {n} {k} {element} {weights} {after}")
+            }
+            Self::Convolution { images, extent, channels, layer } => {
+                format!("convolution {images} {extent} {channels} {}", u8::from(*layer))
             }
             Self::ArgMax { shape: [n, m] } => format!("argmax {n} {m}"),
             Self::Softmax { shape: [n, m], axis } => format!("softmax {n} {m} {axis}"),
@@ -157,6 +172,12 @@ impl Work {
             all.push(product([m, 3072, 768], Type::Bf16, Weights::Nk, After::Nothing));
         }
         all.push(product([1, 3072, 768], Type::F16, Weights::Nk, After::Nothing));
+        // As many multiplications each: layers of ResNet-50.
+        for (extent, channels) in [(56, 64), (28, 128), (14, 256), (7, 512)] {
+            for layer in [false, true] {
+                all.push(Self::Convolution { images: 4, extent, channels, layer });
+            }
+        }
         all.extend([
             Self::ArgMax { shape: [4096, 1024] },
             Self::Softmax { shape: [4096, 1024], axis: 1 },

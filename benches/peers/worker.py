@@ -21,6 +21,12 @@ def values(count, scale):
     return (((np.arange(count, dtype=np.int64) * 37) % 101 - 50) * scale).astype(np.float32)
 
 
+def convolution_inputs(images, extent, channels):
+    x = values(images * extent * extent * channels, 0.01).reshape(images, extent, extent, channels)
+    w = values(channels * 9 * channels, 0.01).reshape(channels, 3, 3, channels)
+    return x, w, values(channels, 0.02)
+
+
 def product_inputs(m, n, k, weights):
     a = values(m * k, 0.01).reshape(m, k)
     b = values(k * n, 0.01)
@@ -34,6 +40,9 @@ class Refused(Exception):
 
 class Numpy:
     version = np.__version__
+
+    def convolution(self, images, extent, channels, layer):
+        raise Refused("no convolution")
 
     def product(self, m, n, k, element, weights, epilogue):
         if element != "f32":
@@ -107,6 +116,15 @@ class Torch:
         gelu = torch.nn.functional.gelu
         return lambda: gelu(torch.addmm(bias, a, b), approximate="tanh") + residual
 
+    def convolution(self, images, extent, channels, layer):
+        x, w, bias = (self.torch.from_numpy(x) for x in convolution_inputs(images, extent, channels))
+        # Channels last in memory, which is what is fastest here.
+        x, w = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
+        conv2d = self.torch.nn.functional.conv2d
+        if layer:
+            return lambda: self.torch.relu_(conv2d(x, w, bias, padding=1)).permute(0, 2, 3, 1)
+        return lambda: conv2d(x, w, padding=1).permute(0, 2, 3, 1)
+
     def argmax(self, x):
         x = self.tensor(x)
         return lambda: x.argmax(dim=1)
@@ -160,6 +178,13 @@ class Jax:
                 return d, d.sum(axis=1)
             return self.jax.nn.gelu(d + bias, approximate=True) + residual
         return self.compiled(run, *(np.ascontiguousarray(x).astype(dtype) for x in (a, given, bias, residual)))
+
+    def convolution(self, images, extent, channels, layer):
+        def run(x, w, bias):
+            y = self.jax.lax.conv_general_dilated(
+                x, w, (1, 1), ((1, 1), (1, 1)), dimension_numbers=("NHWC", "OHWI", "NHWC"))
+            return self.jnp.maximum(y + bias, 0) if layer else y
+        return self.compiled(run, *convolution_inputs(images, extent, channels))
 
     def argmax(self, x):
         return self.compiled(lambda x: self.jnp.argmax(x, axis=1), x)
@@ -233,6 +258,9 @@ class Onnxruntime:
         names = ["x"] + [n for n, _ in constants]
         return self.session([self.onnx.helper.make_node(operation, names, ["y"], **attributes)], {"x": x}, constants)
 
+    def convolution(self, images, extent, channels, layer):
+        raise Refused("its images are [N, C, H, W]")
+
     def argmax(self, x):
         return self.one(x, "ArgMax", axis=1, keepdims=0)
 
@@ -261,6 +289,9 @@ def prepare(library, words):
     if kind == "product":
         m, n, k = map(int, rest[:3])
         return library.product(m, n, k, *rest[3:])
+    if kind == "convolution":
+        images, extent, channels, layer = map(int, rest)
+        return library.convolution(images, extent, channels, bool(layer))
     rows, columns, *axis = map(int, rest)
     if kind == "recurrence":
         return library.recurrence(np.abs(matrix(rows, columns)) * 0.9, matrix(rows, columns))

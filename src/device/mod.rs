@@ -43,6 +43,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/later.cuh", include_str!("sm80/later.cuh")),
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
+    ("sm80/patches.cuh", include_str!("sm80/patches.cuh")),
     ("sm90/config.cuh", include_str!("sm90/config.cuh")),
     ("sm90/pipeline.cuh", include_str!("sm90/pipeline.cuh")),
     ("sm90/tma.cuh", include_str!("sm90/tma.cuh")),

@@ -15,7 +15,9 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
-use super::problem::{Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
+use super::problem::{
+    Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchError, Problem, Right,
+};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
@@ -161,7 +163,7 @@ impl<E> Builder<E> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.problem = Some(Problem::of(a, b.clone())?);
         self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
-        self.layouts = (a.layout(), a.layout_of_b(common_layout(&b.views()), b.first()?.element_type()));
+        self.layouts = (a.layout()?, a.layout_of_b(common_layout(&b.views()), b.first()?.element_type()));
         Ok(self)
     }
 
@@ -197,6 +199,14 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn depth_groups(mut self, groups: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_depth_groups(groups));
+        self
+    }
+
+    /// That A is patches of images, which have this many elements; see [`patches`](super::patches()). M is the number of
+    /// outputs and K that of a patch's elements.
+    #[must_use]
+    pub fn patches(mut self, elements: usize) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_patches(elements));
         self
     }
 
@@ -338,6 +348,10 @@ impl<E> Builder<E> {
         }
         if let (Some(problem), Some((a, b))) = (self.problem, self.elements) {
             self.layouts.0 = self.layouts.0.of_a_in_groups(problem.grouping, a);
+            if problem.patches.is_some() {
+                // Channels are what is contiguous.
+                self.layouts.0.major = Major::K;
+            }
             self.layouts.1 = self.layouts.1.of_b_in_groups(problem.grouping, b);
         }
         Ok(self)
@@ -366,6 +380,9 @@ impl<E> Builder<E> {
         problem.check_extents()?;
         if phases.parts.len() > 1 && problem.grouping != Grouping::None {
             return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        }
+        if problem.patches.is_some() && problem.grouping != Grouping::None {
+            return Err(PatchError::Groups { divided: problem.grouping.divided() }.into());
         }
         self.check_request(tree.types())?;
         let (kind, later) = match machine {

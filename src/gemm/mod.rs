@@ -7,6 +7,7 @@
 //! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
+//! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
 //! | compare results with the f64 reference | [`Gemm::reference`] |
@@ -42,8 +43,9 @@ pub use model::{
 };
 pub use planned::Gemm;
 pub use problem::{
-    Arithmetic, Byte, Comparison, Depth, Divided, Error, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major,
-    MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, depth, rows,
+    Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
+    Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchError, Problem, Right, Rows, Window,
+    depth, filter, patches, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

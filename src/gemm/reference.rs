@@ -7,10 +7,12 @@ use epilogue_runtime::DeviceTensor;
 use super::model::choice::Chosen;
 use super::planned::Gemm;
 use super::problem::digits::shape_of;
+use super::problem::patches::Patches;
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
-use crate::evt::reference::{self, Array, Extent, Groups, Multiplication, Options, Output, Product};
+use super::run::images::with_matrices;
+use crate::evt::reference::{self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{BroadcastClass, ParameterClass};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -55,15 +57,22 @@ impl<E> Gemm<E> {
         let plan = self.inner();
         let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
+        with_matrices(a, &b, tree, arguments, |a, b, arguments| self.reference_product(a, b, arguments))
+    }
+
+    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
+        let plan = self.inner();
+        let tree = plan.tree();
         let problem = Problem::of(a, b.clone())?;
         let tile = plan.choice.tile();
-        check::arguments(&plan.device, tree, &problem, tile, (a, &b), arguments)?;
+        check::arguments(&plan.device, tree, &problem, tile, (a, b), arguments)?;
         let extent = Extent { m: problem.m, n: problem.n, l: problem.batch };
         let divided = read_groups(a, &problem)?;
         let of_one_matrix = problem.grouping == Grouping::Shared;
         let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
         let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
         let groups = rows.map(|rows| Groups { rows, of_one_matrix });
+        let patches = a.patches()?;
         let a = Values::of(a.tensor())?;
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
@@ -71,11 +80,17 @@ impl<E> Gemm<E> {
             Chosen::Cpu { .. } => (Multiplication::Exact, false),
             Chosen::Gpu(gpu) => (gpu.chosen.key.multiplication(), gpu.chosen.key.fast_math()),
         };
+        let images = &a.values;
         let a = a.matrix(problem.m, problem.k);
         let mut products = Vec::with_capacity(b.len());
         for b in &b {
             let b = b.matrix(problem.k, problem.n);
             let (types, k) = (tree.types(), problem.k);
+            if let Some(patches) = &patches {
+                let convolution = convolution(patches);
+                products.push(Product::of_convolution(types, multiplication, &convolution, images, &b, problem.n)?);
+                continue;
+            }
             products.push(match (groups, depths) {
                 (Some(groups), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), groups)?,
                 (None, Some(depths)) => Product::of_depths(types, multiplication, extent, (&a, &b), depths)?,
@@ -110,6 +125,12 @@ impl<E> Gemm<E> {
         let options = Options { tile: Some(tile), fast_math };
         Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)? })
     }
+}
+
+fn convolution(patches: &Patches) -> Convolution {
+    let Patches { images, inputs, outputs, channels, window, .. } = *patches;
+    let (stride, before, dilation) = (window.stride, window.before, window.dilation);
+    Convolution { images, inputs, outputs, channels, window: window.size, stride, before, dilation }
 }
 
 impl Reference {

@@ -25,6 +25,8 @@ pub enum Feature {
     Knob(Knob),
     /// Groups of rows ([`rows`](super::rows)) or of K ([`depth`](super::depth)).
     Groups,
+    /// An A of [`patches`](super::patches()): convolutions.
+    Patches,
 }
 
 impl From<(ElementType, ElementType)> for Feature {
@@ -76,7 +78,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
         // On every GPU by kernels for sm_80, at least.
-        Feature::Groups => Ok(()),
+        Feature::Groups | Feature::Patches => Ok(()),
     }
 }
 

@@ -70,7 +70,8 @@
 //!   model's times are predictions.
 //! - **A reduction's result in the same launch.** A softmax or a norm of the product is one function, but on a GPU each of
 //!   its phases after the first is a launch of its own, over memory, unless all that follows is a vector.
-//! - **Convolutions** on tensor cores. [`te::ops::conv2d`](crate::te::ops::conv2d) is a direct one, by plain loops.
+//! - **Gradients of convolutions**, convolutions with groups of channels, and Hopper's own copies of patches: a
+//!   [convolution](crate::gemm::patches()) runs forward, on every GPU by kernels for sm_80.
 //! - **Chains of products in one kernel**: no attention.
 //! - **Rows that are gathered or scattered** by an index while a product runs. Groups of rows lie one after another.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.

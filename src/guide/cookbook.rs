@@ -30,7 +30,7 @@
 //! |---|---|
 //! | [`reductions`] | norms, softmax, scales of rows, cross-entropy, the largest, your own |
 //! | [`training`] | dropout, gradients, backward passes |
-//! | [`operands`] | batches, experts, views, products of 8-bit types |
+//! | [`operands`] | batches, experts, convolutions, views, products of 8-bit types |
 //!
 //! # Add a bias
 //!

@@ -6,6 +6,8 @@ mod bundle;
 mod case;
 mod chance;
 mod concurrent;
+mod convolution;
+mod convolution_random;
 mod described;
 mod divided;
 mod gated;

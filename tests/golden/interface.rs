@@ -31,6 +31,7 @@ pub trait Epilogue {
 pub enum Error {
     Tree(TreeError),
     Runtime(epilogue_runtime::Error),
+    Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
@@ -886,6 +887,17 @@ impl Bounds {
     #[must_use]
     pub fn admit(&self, x: f64) -> bool {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    pub images: usize,
+    pub inputs: [usize; 3],
+    pub outputs: [usize; 3],
+    pub channels: usize,
+    pub window: [usize; 3],
+    pub stride: [usize; 3],
+    pub before: [usize; 3],
+    pub dilation: [usize; 3],
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
     pub m: usize,
@@ -958,6 +970,16 @@ impl Product {
         k: usize,
         a: &Array<'_>,
         b: &Array<'_>,
+    ) -> Result<Self, ReferenceError> {}
+}
+impl Product {
+    pub fn of_convolution(
+        types: Types,
+        multiplication: Multiplication,
+        convolution: &Convolution,
+        images: &[f64],
+        b: &Array<'_>,
+        n: usize,
     ) -> Result<Self, ReferenceError> {}
 }
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -1268,6 +1290,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
     #[must_use]
+    pub fn patches(self, elements: usize) -> Self {}
+    #[must_use]
     pub fn elements(self, a: ElementType, b: ElementType) -> Self {}
     #[must_use]
     pub fn layouts(self, a: OperandLayout, b: OperandLayout) -> Self {}
@@ -1372,6 +1396,7 @@ impl fmt::Display for Divided {}
 pub enum Error {
     Tree(TreeError),
     Runtime(epilogue_runtime::Error),
+    Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
@@ -1474,10 +1499,17 @@ pub enum Feature {
     Product { a: ElementType, b: ElementType, arithmetic: Arithmetic },
     Knob(Knob),
     Groups,
+    Patches,
 }
 impl From<(ElementType, ElementType, Arithmetic)> for Feature {}
 impl From<(ElementType, ElementType)> for Feature {}
 impl From<Knob> for Feature {}
+#[derive(Clone, Debug)]
+pub struct Filter {}
+impl Filter {
+    #[must_use]
+    pub const fn matrix(&self) -> &DeviceTensor {}
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Float16 {
     F16,
@@ -1827,6 +1859,37 @@ impl Parameter {
     #[must_use]
     pub fn with(&self, machine: &Machine, value: f64) -> Machine {}
 }
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatchError {
+    Axes { axes: usize },
+    Rank { given: Vec<usize>, axes: usize },
+    Zero { what: &'static str, given: Vec<usize> },
+    Beyond {
+        axis: &'static str,
+        reach: usize,
+        extent: usize,
+        before: usize,
+        after: usize,
+    },
+    Padded { axis: &'static str, extent: usize, limit: usize },
+    Position { axis: &'static str, given: usize, limit: usize },
+    Channels {
+        images: Vec<usize>,
+        elements: usize,
+        channels: usize,
+        b: Vec<usize>,
+        rows: usize,
+    },
+    FilterSize { given: Vec<usize>, needed: Vec<usize> },
+    FilterShape { given: Vec<usize> },
+    FilterStrides { shape: Vec<usize>, strides: Vec<isize> },
+    NoWindow,
+    Batches { b: Vec<usize> },
+    Groups { divided: super::groups::Divided },
+    OtherReading { given: bool },
+    Argument { name: &'static str, reason: String },
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     pub m: usize,
@@ -1835,6 +1898,7 @@ pub struct Problem {
     pub batch: usize,
     pub batched: bool,
     pub grouping: Grouping,
+    pub patches: Option<usize>,
 }
 impl Problem {
     #[must_use]
@@ -1847,6 +1911,8 @@ impl Problem {
     pub const fn in_padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub const fn in_depth_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn of_patches(self, elements: usize) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1880,12 +1946,15 @@ impl fmt::Display for Repacking {}
 pub struct Right<'a> {}
 impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {}
+impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {}
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {}
 impl<'a> From<&'a DeviceTensor> for Right<'a> {}
+impl<'a> From<&'a Filter> for Right<'a> {}
 impl<'a> From<&'a Packed> for Right<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Right<'a> {}
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {}
+impl<'a> From<&[&'a Filter]> for Right<'a> {}
 impl<'a> From<&[&'a Packed]> for Right<'a> {}
 impl<'a> Right<'a> {
     #[must_use]
@@ -1912,6 +1981,7 @@ pub struct Sm80Key {
     pub epilogue_passes: usize,
     pub accumulators: usize,
     pub divided: Divided,
+    pub patches: bool,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -1986,6 +2056,20 @@ pub enum Unreachable {
     Unaligned,
     Major,
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window<const AXES: usize> {}
+impl<const AXES: usize> Window<AXES> {
+    #[must_use]
+    pub const fn of(size: [usize; AXES]) -> Self {}
+    #[must_use]
+    pub const fn stride(self, stride: [usize; AXES]) -> Self {}
+    #[must_use]
+    pub const fn padding(self, padding: [usize; AXES]) -> Self {}
+    #[must_use]
+    pub const fn padding_around(self, padding: [(usize, usize); AXES]) -> Self {}
+    #[must_use]
+    pub const fn dilation(self, dilation: [usize; AXES]) -> Self {}
+}
 #[derive(Clone, Debug)]
 pub struct Workload<'a> {
     pub problem: Problem,
@@ -2015,6 +2099,12 @@ pub fn rank(
 pub const fn rows(a: &DeviceTensor) -> Rows<'_> {}
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {}
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {}
+
+// epilogue::gemm::filter
+
+#[derive(Clone, Debug)]
+pub struct Filter {}
+pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
 
 // epilogue::gemm::launch
 

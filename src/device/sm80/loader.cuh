@@ -152,4 +152,10 @@ class Loader {
     }
 };
 
+// What loads an A of this kind; patches.cuh has another.
+template <class Source, class Tile, int COPY_BYTES, int THREADS>
+struct LoaderOf {
+    using Type = Loader<Tile, COPY_BYTES, THREADS>;
+};
+
 }  // namespace epilogue::sm80

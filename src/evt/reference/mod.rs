@@ -8,6 +8,7 @@ mod bounds;
 mod cell;
 mod chance;
 mod collect;
+mod convolution;
 mod double_double;
 mod element;
 mod evaluate;
@@ -20,6 +21,7 @@ mod product;
 mod wide;
 
 pub use bounds::Bounds;
+pub use convolution::Convolution;
 pub use element::{decode, encode, has_padding, round, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};

@@ -36,7 +36,7 @@ pub enum Multiplication {
 impl Multiplication {
     /// The value of an operand that is multiplied. (How TF32 reduces it differs between GPUs, so that is in the bound
     /// instead.)
-    fn operand(self, x: f64) -> f64 {
+    pub(super) fn operand(self, x: f64) -> f64 {
         match self {
             Self::FastBf16 => round(ElementType::BF16, x),
             Self::Exact | Self::Tf32 | Self::FastFp8 => x,
@@ -116,8 +116,7 @@ impl Product {
         for batch in 0..extent.l {
             for row in 0..extent.m {
                 for column in 0..extent.n {
-                    let promoted = multiplication != Multiplication::FastFp8;
-                    let mut sum = Sum { fp8: Fp8Sum::of(types.a, types.b, promoted), ..Sum::default() };
+                    let mut sum = Sum::of(types, multiplication);
                     for depth in 0..k {
                         let x = a.get("a", [batch, row, depth])?;
                         let y = b.get("b", [batch, depth, column])?;
@@ -134,7 +133,7 @@ impl Product {
 
 /// A compensated sum of products (Ogita, Rump and Oishi 2005, "Dot2").
 #[derive(Default)]
-struct Sum {
+pub(super) struct Sum {
     high: f64,
     low: f64,
     magnitude: f64,
@@ -143,7 +142,12 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, x: f64, y: f64) {
+    pub(super) fn of(types: Types, multiplication: Multiplication) -> Self {
+        let promoted = multiplication != Multiplication::FastFp8;
+        Self { fp8: Fp8Sum::of(types.a, types.b, promoted), ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, x: f64, y: f64) {
         if let Some(fp8) = &mut self.fp8 {
             fp8.add(x, y);
         }
@@ -167,12 +171,12 @@ impl Sum {
         }
     }
 
-    fn value(&self) -> f64 {
+    pub(super) fn value(&self) -> f64 {
         if self.high.is_finite() { self.high + self.low } else { self.high }
     }
 
     /// Every product and every partial sum errs by at most a unit; tensor cores truncate, so a unit is a whole ULP.
-    fn error(self, types: Types, multiplication: Multiplication, k: usize) -> f64 {
+    pub(super) fn error(self, types: Types, multiplication: Multiplication, k: usize) -> f64 {
         let (unit, largest) = match types.accumulator {
             ElementType::F64 => (f64::EPSILON, f64::MAX),
             ElementType::I32 => return 0.0,

@@ -21,6 +21,7 @@ mod own;
 #[cfg(target_arch = "x86_64")]
 mod packed;
 mod panel;
+mod patches;
 mod product;
 mod program;
 mod programs;
@@ -60,6 +61,7 @@ use crate::Argument;
 use crate::ElementType;
 use crate::evt::{Axis, Binding, BroadcastClass, Form, OutputKind, ParameterClass, Part, Phases, ValidTree};
 use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::parallel;
 use crate::sync::lock;
@@ -82,8 +84,10 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
-/// A, every B, and the panels of those that were packed before (which may be left out for all).
-pub(crate) type Operands<'a> = (&'a DeviceTensor, &'a [&'a DeviceTensor], &'a [Option<&'a WholePanels>]);
+/// A (and where its elements are, if it is patches), every B, and the panels of those that were packed before (which may be
+/// left out for all).
+pub(crate) type Operands<'a> =
+    ((&'a DeviceTensor, Option<Patches>), &'a [&'a DeviceTensor], &'a [Option<&'a WholePanels>]);
 
 /// Other CPUs multiply from no panels.
 ///
@@ -103,7 +107,7 @@ pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulato
     TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)
 }
 
-/// Multiplies A (`[M, K]` or `[L, M, K]`) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
+/// Multiplies A (`[M, K]` or `[L, M, K]`, or patches) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the
 /// epilogue, with partial reductions over tiles of `tile`; of every batch, all rows and all of K, or these.
 ///
 /// The arguments, in the order of [`crate::Arguments::arguments`], must have been checked: their number, devices,
@@ -135,7 +139,7 @@ enum Order {
 fn execute_in(
     programs: &Programs,
     phases: &Phases,
-    (a, all_b, panels): Operands<'_>,
+    ((a, patches), all_b, panels): Operands<'_>,
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
@@ -156,17 +160,20 @@ fn execute_in(
     }
     // Locked until the last tile is computed.
     let access = HostAccess::lock(&reads, &writes)?;
-    let batched = std::iter::once(&a).chain(all_b).find(|operand| operand.rank() == 3);
+    let matrices = patches.is_none().then_some(&a).into_iter().chain(all_b);
+    let batched = matrices.into_iter().find(|operand| operand.rank() == 3);
     let batch = groups.map(|groups| groups.of.len()).or(batched.map(|x| x.shape()[0])).unwrap_or(1);
     let a_shape = a.shape();
-    let [m, k] = [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
+    let matrix = || [a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]];
+    let [m, k] = patches.map_or_else(matrix, |patches| patches.extents());
     let n = all_b.first().and_then(|b| b.shape().last()).copied().ok_or(Error::NoRight)?;
     let extents = Extents { batch, m, n, k };
     let accumulation = accumulation(tree.types().a, tree.types().b)?;
     let depths = groups.and_then(Groups::depths);
     let products = all_b.iter().enumerate().map(|(i, b)| {
         let whole_panels = panels.get(i).copied().flatten();
-        Product { extents, a: view(a, 2), b: view(b, 2), whole_panels, accumulation, depths }
+        let a = patches.as_ref().map_or_else(|| view(a, 2), |patches| patches::images(a, patches));
+        Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, accumulation, depths }
     });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 

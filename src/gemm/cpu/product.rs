@@ -11,9 +11,11 @@ use ::gemm::{Parallelism, gemm};
 
 use super::element::{Arithmetic, View};
 use super::kernel::{self, Lanes, Matrix, dots, row, transpose};
+use super::patches::gather;
 use super::tile::{Extents, Tile};
 use crate::ElementType;
 use crate::gemm::problem::WholePanels;
+use crate::gemm::problem::patches::Patches;
 
 /// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
 const PANEL: usize = 1024;
@@ -98,8 +100,9 @@ impl Multiplied for f64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
     pub(super) extents: Extents,
-    /// Strides: batch, M, K.
+    /// Strides: batch, M, K; of patches, of channels in the place of K.
     pub(super) a: View,
+    pub(super) patches: Option<&'a Patches>,
     /// Strides: batch, K, N.
     pub(super) b: View,
     /// B's panels, if they were packed before the run.
@@ -291,7 +294,9 @@ impl Product<'_> {
             return;
         }
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        let (of_a, of_b) = (along::<C>(&self.a), along::<C>(&self.b));
+        // Patches are copied row by row.
+        let of_a = if self.patches.is_some() { (true, false) } else { along::<C>(&self.a) };
+        let of_b = along::<C>(&self.b);
         // SAFETY: the caller's promise.
         unsafe {
             match Way::of(m, self.is_in_place::<C>(), of_a, of_b) {
@@ -327,7 +332,7 @@ impl Product<'_> {
             // SAFETY: the caller's promise.
             let (a, b) = unsafe {
                 (
-                    widened(&self.a, self.a_from(tile, first), [m, k], &mut panels.a),
+                    self.widened_a(tile, first, [m, k], &mut panels.a),
                     widened(&self.b, self.b_from(tile, first, 0), [k, n], &mut panels.b),
                 )
             };
@@ -374,7 +379,7 @@ impl Product<'_> {
             let extents = kernel::Extents { rows: 1, columns, depth: k };
             // SAFETY: the caller's promise.
             unsafe {
-                let a = widened(&self.a, self.a_from(tile, first), [1, k], &mut panels.a);
+                let a = self.widened_a(tile, first, [1, k], &mut panels.a);
                 let b = widened(&self.b, self.b_from(tile, first, 0), [k, columns], &mut panels.b);
                 row(extents, a, b, to);
             }
@@ -389,7 +394,7 @@ impl Product<'_> {
         for first in depth.clone().step_by(PANEL) {
             let k = PANEL.min(depth.end - first);
             // SAFETY: the caller's promise.
-            let a = unsafe { widened(&self.a, self.a_from(tile, first), [rows, k], &mut panels.a) };
+            let a = unsafe { self.widened_a(tile, first, [rows, k], &mut panels.a) };
             for j in (0..stride).step_by(group) {
                 let columns = group.min(stride - j);
                 let extents = kernel::Extents { rows, columns, depth: k };
@@ -404,7 +409,29 @@ impl Product<'_> {
 
     /// Whether both operands are multiplied in place.
     fn is_in_place<C: Multiplied>(&self) -> bool {
-        self.a.element == C::ELEMENT && self.b.element == C::ELEMENT
+        self.a.element == C::ELEMENT && self.b.element == C::ELEMENT && self.patches.is_none()
+    }
+
+    /// The tile's rows of A from index `k` on, in place or in `panel`.
+    unsafe fn widened_a<C: Multiplied>(
+        &self,
+        tile: &Tile,
+        k: usize,
+        [rows, depth]: [usize; 2],
+        panel: &mut Vec<C>,
+    ) -> Matrix<C> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.patches {
+                None => widened(&self.a, self.a_from(tile, k), [rows, depth], panel),
+                Some(patches) => {
+                    let first = tile.rows.start;
+                    panel.resize(panel.len().max(rows * depth), C::ZERO);
+                    gather(patches, &self.a, first..first + rows, k..k + depth, &mut panel[..rows * depth]);
+                    Matrix { pointer: panel.as_ptr(), row: depth as isize, column: 1 }
+                }
+            }
+        }
     }
 
     /// The address of the tile's first row of A, from index `k` on.

@@ -7,6 +7,7 @@ use super::kernel::words::{
     Bf16, F16, F32, FEW, Magnitude, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few,
     magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
 };
+use super::patches::{by_patches, sum_of_patch};
 use super::product::{Packed, Product, WordPanels};
 use super::tile::Tile;
 use crate::ElementType;
@@ -53,7 +54,7 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         // (One row only waits for memory, in either way.)
         let are_few = m > 1 && (m <= FEW_DOTS || (tile.is_top && m <= FEW_WHOLE));
-        if a.along == 4 && b.along == 4 && are_few {
+        if self.patches.is_none() && a.along == 4 && b.along == 4 && are_few {
             to.fill(0.0);
             let deep = if m <= FEW_DOTS { depth.len().max(1) } else { DEEP_DOTS };
             for first in depth.clone().step_by(deep) {
@@ -101,7 +102,7 @@ impl Product<'_> {
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
             let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_WHOLE;
-            if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
+            if self.patches.is_none() && a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 let of_a = magnitude(a, depth.len(), m);
                 let extents = [m, n, depth.len()];
                 let of_b = if b.along == 2 {
@@ -127,7 +128,13 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (a, b) = self.sources(tile, depth.start);
         let are_f16s = (self.a.element, self.b.element) == (ElementType::F16, ElementType::F16);
-        if !are_f16s || a.along != 2 || b.along != 2 || m.min(n) > FEW_DOTS || !multiplies_f32() {
+        if self.patches.is_some()
+            || !are_f16s
+            || a.along != 2
+            || b.along != 2
+            || m.min(n) > FEW_DOTS
+            || !multiplies_f32()
+        {
             return false;
         }
         to.fill(0.0);
@@ -184,7 +191,7 @@ impl Product<'_> {
         sums.resize(to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
-            if a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+            if self.patches.is_none() && a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
                 dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
             } else {
                 for first in depth.clone().step_by(DEEP) {
@@ -202,6 +209,10 @@ impl Product<'_> {
 
     /// The sum of integers of a row of A's.
     unsafe fn sum_of_row(&self, tile: &Tile, row: usize, depth: Range<usize>) -> i64 {
+        if let Some(patches) = self.patches {
+            // SAFETY: the caller's promise.
+            return unsafe { sum_of_patch(patches, &self.a, tile.rows.start + row, depth) };
+        }
         let [_, down, along] = self.a.strides;
         let from = self.a_from(tile, depth.start).wrapping_offset(row as isize * down);
         let signed = self.a.element == ElementType::I8;
@@ -229,6 +240,7 @@ impl Product<'_> {
         let (whole, words) = (k / W::ELEMENTS, k.div_ceil(W::ELEMENTS));
         let bytes = 4 / W::ELEMENTS;
         let is_in_place = a.along == bytes as isize;
+        let (all, all_rows) = (depth.clone(), tile.rows.clone());
         let kept = self.whole_panels.and_then(|panels| panels.of::<W>(tile, &depth, flipped));
         let (of_b, least) = match kept {
             Some(kept) => kept,
@@ -239,6 +251,10 @@ impl Product<'_> {
             }
         };
         let (of_a, last) = (&mut memory.a, &mut memory.last);
+        if let Some(patches) = self.patches {
+            // SAFETY: the caller's promise.
+            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, all), (of_b, least), of_a, n, to) };
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let least_of_a = if !is_in_place {

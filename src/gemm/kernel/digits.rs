@@ -35,7 +35,7 @@ pub(crate) fn axis_words(extent: usize, [lower, upper]: [isize; 2]) -> [u64; 5] 
 /// With `2^s` the least power of two that is at least the divisor, `magic` is `2^(31 + s) / divisor` rounded up, by less than
 /// 1; so the product is too large by less than `i < 2^31 <= 2^(31 + s) / divisor`, which is less than what is missing to the
 /// next multiple. (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.)
-fn reciprocal(divisor: u64) -> (u64, u64) {
+pub(crate) fn reciprocal(divisor: u64) -> (u64, u64) {
     let divisor = divisor.max(1);
     let shift = 31 + u64::from(divisor.next_power_of_two().trailing_zeros());
     ((1u128 << shift).div_ceil(u128::from(divisor)) as u64, shift)

@@ -96,6 +96,7 @@ impl fmt::Display for KernelKey {
             Self::Sm80(key) if key.divided != Divided::Nothing => {
                 write!(f, "{}: {}, {}", key.instruction, key.tile, key.divided)
             }
+            Self::Sm80(key) if key.patches => write!(f, "{}: {}, patches", key.instruction, key.tile),
             Self::Sm80(key) => write!(f, "{}: {}", key.instruction, key.tile),
             Self::Sm90(key) => key.fmt(f),
         }

@@ -16,6 +16,9 @@ pub(crate) const PARAMETER_LIMIT: usize = 4096;
 /// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
 pub(crate) const GROUPS_BYTES: usize = 24;
 
+/// Size of `sm80::Patches`, likewise.
+pub(crate) const PATCHES_BYTES: usize = 136;
+
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {

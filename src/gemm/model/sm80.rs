@@ -167,13 +167,14 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
         * (epilogue.row_reductions * warps_n * tile.m
             + epilogue.column_reductions * warps_m * columns
             + epilogue.all_reductions * warps_m * warps_n);
-    let shared_bytes = dynamic + reductions + 32;
+    let rows = if workload.problem.patches.is_some() { Sm80Key::patch_row_bytes(tile.m) } else { 0 };
+    let shared_bytes = dynamic + reductions + rows + 32;
     let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
     if shared_bytes > machine.shared_per_block {
         return Err(misfit(shared_bytes, machine.shared_per_block));
     }
-    if reductions + 32 > MAX_STATIC_SHARED {
-        return Err(misfit(reductions + 32, MAX_STATIC_SHARED));
+    if reductions + rows + 32 > MAX_STATIC_SHARED {
+        return Err(misfit(reductions + rows + 32, MAX_STATIC_SHARED));
     }
 
     // The accumulators are no longer needed when the epilogue's values are computed, so only the larger of the two
@@ -359,7 +360,8 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
     let (of_a, of_b) = (of_a as f64, of_b as f64);
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
     let products = w.epilogue.products() as f64;
-    let bytes = l * (m * k * of_a + products * k * n * of_b + m * n * w.epilogue.bytes_per_element() as f64);
+    let elements_of_a = p.patches.map_or(m * k, |elements| elements as f64);
+    let bytes = l * (elements_of_a * of_a + products * k * n * of_b + m * n * w.epilogue.bytes_per_element() as f64);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64);
     let bound = if memory > total {
         Bound::Memory
@@ -385,6 +387,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         epilogue_passes: r.epilogue_passes,
         accumulators: w.epilogue.products(),
         divided: w.problem.grouping.divided(),
+        patches: w.problem.patches.is_some(),
         fast_math: false,
     };
     Candidate {

@@ -41,6 +41,9 @@ pub enum Error {
     /// The runtime failed: something is missing, a kernel does not compile, or memory ran out.
     #[error(transparent)]
     Runtime(#[from] epilogue_runtime::Error),
+    /// Images, a window and filters are no convolution.
+    #[error(transparent)]
+    Patches(#[from] super::patch_error::PatchError),
     /// The reference can't be evaluated.
     #[error(transparent)]
     Reference(#[from] crate::evt::reference::ReferenceError),

@@ -5,6 +5,8 @@ use epilogue_runtime::DeviceTensor;
 use super::error::Error;
 use super::groups::Grouping;
 use super::operand::{Left, Right};
+use super::patch_error::PatchError;
+use super::patches::Patches;
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +23,8 @@ pub struct Problem {
     pub batched: bool,
     /// How the rows are divided among the batch.
     pub grouping: Grouping,
+    /// How many elements the images have of which A is [patches](super::window::patches), if it is.
+    pub patches: Option<usize>,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -30,7 +34,7 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None }
+        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None }
     }
 
     /// The same product `batch` times.
@@ -57,15 +61,26 @@ impl Problem {
         Self { batch: groups, batched: true, grouping: Grouping::Depth, ..self }
     }
 
+    /// The same with an A that is patches of images of so many elements; [`patches`](super::window::patches) says how.
+    #[must_use]
+    pub const fn of_patches(self, elements: usize) -> Self {
+        Self { patches: Some(elements), ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
     /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
     /// group.
     ///
     /// # Errors
     /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
-    /// of several B that differ, and of groups.
+    /// of several B that differ, of groups, and of patches.
     pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
         let (left, right) = (a.into(), b.into());
+        match left.patches()? {
+            Some(patches) => return Self::under_window(left, &right, &patches),
+            None if !right.filters().is_empty() => return Err(PatchError::NoWindow.into()),
+            None => {}
+        }
         let (a, first) = (left.tensor(), right.first()?);
         let (of_a, [m, k]) = split_shape("A", a)?;
         let (_, [b_k, n]) = split_shape("B", first)?;
@@ -100,9 +115,31 @@ impl Problem {
                 (x, y) => batch = x.or(y),
             }
         }
-        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some(), grouping };
+        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some(), grouping, patches: None };
         problem.check_extents()?;
         Ok(problem)
+    }
+
+    /// The product of patches.
+    fn under_window(left: Left<'_>, right: &Right<'_>, patches: &Patches) -> Result<Self, Error> {
+        right.filters().iter().try_for_each(|filter| patches.check_filter(*filter))?;
+        let first = right.first()?;
+        if let Some(batched) = right.tensors().iter().find(|b| b.rank() == 3) {
+            return Err(PatchError::Batches { b: batched.shape().to_vec() }.into());
+        }
+        let (_, [rows, n]) = split_shape("B", first)?;
+        let [m, k] = patches.extents();
+        if k != rows {
+            let (images, b) = (left.tensor().shape().to_vec(), first.shape().to_vec());
+            return Err(PatchError::Channels { images, elements: k, channels: patches.channels, b, rows }.into());
+        }
+        right.check_alike()?;
+        let problem = Self::new(m, n, k);
+        problem.check_extents()?;
+        match left.as_plain_matrix()? {
+            Some(_) => Ok(problem),
+            None => Ok(problem.of_patches(patches.elements())),
+        }
     }
 
     /// The product with an equal share of the rows, or of K, as each group's extent: for models, which know no bounds.

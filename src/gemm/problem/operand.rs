@@ -5,20 +5,24 @@ use smallvec::{SmallVec, smallvec};
 
 use super::bounds::Bounds;
 use super::error::Error;
+use super::filter::{Filter, FilterSize};
 use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
+use super::patches::Patches;
+use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups.
+/// divides its rows into groups, and [`patches`](super::window::patches) are those of images under a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
     bounds: Option<Bounds<'a>>,
+    window: Option<Sliding>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -62,53 +66,55 @@ pub struct Right<'a> {
     tensors: SmallVec<[&'a DeviceTensor; 2]>,
     /// One for each tensor if they are packed; else none.
     packed: SmallVec<[&'a Packed; 2]>,
+    /// The sizes of those that are filters.
+    filters: SmallVec<[FilterSize; 2]>,
 }
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, window: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, window: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, window: None }
     }
 }
 
 impl<'a> From<&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![tensor], packed: SmallVec::new() }
+        Self { tensors: smallvec![tensor], packed: SmallVec::new(), filters: SmallVec::new() }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![*tensor], packed: SmallVec::new() }
+        Self { tensors: smallvec![*tensor], packed: SmallVec::new(), filters: SmallVec::new() }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Right<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensors: smallvec![&*tensor], packed: SmallVec::new() }
+        Self { tensors: smallvec![&*tensor], packed: SmallVec::new(), filters: SmallVec::new() }
     }
 }
 
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {
     fn from(tensors: &[&'a DeviceTensor]) -> Self {
-        Self { tensors: tensors.iter().copied().collect(), packed: SmallVec::new() }
+        Self { tensors: tensors.iter().copied().collect(), packed: SmallVec::new(), filters: SmallVec::new() }
     }
 }
 
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {
     fn from(tensors: [&'a DeviceTensor; COUNT]) -> Self {
-        Self { tensors: tensors.into_iter().collect(), packed: SmallVec::new() }
+        Self { tensors: tensors.into_iter().collect(), packed: SmallVec::new(), filters: SmallVec::new() }
     }
 }
 
@@ -127,7 +133,7 @@ impl<'a> From<&'a Packed> for Right<'a> {
 impl<'a> From<&[&'a Packed]> for Right<'a> {
     fn from(packed: &[&'a Packed]) -> Self {
         let tensors = packed.iter().map(|packed| packed.tensor()).collect();
-        Self { tensors, packed: packed.iter().copied().collect() }
+        Self { tensors, packed: packed.iter().copied().collect(), filters: SmallVec::new() }
     }
 }
 
@@ -137,10 +143,60 @@ impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {
     }
 }
 
+impl<'a> From<&'a Filter> for Right<'a> {
+    fn from(filter: &'a Filter) -> Self {
+        Self::from(&[filter][..])
+    }
+}
+
+impl<'a> From<&[&'a Filter]> for Right<'a> {
+    fn from(filters: &[&'a Filter]) -> Self {
+        let tensors = filters.iter().map(|filter| filter.matrix()).collect();
+        let filters = filters.iter().map(|filter| filter.size()).collect();
+        Self { tensors, packed: SmallVec::new(), filters }
+    }
+}
+
+impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {
+    fn from(filters: [&'a Filter; COUNT]) -> Self {
+        Self::from(&filters[..])
+    }
+}
+
 impl<'a> Left<'a> {
+    /// The patches of images.
+    pub(crate) const fn under_window(tensor: &'a DeviceTensor, window: Sliding) -> Self {
+        Self { tensor, bounds: None, window: Some(window) }
+    }
+
+    /// The same of another tensor.
+    pub(crate) const fn with_tensor<'b>(&self, tensor: &'b DeviceTensor) -> Left<'b>
+    where
+        'a: 'b,
+    {
+        Left { tensor, bounds: self.bounds, window: self.window }
+    }
+
+    /// Where the patches' elements are, if it is patches.
+    ///
+    /// # Errors
+    /// [`PatchError`](super::patch_error::PatchError).
+    pub(crate) fn patches(&self) -> Result<Option<Patches>, Error> {
+        self.window.map(|window| Patches::of(self.tensor, window)).transpose()
+    }
+
+    /// Patches of one element each, one after another, as the matrix that they are.
+    ///
+    /// # Errors
+    /// Those of [`patches`](Self::patches).
+    pub(crate) fn as_plain_matrix(&self) -> Result<Option<DeviceTensor>, Error> {
+        let single = self.patches()?.filter(|patches| patches.window.is_single());
+        Ok(single.and_then(|patches| self.tensor.reshape(patches.extents()).ok()))
+    }
+
     /// A tensor whose rows are divided.
     pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { tensor, bounds: Some(bounds) }
+        Self { tensor, bounds: Some(bounds), window: None }
     }
 
     /// What divides the rows into groups.
@@ -154,14 +210,32 @@ impl<'a> Left<'a> {
         self.tensor
     }
 
-    /// The matrix as kernels see it.
-    pub(crate) fn view(&self) -> OperandView {
-        OperandView::of_a(self.tensor)
+    /// How kernels copy it.
+    ///
+    /// # Errors
+    /// Those of [`patches`](Self::patches).
+    pub(crate) fn layout(&self) -> Result<OperandLayout, Error> {
+        let element = self.tensor.element_type();
+        Ok(match (self.as_plain_matrix()?, self.patches()?) {
+            (Some(matrix), _) => OperandView::of_a(&matrix).layout(),
+            (None, Some(patches)) => patches.layout(self.tensor.device_address(), element.size()),
+            (None, None) => OperandView::of_a(self.tensor).layout().of_a_in_groups(self.grouping(), element),
+        })
     }
 
-    /// How kernels copy it.
-    pub(crate) fn layout(&self) -> OperandLayout {
-        self.view().layout().of_a_in_groups(self.grouping(), self.tensor.element_type())
+    /// Whether a kernel that copies operands so takes it.
+    ///
+    /// # Errors
+    /// Those of [`patches`](Self::patches).
+    pub(crate) fn fits(&self, layout: OperandLayout) -> Result<bool, Error> {
+        Ok(match self.patches()? {
+            None => OperandView::of_a(self.tensor).fits(layout),
+            Some(_) => {
+                let own = self.layout()?;
+                own.major == layout.major
+                    && (layout.copy_bytes <= own.copy_bytes || layout.copy_bytes == self.tensor.element_type().size())
+            }
+        })
     }
 
     /// How kernels copy a B of this layout.
@@ -184,6 +258,16 @@ impl<'a> Right<'a> {
     /// One for each tensor if they are packed; else none.
     pub(crate) fn packed(&self) -> &[&'a Packed] {
         &self.packed
+    }
+
+    /// The same, of which none is a filter any more.
+    pub(crate) fn as_matrices(&self) -> Self {
+        Self { filters: SmallVec::new(), ..self.clone() }
+    }
+
+    /// The sizes of those that are filters.
+    pub(crate) fn filters(&self) -> &[FilterSize] {
+        &self.filters
     }
 
     /// The first tensor.

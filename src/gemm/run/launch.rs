@@ -1,6 +1,7 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::fill::Fill;
+use super::patches::{images, put_patches};
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
@@ -12,6 +13,7 @@ use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub(crate) struct Run<'a> {
     pub(crate) arguments: &'a [Argument<'a>],
     /// What divides the rows into groups.
     pub(crate) bounds: Option<Bounds<'a>>,
+    /// Where A's elements are, if it is patches.
+    pub(crate) patches: Option<Patches>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -142,7 +146,8 @@ impl Run<'_> {
     /// A and the kernel's B: whose memory, its name, and how it lies.
     fn operands(&self) -> impl Iterator<Item = (Memory, OperandView)> {
         let of_b = |(i, b)| (self.memory_of_b(i), OperandView::of_b(b));
-        std::iter::once((Memory::A, OperandView::of_a(self.a))).chain(self.b.iter().enumerate().map(of_b))
+        let of_a = self.patches.map_or_else(|| OperandView::of_a(self.a), |patches| images(self.a, &patches));
+        std::iter::once((Memory::A, of_a)).chain(self.b.iter().enumerate().map(of_b))
     }
 
     fn memory_of_b(&self, i: usize) -> Memory {
@@ -174,6 +179,9 @@ impl Run<'_> {
         put_sums(&mut bytes, at + 48, places, workspace);
         if let Some(bounds) = self.bounds {
             put_groups(&mut bytes, at + 64, bounds, self.problem.batch);
+        }
+        if let Some(patches) = &self.patches {
+            put_patches(&mut bytes, at + 64, patches);
         }
         Ok((bytes, key.common_bytes()))
     }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::cpu_words::cpu_words;
 use super::groups::read_groups;
+use super::images::with_matrices;
 use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
 use super::repack::{CopyKernels, Operand, Repacker};
@@ -27,7 +28,9 @@ use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right};
+use crate::gemm::problem::{
+    Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right,
+};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -191,8 +194,19 @@ impl Plan {
         }
         check::operands(&self.device, self.tree(), a, b)?;
         self.check_packed(b)?;
+        with_matrices(a, b, self.tree(), arguments, |a, b, arguments| self.run_product(stream, a, b, arguments))
+    }
+
+    /// [`run`](Self::run) with arguments that are matrices and vectors.
+    fn run_product(
+        &self,
+        stream: &Stream,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
         let problem = Problem::of(a, b.clone())?;
-        self.check_grouping(&problem)?;
+        self.check_reading(a, &problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -206,20 +220,21 @@ impl Plan {
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
-                let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
+                let run = |a: Left<'_>, b: &[&DeviceTensor]| {
+                    let a = (a.tensor(), a.patches()?);
                     cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
                 };
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
-                        let a = cpu::rounded(a.tensor())?;
+                        let rounded_a = cpu::rounded(a.tensor())?;
                         let rounded = |(i, tensor): (usize, &&DeviceTensor)| {
                             let before = b.packed().get(i).and_then(|packed| packed.rounded.clone());
                             before.map_or_else(|| cpu::rounded(tensor), Ok)
                         };
                         let b = b.tensors().iter().enumerate().map(rounded).collect::<Result<Vec<_>, _>>()?;
-                        run(&a, &b.iter().collect::<Vec<_>>())
+                        run(a.with_tensor(&rounded_a), &b.iter().collect::<Vec<_>>())
                     }
-                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a.tensor(), b.tensors()),
+                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a, b.tensors()),
                 }
             }
             Chosen::Gpu(gpu) if self.phases.parts.len() == 1 => {
@@ -229,10 +244,20 @@ impl Plan {
         }
     }
 
-    /// Whether a run's product has groups if the plan's has.
-    fn check_grouping(&self, problem: &Problem) -> Result<(), Error> {
+    /// Whether a run's product has groups, or patches, if the plan's has.
+    fn check_reading(&self, a: Left<'_>, problem: &Problem) -> Result<(), Error> {
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
-        if planned == given { Ok(()) } else { Err(Error::OtherGrouping { planned, given }) }
+        if planned != given {
+            return Err(Error::OtherGrouping { planned, given });
+        }
+        let [planned, given] = [&self.problem, problem].map(|problem| problem.patches.is_some());
+        if planned != given {
+            return Err(PatchError::OtherReading { given }.into());
+        }
+        match (&self.choice.kind, a.patches()?) {
+            (Chosen::Gpu(_), Some(patches)) => patches.check_positions(),
+            _ => Ok(()),
+        }
     }
 
     /// Launches the product with the first part, then what else there is.
@@ -291,8 +316,18 @@ impl Plan {
             });
         }
         check::operands(&self.device, self.tree(), a, b)?;
+        with_matrices(a, b, self.tree(), arguments, |a, b, arguments| self.describe_product(gpu, a, b, arguments))
+    }
+
+    fn describe_product(
+        &self,
+        gpu: &ChosenKernel,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<LaunchDescription, Error> {
         let problem = Problem::of(a, b.clone())?;
-        self.check_grouping(&problem)?;
+        self.check_reading(a, &problem)?;
         check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
@@ -301,7 +336,7 @@ impl Plan {
             });
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (b, bounds) = (self.live(b)?, a.bounds());
+        let (b, bounds, patches) = (self.live(b)?, a.bounds(), a.patches()?);
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -315,7 +350,8 @@ impl Plan {
             }
         }
         let tree = self.phases.first();
-        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[], bounds }.describe()
+        let a = a.tensor();
+        Run { tree, variant: &variant, problem, a, b: &b, arguments, of_tail: &[], bounds, patches }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -341,7 +377,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
-        let bounds = a.bounds();
+        let (bounds, patches) = (a.bounds(), a.patches()?);
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -355,7 +391,7 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds };
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds, patches };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -375,7 +411,7 @@ impl Plan {
         let layouts = if problem.is_empty() {
             gpu.chosen.key.layouts()
         } else {
-            (a.layout(), a.layout_of_b(common_layout(b), self.tree().types().b))
+            (a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b))
         };
         let wanted = self.wanted(gpu, problem, layouts, arguments)?;
         let digits = digits::of(arguments.iter().map(tensor_of))?;
@@ -384,7 +420,9 @@ impl Plan {
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
-            KernelKey::Sm80(key) => v.digits == digits && a.view().fits(key.a) && b.iter().all(|b| b.fits(key.b)),
+            KernelKey::Sm80(key) => {
+                v.digits == digits && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
+            }
             KernelKey::Sm90(_) => false,
         };
         // A group may begin at any row.

@@ -203,15 +203,15 @@ fn knobs() -> String {
     text
 }
 
-/// The table of products by what is divided into groups; checks that [`supports`] and a plan agree.
+/// The table of products by what A is and what is divided into groups; checks that [`supports`] and a plan agree.
 fn divided() -> String {
     let large = |device: &Device, a, b| {
         let along_k = OperandLayout::packed(Major::K);
         builder(device, a, b).problem(65536, 1536, 2048).layouts(along_k, along_k)
     };
-    let taken = |planned: fn(Builder, usize) -> Builder| {
+    let taken = |feature: Feature, planned: fn(Builder, usize) -> Builder| {
         devices().map(|device| {
-            let said = supports(&device, Feature::Groups);
+            let said = supports(&device, feature);
             let mut own = device.arch().is_none();
             for (a, b, groups) in [(F16, F16, 4), (F32, F32, 7), (I8, U8, 400), (BF16, BF16, 64)] {
                 let choice = planned(large(&device, a, b), groups).choose();
@@ -222,11 +222,14 @@ fn divided() -> String {
             if own { yes(said.is_ok()) } else { "yes, by kernels for sm_80" }
         })
     };
-    let of_rows = taken(Builder::groups);
-    assert_eq!(of_rows, taken(|builder, groups| builder.padded_groups(groups.min(7))));
+    let of_rows = taken(Feature::Groups, Builder::groups);
+    assert_eq!(of_rows, taken(Feature::Groups, |builder, groups| builder.padded_groups(groups.min(7))));
+    let of_k = taken(Feature::Groups, Builder::depth_groups);
+    let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
-        + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(taken(Builder::depth_groups)))
+        + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
+        + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Recipes: batches, groups, views, products of 8-bit types, and weights of 8 bits.
+//! Recipes: batches, groups, convolutions, views, products of 8-bit types, and weights of 8 bits.
 //!
 //! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
@@ -99,6 +99,46 @@
 //!
 //! An output must reach each of its elements by one index only: a broadcast view is refused. `reshape` refuses a view for
 //! which only a copy would do; [`contiguous`](crate::DeviceTensor::contiguous) makes that copy.
+//!
+//! # Convolutions
+//!
+//! The patches of images under a window are the rows of an A that is never in memory, so a convolution is a product with any
+//! epilogue. Images are `[N, H, W, C]`, filters `[K, R, S, C]`; one axis (`[N, W, C]`) and three (`[N, D, H, W, C]`) work as
+//! well, with strides, dilation and padding. Tensors and column vectors of the epilogue may be the images that they are;
+//! row vectors, and reductions along columns, are one for each filter. Here a layer gives the sums that batch normalisation
+//! needs in its own launch:
+//!
+//! ```
+//! use epilogue::gemm::{Window, filter, patches};
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn layer(accum: Accum, bias: RowVector, residual: Tensor) -> (Tensor, RowVector, RowVector) {
+//!     let y = relu(accum + bias) + residual;
+//!     let sums = reduction_op(y, Column, Add);
+//!     let squares = reduction_op(y * y, Column, Add);
+//!     (y, sums, squares)
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.full::<f32>([1, 4, 4, 2], 1.0)?; // [N, H, W, C]
+//! let w = device.full::<f32>([3, 3, 3, 2], 0.5)?; // [K, R, S, C]
+//! let (bias, residual) = (device.zeros::<f32>([3])?, device.zeros::<f32>([1, 2, 2, 3])?);
+//! let mut y = device.zeros::<f32>([1, 2, 2, 3])?; // [N, P, Q, K]
+//! let (mut sums, mut squares) = (device.zeros::<f32>([3])?, device.zeros::<f32>([3])?);
+//!
+//! let (window, filter) = (Window::of([3, 3]).stride([2, 2]).padding([1, 1]), filter(&w)?);
+//! let gemm = Gemm::plan::<Layer>(&device, patches(&x, window), &filter)?;
+//! let (bias, residual) = (&bias, &residual);
+//! let results = Layer { bias, residual, y: &mut y, sums: &mut sums, squares: &mut squares };
+//! gemm.run(patches(&x, window), &filter, results)?;
+//! assert_eq!(y.to_vec::<f32>()?.chunks(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), [4.0, 6.0, 6.0, 9.0]);
+//! assert_eq!((sums.to_vec::<f32>()?[2], squares.to_vec::<f32>()?[2]), (25.0, 169.0));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One plan runs any window over images of any size. What is outside of an image is 0. Weights that are used again and again
+//! are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of 16 are copied
+//! fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces.
 //!
 //! # Heads apart: matrices of several axes
 //!

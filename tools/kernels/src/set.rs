@@ -42,6 +42,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         epilogue_passes: tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction)),
         accumulators: 1,
         divided: Divided::Nothing,
+        patches: false,
         fast_math: false,
     }
 }
@@ -74,6 +75,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_sm90());
     set.extend(covering_swiglu());
     set.extend(covering_groups());
+    set.extend(covering_patches());
     set
 }
 
@@ -175,6 +177,36 @@ fn covering_groups() -> Vec<Subject> {
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
     let sm80 = rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of);
     sm80.chain(covering_groups_sm90()).collect()
+}
+
+/// Patches of images: on the largest tiles and on small ones, with every width of copies and every way of sharing K.
+fn covering_patches() -> Vec<Subject> {
+    let int8 = Instruction::ALL.into_iter().find(|instruction| matches!(instruction, Instruction::MmaInt8(_)));
+    let of =
+        |(instruction, (m, n), copy_bytes, split_k, tree): (Instruction, (usize, usize), usize, SplitKind, Tree)| {
+            let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n))?;
+            let a = OperandLayout { major: Major::K, copy_bytes };
+            let b = OperandLayout::packed(Major::K);
+            let key = KernelKey::Sm80(Sm80Key { a, b, split_k, patches: true, ..sm80(instruction, *tile) });
+            Some(Subject { tree, key, arch: Arch::SM_80 })
+        };
+    let (bf16, f16) = (Instruction::MmaBf16, Instruction::MmaF16);
+    let kernels = [
+        (bf16, (256, 128), 16, SplitKind::None, bias_gelu_residual()),
+        (bf16, (128, 256), 16, SplitKind::None, bias_gelu_residual()),
+        (f16, (128, 128), 16, SplitKind::Stream, row_reduction()),
+        (bf16, (128, 64), 16, SplitKind::Serial, everything()),
+        (bf16, (64, 64), 16, SplitKind::Parallel, row_reduction()),
+        (bf16, (128, 64), 8, SplitKind::None, bias_gelu_residual()),
+        (bf16, (64, 64), 4, SplitKind::None, bias_gelu_residual()),
+        (bf16, (64, 64), 2, SplitKind::None, bias_gelu_residual()),
+        (Instruction::MmaTf32, (128, 128), 16, SplitKind::None, bias_gelu_residual()),
+        (Instruction::MmaTf32, (64, 64), 4, SplitKind::None, plain()),
+        (Instruction::FmaF32, (64, 64), 4, SplitKind::None, plain()),
+        (Instruction::MmaF64, (64, 64), 16, SplitKind::None, plain()),
+    ];
+    let bytes = int8.map(|int8| (int8, (128, 128), 16, SplitKind::None, plain()));
+    kernels.into_iter().chain(bytes).filter_map(of).collect()
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.

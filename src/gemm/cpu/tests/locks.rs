@@ -32,7 +32,7 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
             execute(
                 &Programs::default(),
                 &Phases::of(tree.clone(), Prices::CPU),
-                (&shared, &[&shared], &[]),
+                ((&shared, None), &[&shared], &[]),
                 None,
                 &[Argument::Output(&mut d)],
                 tile,

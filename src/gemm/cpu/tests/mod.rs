@@ -83,7 +83,7 @@ fn run_linear<T: Element>(
     execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        (&at, &[&bt], &[]),
+        ((&at, None), &[&bt], &[]),
         None,
         &arguments,
         tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1, 0)),
@@ -179,7 +179,7 @@ fn sums_of_integer_products_are_exact() {
     execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        (&at, &[&bt], &[]),
+        ((&at, None), &[&bt], &[]),
         None,
         &[Argument::Output(&mut d)],
         choose_tile(m, n, k, 1, 1, 0),
@@ -202,7 +202,7 @@ fn operands_without_a_product_are_refused() {
     let refused = execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        (&a, &[&b], &[]),
+        ((&a, None), &[&b], &[]),
         None,
         &[Argument::Output(&mut d)],
         choose_tile(2, 2, 2, 1, 1, 0),

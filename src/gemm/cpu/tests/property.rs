@@ -419,8 +419,15 @@ impl Setup {
         arguments.extend(results.iter_mut().flatten().map(Argument::Output));
         let all_b: Vec<&DeviceTensor> = self.all_b.iter().map(|(b, _)| &b.tensor).collect();
         let phases = Phases::of(tree.clone(), Prices::CPU);
-        execute(&Programs::default(), &phases, (&self.a.tensor, &all_b, &[]), None, &arguments, self.shape.tile)
-            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        execute(
+            &Programs::default(),
+            &phases,
+            ((&self.a.tensor, None), &all_b, &[]),
+            None,
+            &arguments,
+            self.shape.tile,
+        )
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
         drop(arguments);
         let mut values = Vec::new();
         for (output, result) in tree.outputs().iter().zip(&results) {

@@ -22,6 +22,7 @@ pub(crate) fn emit(
     let tree = trees.0;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (family, common, gemm) = match key.divided {
+        Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon", "gemm"),
         Divided::Nothing => ("sm80/gemm.cuh", "Common", "gemm"),
         Divided::Rows => ("sm80/groups.cuh", "GroupCommon", "group_gemm"),
         Divided::Depth => ("sm80/groups.cuh", "GroupCommon", "depth_gemm"),

@@ -1,6 +1,6 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::GROUPS_BYTES;
+use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES};
 use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
@@ -28,6 +28,8 @@ pub struct Sm80Key {
     pub accumulators: usize,
     /// What is divided into groups.
     pub divided: Divided,
+    /// Whether A is patches of images.
+    pub patches: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -35,7 +37,13 @@ pub struct Sm80Key {
 impl Sm80Key {
     /// Size of what is the same for every epilogue in the kernel's parameter.
     pub(crate) const fn common_bytes(&self) -> usize {
-        common_bytes(self.accumulators) + if matches!(self.divided, Divided::Nothing) { 0 } else { GROUPS_BYTES }
+        let of_groups = if matches!(self.divided, Divided::Nothing) { 0 } else { GROUPS_BYTES };
+        common_bytes(self.accumulators) + of_groups + if self.patches { PATCHES_BYTES } else { 0 }
+    }
+
+    /// Bytes of the table of a tile's rows, of an A that is patches.
+    pub(crate) const fn patch_row_bytes(rows: usize) -> usize {
+        16 * rows
     }
 
     /// Rows and columns of the product in a tile.

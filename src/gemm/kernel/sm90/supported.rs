@@ -22,6 +22,10 @@ pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: lea
 pub(crate) const NO_GROUPS_OF_K: &str =
     "those for sm_90a have no groups of K: leave `.sm90(…)` out for a kernel for sm_80";
 
+/// Why there is no kernel for patches.
+pub(crate) const NO_PATCHES: &str =
+    "those for sm_90a load no patches of images: leave `.sm90(…)` out for a kernel for sm_80";
+
 /// Why there is no kernel for rows that are contiguous.
 pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
      for sm_80";

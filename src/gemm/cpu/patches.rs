@@ -1,0 +1,237 @@
+//! Rows of a convolution's A, gathered from the images as they are needed: those of a few rows of a tile, and of the part of K
+//! that is being multiplied. So they stay in a core's caches, and the matrix of all patches is nowhere in memory.
+//!
+//! Along the last axis a window's elements lie one after another where it is not dilated: then a row is copied in as few
+//! pieces as the window has lines.
+
+use std::ops::Range;
+
+use epilogue_runtime::DeviceTensor;
+
+use super::element::{Arithmetic, View};
+#[cfg(target_arch = "x86_64")]
+use super::kernel::words::{Magnitude, Panels, Rows, Source, Words, block, magnitude};
+use crate::gemm::problem::patches::Patches;
+
+/// Rows that are gathered at a time.
+#[cfg(target_arch = "x86_64")]
+const HIGH: usize = 64;
+
+/// The images as an operand: neighbours along K within an element of the window are this stride apart.
+pub(super) fn images(x: &DeviceTensor, patches: &Patches) -> View {
+    let strides = [0, 0, patches.channel];
+    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, digits: None }
+}
+
+/// Where the window of a row begins: the image, and the place along every axis.
+#[derive(Clone, Copy)]
+struct Place {
+    image: usize,
+    output: [usize; 3],
+}
+
+impl Place {
+    fn of(patches: &Patches, row: usize) -> Self {
+        let [_, of_1, of_2] = patches.outputs;
+        let (rest, last) = (row / of_2, row % of_2);
+        let (rest, middle) = (rest / of_1, rest % of_1);
+        Self { image: rest / patches.outputs[0], output: [rest % patches.outputs[0], middle, last] }
+    }
+
+    /// That of the next row.
+    fn next(mut self, patches: &Patches) -> Self {
+        for axis in [2, 1, 0] {
+            self.output[axis] += 1;
+            if self.output[axis] < patches.outputs[axis] {
+                return self;
+            }
+            self.output[axis] = 0;
+        }
+        Self { image: self.image + 1, ..self }
+    }
+
+    /// Calls `each` with the stretches of the row's elements in `depth`, one after another: which they are, counted from the
+    /// first, and the address of the first of them; none where they are outside of the image.
+    #[inline(always)]
+    fn stretches(
+        self,
+        patches: &Patches,
+        view: &View,
+        depth: &Range<usize>,
+        mut each: impl FnMut(Range<usize>, Option<*const u8>),
+    ) {
+        let Patches { inputs, channels, window, image, steps, channel, .. } = patches;
+        let begin =
+            |axis: usize| (self.output[axis] * window.stride[axis]).wrapping_sub(window.before[axis]).cast_signed();
+        let (extent, dilation) = (inputs[2].cast_signed(), window.dilation[2].cast_signed());
+        let at = begin(2);
+        // The window's elements along the last axis that are inside: from `first` to `end`.
+        let end = if at < extent { ((extent - 1 - at) / dilation + 1).min(window.size[2].cast_signed()) } else { 0 };
+        let first = if at < 0 { ((dilation - 1 - at) / dilation).min(end) } else { 0 };
+        let (first, end) = (first.cast_unsigned() * channels, end.max(0).cast_unsigned() * channels);
+        let line = window.size[2] * channels;
+        if line == 0 {
+            return;
+        }
+        let is_dense = window.size[2] == 1 || steps[2] * dilation == channels.cast_signed() * channel;
+        let size = view.element.size().cast_signed();
+        let mut number = depth.start / line;
+        while number * line < depth.end {
+            let (base, of_0, of_1) = (number * line, number / window.size[1], number % window.size[1]);
+            number += 1;
+            // Of the line.
+            let own = depth.start.max(base) - base..depth.end.min(base + line) - base;
+            let place = |range: Range<usize>| range.start + base - depth.start..range.end + base - depth.start;
+            let along = |axis: usize, of: usize| begin(axis) + (of * window.dilation[axis]).cast_signed();
+            let (at_0, at_1) = (along(0, of_0), along(1, of_1));
+            let is_inside = |at: isize, axis: usize| (0..inputs[axis].cast_signed()).contains(&at);
+            if !is_inside(at_0, 0) || !is_inside(at_1, 1) {
+                each(place(own), None);
+                continue;
+            }
+            let elements = self.image.cast_signed() * image + at_0 * steps[0] + at_1 * steps[1] + at * steps[2];
+            let from = |elements: isize| Some(view.pointer.wrapping_offset(elements * size).cast_const());
+            let (inner, rest) = (own.start.max(first).min(own.end), own.end.min(end).max(own.start));
+            if inner > own.start {
+                each(place(own.start..inner), None);
+            }
+            if is_dense {
+                if inner < rest {
+                    each(place(inner..rest), from(elements + inner.cast_signed() * channel));
+                }
+            } else {
+                let mut start = inner;
+                while start < rest {
+                    let (tap, of_tap) = (start / channels, start % channels);
+                    let stop = rest.min((tap + 1) * channels);
+                    let offset = tap.cast_signed() * dilation * steps[2] + of_tap.cast_signed() * channel;
+                    each(place(start..stop), from(elements + offset));
+                    start = stop;
+                }
+            }
+            if rest.max(inner) < own.end {
+                each(place(rest.max(inner)..own.end), None);
+            }
+        }
+    }
+}
+
+/// Widens the elements of rows along `depth`, row by row without gaps.
+///
+/// # Safety
+/// The images must be readable, and nobody writes them meanwhile; the rows must exist.
+pub(super) unsafe fn gather<T: Arithmetic>(
+    patches: &Patches,
+    view: &View,
+    rows: Range<usize>,
+    depth: Range<usize>,
+    to: &mut [T],
+) {
+    if depth.is_empty() || rows.is_empty() {
+        return;
+    }
+    let mut place = Place::of(patches, rows.start);
+    for to in to.chunks_exact_mut(depth.len()).take(rows.len()) {
+        place.stretches(patches, view, &depth, |range, from| match from {
+            // SAFETY: the caller's promise: the stretch is inside of an image.
+            Some(from) => unsafe { T::load(view.element, from, patches.channel, &mut to[range]) },
+            None => to[range].fill(T::ZERO),
+        });
+        place = place.next(patches);
+    }
+}
+
+/// Copies the elements of a row along `depth` as they are.
+///
+/// # Safety
+/// As for [`gather`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_row(patches: &Patches, view: &View, place: Place, depth: &Range<usize>, to: &mut [u8]) {
+    let size = view.element.size();
+    place.stretches(patches, view, depth, |range, from| {
+        let to = &mut to[range.start * size..range.end * size];
+        match from {
+            // SAFETY: the caller's promise: the stretch is inside of an image.
+            Some(from) if patches.channel == 1 => unsafe {
+                std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
+            },
+            Some(from) => {
+                for (i, to) in to.chunks_exact_mut(size).enumerate() {
+                    let from = from.wrapping_offset(i.cast_signed() * patches.channel * size.cast_signed());
+                    // SAFETY: as above.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), size) };
+                }
+            }
+            None => to.fill(0),
+        }
+    });
+}
+
+/// Adds the products of these rows, along a part of K, with B's panels of that part. `false` if a subnormal number may be in
+/// them or come of them; then `to` is unspecified.
+///
+/// # Safety
+/// As for [`gather`]; the CPU must multiply such words.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn by_patches<W: Words>(
+    patches: &Patches,
+    view: &View,
+    (rows, depth): (Range<usize>, Range<usize>),
+    (of_b, least): (&[i32], Magnitude),
+    memory: &mut Vec<i32>,
+    columns: usize,
+    to: &mut [W::Sum],
+) -> bool {
+    /// Words between two rows: so they are not whole powers of two apart.
+    const GAP: usize = 16;
+    let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
+    let pitch = words + GAP;
+    let high = HIGH.min(rows.len());
+    memory.resize(memory.len().max(high * pitch), 0);
+    for first in (0..rows.len()).step_by(HIGH) {
+        let high = HIGH.min(rows.len() - first);
+        let mut place = Place::of(patches, rows.start + first);
+        let block_of_a = &mut memory[..high * pitch];
+        for line in block_of_a.chunks_exact_mut(pitch) {
+            let line: &mut [u8] = bytemuck::cast_slice_mut(&mut line[..words]);
+            line[depth.len() * bytes..].fill(0);
+            // SAFETY: the caller's promise.
+            unsafe { copy_row(patches, view, place, &depth, line) };
+            place = place.next(patches);
+        }
+        let pointer = block_of_a.as_ptr().cast::<u8>();
+        let row = (4 * pitch).cast_signed();
+        if W::ELEMENTS == 2 {
+            let source = Source { pointer, along: bytes.cast_signed(), across: row };
+            // SAFETY: the CPU multiplies words of bf16s, which these are.
+            let of_a = unsafe { magnitude(source, depth.len(), high) };
+            if !of_a.has_normal_products(least) {
+                return false;
+            }
+        }
+        let (a, b) = (Rows { pointer, row, word: 4 }, Panels { words: of_b, deep: words });
+        // SAFETY: `a` has these rows and words; the caller's promise.
+        unsafe { block::<W>([high, columns], (0, words), a, b, &mut to[first * columns..], columns) };
+    }
+    true
+}
+
+/// The sum of 8-bit integers of a row.
+///
+/// # Safety
+/// As for [`gather`].
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn sum_of_patch(patches: &Patches, view: &View, row: usize, depth: Range<usize>) -> i64 {
+    let signed = view.element == crate::ElementType::I8;
+    let mut sum = 0;
+    Place::of(patches, row).stretches(patches, view, &depth, |range, from| {
+        for i in 0..range.len() {
+            let Some(from) = from else { break };
+            // SAFETY: the caller's promise: the stretch is inside of an image.
+            let byte = unsafe { from.wrapping_offset(i.cast_signed() * patches.channel).read() };
+            sum += if signed { i64::from(byte.cast_signed()) } else { i64::from(byte) };
+        }
+    });
+    sum
+}

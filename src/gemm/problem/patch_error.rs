@@ -1,0 +1,150 @@
+//! Why something is no convolution.
+
+/// Why images, a window and filters are no convolution. Nothing has been written when a run returns one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// The window has too many axes, or none.
+    #[error("the window has {axes} axes: give 1, 2 or 3, as in `Window::of([3, 3])`")]
+    Axes {
+        /// How many it has.
+        axes: usize,
+    },
+    /// The images have another number of axes than the window.
+    #[error(
+        "x has shape {given:?}, and the window {axes} axes: give {}",
+        ["[N, W, C]", "[N, H, W, C]", "[N, D, H, W, C]"][(*axes).clamp(1, 3) - 1]
+    )]
+    Rank {
+        /// The shape of the images.
+        given: Vec<usize>,
+        /// How many axes the window has.
+        axes: usize,
+    },
+    /// A window without elements, or one that doesn't move.
+    #[error("the window's {what} is {given:?}: give at least 1 for every axis")]
+    Zero {
+        /// `size`, `stride` or `dilation`.
+        what: &'static str,
+        /// What was given.
+        given: Vec<usize>,
+    },
+    /// The window is larger than the image with its padding.
+    #[error(
+        "the window reaches over {reach} elements along {axis}, and the image has {extent} there with {before} before them and \
+         {after} after them: give a smaller window, a smaller dilation, or more padding"
+    )]
+    Beyond {
+        /// `D`, `H` or `W`.
+        axis: &'static str,
+        /// From the window's first element to its last.
+        reach: usize,
+        /// The image's extent.
+        extent: usize,
+        /// The padding before it.
+        before: usize,
+        /// The padding after it.
+        after: usize,
+    },
+    /// An image with its padding that is larger than what is counted.
+    #[error("{axis} with its padding has {extent} elements; the largest possible is {limit}: give parts of the images")]
+    Padded {
+        /// `D`, `H` or `W`.
+        axis: &'static str,
+        /// What it would be.
+        extent: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// An image that is larger than what kernels count along this axis.
+    #[error(
+        "along {axis} the window begins at up to {given}, and kernels count to {limit} there (along W further): give parts of \
+         the images, or exchange the axes"
+    )]
+    Position {
+        /// `D` or `H`.
+        axis: &'static str,
+        /// The padding, or where the last window begins.
+        given: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// B has not as many rows as a patch has elements.
+    #[error(
+        "patches of images of shape {images:?} have {elements} elements, {} of the window for each of {channels} channels, and B \
+         of shape {b:?} has {rows} rows: give filters of as many channels",
+        elements / (*channels).max(1)
+    )]
+    Channels {
+        /// The shape of the images.
+        images: Vec<usize>,
+        /// Elements of a patch.
+        elements: usize,
+        /// Channels of the images.
+        channels: usize,
+        /// B's shape.
+        b: Vec<usize>,
+        /// Its rows.
+        rows: usize,
+    },
+    /// A filter that is not as large as the window.
+    #[error("a filter of {given:?} elements and a window of {needed:?}: give a window of the filter's size")]
+    FilterSize {
+        /// The filter's.
+        given: Vec<usize>,
+        /// The window's.
+        needed: Vec<usize>,
+    },
+    /// Filters that are none.
+    #[error(
+        "filters have shape {given:?}: give [K, S, C], [K, R, S, C] or [K, T, R, S, C], with the channels of x last"
+    )]
+    FilterShape {
+        /// What was given.
+        given: Vec<usize>,
+    },
+    /// Filters whose elements are not one after another.
+    #[error(
+        "filters of shape {shape:?} have strides {strides:?}, and the elements of one must lie one after another: give a \
+         contiguous copy"
+    )]
+    FilterStrides {
+        /// Their shape.
+        shape: Vec<usize>,
+        /// Their strides, in elements.
+        strides: Vec<isize>,
+    },
+    /// B is a filter, and A is no patches.
+    #[error("B is a filter, and A is no images under a window: give `patches(&x, window)`, or the filter's `matrix()`")]
+    NoWindow,
+    /// B has a batch axis.
+    #[error("A is patches, and B has shape {b:?}: give one matrix, [K, N], for all images")]
+    Batches {
+        /// B's shape.
+        b: Vec<usize>,
+    },
+    /// The images' product is to have groups.
+    #[error("A is patches, and the product has {divided}: give patches without groups, or a matrix with groups")]
+    Groups {
+        /// What is divided.
+        divided: super::groups::Divided,
+    },
+    /// A run of a plan for another kind of A.
+    #[error("A is {}, and this GEMM was planned for {}: plan it for such an A", reading(*.given), reading(!*.given))]
+    OtherReading {
+        /// Whether the run's A is patches.
+        given: bool,
+    },
+    /// An argument whose axes for images are not those of a matrix.
+    #[error("argument `{name}`: {reason}")]
+    Argument {
+        /// Its name.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+const fn reading(patches: bool) -> &'static str {
+    if patches { "patches of images" } else { "a matrix" }
+}

@@ -1,0 +1,126 @@
+//! A window that slides over images, as a user says it.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::operand::Left;
+use super::sliding::{MOST_AXES, Sliding};
+
+/// A window that slides over images, along `AXES` axes: 1, 2 or 3.
+///
+/// ```
+/// use epilogue::gemm::{Window, filter, patches};
+/// use epilogue::prelude::*;
+///
+/// /// A convolution with batch normalisation folded into it, the residual and the activation: one launch.
+/// #[epilogue]
+/// fn bottleneck(accum: Accum, scale: RowVector, bias: RowVector, residual: Tensor) -> Tensor {
+///     let y = relu(accum * scale + bias + residual);
+///     y
+/// }
+///
+/// let device = Device::cpu();
+/// let x = device.full::<f32>([2, 6, 6, 3], 1.0)?; // [N, H, W, C]
+/// let w = device.full::<f32>([4, 3, 3, 3], 0.5)?; // [K, R, S, C]: as many filters as y has channels
+/// let (scale, bias) = (device.full::<f32>([4], 2.0)?, device.full::<f32>([4], -1.0)?);
+/// let residual = device.zeros::<f32>([2, 3, 3, 4])?;
+///
+/// let window = Window::of([3, 3]).stride([2, 2]).padding([1, 1]);
+/// let filter = filter(&w)?;
+/// let gemm = Gemm::plan::<Bottleneck>(&device, patches(&x, window), &filter)?;
+/// let mut y = device.zeros::<f32>([2, 3, 3, 4])?; // [N, P, Q, K]
+/// let (scale, bias, residual) = (&scale, &bias, &residual);
+/// gemm.run(patches(&x, window), &filter, Bottleneck { scale, bias, residual, y: &mut y })?;
+/// // In the corner the window has 2·2 elements of the image with 3 channels, in the middle 3·3.
+/// assert_eq!((y.to_vec::<f32>()?[0], y.to_vec::<f32>()?[4 * 4]), (11.0, 26.0));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// With the numbers of an axis, the first element of the window is at `p · stride - before` for output `p`, and its others
+/// `dilation` apart. What is outside of the image is 0 (so a weight that is infinite or NaN makes NaN there, as anywhere
+/// else). There is an output wherever the whole window is in the image with its padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window<const AXES: usize> {
+    size: [usize; AXES],
+    stride: [usize; AXES],
+    padding: [(usize, usize); AXES],
+    dilation: [usize; AXES],
+}
+
+impl<const AXES: usize> Window<AXES> {
+    /// A window of this many elements along each axis of the image, in its order: `[R, S]` for images of `[H, W]`. It moves
+    /// by 1, and there is no padding.
+    #[must_use]
+    pub const fn of(size: [usize; AXES]) -> Self {
+        Self { size, stride: [1; AXES], padding: [(0, 0); AXES], dilation: [1; AXES] }
+    }
+
+    /// How far the window moves from one output to the next.
+    #[must_use]
+    pub const fn stride(self, stride: [usize; AXES]) -> Self {
+        Self { stride, ..self }
+    }
+
+    /// Zeros on both sides of each axis: this many before it, and as many after it.
+    #[must_use]
+    pub const fn padding(self, padding: [usize; AXES]) -> Self {
+        let (mut sides, mut axis) = ([(0, 0); AXES], 0);
+        while axis < AXES {
+            sides[axis] = (padding[axis], padding[axis]);
+            axis += 1;
+        }
+        Self { padding: sides, ..self }
+    }
+
+    /// Zeros before and after each axis, of which there may be different numbers.
+    #[must_use]
+    pub const fn padding_around(self, padding: [(usize, usize); AXES]) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// How far neighbours in the window are apart in the image.
+    #[must_use]
+    pub const fn dilation(self, dilation: [usize; AXES]) -> Self {
+        Self { dilation, ..self }
+    }
+
+    /// The same with three axes, of which the first may be 1.
+    const fn sliding(self) -> Sliding {
+        let one = [1; MOST_AXES];
+        let mut to = Sliding {
+            axes: AXES,
+            size: one,
+            stride: one,
+            before: [0; MOST_AXES],
+            after: [0; MOST_AXES],
+            dilation: one,
+        };
+        let mut axis = 0;
+        while axis < AXES && AXES <= MOST_AXES {
+            let at = axis + MOST_AXES - AXES;
+            to.size[at] = self.size[axis];
+            to.stride[at] = self.stride[axis];
+            (to.before[at], to.after[at]) = self.padding[axis];
+            to.dilation[at] = self.dilation[axis];
+            axis += 1;
+        }
+        to
+    }
+}
+
+/// The patches of images under a window: the A of a convolution. One row is what the window has of all channels at one
+/// place, so A is `[M, K]`, with M = N·P·Q outputs and K = R·S·C; it is never in memory as such.
+///
+/// `x` is `[N, W, C]`, `[N, H, W, C]` or `[N, D, H, W, C]`, of any strides (channels that are contiguous are read fastest);
+/// B is a [`Filter`](super::filter::Filter), or any matrix `[K, N]`, packed or not. [`Window`] has an example.
+///
+/// Arguments of the epilogue are those of the product of matrices. What has a value for each row may also be given as the
+/// images that it is: a `Tensor` as `[N, P, Q, K]`, a `ColumnVector` and what a reduction along `Row` leaves as
+/// `[N, P, Q]`. A `RowVector`, and what a reduction along `Column` leaves, is of the K filters: statistics of batch
+/// normalisation come from the convolution's own launch.
+///
+/// A window of one element that moves by 1, without padding, over images whose axes are one stride apart is a product of
+/// matrices like any other, and becomes that.
+#[must_use]
+pub const fn patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
+    Left::under_window(x, window.sliding())
+}

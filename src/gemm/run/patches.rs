@@ -1,0 +1,51 @@
+//! What kernels are told of patches.
+
+use epilogue_runtime::DeviceTensor;
+
+use crate::gemm::kernel::digits::reciprocal;
+use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::problem::OperandView;
+use crate::gemm::problem::patches::Patches;
+
+/// The images as kernels take them: strides of images and of channels.
+pub(crate) fn images(x: &DeviceTensor, patches: &Patches) -> OperandView {
+    let [m, k] = patches.extents();
+    OperandView {
+        address: x.device_address(),
+        element: x.element_type(),
+        outer_extent: m,
+        k_extent: k,
+        batch_extent: 1,
+        outer: patches.image,
+        k: patches.channel,
+        batch: 0,
+    }
+}
+
+/// `sm80::Patches`.
+pub(crate) fn put_patches(bytes: &mut ParameterBytes, offset: usize, patches: &Patches) {
+    let Patches { inputs, outputs, channels, window, steps, .. } = patches;
+    bytes.put_named_words(offset, &steps.map(|step| step as u64), |i| format!("patches.step.{i}"));
+    // The last axis is the fastest.
+    let divisors = [("channels", *channels), ("taps.0", window.size[2]), ("taps.1", window.size[1])];
+    for (i, (of, divisor)) in divisors.into_iter().enumerate() {
+        let (magic, shift) = reciprocal(divisor as u64);
+        let numbers = [magic as u32, shift as u32, divisor as u32, 0].map(u32::cast_signed);
+        let name = |i: usize| format!("patches.{of}.{}", ["magic", "shift", "divisor", "unused"][i]);
+        bytes.put_named_ints(offset + 24 + 16 * i, &numbers, name);
+    }
+    // None of them divides by 0 where there is nothing.
+    let outputs = outputs.map(|extent| extent.max(1));
+    let lists = [
+        ("extent", inputs),
+        ("outputs", &outputs),
+        ("stride", &window.stride),
+        ("before", &window.before),
+        ("dilation", &window.dilation),
+    ];
+    for (i, (of, numbers)) in lists.into_iter().enumerate() {
+        let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+        bytes.put_named_ints(offset + 72 + 12 * i, &numbers, |axis| format!("patches.{of}.{axis}"));
+    }
+    bytes.put_named_ints(offset + 132, &[0], |_| "patches.unused".to_owned());
+}

@@ -1,0 +1,188 @@
+//! Random convolutions with random epilogues, compared with the reference.
+
+use epilogue::evt::random::{self, Choices, Profile};
+use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass};
+use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter};
+use epilogue::{Arch, Argument, Device, ElementType};
+use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::testing;
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use crate::convolution::Shape;
+use crate::placement::{Placed, Placement};
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// A random convolution of few outputs, whose channels are one of these.
+fn shape(choices: &mut Choices<'_>, channels: &[usize]) -> Shape {
+    let axes = choices.pick(&[2, 1, 3]);
+    let mut along = |of: &[usize]| (0..axes).map(|_| choices.pick(of)).collect::<Vec<_>>();
+    let size = along(if axes == 3 { &[1, 2, 3] } else { &[3, 1, 2, 5] });
+    let (stride, dilation) = (along(&[1, 2, 1, 3]), along(&[1, 1, 2, 3]));
+    let padding: Vec<(usize, usize)> = along(&[0, 1, 2, 4]).into_iter().zip(along(&[0, 1, 2, 5])).collect();
+    let extents = along(if axes == 3 { &[1, 2, 3, 4] } else { &[4, 1, 7, 12] });
+    let least = |i: usize| ((size[i] - 1) * dilation[i] + 1).saturating_sub(padding[i].0 + padding[i].1);
+    let inputs = (0..axes).map(|i| extents[i].max(least(i))).collect();
+    let (images, filters) = (choices.pick(&[1, 2, 3, 0]), choices.pick(&[1, 5, 8, 17, 33, 64]));
+    Shape { images, inputs, channels: choices.pick(channels), filters, size, stride, padding, dilation }
+}
+
+/// What of a run has memory: parameters that are tensors, and outputs.
+type Memory = Vec<Option<Placed>>;
+
+struct Plan<'a> {
+    device: &'a Device,
+    elements: (ElementType, ElementType),
+    channels: &'a [usize],
+    gemm: Option<epilogue::Gemm>,
+    builder: Builder,
+}
+
+impl Plan<'_> {
+    fn case(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
+        let (device, on_gpu) = (self.device, self.device.arch().is_some());
+        let shape = shape(choices, self.channels);
+        let (a, b) = self.elements;
+        let mut placed = |element, shape: &[usize], placement: Placement| {
+            let values = random::values(choices, element, shape.iter().product());
+            Placed::new(device, element, shape, &values, placement).map_err(text)
+        };
+        let whole = Placement { transposed: false, multiple: 1, padding: 0, offset: 0, stretched: false, digits: None };
+        let width = 16 / a.size();
+        let beside = Placement { multiple: width, padding: width, offset: width, ..whole };
+        let x = placed(a, &shape.of_x(), if self.channels[0].is_multiple_of(width) { beside } else { whole })?;
+        let w = placed(b, &shape.of_w(), whole)?;
+        let filter = filter(&w.view).map_err(text)?;
+        let (left, right) = (shape.left(&x.view), Right::from(&filter));
+        let problem = Problem::of(left, right.clone()).map_err(text)?;
+        if problem.patches.is_none() {
+            return Ok(()); // it is a plain product, which this plan doesn't run
+        }
+        if self.gemm.is_none() {
+            let builder = self.builder.clone().operands(left, right.clone()).map_err(text)?;
+            self.gemm = Some(builder.plan().map_err(text)?);
+        }
+        let Some(gemm) = &self.gemm else { return Err("no plan".to_owned()) };
+        let tree = gemm.tree();
+        // Rows are images, or those of a matrix; columns may be strided.
+        let rows = if choices.once_in(3) { vec![problem.m] } else { shape.of_rows() };
+        let place = |choices: &mut Choices<'_>, class: BroadcastClass| match class {
+            // Rows that are several axes of a vector must be one stride apart.
+            BroadcastClass::ColumnVector => whole,
+            _ if on_gpu => whole,
+            _ => Placement { transposed: false, ..Placement::any(choices) },
+        };
+        let of_class = |class, packed: bool| {
+            use BroadcastClass::{ColumnVector, RowVector, Scalar, Tensor};
+            let columns = if packed { problem.n.div_ceil(8) } else { problem.n };
+            match class {
+                Scalar => vec![],
+                RowVector => vec![problem.n],
+                ColumnVector => rows.clone(),
+                Tensor => [&rows[..], &[columns]].concat(),
+            }
+        };
+        let (mut memory, mut scalars): (Memory, Vec<f64>) = (Vec::new(), Vec::new());
+        for parameter in tree.parameters() {
+            let scalar = choices.pick(&[1.0, 0.0, -0.5, 2.0]);
+            scalars.push(scalar);
+            memory.push(match parameter.class {
+                ParameterClass::Scalar | ParameterClass::Seed => None,
+                class => {
+                    let shape = of_class(class.broadcast_class(), class == ParameterClass::Bits);
+                    let values = random::values(choices, parameter.element, shape.iter().product());
+                    let placement = place(choices, class.broadcast_class());
+                    Some(Placed::new(device, parameter.element, &shape, &values, placement).map_err(text)?)
+                }
+            });
+        }
+        for output in tree.outputs().iter().filter(|output| output.parameter.is_none()) {
+            let shape = match output.kind {
+                OutputKind::Reduce(_) if output.is_partial() => {
+                    gemm.partials_shape_of(output.name, &problem).map_err(text)?
+                }
+                _ => of_class(output.class, output.packed),
+            };
+            let values = vec![1.0; shape.iter().product()];
+            let placement = place(choices, output.class);
+            memory.push(Some(Placed::new(device, output.element, &shape, &values, placement).map_err(text)?));
+        }
+        let mut arguments = Vec::new();
+        for (i, placed) in memory.iter_mut().enumerate() {
+            let parameter = tree.parameters().get(i).map(|parameter| parameter.class);
+            arguments.push(match (parameter, placed) {
+                (Some(ParameterClass::Seed), _) => Argument::Seed(7, 1),
+                (_, None) => Argument::Scalar(scalars[i]),
+                (Some(ParameterClass::TensorMut) | None, Some(placed)) => Argument::Output(&mut placed.view),
+                (Some(_), Some(placed)) => Argument::Input(&placed.view),
+            });
+        }
+        let said = |error: String| format!("{shape:?}: {error}\n{}", gemm.choice());
+        let expected = gemm.reference_arguments(left, right.clone(), &arguments).map_err(text).map_err(said)?;
+        let stream = device.default_stream();
+        gemm.run_arguments(&stream, left, right, &arguments).map_err(text).map_err(said)?;
+        drop(arguments);
+        for (i, output) in tree.outputs().iter().enumerate() {
+            let of = tree.output_argument(i);
+            let Some(placed) = memory[of].as_mut() else { continue };
+            let comparison = expected.compare(output.name, &placed.view).map_err(text)?;
+            comparison.check().map_err(text).map_err(said)?;
+            if !placed.is_guarded().map_err(text)? {
+                return Err(said(format!("{} wrote outside of its view", output.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Random epilogues, each with random windows and images.
+fn run(device: &Device, elements: (ElementType, ElementType), arithmetic: Arithmetic, (kernels, cases): (u32, usize)) {
+    let config =
+        Config { failure_persistence: None, max_shrink_iters: 40, ..Config::with_cases(testing::cases(kernels)) };
+    let number = std::cell::Cell::new(0usize);
+    let strategy = (vec(any::<u32>(), 0..120), vec(vec(any::<u32>(), 80), cases));
+    TestRunner::new(config)
+        .run(&strategy, |(tree, cases)| {
+            let this = number.replace(number.get() + 1);
+            let profile =
+                Profile { phases: this % 4 == 3, chance: true, bits: true, accumulators: 1, ..Profile::default() };
+            let tree = random::tree(&mut Choices::new(&tree), profile);
+            let builder = Builder::<()>::new(device, tree).arithmetic(arithmetic).ignore_unsupported_knobs();
+            let width = 16 / elements.0.size();
+            let aligned = [width, 3 * width, 5 * width];
+            let channels: &[usize] = [&aligned[..], &[3, 1, 7], &[4, 12]][this % 3];
+            let mut plan = Plan { device, elements, channels, gemm: None, builder };
+            for case in &cases {
+                plan.case(&mut Choices::new(case)).map_err(TestCaseError::fail)?;
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{error}\nkernel {}", number.get()));
+}
+
+#[test]
+fn on_the_cpu() {
+    use ElementType::{BF16, F8E5M2, F16, F32, F64, I8, U8};
+    for elements in [(F32, F32), (BF16, BF16), (F16, F32), (F64, F64), (I8, I8), (U8, I8), (F8E5M2, F16)] {
+        run(&Device::cpu(), elements, Arithmetic::Exact, (6, 12));
+    }
+    run(&Device::cpu(), (F32, F32), Arithmetic::FastBf16, (4, 8));
+}
+
+#[test]
+fn on_emulated_devices() {
+    use ElementType::{BF16, F16, F32, I8};
+    if testing::compiler("convolution_random::on_emulated_devices").is_none() {
+        return;
+    }
+    let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(3);
+    let device = Device::emulated_with(Arch::SM_80, options).expect("an emulated device");
+    for elements in [(F16, F16), (F32, F32), (I8, I8), (BF16, BF16)] {
+        let arithmetic = if elements.0 == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };
+        run(&device, elements, arithmetic, (3, 5));
+    }
+}
