@@ -15,6 +15,7 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
+use super::problem::picked;
 use super::problem::{Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, Problem, Right};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
@@ -183,6 +184,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn groups(mut self, groups: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_groups(groups));
+        self
+    }
+
+    /// An index picks the M rows from A; see [`Rows::picked`](super::Rows::picked).
+    #[must_use]
+    pub fn picked_rows(mut self) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_picked_rows());
         self
     }
 
@@ -366,6 +374,9 @@ impl<E> Builder<E> {
         problem.check_extents()?;
         if phases.parts.len() > 1 && problem.grouping != Grouping::None {
             return Err(Error::GroupedPhases { epilogue: tree.name(), divided: problem.grouping.divided() });
+        }
+        if problem.picked {
+            picked::check(self.layouts.0, problem.grouping)?;
         }
         self.check_request(tree.types())?;
         let (kind, later) = match machine {

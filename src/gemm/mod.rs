@@ -6,6 +6,7 @@
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
+//! | multiply rows that an index picks | [`Rows::picked`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
@@ -43,7 +44,7 @@ pub use model::{
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Comparison, Depth, Divided, Error, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT, Major, NameMistake,
-    OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, depth, rows,
+    OperandLayout, OperandView, Packed, Pair, Problem, Right, Rows, RowsError, depth, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -32,6 +32,7 @@ pub enum Error {
     Tree(TreeError),
     Runtime(epilogue_runtime::Error),
     Reference(crate::evt::reference::ReferenceError),
+    Rows(RowsError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1264,6 +1265,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn groups(self, groups: usize) -> Self {}
     #[must_use]
+    pub fn picked_rows(self) -> Self {}
+    #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
@@ -1362,6 +1365,7 @@ pub enum Error {
     Tree(TreeError),
     Runtime(epilogue_runtime::Error),
     Reference(crate::evt::reference::ReferenceError),
+    Rows(RowsError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1704,6 +1708,7 @@ pub struct Left<'a> {}
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {}
+impl<'a> From<Rows<'a>> for Left<'a> {}
 impl<'a> Left<'a> {
     #[must_use]
     pub const fn tensor(&self) -> &'a DeviceTensor {}
@@ -1809,6 +1814,7 @@ pub struct Problem {
     pub batch: usize,
     pub batched: bool,
     pub grouping: Grouping,
+    pub picked: bool,
 }
 impl Problem {
     #[must_use]
@@ -1821,6 +1827,8 @@ impl Problem {
     pub const fn in_padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub const fn in_depth_groups(self, groups: usize) -> Self {}
+    #[must_use]
+    pub const fn of_picked_rows(self) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1869,11 +1877,24 @@ impl<'a> Right<'a> {
 pub struct Rows<'a> {}
 impl<'a> Rows<'a> {
     #[must_use]
+    pub const fn picked(self, index: &'a DeviceTensor) -> Self {}
+    #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {}
+}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowsError {
+    Index { given: Vec<usize> },
+    Element { given: ElementType },
+    Matrix { given: Vec<usize> },
+    Major,
+    Groups { what: &'static str },
+    Row { place: usize, given: i32, rows: usize },
+    Other { given: bool },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
@@ -1886,6 +1907,7 @@ pub struct Sm80Key {
     pub epilogue_passes: usize,
     pub accumulators: usize,
     pub divided: Divided,
+    pub picked: bool,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -2032,6 +2054,7 @@ pub enum Memory {
     A,
     B(usize),
     Bounds,
+    Index,
     Argument(usize),
     Counters,
     Scratch,

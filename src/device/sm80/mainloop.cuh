@@ -48,12 +48,13 @@ struct Mainloop {
     using BLoader = Loader<BTile, Config::B_COPY, THREADS, Of::PARTS, Of::WIDTH>;
 
     // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..), of every B, to `acc`. Ends with shared memory free for other use.
-    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Operand& a,
+    template <class OfA>
+    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const OfA& a,
                                                const Operand (&b)[Config::ACCUMULATORS], int m, int n,
                                                int extent_m, int extent_n, int k_begin, int k_end, int batch,
                                                int thread, u32 shared) {
         const int lane = thread % 32, warp = thread / 32;
-        Loader<ATile, Config::A_COPY, THREADS> a_loader(a, thread, m, extent_m, k_begin, batch);
+        auto a_loader = loader_of_a<ATile, Config::A_COPY, THREADS>(a, thread, m, extent_m, k_begin, batch);
         BLoader b_loaders[Of::PARTS];
 #pragma unroll
         for (int i = 0; i < Of::PARTS; ++i) {

@@ -54,6 +54,7 @@ mod tests {
             epilogue_passes: 1,
             accumulators: 1,
             divided: Divided::Nothing,
+            picked: false,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

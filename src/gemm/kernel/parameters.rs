@@ -16,6 +16,9 @@ pub(crate) const PARAMETER_LIMIT: usize = 4096;
 /// Size of `Groups` in bytes, which follows what is the same for every kernel of a family.
 pub(crate) const GROUPS_BYTES: usize = 24;
 
+/// Size of `RowIndex` in bytes, which follows that.
+pub(crate) const ROW_INDEX_BYTES: usize = 24;
+
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {

@@ -12,7 +12,7 @@ use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
@@ -70,9 +70,10 @@ impl Selection<'_> {
         (ranking::Workload { problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
     }
 
-    /// Why kernels for sm_90a don't have the product's groups; `None` if they do.
-    fn refused_groups(&self, split_k: Option<SplitK>) -> Option<&'static str> {
+    /// Why kernels for sm_90a don't have the product's rows or groups; `None` if they do.
+    fn refused_rows(&self, split_k: Option<SplitK>) -> Option<&'static str> {
         match self.problem.grouping {
+            _ if self.problem.picked => Some(PICKED_ROWS),
             Grouping::None => None,
             Grouping::Depth => Some(NO_GROUPS_OF_K),
             Grouping::Shared | Grouping::Padded if split_k.is_some_and(|split_k| split_k != SplitK::None) => {
@@ -85,7 +86,7 @@ impl Selection<'_> {
     }
 
     fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
-        if self.refused_groups(request.split_k).is_some() {
+        if self.refused_rows(request.split_k).is_some() {
             return Vec::new();
         }
         let Some(instruction) = self.wgmma() else { return Vec::new() };
@@ -153,7 +154,7 @@ impl Selection<'_> {
         };
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
-        if let Some(reason) = self.refused_groups(wanted.split_k) {
+        if let Some(reason) = self.refused_rows(wanted.split_k) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
         let accumulators = self.tree.cost().products();

@@ -95,7 +95,8 @@ const CROWDED_ELEMENTS: usize = 96;
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
 /// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
 /// of operands that are contiguous along M and N, and with deep k-tiles if an operand is not contiguous along K, if
-/// it rounds operands, or if K is split. As seen in the kernels that NVRTC 13.0 compiles.
+/// it rounds operands, or if K is split; and with picked rows, whose numbers take registers, if K is split or a tile has more
+/// than 128 of them, but for shallow k-tiles of operands that are contiguous along K. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -115,7 +116,9 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let along = (key.a.major, key.b.major) == (Major::K, Major::K);
             let rounded = key.instruction == Instruction::MmaFastBf16;
             let deep = key.tile.k * size >= 128 && (!along || rounded || key.split_k != SplitKind::None);
-            many || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
+            let tall = key.tile.m > 128 && (!along || key.tile.k * size >= 128);
+            let numbers = key.picked && (tall || key.split_k != SplitKind::None);
+            many || (full && (narrow || integers || streamed || deep || numbers || key.split_k == SplitKind::Serial))
         }
         KernelKey::Sm90(_) => false,
     }
@@ -174,7 +177,8 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     // The accumulators are no longer needed when the epilogue's values are computed, so only the larger of the two
     // counts.
     let fragments = (tile.warp_m + tile.warp_n) / 4 * instruction.element_size() / 2;
-    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
+    let row_numbers = if workload.problem.picked { tile.rows_of_thread(instruction.element_size()) } else { 0 };
+    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments + row_numbers;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
             + epilogue.row_vector_registers
@@ -376,6 +380,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         epilogue_passes: r.epilogue_passes,
         accumulators: w.epilogue.products(),
         divided: w.problem.grouping.divided(),
+        picked: w.problem.picked,
         fast_math: false,
     };
     Candidate {

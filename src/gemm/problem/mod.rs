@@ -15,6 +15,8 @@ pub(crate) mod knob;
 pub(crate) mod layout;
 pub(crate) mod operand;
 pub(crate) mod packed;
+pub(crate) mod picked;
+mod rows_error;
 
 pub use arithmetic::Arithmetic;
 pub use comparison::Comparison;
@@ -28,3 +30,4 @@ pub use layout::{Major, OperandLayout, OperandView};
 pub use operand::{Left, Right};
 pub use packed::Packed;
 pub(crate) use packed::{Purpose, WholePanels};
+pub use rows_error::RowsError;

@@ -8,17 +8,19 @@ use super::error::Error;
 use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
+use super::picked::Picked;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
 
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups.
+/// divides its rows into groups, and picks them by an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
     bounds: Option<Bounds<'a>>,
+    picked: Option<Picked<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -66,19 +68,19 @@ pub struct Right<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, picked: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, picked: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor, bounds: None }
+        Self { tensor, bounds: None, picked: None }
     }
 }
 
@@ -140,7 +142,17 @@ impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {
 impl<'a> Left<'a> {
     /// A tensor whose rows are divided.
     pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { tensor, bounds: Some(bounds) }
+        Self { tensor, bounds: Some(bounds), picked: None }
+    }
+
+    /// The same with rows that an index picks, or all in their order.
+    pub(crate) const fn picking(self, picked: Option<Picked<'a>>) -> Self {
+        Self { picked, ..self }
+    }
+
+    /// What picks the rows.
+    pub(crate) const fn picked(&self) -> Option<Picked<'a>> {
+        self.picked
     }
 
     /// What divides the rows into groups.
@@ -161,7 +173,11 @@ impl<'a> Left<'a> {
 
     /// How kernels copy it.
     pub(crate) fn layout(&self) -> OperandLayout {
-        self.view().layout().of_a_in_groups(self.grouping(), self.tensor.element_type())
+        let view = self.view();
+        if self.picked.is_some() {
+            return OperandLayout { major: Major::K, copy_bytes: view.copy_bytes(Major::K) };
+        }
+        view.layout().of_a_in_groups(self.grouping(), self.tensor.element_type())
     }
 
     /// How kernels copy a B of this layout.

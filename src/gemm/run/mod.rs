@@ -8,6 +8,7 @@ pub(crate) mod groups;
 pub(crate) mod later;
 pub(crate) mod launch;
 mod pack;
+pub(crate) mod picked;
 pub(crate) mod plan;
 pub(crate) mod repack;
 pub(crate) mod tensor_maps;

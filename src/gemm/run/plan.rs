@@ -9,6 +9,7 @@ use super::cpu_words::cpu_words;
 use super::groups::read_groups;
 use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
+use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
 use super::workspace::Workspace;
@@ -27,7 +28,9 @@ use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
-use crate::gemm::problem::{Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right};
+use crate::gemm::problem::{
+    Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, Problem, Right, RowsError,
+};
 use crate::pool::Pool;
 use crate::variants::Variants;
 
@@ -192,7 +195,7 @@ impl Plan {
         check::operands(&self.device, self.tree(), a, b)?;
         self.check_packed(b)?;
         let problem = Problem::of(a, b.clone())?;
-        self.check_grouping(&problem)?;
+        self.check_rows(&problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -203,15 +206,18 @@ impl Plan {
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
                 let groups = read_groups(a, &problem)?;
+                let picked = read_picked(a, &problem, groups.as_deref())?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
                 let run = |a: &DeviceTensor, b: &[&DeviceTensor]| {
                     cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
                 };
+                let gathered = picked.map(|rows| cpu::gathered(a.tensor(), &rows)).transpose()?;
+                let a = gathered.as_ref().unwrap_or(a.tensor());
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
-                        let a = cpu::rounded(a.tensor())?;
+                        let a = cpu::rounded(a)?;
                         let rounded = |(i, tensor): (usize, &&DeviceTensor)| {
                             let before = b.packed().get(i).and_then(|packed| packed.rounded.clone());
                             before.map_or_else(|| cpu::rounded(tensor), Ok)
@@ -219,7 +225,7 @@ impl Plan {
                         let b = b.tensors().iter().enumerate().map(rounded).collect::<Result<Vec<_>, _>>()?;
                         run(&a, &b.iter().collect::<Vec<_>>())
                     }
-                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a.tensor(), b.tensors()),
+                    Arithmetic::Exact | Arithmetic::Tf32 | Arithmetic::FastFp8 => run(a, b.tensors()),
                 }
             }
             Chosen::Gpu(gpu) if self.phases.parts.len() == 1 => {
@@ -229,8 +235,11 @@ impl Plan {
         }
     }
 
-    /// Whether a run's product has groups if the plan's has.
-    fn check_grouping(&self, problem: &Problem) -> Result<(), Error> {
+    /// Whether a run's product has groups if the plan's has, and picked rows.
+    fn check_rows(&self, problem: &Problem) -> Result<(), Error> {
+        if self.problem.picked != problem.picked {
+            return Err(RowsError::Other { given: problem.picked }.into());
+        }
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned == given { Ok(()) } else { Err(Error::OtherGrouping { planned, given }) }
     }
@@ -292,7 +301,7 @@ impl Plan {
         }
         check::operands(&self.device, self.tree(), a, b)?;
         let problem = Problem::of(a, b.clone())?;
-        self.check_grouping(&problem)?;
+        self.check_rows(&problem)?;
         check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
@@ -301,7 +310,7 @@ impl Plan {
             });
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (b, bounds) = (self.live(b)?, a.bounds());
+        let (b, bounds, picked) = (self.live(b)?, a.bounds(), a.picked());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -315,7 +324,8 @@ impl Plan {
             }
         }
         let tree = self.phases.first();
-        Run { tree, variant: &variant, problem, a: a.tensor(), b: &b, arguments, of_tail: &[], bounds }.describe()
+        let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, picked }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -341,7 +351,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
-        let bounds = a.bounds();
+        let (bounds, picked) = (a.bounds(), a.picked());
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -355,7 +365,7 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds };
+        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds, picked };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));

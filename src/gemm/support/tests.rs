@@ -196,7 +196,7 @@ fn knobs() -> String {
     text
 }
 
-/// The table of products by what is divided into groups; checks that [`supports`] and a plan agree.
+/// The table of products by what is divided into groups, and with picked rows; checks that [`supports`] and a plan agree.
 fn divided() -> String {
     let large = |device: &Device, a, b| {
         let along_k = OperandLayout::packed(Major::K);
@@ -217,9 +217,12 @@ fn divided() -> String {
     };
     let of_rows = taken(Builder::groups);
     assert_eq!(of_rows, taken(|builder, groups| builder.padded_groups(groups.min(7))));
+    let picked = taken(|builder, groups| builder.groups(groups).picked_rows());
+    assert_eq!(picked, taken(|builder, _| builder.picked_rows()));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(taken(Builder::depth_groups)))
+        + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::GROUPS_BYTES;
+use super::super::parameters::{GROUPS_BYTES, ROW_INDEX_BYTES};
 use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
@@ -28,6 +28,8 @@ pub struct Sm80Key {
     pub accumulators: usize,
     /// What is divided into groups.
     pub divided: Divided,
+    /// Whether an index picks the rows of A.
+    pub picked: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -35,7 +37,18 @@ pub struct Sm80Key {
 impl Sm80Key {
     /// Size of what is the same for every epilogue in the kernel's parameter.
     pub(crate) const fn common_bytes(&self) -> usize {
-        common_bytes(self.accumulators) + if matches!(self.divided, Divided::Nothing) { 0 } else { GROUPS_BYTES }
+        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
+        let index = if self.picked { ROW_INDEX_BYTES } else { 0 };
+        common_bytes(self.accumulators) + groups + index
+    }
+
+    /// The number under which the kernel notes a row's number that is not one of A's.
+    pub(crate) const fn index_site(&self) -> usize {
+        if self.in_groups() { 1 } else { 0 }
+    }
+
+    pub(crate) const fn in_groups(&self) -> bool {
+        !matches!(self.divided, Divided::Nothing)
     }
 
     /// Rows and columns of the product in a tile.
