@@ -31,6 +31,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("te/cell.cuh", include_str!("te/cell.cuh")),
     ("sm80/operand_tile.cuh", include_str!("sm80/operand_tile.cuh")),
     ("sm80/loader.cuh", include_str!("sm80/loader.cuh")),
+    ("sm80/picked.cuh", include_str!("sm80/picked.cuh")),
     ("sm80/fragments.cuh", include_str!("sm80/fragments.cuh")),
     ("sm80/fragments_8bit.cuh", include_str!("sm80/fragments_8bit.cuh")),
     ("sm80/fragments_mixed.cuh", include_str!("sm80/fragments_mixed.cuh")),

@@ -15,6 +15,7 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
+use super::problem::picked;
 use super::problem::{
     Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchError, Problem, Right,
 };
@@ -185,6 +186,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn groups(mut self, groups: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_groups(groups));
+        self
+    }
+
+    /// An index picks the M rows from A; see [`Rows::picked`](super::Rows::picked).
+    #[must_use]
+    pub fn picked_rows(mut self) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_picked_rows());
         self
     }
 
@@ -383,6 +391,12 @@ impl<E> Builder<E> {
         }
         if problem.patches.is_some() && problem.grouping != Grouping::None {
             return Err(PatchError::Groups { divided: problem.grouping.divided() }.into());
+        }
+        if problem.patches.is_some() && problem.picked {
+            return Err(PatchError::Picked.into());
+        }
+        if problem.picked {
+            picked::check(self.layouts.0, problem.grouping)?;
         }
         self.check_request(tree.types())?;
         let (kind, later) = match machine {

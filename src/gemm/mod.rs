@@ -6,6 +6,7 @@
 //! | multiply one A by several B, each with an accumulator | [`Right`] |
 //! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
+//! | multiply rows that an index picks | [`Rows::picked`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
@@ -44,8 +45,8 @@ pub use model::{
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
-    Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchError, Problem, Right, Rows, Window,
-    depth, filter, patches, rows,
+    Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchError, Problem, Right, Rows,
+    RowsError, Window, depth, filter, patches, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -12,6 +12,7 @@ use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Rig
 use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::with_matrices;
+use super::run::picked::read_picked;
 use crate::evt::reference::{self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{BroadcastClass, ParameterClass};
 use crate::{Argument, Arguments, Epilogue};
@@ -73,7 +74,12 @@ impl<E> Gemm<E> {
         let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
         let groups = rows.map(|rows| Groups { rows, of_one_matrix });
         let patches = a.patches()?;
-        let a = Values::of(a.tensor())?;
+        let picked = read_picked(a, &problem, divided.as_deref())?;
+        let all = Values::of(a.tensor())?;
+        let a = match picked {
+            Some(rows) => all.rows(&rows, problem.k),
+            None => all,
+        };
         let b = b.tensors().iter().map(|b| Values::of(b)).collect::<Result<Vec<_>, Error>>()?;
         let (multiplication, fast_math) = match &plan.choice.kind {
             Chosen::Cpu { .. } if plan.settings.arithmetic == Arithmetic::FastBf16 => (Multiplication::FastBf16, false),
@@ -196,6 +202,14 @@ impl Values {
     fn of(tensor: &DeviceTensor) -> Result<Self, Error> {
         let values = reference::decode(tensor.element_type(), &tensor.to_bytes()?);
         Ok(Self { values, rank: shape_of(tensor).len() })
+    }
+
+    /// The matrix that has these rows of this one.
+    fn rows(&self, rows: &[usize], columns: usize) -> Self {
+        // Rows that no group has are not read, and a matrix of no rows has none for them.
+        let element = |row: usize, column: usize| self.values.get(row * columns + column).copied().unwrap_or(0.0);
+        let row = |row: &usize| (0..columns).map(|column| element(*row, column)).collect::<Vec<_>>();
+        Self { values: rows.iter().flat_map(row).collect(), rank: self.rank }
     }
 
     /// The truth values of this many columns, eight of which are a byte.

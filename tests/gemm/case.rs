@@ -3,10 +3,13 @@
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
 use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Types, ValidTree};
-use epilogue::gemm::{Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, sm90};
+use epilogue::gemm::{
+    Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, rows, sm90,
+};
 use epilogue::{Argument, Device, ElementType, Gemm};
 
 use crate::divided::Groups;
+use crate::picking::Picking;
 use crate::placement::{Digits, Placed, Placement};
 
 /// A plan with everything that its cases need to know.
@@ -26,6 +29,8 @@ pub(crate) struct Kernel {
     digits: Option<u8>,
     /// What of its products is divided into groups.
     divided: Divided,
+    /// Whether an index picks the rows of A.
+    picked: bool,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -90,6 +95,11 @@ impl Kernel {
             Divided::Rows => builder.groups(3),
             Divided::Depth => builder.depth_groups(3),
         };
+        // Those whose A is contiguous along K.
+        let picked = number % 4 == 2 && !hopper && divided != Divided::Depth;
+        if picked {
+            builder = builder.picked_rows();
+        }
         let size = elements.0.size();
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
@@ -143,6 +153,7 @@ impl Kernel {
             reached,
             digits,
             divided,
+            picked,
         })
     }
 
@@ -164,6 +175,7 @@ impl Kernel {
             reached: Some(0xff),
             digits: Some(0),
             divided: Divided::Nothing,
+            picked: false,
         })
     }
 
@@ -204,6 +216,7 @@ struct Case<'k> {
     kernel: &'k Kernel,
     problem: Problem,
     groups: Option<Groups>,
+    picking: Option<Picking>,
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
@@ -226,9 +239,11 @@ impl<'k> Case<'k> {
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);
-        let problem = Problem::new(m, n, k);
+        let problem = Problem { picked: kernel.picked, ..Problem::new(m, n, k) };
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
-        let shared = if batch == 0 { 3 } else { choices.below(3) };
+        // Rows are picked from one matrix.
+        let drawn = if kernel.picked { &[1] } else { &[0, 1, 2][..] };
+        let shared = if batch == 0 { 3 } else { choices.pick(drawn) };
         if kernel.divided != Divided::Nothing {
             let groups = Groups::random(&kernel.device, problem, kernel.divided, choices).map_err(text)?;
             let shared = groups.share(shared);
@@ -250,14 +265,18 @@ impl<'k> Case<'k> {
         choices: &mut Choices<'_>,
     ) -> Result<Self, String> {
         let Problem { m, n, k, batch, .. } = problem;
-        let a = operand(kernel, choices, [m, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
+        let has = |row: usize| groups.as_ref().is_none_or(|groups| groups.have(row));
+        let picking = kernel.picked.then(|| Picking::random(&kernel.device, m, has, choices).map_err(text));
+        let picking = picking.transpose()?;
+        let rows = picking.as_ref().map_or(m, |picking| picking.limit);
+        let a = operand(kernel, choices, [rows, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let mut b = Vec::new();
         for i in 0..kernel.gemm.tree().accumulators().len() {
             // If there are several B, some may be shared by all batches while others are not.
             let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
             b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
         }
-        let mut case = Self { kernel, problem, groups, a, b, parameters: Vec::new(), outputs: Vec::new() };
+        let mut case = Self { kernel, problem, groups, picking, a, b, parameters: Vec::new(), outputs: Vec::new() };
         case.arguments(choices)?;
         Ok(case)
     }
@@ -368,7 +387,8 @@ impl<'k> Case<'k> {
             let batch = if placed.view.rank() == 3 { (rows * columns) as isize } else { 0 };
             [batch, columns as isize, 1]
         };
-        let a = Array { values: &self.a.1, offset: 0, strides: strides(&self.a.0, m, k) };
+        let picked = self.picking.as_ref().map(|picking| picking.of(&self.a.1, k));
+        let a = Array { values: picked.as_ref().unwrap_or(&self.a.1), offset: 0, strides: strides(&self.a.0, m, k) };
         let multiplication = match self.kernel.arithmetic {
             Arithmetic::Exact => Multiplication::Exact,
             Arithmetic::Tf32 => Multiplication::Tf32,
@@ -438,7 +458,11 @@ impl<'k> Case<'k> {
         let stream = self.kernel.device.default_stream();
         let b: Vec<_> = self.b.iter().map(|(placed, _)| &placed.view).collect();
         let a = &self.a.0.view;
-        let a = self.groups.as_ref().map_or_else(|| a.into(), |groups| groups.left(a));
+        let a = match (&self.groups, &self.picking) {
+            (Some(groups), picking) => groups.left(a, picking.as_ref()),
+            (None, Some(picking)) => rows(a).picked(&picking.index).into(),
+            (None, None) => a.into(),
+        };
         gemm.run_arguments(&stream, a, &b[..], &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
         for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
             let untouched = self.untouched(i);

@@ -94,8 +94,8 @@ fn launched(gemm: &Gemm, launch: &LaunchDescription, data: &Data) -> Result<(), 
         Memory::B(i) => &data.b[i],
         Memory::Argument(i) => data.argument(i),
         Memory::Counters => &counters,
-        // These products have no groups.
-        Memory::Scratch | Memory::Bounds => &scratch,
+        // These products have no groups, and their rows are in order.
+        Memory::Scratch | Memory::Bounds | Memory::Index => &scratch,
     };
     let encoded = |map: &MapDescription| {
         let MapDescription { of, extents, strides, box_extents, swizzle, .. } = map;

@@ -8,6 +8,8 @@ use epilogue::evt::{Axis, BroadcastClass, Form, OutputKind, Reduction, ValidTree
 use epilogue::gemm::{Divided, Left, Problem, depth, rows};
 use epilogue::{Device, DeviceTensor, Error};
 
+use crate::picking::Picking;
+
 /// What the bounds of groups are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bounds {
@@ -36,7 +38,9 @@ impl Groups {
     ) -> Result<Self, Error> {
         let of_depth = divided == Divided::Depth;
         let what = choices.pick(&[Bounds::Offsets, Bounds::Ends, Bounds::Counts, Bounds::Offsets]);
-        let what = if of_depth && what == Bounds::Counts { Bounds::Ends } else { what };
+        // Rows are picked from one matrix.
+        let of_one = of_depth || problem.picked;
+        let what = if of_one && what == Bounds::Counts { Bounds::Ends } else { what };
         let extent = if of_depth { problem.k } else { problem.m };
         let groups = choices.pick(&[3, 1, 2, 5, 9, 0]);
         let mut cuts: Vec<usize> = (0..=groups).map(|_| choices.below(extent + 1)).collect();
@@ -78,8 +82,12 @@ impl Groups {
         }
     }
 
-    /// A with its rows divided.
-    pub(crate) fn left<'a>(&'a self, a: &'a DeviceTensor) -> Left<'a> {
+    /// A with its rows divided, and before that picked.
+    pub(crate) fn left<'a>(&'a self, a: &'a DeviceTensor, picking: Option<&'a Picking>) -> Left<'a> {
+        let rows = |a: &'a DeviceTensor| match picking {
+            Some(picking) => rows(a).picked(&picking.index),
+            None => rows(a),
+        };
         match self.what {
             Bounds::Offsets if self.of_depth() => depth(a).in_groups(&self.tensor),
             Bounds::Ends if self.of_depth() => depth(a).in_groups_to(&self.tensor),
@@ -110,6 +118,11 @@ impl Groups {
     pub(crate) fn of_rows(&self) -> Option<reference::Groups<'_>> {
         let groups = reference::Groups { rows: &self.parts, of_one_matrix: !self.has_matrices() };
         (!self.of_depth()).then_some(groups)
+    }
+
+    /// Whether a row of one matrix is of a group.
+    pub(crate) fn have(&self, row: usize) -> bool {
+        self.parts.iter().any(|rows| rows.contains(&row))
     }
 
     /// The parts of K.

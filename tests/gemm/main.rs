@@ -19,6 +19,8 @@ mod integers;
 mod layouts;
 mod packed;
 mod phases;
+mod picked;
+mod picking;
 mod placement;
 mod reducers;
 mod repack;

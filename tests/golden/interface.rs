@@ -33,6 +33,7 @@ pub enum Error {
     Runtime(epilogue_runtime::Error),
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
+    Rows(RowsError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1286,6 +1287,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn groups(self, groups: usize) -> Self {}
     #[must_use]
+    pub fn picked_rows(self) -> Self {}
+    #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
@@ -1398,6 +1401,7 @@ pub enum Error {
     Runtime(epilogue_runtime::Error),
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
+    Rows(RowsError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1757,6 +1761,7 @@ pub struct Left<'a> {}
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {}
+impl<'a> From<Rows<'a>> for Left<'a> {}
 impl<'a> Left<'a> {
     #[must_use]
     pub const fn tensor(&self) -> &'a DeviceTensor {}
@@ -1887,6 +1892,7 @@ pub enum PatchError {
     NoWindow,
     Batches { b: Vec<usize> },
     Groups { divided: super::groups::Divided },
+    Picked,
     OtherReading { given: bool },
     Argument { name: &'static str, reason: String },
 }
@@ -1899,6 +1905,7 @@ pub struct Problem {
     pub batched: bool,
     pub grouping: Grouping,
     pub patches: Option<usize>,
+    pub picked: bool,
 }
 impl Problem {
     #[must_use]
@@ -1913,6 +1920,8 @@ impl Problem {
     pub const fn in_depth_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {}
+    #[must_use]
+    pub const fn of_picked_rows(self) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1964,11 +1973,24 @@ impl<'a> Right<'a> {
 pub struct Rows<'a> {}
 impl<'a> Rows<'a> {
     #[must_use]
+    pub const fn picked(self, index: &'a DeviceTensor) -> Self {}
+    #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {}
+}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowsError {
+    Index { given: Vec<usize> },
+    Element { given: ElementType },
+    Matrix { given: Vec<usize> },
+    Major,
+    Groups { what: &'static str },
+    Row { place: usize, given: i32, rows: usize },
+    Other { given: bool },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
@@ -1982,6 +2004,7 @@ pub struct Sm80Key {
     pub accumulators: usize,
     pub divided: Divided,
     pub patches: bool,
+    pub picked: bool,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -2148,6 +2171,7 @@ pub enum Memory {
     A,
     B(usize),
     Bounds,
+    Index,
     Argument(usize),
     Counters,
     Scratch,

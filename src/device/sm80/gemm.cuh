@@ -19,7 +19,7 @@ struct Common {
     u32* split_k_counters;
 };
 
-// A, as its loader takes it; patches.cuh has another.
+// A, as its loader takes it; patches.cuh and picked.cuh have others.
 template <class Config>
 __device__ __forceinline__ const Operand& operand_a(const Common<Config>& common) {
     return common.a;
@@ -48,8 +48,8 @@ __device__ __forceinline__ void multiply(const Parameters& parameters, unsigned 
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = 0;
 
     const auto part = find_work();
-    Loop::run(acc, operand_a(parameters.common), common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin, part.k_end, part.batch,
-              thread_in_tile<Config>(), shared_address(shared));
+    Loop::run(acc, operand_a(parameters.common), common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin,
+              part.k_end, part.batch, thread_in_tile<Config>(), shared_address(shared));
     if (!complete(acc)) return;
     const auto work = find_work();
     Visitor visitor(parameters, work, Walk<Config>::column());

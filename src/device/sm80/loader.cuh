@@ -21,6 +21,7 @@ struct Operand {
 // (scheduler.cuh, `Parts`); of an operand alone, all.
 template <class Tile, int COPY_BYTES, int THREADS, int PARTS = 1, int RUN = 1>
 class Loader {
+  protected:
     using Element = typename Tile::Element;
     static constexpr int SIZE = static_cast<int>(sizeof(Element));
     static constexpr bool ELEMENTWISE = COPY_BYTES == SIZE;
@@ -88,7 +89,7 @@ class Loader {
         source += block_step;
     }
 
-  private:
+  protected:
     // Where the operand's row or chunk `i` is in the tile, of which it has runs of this many.
     template <int OF>
     static __device__ __forceinline__ int in_tile(int i, int part) {
@@ -152,10 +153,11 @@ class Loader {
     }
 };
 
-// What loads an A of this kind; patches.cuh has another.
-template <class Source, class Tile, int COPY_BYTES, int THREADS>
-struct LoaderOf {
-    using Type = Loader<Tile, COPY_BYTES, THREADS>;
-};
+// The loader of an A: patches.cuh and picked.cuh have others, for an A that is not an operand alone.
+template <class Tile, int COPY_BYTES, int THREADS>
+__device__ __forceinline__ Loader<Tile, COPY_BYTES, THREADS> loader_of_a(const Operand& a, int thread, int m, int extent, int k,
+                                                                         int batch) {
+    return Loader<Tile, COPY_BYTES, THREADS>(a, thread, m, extent, k, batch);
+}
 
 }  // namespace epilogue::sm80

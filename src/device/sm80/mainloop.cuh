@@ -54,7 +54,7 @@ struct Mainloop {
                                                int extent_m, int extent_n, int k_begin, int k_end, int batch,
                                                int thread, u32 shared) {
         const int lane = thread % 32, warp = thread / 32;
-        typename LoaderOf<Source, ATile, Config::A_COPY, THREADS>::Type a_loader(a, thread, m, extent_m, k_begin, batch);
+        auto a_loader = loader_of_a<ATile, Config::A_COPY, THREADS>(a, thread, m, extent_m, k_begin, batch);
         BLoader b_loaders[Of::PARTS];
 #pragma unroll
         for (int i = 0; i < Of::PARTS; ++i) {

@@ -203,8 +203,9 @@ class PatchLoader {
 };
 
 template <class Tile, int COPY_BYTES, int THREADS>
-struct LoaderOf<PatchOperand, Tile, COPY_BYTES, THREADS> {
-    using Type = PatchLoader<Tile, COPY_BYTES, THREADS>;
-};
+__device__ __forceinline__ PatchLoader<Tile, COPY_BYTES, THREADS> loader_of_a(const PatchOperand& a, int thread, int m,
+                                                                              int extent, int k, int batch) {
+    return PatchLoader<Tile, COPY_BYTES, THREADS>(a, thread, m, extent, k, batch);
+}
 
 }  // namespace epilogue::sm80

@@ -12,6 +12,7 @@
 mod bits;
 mod chance;
 mod element;
+mod gathered;
 mod indexed;
 mod integer;
 mod kernel;
@@ -44,6 +45,7 @@ use epilogue_runtime::{Device, DeviceTensor, HostAccess};
 use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, Digits, View};
+pub(crate) use self::gathered::gathered;
 use self::machine::Machine;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;

@@ -195,7 +195,7 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
 }
 
 /// The headers that a kernel's own come after. `digits`: whether an argument's rows or columns have two digits.
-pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str, digits: bool) -> Vec<&'h str> {
+pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], digits: bool) -> Vec<&'h str> {
     let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
     let own = tree.reductions().any(|(.., reduction)| reduction.op.user().is_some());
     let wanted = [
@@ -208,6 +208,6 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &'h str, digits: bool) -> Ve
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let of_family = of_family.filter(|_| family.starts_with("sm90"));
-    ["convert.cuh", "math.cuh"].into_iter().chain(own).chain([family]).chain(of_family).collect()
+    let of_family = of_family.filter(|_| family.iter().any(|header| header.starts_with("sm90")));
+    ["convert.cuh", "math.cuh"].into_iter().chain(own).chain(family.iter().copied()).chain(of_family).collect()
 }

@@ -55,6 +55,7 @@ mod tests {
             accumulators: 1,
             divided: Divided::Nothing,
             patches: false,
+            picked: false,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

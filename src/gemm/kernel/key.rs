@@ -10,7 +10,7 @@ use super::sm80::key::Sm80Key;
 use super::sm90::instruction::Wgmma;
 use super::sm90::key::Sm90Key;
 use crate::evt::reference::Multiplication;
-use crate::gemm::problem::{Divided, OperandLayout};
+use crate::gemm::problem::OperandLayout;
 
 /// Everything that distinguishes the kernels of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,11 +93,17 @@ impl KernelKey {
 impl fmt::Display for KernelKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Sm80(key) if key.divided != Divided::Nothing => {
-                write!(f, "{}: {}, {}", key.instruction, key.tile, key.divided)
+            Self::Sm80(key) => {
+                write!(f, "{}: {}", key.instruction, key.tile)?;
+                if key.in_groups() {
+                    write!(f, ", {}", key.divided)?;
+                }
+                f.write_str(match key {
+                    _ if key.patches => ", patches",
+                    _ if key.picked => ", picked rows",
+                    _ => "",
+                })
             }
-            Self::Sm80(key) if key.patches => write!(f, "{}: {}, patches", key.instruction, key.tile),
-            Self::Sm80(key) => write!(f, "{}: {}", key.instruction, key.tile),
             Self::Sm90(key) => key.fmt(f),
         }
     }

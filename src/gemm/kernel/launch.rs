@@ -65,6 +65,8 @@ pub enum Memory {
     B(usize),
     /// What divides A's rows into groups.
     Bounds,
+    /// The index that picks A's rows.
+    Index,
     /// The argument of an index, a tensor.
     Argument(usize),
     /// The counters.

@@ -95,8 +95,9 @@ const CROWDED_ELEMENTS: usize = 96;
 /// by one. With the largest number of accumulators, it also does with serial split-K, with copies of single elements,
 /// with copies of less than 16 bytes if K is split, with parallel split-K of integers, with stream-K of 8-bit operands or
 /// of operands that are contiguous along M and N, and with deep k-tiles if an operand is not contiguous along K, if
-/// it rounds operands, or if K is split. With half as many, stream-K of FP8 does in deep k-tiles that lie along K and are
-/// copied by less than 16 bytes. As seen in the kernels that NVRTC 13.0 compiles.
+/// it rounds operands, or if K is split; and with picked rows, whose numbers take registers, if K is split or a tile has more
+/// than 128 of them, but for shallow k-tiles of operands that are contiguous along K. With half as many, stream-K of FP8 does
+/// in deep k-tiles that lie along K and are copied by less than 16 bytes. As seen in the kernels that NVRTC 13.0 compiles.
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {
     match key {
@@ -117,10 +118,13 @@ pub fn is_crowded(key: &KernelKey) -> bool {
             let along = (key.a.major, key.b.major) == (Major::K, Major::K);
             let rounded = key.instruction == Instruction::MmaFastBf16;
             let deep = key.tile.k * of_a >= 128 && (!along || rounded || key.split_k != SplitKind::None);
+            let tall = key.tile.m > 128 && (!along || key.tile.k * of_a >= 128);
+            let numbers = key.picked && (tall || key.split_k != SplitKind::None);
             let half = key.tile.accumulator_registers(key.instruction.accumulator()) >= 64;
             let fp8 = matches!(key.instruction, Instruction::MmaFp8(_)) && key.split_k == SplitKind::Stream;
             let converted = fp8 && half && along && copied < 16 && key.tile.k >= 128;
-            many || converted || (full && (narrow || integers || streamed || deep || key.split_k == SplitKind::Serial))
+            let split = streamed || key.split_k == SplitKind::Serial;
+            many || converted || (full && (narrow || integers || split || deep || numbers))
         }
         KernelKey::Sm90(_) => false,
     }
@@ -181,7 +185,8 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     // counts.
     let (of_a, of_b) = instruction.sizes();
     let fragments = (tile.warp_m * of_a + tile.warp_n * of_b) / 8;
-    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments;
+    let row_numbers = if workload.problem.picked { tile.rows_of_thread(of_a) } else { 0 };
+    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments + row_numbers;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
             + epilogue.row_vector_registers
@@ -388,6 +393,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         accumulators: w.epilogue.products(),
         divided: w.problem.grouping.divided(),
         patches: w.problem.patches.is_some(),
+        picked: w.problem.picked,
         fast_math: false,
     };
     Candidate {

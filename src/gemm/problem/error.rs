@@ -7,6 +7,7 @@ use epilogue_runtime::AxisList;
 use super::arithmetic::Arithmetic;
 use super::groups::Divided;
 use super::knob::Knob;
+use super::rows_error::RowsError;
 use crate::ElementType;
 use crate::evt::TreeError;
 
@@ -47,6 +48,9 @@ pub enum Error {
     /// The reference can't be evaluated.
     #[error(transparent)]
     Reference(#[from] crate::evt::reference::ReferenceError),
+    /// Rows are not picked by an index.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// The epilogue doesn't return an output of this name.
     #[error("no output is named `{name}`; the epilogue returns {}", .outputs.join(", "))]
     NoOutput {

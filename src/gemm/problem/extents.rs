@@ -25,6 +25,8 @@ pub struct Problem {
     pub grouping: Grouping,
     /// How many elements the images have of which A is [patches](super::window::patches), if it is.
     pub patches: Option<usize>,
+    /// Whether an index picks the M rows from an A of any number of rows.
+    pub picked: bool,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -34,7 +36,7 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None }
+        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None, picked: false }
     }
 
     /// The same product `batch` times.
@@ -67,9 +69,15 @@ impl Problem {
         Self { patches: Some(elements), ..self }
     }
 
+    /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
+    #[must_use]
+    pub const fn of_picked_rows(self) -> Self {
+        Self { picked: true, ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
     /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
-    /// group.
+    /// group. If they are [picked](super::grouped::Rows::picked), M is the length of the index.
     ///
     /// # Errors
     /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
@@ -101,6 +109,8 @@ impl Problem {
             }
             batch = Some(groups);
         }
+        let picked = left.picked().is_some();
+        let m = left.picked().map_or(Ok(m), |picked| picked.rows(a, grouping))?;
         for (i, b) in right.tensors().iter().enumerate() {
             match (batch, split_shape("B", b)?.0) {
                 (Some(groups), Some(given)) if groups != given && grouping != Grouping::None => {
@@ -115,7 +125,8 @@ impl Problem {
                 (x, y) => batch = x.or(y),
             }
         }
-        let problem = Self { m, n, k, batch: batch.unwrap_or(1), batched: batch.is_some(), grouping, patches: None };
+        let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
+        let problem = Self { m, n, k, batch, batched, grouping, patches: None, picked };
         problem.check_extents()?;
         Ok(problem)
     }

@@ -1,11 +1,13 @@
-//! A with its rows divided into groups, as a user says it.
+//! A with its rows divided into groups or picked by an index, as a user says it.
 
 use epilogue_runtime::DeviceTensor;
 
 use super::bounds::{Bounds, Form};
 use super::operand::Left;
+use super::picked::Picked;
 
-/// The rows of A, to be divided into groups: a product of every group's rows and its own B.
+/// The rows of A, to be picked by an index or to be divided into groups: then it is a product of every group's rows and its
+/// own B.
 ///
 /// ```
 /// use epilogue::gemm::rows;
@@ -36,31 +38,80 @@ use super::operand::Left;
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     tensor: &'a DeviceTensor,
+    picked: Option<Picked<'a>>,
 }
 
-/// The rows of A, to be divided into groups; see [`Rows`].
+/// The rows of A, to be divided into groups or picked by an index; see [`Rows`].
 #[must_use]
 pub const fn rows(a: &DeviceTensor) -> Rows<'_> {
-    Rows { tensor: a }
+    Rows { tensor: a, picked: None }
+}
+
+impl<'a> From<Rows<'a>> for Left<'a> {
+    fn from(Rows { tensor, picked }: Rows<'a>) -> Self {
+        Self::from(tensor).picking(picked)
+    }
 }
 
 impl<'a> Rows<'a> {
+    /// A product of T rows, of which row `m` is row `index[m]` of A: `index` is `[T]` of i32, A is `[S, K]`, one matrix whose
+    /// rows are contiguous. A row may be picked any number of times, or never. Whatever has rows beside A has T of them, in the
+    /// product's order: M×N tensors, column vectors, and the groups into which the picked rows may be divided. `row()` and
+    /// `rows()` count the product's rows.
+    ///
+    /// ```
+    /// use epilogue::gemm::rows;
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn plain(accum: Accum) -> Tensor {
+    ///     let d = accum;
+    ///     d
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let x = device.tensor(&[1f32, 2.0, 3.0, 4.0], [2, 2])?; // 2 tokens
+    /// let tokens = device.tensor(&[1i32, 0, 1], [3])?; // that 2 experts take: the first one token 1, the second one both
+    /// let ends = device.tensor(&[1i32, 3], [2])?;
+    /// let experts = device.tensor(&[1f32, 1.0, 10.0, 10.0], [2, 2, 1])?;
+    ///
+    /// let taken = rows(&x).picked(&tokens).in_groups_to(&ends);
+    /// let gemm = Gemm::plan::<Plain>(&device, taken, &experts)?;
+    /// let mut d = device.zeros::<f32>([3, 1])?;
+    /// gemm.run(taken, &experts, Plain { d: &mut d })?;
+    /// assert_eq!(d.to_vec::<f32>()?, [7.0, 30.0, 70.0]);
+    ///
+    /// let wrong = device.tensor(&[1i32, 2, 1], [3])?;
+    /// let error = gemm.run(rows(&x).picked(&wrong).in_groups_to(&ends), &experts, Plain { d: &mut d }).unwrap_err();
+    /// assert_eq!(error.to_string(), "index[1] is 2, and A has 2 rows: give one from 0 to 1");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The numbers are read where the product is computed. The CPU refuses a number that is not a row's before anything is
+    /// written, if the row is of a group where there are groups. A kernel takes such a row as zeros, and reports it as
+    /// [`DataError::Index`](crate::DataError::Index).
+    #[must_use]
+    pub const fn picked(self, index: &'a DeviceTensor) -> Self {
+        Self { picked: Some(Picked { index }), ..self }
+    }
+
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
         Left::grouped(self.tensor, Bounds { tensor: offsets, form: Form::Offsets, of_depth: false })
+            .picking(self.picked)
     }
 
     /// Groups that follow each other from row 0 on, by where each ends: `ends` is `[G]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: false })
+        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: false }).picking(self.picked)
     }
 
     /// A matrix for every group, of which it has the first rows: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: counts, form: Form::Counts, of_depth: false })
+        Left::grouped(self.tensor, Bounds { tensor: counts, form: Form::Counts, of_depth: false }).picking(self.picked)
     }
 }
 

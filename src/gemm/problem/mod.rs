@@ -18,6 +18,8 @@ pub(crate) mod operand;
 pub(crate) mod packed;
 pub(crate) mod patch_error;
 pub(crate) mod patches;
+pub(crate) mod picked;
+mod rows_error;
 pub(crate) mod sliding;
 pub(crate) mod window;
 
@@ -35,4 +37,5 @@ pub use operand::{Left, Right};
 pub use packed::Packed;
 pub(crate) use packed::{Purpose, WholePanels};
 pub use patch_error::PatchError;
+pub use rows_error::RowsError;
 pub use window::{Window, patches};

@@ -10,6 +10,7 @@ use super::groups::Grouping;
 use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
 use super::patches::Patches;
+use super::picked::Picked;
 use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
@@ -17,12 +18,14 @@ use crate::evt::MAX_ACCUMULATORS;
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups, and [`patches`](super::window::patches) are those of images under a window.
+/// divides its rows into groups, and picks them by an index; [`patches`](super::window::patches) are those of images under a
+/// window.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
     bounds: Option<Bounds<'a>>,
     window: Option<Sliding>,
+    picked: Option<Picked<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -72,19 +75,19 @@ pub struct Right<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None }
+        Self { tensor, bounds: None, window: None, picked: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None }
+        Self { tensor, bounds: None, window: None, picked: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None }
+        Self { tensor, bounds: None, window: None, picked: None }
     }
 }
 
@@ -166,7 +169,7 @@ impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {
 impl<'a> Left<'a> {
     /// The patches of images.
     pub(crate) const fn under_window(tensor: &'a DeviceTensor, window: Sliding) -> Self {
-        Self { tensor, bounds: None, window: Some(window) }
+        Self { tensor, bounds: None, window: Some(window), picked: None }
     }
 
     /// The same of another tensor.
@@ -174,7 +177,7 @@ impl<'a> Left<'a> {
     where
         'a: 'b,
     {
-        Left { tensor, bounds: self.bounds, window: self.window }
+        Left { tensor, bounds: self.bounds, window: self.window, picked: self.picked }
     }
 
     /// Where the patches' elements are, if it is patches.
@@ -196,7 +199,17 @@ impl<'a> Left<'a> {
 
     /// A tensor whose rows are divided.
     pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { tensor, bounds: Some(bounds), window: None }
+        Self { tensor, bounds: Some(bounds), window: None, picked: None }
+    }
+
+    /// The same with rows that an index picks, or all in their order.
+    pub(crate) const fn picking(self, picked: Option<Picked<'a>>) -> Self {
+        Self { picked, ..self }
+    }
+
+    /// What picks the rows.
+    pub(crate) const fn picked(&self) -> Option<Picked<'a>> {
+        self.picked
     }
 
     /// What divides the rows into groups.
@@ -219,6 +232,10 @@ impl<'a> Left<'a> {
         Ok(match (self.as_plain_matrix()?, self.patches()?) {
             (Some(matrix), _) => OperandView::of_a(&matrix).layout(),
             (None, Some(patches)) => patches.layout(self.tensor.device_address(), element.size()),
+            (None, None) if self.picked.is_some() => {
+                let copy_bytes = OperandView::of_a(self.tensor).copy_bytes(Major::K);
+                OperandLayout { major: Major::K, copy_bytes }
+            }
             (None, None) => OperandView::of_a(self.tensor).layout().of_a_in_groups(self.grouping(), element),
         })
     }

@@ -129,6 +129,9 @@ pub enum PatchError {
         /// What is divided.
         divided: super::groups::Divided,
     },
+    /// An index is to pick rows of the images' patches.
+    #[error("A is patches, and their rows are to be picked: give all patches, or a matrix whose rows an index picks")]
+    Picked,
     /// A run of a plan for another kind of A.
     #[error("A is {}, and this GEMM was planned for {}: plan it for such an A", reading(*.given), reading(!*.given))]
     OtherReading {

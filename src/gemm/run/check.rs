@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reduction, ValidTree};
 use crate::gemm::kernel::sm90::reach::bit;
 use crate::gemm::problem::digits::{has_digits, shape_of, tensor_of};
+use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Grouping, Left, Problem, Right};
 use crate::{Argument, ElementType};
 
@@ -15,6 +16,9 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     b.check_count(tree.name(), tree.accumulators())?;
     if let Some(bounds) = a.bounds() {
         on_device(device, bounds.form.name(), bounds.tensor)?;
+    }
+    if let Some(picked) = a.picked() {
+        on_device(device, Picked::NAME, picked.index)?;
     }
     let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
     for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
@@ -76,6 +80,7 @@ pub(crate) fn arguments(
         Argument::Scalar(_) | Argument::Seed(..) | Argument::Output(_) => None,
     });
     let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
+    let bounds = bounds.into_iter().chain(a.picked().map(|picked| (Picked::NAME, picked.index)));
     let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(bounds);
     let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)

@@ -6,7 +6,7 @@ use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
-use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes, ROW_INDEX_BYTES};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -14,6 +14,7 @@ use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ pub(crate) struct Run<'a> {
     pub(crate) bounds: Option<Bounds<'a>>,
     /// Where A's elements are, if it is patches.
     pub(crate) patches: Option<Patches>,
+    /// What picks the rows of A.
+    pub(crate) picked: Option<Picked<'a>>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -57,6 +60,7 @@ impl Run<'_> {
         let mut arguments = vec![KernelArgument::Value(&bytes), KernelArgument::Reads(self.a)];
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
         arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
+        arguments.extend(self.picked.iter().map(|picked| KernelArgument::Reads(picked.index)));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -183,6 +187,11 @@ impl Run<'_> {
         if let Some(patches) = &self.patches {
             put_patches(&mut bytes, at + 64, patches);
         }
+        if let Some(Picked { index }) = self.picked {
+            let offset = key.common_bytes() - ROW_INDEX_BYTES;
+            let rows = OperandView::of_a(self.a).outer_extent;
+            put_index(&mut bytes, offset, (Memory::Index, "picked"), index, [rows, key.index_site()]);
+        }
         Ok((bytes, key.common_bytes()))
     }
 
@@ -274,6 +283,21 @@ fn put_groups(bytes: &mut ParameterBytes, offset: usize, Bounds { tensor, form, 
     };
     let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
     bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
+}
+
+/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
+fn put_index(
+    bytes: &mut ParameterBytes,
+    offset: usize,
+    (memory, name): (Memory, &str),
+    index: &DeviceTensor,
+    numbers: [usize; 2],
+) {
+    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
+    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
+    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
+    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
 }
 
 /// Where the sums of split-K and their counters are.

@@ -10,6 +10,7 @@ pub(crate) mod later;
 pub(crate) mod launch;
 mod pack;
 mod patches;
+pub(crate) mod picked;
 pub(crate) mod plan;
 pub(crate) mod repack;
 pub(crate) mod tensor_maps;

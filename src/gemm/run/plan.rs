@@ -10,6 +10,7 @@ use super::groups::read_groups;
 use super::images::with_matrices;
 use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
+use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::variant::Variant;
 use super::workspace::Workspace;
@@ -29,7 +30,7 @@ use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{
-    Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right,
+    Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -217,6 +218,7 @@ impl Plan {
             Chosen::Cpu { tile: (m, n) } => {
                 let tile = cpu::TileShape { m: *m, n: *n };
                 let groups = read_groups(a, &problem)?;
+                let picked = read_picked(a, &problem, groups.as_deref())?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
@@ -224,6 +226,8 @@ impl Plan {
                     let a = (a.tensor(), a.patches()?);
                     cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
                 };
+                let gathered = picked.map(|rows| cpu::gathered(a.tensor(), &rows)).transpose()?;
+                let a = a.with_tensor(gathered.as_ref().unwrap_or(a.tensor()));
                 match self.settings.arithmetic {
                     Arithmetic::FastBf16 => {
                         let rounded_a = cpu::rounded(a.tensor())?;
@@ -244,8 +248,11 @@ impl Plan {
         }
     }
 
-    /// Whether a run's product has groups, or patches, if the plan's has.
+    /// Whether a run's product has groups, picked rows or patches, if the plan's has.
     fn check_reading(&self, a: Left<'_>, problem: &Problem) -> Result<(), Error> {
+        if self.problem.picked != problem.picked {
+            return Err(RowsError::Other { given: problem.picked }.into());
+        }
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned != given {
             return Err(Error::OtherGrouping { planned, given });
@@ -336,7 +343,7 @@ impl Plan {
             });
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (b, bounds, patches) = (self.live(b)?, a.bounds(), a.patches()?);
+        let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), a.patches()?, a.picked());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -350,8 +357,8 @@ impl Plan {
             }
         }
         let tree = self.phases.first();
-        let a = a.tensor();
-        Run { tree, variant: &variant, problem, a, b: &b, arguments, of_tail: &[], bounds, patches }.describe()
+        let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -377,7 +384,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
-        let (bounds, patches) = (a.bounds(), a.patches()?);
+        let (bounds, patches, picked) = (a.bounds(), a.patches()?, a.picked());
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -391,7 +398,8 @@ impl Plan {
                 }
             }
         }
-        let run = Run { tree, variant: &variant, problem, a: &a, b: &b, arguments, of_tail, bounds, patches };
+        let (variant, a) = (&variant, &a);
+        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));

@@ -64,6 +64,33 @@
 //! taken for the nearest that don't, and reported when results are read ([`DataError`](crate::runtime::DataError)); the CPU
 //! refuses the run.
 //!
+//! Where the rows of x are tokens in their own order, which several experts take, an index picks them while the product runs:
+//! [`Rows::picked`](crate::gemm::Rows::picked). No sorted copy of the tokens is written:
+//!
+//! ```
+//! use epilogue::gemm::rows;
+//! # use epilogue::prelude::*;
+//! #[epilogue]
+//! fn weighted(accum: Accum, weight: ColumnVector) -> Tensor {
+//!     let d = accum * weight;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.tensor(&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])?; // 3 tokens
+//! let tokens = device.tensor(&[0i32, 2, 0, 1], [4])?; // expert 0 takes tokens 0 and 2, expert 1 tokens 0 and 1
+//! let ends = device.tensor(&[2i32, 4], [2])?;
+//! let experts = device.tensor(&[1f32, 1.0, 10.0, 10.0], [2, 2, 1])?;
+//! let weight = device.tensor(&[1f32, 1.0, 0.5, 0.5], [4])?; // of what each expert says of each of its tokens
+//!
+//! let taken = rows(&x).picked(&tokens).in_groups_to(&ends);
+//! let gemm = Gemm::plan::<Weighted>(&device, taken, &experts)?;
+//! let mut d = device.zeros::<f32>([4, 1])?;
+//! gemm.run(taken, &experts, Weighted { weight: &weight, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [3.0, 11.0, 15.0, 35.0]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
 //! transposed as A and the gradient of the results as B, gives `[G, K, N]`.
 //!

@@ -27,6 +27,8 @@ mod headline;
 mod machine;
 mod options;
 mod peers;
+#[path = "../../../tests/gemm/picking.rs"]
+mod picking;
 #[path = "../../../tests/gemm/placement.rs"]
 mod placement;
 mod process;

@@ -43,6 +43,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         accumulators: 1,
         divided: Divided::Nothing,
         patches: false,
+        picked: false,
         fast_math: false,
     }
 }
@@ -176,7 +177,24 @@ fn covering_groups() -> Vec<Subject> {
     };
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
     let sm80 = rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of);
-    sm80.chain(covering_groups_sm90()).collect()
+    sm80.chain(covering_groups_sm90()).chain(covering_picked()).collect()
+}
+
+/// Picked rows: with the most accumulators, in groups with the most row numbers for each thread, and copied one by one.
+fn covering_picked() -> Vec<Subject> {
+    let tiles = Tile::all(Instruction::MmaBf16).iter();
+    let of = |(i, tile): (usize, &Tile)| {
+        let tree = [bias_gelu_residual(), row_reduction(), everything()][i % 3].clone();
+        let copy_bytes = if i == 2 { 2 } else { 16 };
+        let divided = if i == 1 { Divided::Rows } else { Divided::Nothing };
+        let a = OperandLayout { major: Major::K, copy_bytes };
+        let b = OperandLayout::packed(Major::K);
+        let key = KernelKey::Sm80(Sm80Key { a, b, divided, picked: true, ..sm80(Instruction::MmaBf16, *tile) });
+        Subject { tree, key, arch: if i == 1 { Arch::SM_90A } else { Arch::SM_80 } }
+    };
+    let wanted = [(256, 128, 32), (128, 128, 64), (64, 64, 64)];
+    let tile = |wanted| tiles.clone().find(|tile| (tile.m, tile.n, tile.k) == wanted);
+    wanted.into_iter().filter_map(tile).enumerate().map(of).collect()
 }
 
 /// Patches of images: on the largest tiles and on small ones, with every width of copies and every way of sharing K.

@@ -17,7 +17,7 @@ pub(crate) fn emit(
     let (name, file) = (tree.name(), tree.file());
     let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), trees, key.fast_math, digits);
     let comment = format!("// Phase {phase} of the epilogue `{name}` ({file}), after its product.");
-    kernel.begin(&comment, "sm80/later.cuh");
+    kernel.begin(&comment, &["sm80/later.cuh"]);
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());
     writeln! { kernel.code, "
         struct Config {{

@@ -21,18 +21,22 @@ pub(crate) fn emit(
 ) -> Emitted {
     let tree = trees.0;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
-    let (family, common, gemm) = match key.divided {
-        Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon", "gemm"),
-        Divided::Nothing => ("sm80/gemm.cuh", "Common", "gemm"),
-        Divided::Rows => ("sm80/groups.cuh", "GroupCommon", "group_gemm"),
-        Divided::Depth => ("sm80/groups.cuh", "GroupCommon", "depth_gemm"),
+    let (header, common, gemm) = match key.divided {
+        Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
+        Divided::Nothing => ("sm80/gemm.cuh", "Common<Config>", "gemm"),
+        Divided::Rows => ("sm80/groups.cuh", "GroupCommon<Config>", "group_gemm"),
+        Divided::Depth => ("sm80/groups.cuh", "GroupCommon<Config>", "depth_gemm"),
     };
+    let (mut family, mut common) = (vec![header], format!("sm80::{common}"));
+    if key.picked {
+        family.push("sm80/picked.cuh");
+        common = format!("sm80::PickedCommon<{common}>");
+    }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), family);
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), &family);
     configuration(&mut kernel.code, key, split_k);
     kernel.definitions();
-    let assertion = format!("sizeof(sm80::{common}<Config>) == {}", key.common_bytes());
-    kernel.parameters(&format!("sm80::{common}<Config> common;"), &assertion);
+    kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));
     let of_rows = key.divided == Divided::Rows;
     VisitorText::write(&mut kernel.code, &kernel.epilogue, kernel.tail.as_ref(), of_rows);
     let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {
@@ -42,8 +46,12 @@ pub(crate) fn emit(
     };
     let call = format!("sm80::{gemm}<epilogue::Config, epilogue::Visitor{over_groups}>");
     let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.tile.threads()), &call);
-    if key.divided != Divided::Nothing {
+    if key.in_groups() {
         emitted.source.sites.push(Site::Bound);
+    }
+    if key.picked {
+        debug_assert_eq!(emitted.source.sites.len(), key.index_site());
+        emitted.source.sites.push(Site::Index { tensor: "A".to_owned(), dimension: 0 });
     }
     emitted
 }

@@ -22,7 +22,7 @@ pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm9
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
     let family = if key.in_groups() { "sm90/groups.cuh" } else { "sm90/gemm.cuh" };
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), family);
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &[family]);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
     if key.in_groups() {

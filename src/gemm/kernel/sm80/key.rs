@@ -1,6 +1,6 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES};
+use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES};
 use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
@@ -30,6 +30,8 @@ pub struct Sm80Key {
     pub divided: Divided,
     /// Whether A is patches of images.
     pub patches: bool,
+    /// Whether an index picks the rows of A.
+    pub picked: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -37,13 +39,24 @@ pub struct Sm80Key {
 impl Sm80Key {
     /// Size of what is the same for every epilogue in the kernel's parameter.
     pub(crate) const fn common_bytes(&self) -> usize {
-        let of_groups = if matches!(self.divided, Divided::Nothing) { 0 } else { GROUPS_BYTES };
-        common_bytes(self.accumulators) + of_groups + if self.patches { PATCHES_BYTES } else { 0 }
+        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
+        let index = if self.picked { ROW_INDEX_BYTES } else { 0 };
+        let patches = if self.patches { PATCHES_BYTES } else { 0 };
+        common_bytes(self.accumulators) + groups + index + patches
     }
 
     /// Bytes of the table of a tile's rows, of an A that is patches.
     pub(crate) const fn patch_row_bytes(rows: usize) -> usize {
         16 * rows
+    }
+
+    /// The number under which the kernel notes a row's number that is not one of A's.
+    pub(crate) const fn index_site(&self) -> usize {
+        if self.in_groups() { 1 } else { 0 }
+    }
+
+    pub(crate) const fn in_groups(&self) -> bool {
+        !matches!(self.divided, Divided::Nothing)
     }
 
     /// Rows and columns of the product in a tile.

@@ -116,6 +116,12 @@ impl Tile {
         accumulators.next_power_of_two()
     }
 
+    /// The rows of an A that is contiguous along K of which a thread copies a part to every stage.
+    pub(crate) fn rows_of_thread(&self, element_size: usize) -> usize {
+        let chunks = (self.k * element_size).div_ceil(16).max(1);
+        self.m.div_ceil((self.threads() / chunks).max(1))
+    }
+
     /// Columns of the product in a tile; each accumulator has this many.
     #[must_use]
     pub const fn product_columns(&self, accumulators: usize) -> usize {
