@@ -389,7 +389,7 @@ fn what_is_refused() {
     refuses(
         &["choose", "-e", BIAS_RELU, "--types", "f16,bf16"],
         &expect![[r#"
-        error: A of f16 and B of bf16 can't be multiplied on a bundle's target sm_80: give both the same type, both FP8 or both 8-bit integers, or use the CPU device
+        error: A of f16 and B of bf16 can't be multiplied on a bundle's target sm_80: give both the same type, both FP8 or both 8-bit integers, or an f16 or bf16 A and a B of 8 bits, or use the CPU device
     "#]],
     );
     refuses(
