@@ -10,14 +10,13 @@
 namespace epilogue::sm80 {
 
 // Four integers as f16: the first two, the last two. 1024 + x has the bits 0x6400 + x; of signed ones x + 128 is used.
-__device__ __forceinline__ void to_f16(u8, u32 x, u32& low, u32& high) {
-    low = subtract_f16x2(permute_bytes<0x4140>(x, 0x64646464u), 0x64006400u);
-    high = subtract_f16x2(permute_bytes<0x4342>(x, 0x64646464u), 0x64006400u);
+__device__ __forceinline__ void integers_to_f16(u32 x, u32 zeros, u32& low, u32& high) {
+    low = subtract_f16x2(permute_bytes<0x4140>(x, 0x64646464u), zeros);
+    high = subtract_f16x2(permute_bytes<0x4342>(x, 0x64646464u), zeros);
 }
+__device__ __forceinline__ void to_f16(u8, u32 x, u32& low, u32& high) { integers_to_f16(x, 0x64006400u, low, high); }
 __device__ __forceinline__ void to_f16(i8, u32 x, u32& low, u32& high) {
-    x ^= 0x80808080u;
-    low = subtract_f16x2(permute_bytes<0x4140>(x, 0x64646464u), 0x64806480u);
-    high = subtract_f16x2(permute_bytes<0x4342>(x, 0x64646464u), 0x64806480u);
+    integers_to_f16(x ^ 0x80808080u, 0x64806480u, low, high);
 }
 
 // Two floats whose upper halves are all that they have.

@@ -17,10 +17,10 @@ use crate::gemm::problem::patches::Patches;
 #[cfg(target_arch = "x86_64")]
 const HIGH: usize = 64;
 
-/// The images as an operand: neighbours along K within an element of the window are this stride apart.
-pub(super) fn images(x: &DeviceTensor, patches: &Patches) -> View {
-    let strides = [0, 0, patches.channel];
-    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, digits: None }
+/// The images as an operand: where they begin. Rows of patches are nowhere, so there are no strides by which a product could
+/// read them in place.
+pub(super) fn images(x: &DeviceTensor) -> View {
+    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides: [0; 3], digits: None }
 }
 
 /// Where the window of a row begins: the image, and the place along every axis.

@@ -100,7 +100,7 @@ impl Multiplied for f64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
     pub(super) extents: Extents,
-    /// Strides: batch, M, K; of patches, of channels in the place of K.
+    /// Strides: batch, M, K; patches have none.
     pub(super) a: View,
     pub(super) patches: Option<&'a Patches>,
     /// Strides: batch, K, N.

@@ -54,7 +54,7 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         // (One row only waits for memory, in either way.)
         let are_few = m > 1 && (m <= FEW_DOTS || (tile.is_top && m <= FEW_WHOLE));
-        if self.patches.is_none() && a.along == 4 && b.along == 4 && are_few {
+        if a.along == 4 && b.along == 4 && are_few {
             to.fill(0.0);
             let deep = if m <= FEW_DOTS { depth.len().max(1) } else { DEEP_DOTS };
             for first in depth.clone().step_by(deep) {
@@ -102,7 +102,7 @@ impl Product<'_> {
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
             let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_WHOLE;
-            if self.patches.is_none() && a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
+            if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 let of_a = magnitude(a, depth.len(), m);
                 let extents = [m, n, depth.len()];
                 let of_b = if b.along == 2 {
@@ -128,13 +128,7 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (a, b) = self.sources(tile, depth.start);
         let are_f16s = (self.a.element, self.b.element) == (ElementType::F16, ElementType::F16);
-        if self.patches.is_some()
-            || !are_f16s
-            || a.along != 2
-            || b.along != 2
-            || m.min(n) > FEW_DOTS
-            || !multiplies_f32()
-        {
+        if !are_f16s || a.along != 2 || b.along != 2 || m.min(n) > FEW_DOTS || !multiplies_f32() {
             return false;
         }
         to.fill(0.0);
@@ -191,7 +185,7 @@ impl Product<'_> {
         sums.resize(to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
-            if self.patches.is_none() && a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+            if a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
                 dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
             } else {
                 for first in depth.clone().step_by(DEEP) {
