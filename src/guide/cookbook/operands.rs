@@ -166,6 +166,7 @@
 //! One plan runs any window over images of any size. What is outside of an image is 0. Weights that are used again and again
 //! are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of 16 are copied
 //! fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces.
+//! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
 //! # Heads apart: matrices of several axes
 //!

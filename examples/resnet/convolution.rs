@@ -1,0 +1,179 @@
+//! A convolution with its batch normalisation, and what follows that, in one launch.
+
+use epilogue::gemm::{self, Left, Packed, Right, Window, filter, patches};
+use epilogue::prelude::*;
+
+use crate::Result;
+use crate::kernels::{Activated, ActivatedInTraining, Joined, JoinedInTraining, Projected, ProjectedInTraining};
+use crate::network::Mode;
+
+/// What is added to variances.
+pub(crate) const EPSILON: f64 = 1e-5;
+
+/// What follows the batch normalisation.
+#[derive(Clone, Copy)]
+pub(crate) enum After {
+    Nothing,
+    Activation,
+    /// The sum with a value, and the activation.
+    Sum {
+        shortcut: usize,
+    },
+}
+
+impl After {
+    pub(crate) const fn shortcut(self) -> Option<usize> {
+        match self {
+            Self::Sum { shortcut } => Some(shortcut),
+            Self::Nothing | Self::Activation => None,
+        }
+    }
+}
+
+/// A plan for each epilogue.
+enum Plan {
+    Activated(Gemm<Activated>),
+    Projected(Gemm<Projected>),
+    Joined(Gemm<Joined>),
+    ActivatedInTraining(Gemm<ActivatedInTraining>),
+    ProjectedInTraining(Gemm<ProjectedInTraining>),
+    JoinedInTraining(Gemm<JoinedInTraining>),
+}
+
+/// Filters as runs take them: packed once where the device packs, which is the CPU.
+enum Filters {
+    Packed(Packed),
+    Plain(gemm::Filter),
+}
+
+impl<'a> From<&'a Filters> for Right<'a> {
+    fn from(filters: &'a Filters) -> Self {
+        match filters {
+            Filters::Packed(packed) => packed.into(),
+            Filters::Plain(filter) => filter.into(),
+        }
+    }
+}
+
+pub(crate) struct Convolution {
+    pub(crate) window: Shape,
+    pub(crate) after: After,
+    pub(crate) mode: Mode,
+    /// `[K, R, S, C]`.
+    pub(crate) weights: DeviceTensor,
+    /// Of each channel: what is multiplied and what is added, in inference the variance and mean included.
+    pub(crate) scale: DeviceTensor,
+    pub(crate) shift: DeviceTensor,
+    /// The batch's, after a run in training.
+    pub(crate) mean: DeviceTensor,
+    pub(crate) variance: DeviceTensor,
+    /// The shape of the result, `[N, P, Q, K]`.
+    pub(crate) output: Vec<usize>,
+    filters: Filters,
+    plan: Plan,
+}
+
+/// A square window, whose padding keeps the extents but for the stride.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) size: usize,
+    pub(crate) stride: usize,
+}
+
+impl Shape {
+    pub(crate) const fn padding(self) -> usize {
+        self.size / 2
+    }
+
+    fn over(self, x: &DeviceTensor) -> Left<'_> {
+        let Self { size, stride } = self;
+        let padding = self.padding();
+        patches(x, Window::of([size, size]).stride([stride, stride]).padding([padding, padding]))
+    }
+}
+
+impl Convolution {
+    /// One over values like `x`, with filters `[number, size, stride]` of random numbers.
+    pub(crate) fn new(
+        device: &Device,
+        x: &DeviceTensor,
+        [number, size, stride]: [usize; 3],
+        (after, mode): (After, Mode),
+        random: &mut fastrand::Rng,
+    ) -> Result<Self> {
+        let [images, height, width, channels] = x.shape().try_into()?;
+        let window = Shape { size, stride };
+        let of = |extent: usize| (extent - 1) / stride + 1;
+        let output = vec![images, of(height), of(width), number];
+        let inputs = size * size * channels;
+        // So that values keep their size from layer to layer (He et al., 2015): uniform numbers with a variance of 2 / inputs.
+        let bound = (6.0 / inputs as f32).sqrt();
+        let mut uniform = |count: usize, from: f32, to: f32| -> Vec<f32> {
+            (0..count).map(|_| from + (to - from) * random.f32()).collect()
+        };
+        let weights = device.tensor(&uniform(number * inputs, -bound, bound), [number, size, size, channels])?;
+        // What is added to a shortcut is small, or values would grow from block to block.
+        let largest = if after.shortcut().is_some() { 0.5 } else { 1.2 };
+        let scale = device.tensor(&uniform(number, 0.5 * largest, largest), [number])?;
+        let shift = device.tensor(&uniform(number, -0.2, 0.2), [number])?;
+
+        let filter = filter(&weights)?;
+        let a = || window.over(x);
+        let plan = match (mode, after) {
+            (Mode::Inference, After::Activation) => Plan::Activated(Gemm::plan(device, a(), &filter)?),
+            (Mode::Inference, After::Nothing) => Plan::Projected(Gemm::plan(device, a(), &filter)?),
+            (Mode::Inference, After::Sum { .. }) => Plan::Joined(Gemm::plan(device, a(), &filter)?),
+            (Mode::Training, After::Activation) => Plan::ActivatedInTraining(Gemm::plan(device, a(), &filter)?),
+            (Mode::Training, After::Nothing) => Plan::ProjectedInTraining(Gemm::plan(device, a(), &filter)?),
+            (Mode::Training, After::Sum { .. }) => Plan::JoinedInTraining(Gemm::plan(device, a(), &filter)?),
+        };
+        let packed = match &plan {
+            Plan::Activated(gemm) => gemm.pack(filter.matrix()),
+            Plan::Projected(gemm) => gemm.pack(filter.matrix()),
+            Plan::Joined(gemm) => gemm.pack(filter.matrix()),
+            Plan::ActivatedInTraining(gemm) => gemm.pack(filter.matrix()),
+            Plan::ProjectedInTraining(gemm) => gemm.pack(filter.matrix()),
+            Plan::JoinedInTraining(gemm) => gemm.pack(filter.matrix()),
+        };
+        let filters = match packed {
+            Ok(packed) => Filters::Packed(packed),
+            Err(gemm::Error::NoPacking { .. }) => Filters::Plain(filter),
+            Err(error) => return Err(error.into()),
+        };
+        let (mean, variance) = (device.zeros::<f32>([number])?, device.zeros::<f32>([number])?);
+        Ok(Self { window, after, mode, weights, scale, shift, mean, variance, output, filters, plan })
+    }
+
+    /// How many products of two numbers it adds up.
+    pub(crate) fn products(&self) -> usize {
+        self.output[..3].iter().product::<usize>() * self.weights.shape().iter().product::<usize>()
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        x: &DeviceTensor,
+        shortcut: Option<&DeviceTensor>,
+        y: &mut DeviceTensor,
+    ) -> Result<()> {
+        let Self { window, scale, shift, mean, variance, filters, plan, .. } = self;
+        let (a, b, epsilon) = (window.over(x), Right::from(&*filters), EPSILON);
+        let (weight, bias) = (&*scale, &*shift);
+        let shortcut = || shortcut.ok_or("the end of a block needs its shortcut");
+        match plan {
+            Plan::Activated(gemm) => gemm.run(a, b, Activated { scale, shift, y })?,
+            Plan::Projected(gemm) => gemm.run(a, b, Projected { scale, shift, y })?,
+            Plan::Joined(gemm) => gemm.run(a, b, Joined { scale, shift, shortcut: shortcut()?, y })?,
+            Plan::ActivatedInTraining(gemm) => {
+                gemm.run(a, b, ActivatedInTraining { weight, bias, epsilon, y, mean, variance })?;
+            }
+            Plan::ProjectedInTraining(gemm) => {
+                gemm.run(a, b, ProjectedInTraining { weight, bias, epsilon, y, mean, variance })?;
+            }
+            Plan::JoinedInTraining(gemm) => {
+                let shortcut = shortcut()?;
+                gemm.run(a, b, JoinedInTraining { weight, bias, epsilon, shortcut, y, mean, variance })?;
+            }
+        }
+        Ok(())
+    }
+}
