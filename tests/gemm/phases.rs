@@ -13,7 +13,7 @@ use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, device, planned, small_tiles};
 
 #[epilogue]
-fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
+pub(crate) fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
     let x = scale * accum + mask;
     let e = exp(x - reduction_op(x, Row, Max));
     let sum = reduction_op(e, Row, Add);
@@ -38,7 +38,7 @@ fn rms_norm(accum: Accum, residual: TensorMut, weight: RowVector, epsilon: Scala
 }
 
 #[epilogue]
-fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> (Tensor, ColumnVector) {
+pub(crate) fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> (Tensor, ColumnVector) {
     let mean = reduction_op(accum, Row, Add) / real(columns());
     let centred = accum - mean;
     let variance = reduction_op(centred, Row, SumSquares) / real(columns());
@@ -74,7 +74,7 @@ fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, Colu
 
 /// What a product scales its rows by, and the next one's: vectors only, of both kinds of argument.
 #[epilogue]
-fn factor(
+pub(crate) fn factor(
     accum: Accum,
     before: ColumnVector<f16>,
     limit: DeviceScalar,
@@ -105,7 +105,11 @@ fn overall(accum: Accum, gain: DeviceScalar) -> (Tensor, DeviceScalar) {
 
 /// Running mean and variance of columns, over all batches, and the columns normalised by them.
 #[epilogue]
-fn batch_norm(accum: Accum, before: RowVector<f32>, momentum: Scalar) -> (Tensor, RowVector<f32>, RowVector<f32>) {
+pub(crate) fn batch_norm(
+    accum: Accum,
+    before: RowVector<f32>,
+    momentum: Scalar,
+) -> (Tensor, RowVector<f32>, RowVector<f32>) {
     let count = real(rows());
     let mean = reduction_op(accum, (Column, Batch), Add) / count;
     let centred = accum - mean;
@@ -117,7 +121,7 @@ fn batch_norm(accum: Accum, before: RowVector<f32>, momentum: Scalar) -> (Tensor
 
 /// Reductions along different axes, of each other; truth values and integers that cross phases; two accumulators.
 #[epilogue]
-fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, DeviceScalar, Tensor<bool>) {
+pub(crate) fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, DeviceScalar, Tensor<bool>) {
     let open = gate > 0.0 || mask;
     let x = if open { up } else { gate };
     let columns = reduction_op(x, Column, Max);
@@ -129,6 +133,19 @@ fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, 
     let place = if open && y > rows { row() } else { -column() };
     let last = y / most > 0.5 && open;
     (d, place, most, last)
+}
+
+/// Those whose rows alone are reduced, and whose later phases have M×N values.
+pub(crate) fn of_rows() -> [Tree; 7] {
+    [
+        Softmax::tree(),
+        LogSoftmax::tree(),
+        RmsNorm::tree(),
+        LayerNorm::tree(),
+        Unit::tree(),
+        Quantised::tree(),
+        CrossEntropy::tree(),
+    ]
 }
 
 const SHAPES: [(usize, usize, usize, usize); 4] =
