@@ -8,6 +8,7 @@ use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Instruction, Major, Pro
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
+use half::bf16;
 
 use crate::case::{Family, Kernel, choices};
 use crate::hopper::{BF16, device, tile};
@@ -256,6 +257,34 @@ fn rows_beyond_the_tile() {
         ),
         "{refused}"
     );
+}
+
+/// The same bits in any schedule of threads and copies, with a K that is shared.
+#[test]
+fn results_are_the_same_at_every_run() -> Result<(), Box<dyn std::error::Error>> {
+    if testing::compiler("in_tile::results_are_the_same_at_every_run").is_none() {
+        return Ok(());
+    }
+    let (m, n, k) = (150, 90, 200);
+    let numbers = |count: usize, step: usize| -> Vec<bf16> {
+        (0..count).map(|i| bf16::from_f32(((i * step) % 23) as f32 / 8.0 - 1.3)).collect()
+    };
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        let mut results = Vec::new();
+        for seed in 0..3 {
+            let options = Options::default().completion(Completion::Random).seed(seed);
+            let device = Device::emulated_with(arch, options)?;
+            let (a, b) = (device.tensor(&numbers(m * k, 7), [m, k])?, device.tensor(&numbers(k * n, 11), [k, n])?);
+            let mask = device.zeros::<bf16>([m, n])?;
+            let builder = Gemm::builder::<phases::Softmax>(&device).operands(&a, &b)?.finish(Finish::Tile);
+            let gemm = builder.split_k(SplitK::Stream).plan()?;
+            let (mut d, mut sum) = (device.zeros::<bf16>([m, n])?, device.zeros::<f32>([m])?);
+            gemm.run(&a, &b, phases::Softmax { mask: &mask, scale: 0.3, d: &mut d, sum: &mut sum })?;
+            results.push((d.to_bytes()?, sum.to_bytes()?));
+        }
+        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{arch}");
+    }
+    Ok(())
 }
 
 #[test]

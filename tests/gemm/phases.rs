@@ -4,13 +4,13 @@ use epilogue::evt::random::Choices;
 use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::sm90::Request;
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
-use crate::hopper::{BF16, device, planned, small_tiles};
+use crate::hopper::{BF16, device, small_tiles};
 
 #[epilogue]
 pub(crate) fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
@@ -178,6 +178,16 @@ fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize,
     }
 }
 
+/// With later phases in launches of their own, where there are any.
+fn in_launches(builder: Builder) -> Builder {
+    let asked = builder.clone().finish(Finish::SecondLaunch);
+    let needs_none = matches!(
+        asked.clone().elements(ElementType::BF16, ElementType::BF16).choose(),
+        Err(Error::NothingToFinish { .. })
+    );
+    if needs_none { builder } else { asked }
+}
+
 #[test]
 fn on_the_cpu() {
     for (i, tree) in trees().into_iter().enumerate() {
@@ -204,7 +214,7 @@ fn on_sm_80() {
     for (i, tree) in trees().into_iter().enumerate() {
         let smallest = *Tile::all(instruction).last().expect("a tile");
         let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64);
-        let builder = builder.tile(smallest).split_k(splits[i % splits.len()]);
+        let builder = in_launches(builder.tile(smallest).split_k(splits[i % splits.len()]));
         let kernel = Kernel::planned(builder, &family, (Major::K, Major::Mn));
         let kernel = kernel.unwrap_or_else(|error| panic!("{}: {error}", tree.name()));
         check(&kernel, tree.name(), i as u32, &SHAPES[i % 2..][..3]);
@@ -223,7 +233,9 @@ fn on_sm_90a() {
         if tree.accumulators().len() > 1 {
             (request.tile, request.swap_ab) = (None, None);
         }
-        let kernel = planned(&device, tree.clone(), request);
+        let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64).multiprocessors(4).sm90(request);
+        let kernel = Kernel::planned(in_launches(builder), &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{}: {request}: {error}", tree.name()));
         check(&kernel, tree.name(), i as u32, &SHAPES[i % 2..][..3]);
     }
 }

@@ -267,7 +267,7 @@ fn covering_groups_sm90() -> Vec<Subject> {
 }
 
 /// Epilogues of several phases, all in the tile: the widest tiles of both schedules, one that is swapped, and those for sm_80.
-fn covering_in_tile() -> Vec<Subject> {
+pub(crate) fn covering_in_tile() -> Vec<Subject> {
     use sm90::Schedule::{Cooperative, PingPong};
     let mut set = Vec::new();
     for (rows, columns, schedule) in [(128, 256, Cooperative), (64, 256, PingPong), (128, 128, PingPong)] {

@@ -5,6 +5,7 @@
 
 mod configuration;
 mod inputs;
+mod outputs;
 mod visitor;
 mod wgmma;
 

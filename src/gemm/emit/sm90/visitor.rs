@@ -1,5 +1,5 @@
 //! Writes the visitor of an sm_90a kernel, which calls the function of one element for fragments of the accumulator,
-//! and loads the epilogue's tensors and vectors. `device/sm90/epilogue.cuh` says which members it must have.
+//! and loads the epilogue's tensors and vectors; `outputs` stores them. `device/sm90/epilogue.cuh` says which members it must have.
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
@@ -10,22 +10,21 @@ use super::super::tail::Tail;
 use super::inputs::{Accesses, Copied, Read, Way, position_of};
 use crate::cuda::Writer;
 use crate::evt::{
-    Axis, BroadcastClass, Form, OutputKind, ParameterClass, Place, Position, Sweep, Target, ValidOutput, ValidTree,
-    ValueId, ValueKind,
+    Axis, Form, OutputKind, ParameterClass, Place, Position, Sweep, Target, ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes a visitor.
 pub(super) struct VisitorText<'a> {
-    tree: &'a ValidTree,
+    pub(super) tree: &'a ValidTree,
     swap_ab: bool,
     /// Whether rows are of groups.
-    grouped: bool,
+    pub(super) grouped: bool,
     epilogue: &'a EpilogueText<'a>,
     tail: Option<&'a Tail<'a>>,
-    accesses: Accesses,
-    code: &'a mut Writer,
+    pub(super) accesses: Accesses,
+    pub(super) code: &'a mut Writer,
 }
 
 impl<'a> VisitorText<'a> {
@@ -57,17 +56,17 @@ impl<'a> VisitorText<'a> {
     }
 
     /// The end of the rows.
-    const fn rows(&self) -> &'static str {
+    pub(super) const fn rows(&self) -> &'static str {
         if self.grouped { "work.end" } else { "problem.m" }
     }
 
     /// The first row.
-    const fn first(&self) -> &'static str {
+    pub(super) const fn first(&self) -> &'static str {
         if self.grouped { "work.begin" } else { "0" }
     }
 
     /// The extents up to which elements are accessed one by one.
-    const fn extents(&self) -> &'static str {
+    pub(super) const fn extents(&self) -> &'static str {
         if self.grouped { "sm90::up_to(work.end, problem)" } else { "problem" }
     }
 
@@ -164,7 +163,7 @@ impl<'a> VisitorText<'a> {
     }
 
     /// Whether a sweep stores tensors by boxes.
-    fn copies_outputs(&self, sweep: &Sweep<'_>) -> bool {
+    pub(super) fn copies_outputs(&self, sweep: &Sweep<'_>) -> bool {
         let is_copied = |output: &usize| self.accesses.copied_outputs.iter().any(|(copied, _)| copied == output);
         sweep.targets.iter().any(|target| matches!(target, Target::Output(output) if is_copied(output)))
     }
@@ -483,94 +482,6 @@ impl<'a> VisitorText<'a> {
             // Never: what is in registers is stored.
             Target::Kept(_) => String::new(),
         }
-    }
-
-    /// Writes a block in which `x` holds the values of `value`.
-    fn with_values(&mut self, tree: &ValidTree, value: ValueId, then: &str) {
-        let (name, ty) = (&tree.value(value).name, visitor_type(tree, value));
-        self.with(ty, &format!("values[v]._{name}"), then);
-    }
-
-    /// Writes a block in which `x` holds what an expression gives for each `v`.
-    fn with(&mut self, ty: &str, each: &str, then: &str) {
-        writeln! { self.code, "
-            {{
-                {ty} x[V];
-                #pragma unroll
-                for (int v = 0; v < V; ++v) x[v] = {each};
-                {then}
-            }}" }
-    }
-
-    fn store(&mut self, sweep: &Sweep<'_>, i: usize, output: &ValidOutput) {
-        let tree = sweep.tree;
-        let (element, to, value) = (element_name(output.element), output_name(i), &tree.value(output.value).name);
-        let narrowed = format!("narrow<{element}>(values[v]._{value})");
-        let (rows, first, extents) = (self.rows(), self.first(), self.extents());
-        let (condition, store) = match output.class {
-            BroadcastClass::Tensor if output.packed => {
-                let then = format!("sm90::store_bits<Config>(arguments.{to}, work, {extents}, block, column, x);");
-                return self.with_values(tree, output.value, &then);
-            }
-            BroadcastClass::Tensor => {
-                let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
-                let staged = format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);");
-                let direct = format!("sm90::store_direct<Config>(arguments.{to}, work, {extents}, block, column, x);");
-                let then = match (copied, self.grouped) {
-                    (true, false) => staged,
-                    (true, true) => format!("if (whole) {{\n{staged}\n}} else {{\n{direct}\n}}"),
-                    (false, _) => direct,
-                };
-                if let Some(kept) = tree.kept_integers(output) {
-                    let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
-                    return self.code.lines(&then);
-                }
-                return self.with_values(tree, output.value, &then);
-            }
-            // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
-            // no rows (columns).
-            BroadcastClass::RowVector => {
-                (format!("m == {first}"), format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)"))
-            }
-            BroadcastClass::ColumnVector => {
-                ("n == 0".to_owned(), format!("store(arguments.{to}, {narrowed}, work.batch, m, {rows})"))
-            }
-            BroadcastClass::Scalar => {
-                (format!("m == {first} && n == 0"), format!("store(arguments.{to}, {narrowed}, work.batch)"))
-            }
-        };
-        writeln! { self.code, "
-            #pragma unroll
-            for (int v = 0; v < V; ++v) {{
-                const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
-                const int m = sm90::row_in_problem<Config>(work, row, c);
-                const int n = sm90::column_in_problem<Config>(work, row, c);
-                if ({condition}) {store};
-            }}" }
-    }
-
-    fn store_outputs(&mut self, number: usize, sweep: &Sweep<'_>) {
-        if !self.copies_outputs(sweep) {
-            return;
-        }
-        writeln! { self.code, "
-            __device__ __forceinline__ void store_outputs(Sweep<{number}>, int row, int column, int stage) const {{
-                if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps" }
-        if self.grouped {
-            writeln!(self.code, "if (!sm90::whole_step<Config>(inside, row, column)) return;  // lanes have stored it");
-        }
-        for (i, Copied { map, field, element }) in &self.accesses.copied_outputs {
-            if !sweep.targets.contains(&Target::Output(*i)) {
-                continue;
-            }
-            let staged = format!("sm90::Staged<Config, {}>", element_name(*element));
-            writeln!(
-                self.code,
-                "{staged}::store_boxes(stage + output_at{i}, parameters.maps[{map}], work, row, column, \
-                 arguments.{field}.batch);"
-            );
-        }
-        writeln!(self.code, "}}\n");
     }
 
     fn finish_block(&mut self, number: usize, sweep: &Sweep<'_>) {

@@ -80,6 +80,22 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     assert!(untested.is_empty(), "no conformance case for {untested:?}");
 }
 
+/// Softmax, a norm and a quantisation of rows of 256 columns, in the tile of either schedule, keep nothing in memory: that the
+/// products' loop is untouched, the gate sees.
+#[test]
+fn phases_in_a_tile_spill_nothing() {
+    const NAME: &str = "phases_in_a_tile_spill_nothing";
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let set = set::covering_in_tile();
+    let is_wide = |subject: &&super::gate::Subject| subject.arch == Arch::SM_90A && subject.key.tile().1 == 256;
+    assert_eq!((set.len(), set.iter().filter(is_wide).count()), (12, 6));
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject).expect("it compiles")).collect();
+    let failed = reports.iter().flatten().filter(|report| !report.findings.is_empty() || report.kept > 0);
+    let failed: Vec<String> = failed.map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 /// Changes of the model's choices are visible in review.
 #[test]
 fn choices_are_as_committed() {
