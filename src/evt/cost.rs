@@ -52,15 +52,15 @@ impl Cost {
 
     /// The cost of sweeps over a tile, of which this is the whole's: each computes what it computes, and memory is read and
     /// written for all of them.
-    pub(super) fn of_sweeps<'a>(self, sweeps: impl ExactSizeIterator<Item = &'a Self> + Clone) -> Self {
-        let sum = |of: fn(&Self) -> usize| sweeps.clone().map(of).sum();
+    pub(super) fn of_sweeps(self, sweeps: &[&Self]) -> Self {
+        let sum = |of: fn(&Self) -> usize| sweeps.iter().map(|sweep| of(sweep)).sum();
         Self {
             row_reductions: sum(|sweep| sweep.row_reductions),
             column_reductions: sum(|sweep| sweep.column_reductions),
             all_reductions: sum(|sweep| sweep.all_reductions),
             simple_operations: sum(|sweep| sweep.simple_operations),
             costly_operations: sum(|sweep| sweep.costly_operations),
-            element_registers: sweeps.clone().map(|sweep| sweep.element_registers).max().unwrap_or(0),
+            element_registers: sweeps.iter().map(|sweep| sweep.element_registers).max().unwrap_or(0),
             later_sweeps: sweeps.len().saturating_sub(1),
             ..self
         }

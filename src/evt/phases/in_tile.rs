@@ -144,7 +144,7 @@ impl InTile {
             };
             let outputs: Vec<ValidOutput> = tree.outputs().iter().zip(&delivered).map(output).collect();
             let whole = Cost::of(tree.types(), &tree.values, &tree.parameters, &outputs);
-            let cost = whole.of_sweeps(parts.iter().map(|part| part.tree.cost()));
+            let cost = whole.of_sweeps(&parts.iter().map(|part| part.tree.cost()).collect::<Vec<_>>());
             Some(Self { tree: ValidTree { outputs, cost, ..tree.clone() }, lines, parts, places })
         })
     }

@@ -100,11 +100,12 @@ impl ElementFunction {
             Some(number) => (format!("_{number}"), number.to_string()),
             None => (String::new(), String::new()),
         };
+        let sweep = if number.is_empty() { String::new() } else { format!(", in sweep {number}") };
         let name = format!("{}{of}_", crate::expr::identifier::sanitize(tree.name()));
         let values = format!("Values{number}");
         let mut code = Writer::new();
         let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
-        writeln!(code, "// What `{}` stores or reduces of one element.\nstruct {values} {{", tree.name());
+        writeln!(code, "// What `{}` stores or reduces of one element{sweep}.\nstruct {values} {{", tree.name());
         for id in &results {
             writeln!(code, "{} _{};", type_of(tree, *id), tree.value(*id).name);
         }
@@ -112,7 +113,7 @@ impl ElementFunction {
         writeln! { code, "
             }};
 
-            // `{of}` of one element.
+            // `{of}` of one element{sweep}.
             __device__ __forceinline__ {values} {name}({parameters}) {{" }
         for statement in statements(tree, |_| true, functions) {
             if statement.line != 0 {

@@ -61,8 +61,9 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// A candidate with the launches behind.
-    fn whole(&self, candidate: Candidate) -> Candidate {
-        Candidate { microseconds: candidate.microseconds + self.later, ..candidate }
+    fn whole(&self, mut candidate: Candidate) -> Candidate {
+        candidate.microseconds += self.later;
+        candidate
     }
 }
 
