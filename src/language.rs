@@ -189,7 +189,8 @@
 //!
 //! A complete reduction is a value like any other: it is computed with, bound, returned, or both. It is in the arithmetic's
 //! type, as no element type has rounded it yet (`m.cast::<f16>()` does). What reads it is of the next *phase*, which may be
-//! reduced in turn, four times in a chain; each phase after the first is a launch of its own on a GPU, after the product's.
+//! reduced in turn, four times in a chain. On a GPU all phases are computed in the product's launch where whole rows lie in a
+//! tile, so N is 256 or less; else each phase after the first is a launch of its own, after the product's.
 //!
 //! ```
 //! use epilogue::prelude::*;

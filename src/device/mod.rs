@@ -14,6 +14,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("te/status.cuh", include_str!("te/status.cuh")),
     ("te/lanes.cuh", include_str!("te/lanes.cuh")),
     ("views.cuh", include_str!("views.cuh")),
+    ("sweep.cuh", include_str!("sweep.cuh")),
     ("random.cuh", include_str!("random.cuh")),
     ("sm90/random.cuh", include_str!("sm90/random.cuh")),
     ("bits.cuh", include_str!("bits.cuh")),

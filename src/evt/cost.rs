@@ -31,6 +31,8 @@ pub struct Cost {
     pub simple_operations: usize,
     /// Costly functions: exponentials, roots, divisions.
     pub costly_operations: usize,
+    /// Sweeps over a tile's elements after the first; see [`InTile`](super::InTile).
+    pub later_sweeps: usize,
     /// The most 32-bit registers that values of one element occupy at once, including the accumulators'.
     pub element_registers: usize,
     /// 32-bit registers for values that are the same for the whole product.
@@ -46,6 +48,22 @@ impl Cost {
     #[must_use]
     pub const fn products(&self) -> usize {
         if self.accumulators == 0 { 1 } else { self.accumulators }
+    }
+
+    /// The cost of sweeps over a tile, of which this is the whole's: each computes what it computes, and memory is read and
+    /// written for all of them.
+    pub(super) fn of_sweeps(self, sweeps: &[&Self]) -> Self {
+        let sum = |of: fn(&Self) -> usize| sweeps.iter().map(|sweep| of(sweep)).sum();
+        Self {
+            row_reductions: sum(|sweep| sweep.row_reductions),
+            column_reductions: sum(|sweep| sweep.column_reductions),
+            all_reductions: sum(|sweep| sweep.all_reductions),
+            simple_operations: sum(|sweep| sweep.simple_operations),
+            costly_operations: sum(|sweep| sweep.costly_operations),
+            element_registers: sweeps.iter().map(|sweep| sweep.element_registers).max().unwrap_or(0),
+            later_sweeps: sweeps.len().saturating_sub(1),
+            ..self
+        }
     }
 
     /// Bytes moved per element of the product.

@@ -28,7 +28,8 @@ pub use builder::TreeBuilder;
 pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
-pub(crate) use phases::{Binding, Part, Pass, Phases, Prices, Slot};
+pub(crate) use phases::{Binding, Computation, Part, Pass, Phases, Place, Prices, Slot, Sweep, Target};
+pub use phases::{InTile, WholeLines};
 pub use reducer::{MAX_WORDS, Reducer};
 pub use tree::{
     Axis, BroadcastClass, Composed, ComposedOp, Form, MAX_ACCUMULATORS, MAX_CHAIN, Node, NodeData, NodeId, Output,

@@ -451,6 +451,14 @@ impl ValidTree {
         self.outputs.iter().enumerate().filter_map(|(i, output)| output.reduction().map(|r| (i, output, r)))
     }
 
+    /// The reductions that other values are computed from.
+    pub(crate) fn used_reductions(&self) -> impl Iterator<Item = Reduction> {
+        self.values.iter().filter_map(|value| match value.kind {
+            ValueKind::Reduce(reduction, _) => Some(reduction),
+            _ => None,
+        })
+    }
+
     /// Whether an output is the accumulator itself of a product of integers, in an integer type that holds it. Then it
     /// is stored exactly, without conversion to the arithmetic type, which rounds integers beyond 2^24.
     #[must_use]

@@ -9,7 +9,7 @@ use epilogue_runtime::{Device, trace};
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
 use super::kernel::sm80::Tile;
-use super::kernel::{Settings, SplitK, Switches};
+use super::kernel::{Finish, Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
@@ -23,7 +23,7 @@ use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
-use crate::evt::{Pass, Phases, Prices, Tree, Types, ValidTree};
+use crate::evt::{Phases, Prices, Tree, Types, ValidTree};
 use crate::{ElementType, Epilogue};
 
 /// Describes a [`Gemm`] before it is planned: for products whose tensors don't exist yet, and for choices that the
@@ -277,6 +277,34 @@ impl<E> Builder<E> {
         self
     }
 
+    /// Where later phases of an epilogue are computed, which need its own reductions, as a softmax's do: in the tile, where
+    /// whole rows lie in one, or in launches of their own. Without it the model takes what it predicts to be faster; and a
+    /// run whose rows are wider than the plan's tile goes on in launches.
+    ///
+    /// ```
+    /// use epilogue::gemm::{Builder, Error, Finish};
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn softmax(accum: Accum) -> Tensor {
+    ///     let e = exp(accum - reduction_op(accum, Row, Max));
+    ///     let d = e / reduction_op(e, Row, Add);
+    ///     d
+    /// }
+    ///
+    /// let device = Device::emulated(Arch::SM_90A)?;
+    /// let scores = |n| Gemm::builder::<Softmax>(&device).elements(ElementType::BF16, ElementType::BF16).problem(4096, n, 64);
+    /// assert!(scores(256).choose()?.kernel().is_some_and(|kernel| kernel.key.in_tile()));
+    /// let refused = scores(8192).finish(Finish::Tile).choose().unwrap_err();
+    /// assert!(refused.to_string().contains("rows of 8192 columns are wider than a tile of 256"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn finish(mut self, finish: Finish) -> Self {
+        self.request.finish = Some(finish);
+        self
+    }
+
     /// On sm_90a, how many multiprocessors a persistent kernel may fill, whose blocks take one tile after another
     /// (those for sm_90a, and those for sm_80 with stream-K); by default all. The rest is left to other streams.
     #[must_use]
@@ -313,7 +341,7 @@ impl<E> Builder<E> {
 
     /// The knobs that were set.
     fn knobs(&self) -> impl Iterator<Item = Knob> + use<E> {
-        let Request { sm80, sm90, exact, stages, split_k } = &self.request;
+        let Request { sm80, sm90, exact, stages, split_k, finish } = &self.request;
         let turned = [
             (Knob::Tile, sm80.is_some()),
             (Knob::Stages, stages.is_some()),
@@ -324,6 +352,7 @@ impl<E> Builder<E> {
             (Knob::Multiprocessors, self.multiprocessors.is_some()),
             (Knob::FastMath, self.switches.fast_math),
             (Knob::DependentLaunch, self.switches.dependent_launch),
+            (Knob::Finish, finish.is_some()),
         ];
         turned.into_iter().filter(|(_, is_turned)| *is_turned).map(|(knob, _)| knob)
     }
@@ -339,6 +368,7 @@ impl<E> Builder<E> {
             Knob::Multiprocessors => self.multiprocessors = None,
             Knob::FastMath => self.switches.fast_math = false,
             Knob::DependentLaunch => self.switches.dependent_launch = false,
+            Knob::Finish => self.request.finish = None,
         }
     }
 
@@ -399,13 +429,11 @@ impl<E> Builder<E> {
             picked::check(self.layouts.0, problem.grouping)?;
         }
         self.check_request(tree.types())?;
-        let (kind, later) = match machine {
-            Some(machine) => {
-                (self.choose_kernel(&machine, &phases.product(), problem)?, Later::of(&machine, &phases, &problem))
-            }
-            None => (self.choose_cpu(problem, &phases)?, None),
+        let choice = match machine {
+            Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
+            None => Choice { kind: self.choose_cpu(problem, &phases)?, later: None, not_in_tile: None },
         };
-        Ok((phases, problem, Choice { kind, later }))
+        Ok((phases, problem, choice))
     }
 
     /// Checks the operands' types and layouts, and how much of the device may be filled.
@@ -437,9 +465,11 @@ impl<E> Builder<E> {
         Ok(Chosen::Cpu { tile: (m, n) })
     }
 
-    fn choose_kernel(&self, machine: &Machine, product: &Pass<'_>, problem: Problem) -> Result<Chosen, Error> {
-        let (layouts, arithmetic, tree) = (self.layouts, self.arithmetic, &product.part.tree);
-        let selection = Selection { machine, tree, problem, layouts, arithmetic };
+    fn choose_kernel(&self, machine: &Machine, phases: &Phases, problem: Problem) -> Result<Choice, Error> {
+        let (layouts, arithmetic, tree) = (self.layouts, self.arithmetic, phases.first());
+        let later = Later::of(machine, phases, &problem);
+        let microseconds = later.as_ref().map_or(0.0, |later| later.microseconds);
+        let selection = Selection { machine, phases, problem, layouts, arithmetic, later: microseconds };
         let mut chosen = selection.choose(&self.request, self.switches)?;
         let settings = Settings { layouts, arithmetic, switches: self.switches };
         if !chosen.asked
@@ -454,7 +484,10 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, product, chosen))))
+        let chosen = among_bundled(&self.device, phases, chosen);
+        let in_tile = chosen.candidates.iter().any(|candidate| candidate.key.in_tile());
+        let not_in_tile = if in_tile { None } else { selection.why_not_in_tile() };
+        Ok(Choice { kind: Chosen::Gpu(Box::new(chosen)), later, not_in_tile })
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A

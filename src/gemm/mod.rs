@@ -37,7 +37,7 @@ mod support;
 pub use builder::Builder;
 pub use emit::source;
 pub use kernel::sm80::{Instruction, Sm80Key, Tile};
-pub use kernel::{KernelKey, SplitK, SplitKind};
+pub use kernel::{Finish, KernelKey, SplitK, SplitKind};
 pub use model::{
     Bound, Candidate, Choice, Constants, LaunchConstants, Machine, Misfit, Parameter, Repacking, Sm80Constants,
     Sm90Constants, Unreachable, Workload, estimate, is_crowded, rank,

@@ -214,7 +214,7 @@ impl<E> Gemm<E> {
     ///
     /// # Errors
     /// [`Error::NoLaunch`] on the CPU, where an operand would be copied first, and for an epilogue that is computed from its
-    /// own reductions; what [`run_on`](Self::run_on) fails with.
+    /// own reductions in several launches; what [`run_on`](Self::run_on) fails with.
     pub fn describe_launch<'l, 'r>(
         &self,
         a: impl Into<Left<'l>>,

@@ -126,7 +126,9 @@ fn missing(arch: Option<Arch>, knob: Knob) -> Option<&'static str> {
         (Some(_), Knob::Sm90 | Knob::Multiprocessors | Knob::DependentLaunch) => {
             Some("because only kernels for sm_90a have it")
         }
-        (Some(_), Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate | Knob::FastMath) => None,
+        (Some(_), Knob::Stages | Knob::SplitK | Knob::StreamK | Knob::Candidate | Knob::FastMath | Knob::Finish) => {
+            None
+        }
     }
 }
 

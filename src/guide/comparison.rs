@@ -68,8 +68,9 @@
 //!
 //! - **Speed that was measured.** No kernel of this version has run on a GPU; they have run on emulated ones. The cost
 //!   model's times are predictions.
-//! - **A reduction's result in the same launch.** A softmax or a norm of the product is one function, but on a GPU each of
-//!   its phases after the first is a launch of its own, over memory, unless all that follows is a vector.
+//! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
+//!   launch where its rows have at most 256 columns; beyond that each of its phases after the first is a launch of its own on
+//!   a GPU, over memory, unless all that follows is a vector.
 //! - **Gradients of convolutions**, convolutions with groups of channels, and Hopper's own copies of patches: a
 //!   [convolution](crate::gemm::patches()) runs forward, on every GPU by kernels for sm_80.
 //! - **Chains of products in one kernel**: no attention.

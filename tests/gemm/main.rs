@@ -15,6 +15,7 @@ mod graph;
 mod groups;
 mod groups_sm90;
 mod hopper;
+mod in_tile;
 mod integers;
 mod layouts;
 mod packed;

@@ -4,16 +4,16 @@ use epilogue::evt::random::Choices;
 use epilogue::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, Tree, TreeBuilder};
 use epilogue::expr::Op;
 use epilogue::gemm::sm90::Request;
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Major, Problem, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Instruction, Major, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 
 use crate::case::{Family, Kernel};
-use crate::hopper::{BF16, device, planned, small_tiles};
+use crate::hopper::{BF16, device, small_tiles};
 
 #[epilogue]
-fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
+pub(crate) fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, ColumnVector) {
     let x = scale * accum + mask;
     let e = exp(x - reduction_op(x, Row, Max));
     let sum = reduction_op(e, Row, Add);
@@ -38,7 +38,7 @@ fn rms_norm(accum: Accum, residual: TensorMut, weight: RowVector, epsilon: Scala
 }
 
 #[epilogue]
-fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> (Tensor, ColumnVector) {
+pub(crate) fn layer_norm(accum: Accum, weight: RowVector, shift: RowVector, epsilon: Scalar) -> (Tensor, ColumnVector) {
     let mean = reduction_op(accum, Row, Add) / real(columns());
     let centred = accum - mean;
     let variance = reduction_op(centred, Row, SumSquares) / real(columns());
@@ -74,7 +74,7 @@ fn cross_entropy(accum: Accum, labels: ColumnVector<i64>) -> (ColumnVector, Colu
 
 /// What a product scales its rows by, and the next one's: vectors only, of both kinds of argument.
 #[epilogue]
-fn factor(
+pub(crate) fn factor(
     accum: Accum,
     before: ColumnVector<f16>,
     limit: DeviceScalar,
@@ -105,7 +105,11 @@ fn overall(accum: Accum, gain: DeviceScalar) -> (Tensor, DeviceScalar) {
 
 /// Running mean and variance of columns, over all batches, and the columns normalised by them.
 #[epilogue]
-fn batch_norm(accum: Accum, before: RowVector<f32>, momentum: Scalar) -> (Tensor, RowVector<f32>, RowVector<f32>) {
+pub(crate) fn batch_norm(
+    accum: Accum,
+    before: RowVector<f32>,
+    momentum: Scalar,
+) -> (Tensor, RowVector<f32>, RowVector<f32>) {
     let count = real(rows());
     let mean = reduction_op(accum, (Column, Batch), Add) / count;
     let centred = accum - mean;
@@ -117,7 +121,7 @@ fn batch_norm(accum: Accum, before: RowVector<f32>, momentum: Scalar) -> (Tensor
 
 /// Reductions along different axes, of each other; truth values and integers that cross phases; two accumulators.
 #[epilogue]
-fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, DeviceScalar, Tensor<bool>) {
+pub(crate) fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, DeviceScalar, Tensor<bool>) {
     let open = gate > 0.0 || mask;
     let x = if open { up } else { gate };
     let columns = reduction_op(x, Column, Max);
@@ -129,6 +133,19 @@ fn crossed(gate: Accum, up: Accum, mask: Tensor<bool>) -> (Tensor, Tensor<i32>, 
     let place = if open && y > rows { row() } else { -column() };
     let last = y / most > 0.5 && open;
     (d, place, most, last)
+}
+
+/// Those whose rows alone are reduced, and whose later phases have M×N values.
+pub(crate) fn of_rows() -> [Tree; 7] {
+    [
+        Softmax::tree(),
+        LogSoftmax::tree(),
+        RmsNorm::tree(),
+        LayerNorm::tree(),
+        Unit::tree(),
+        Quantised::tree(),
+        CrossEntropy::tree(),
+    ]
 }
 
 const SHAPES: [(usize, usize, usize, usize); 4] =
@@ -161,6 +178,16 @@ fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize,
     }
 }
 
+/// With later phases in launches of their own, where there are any.
+fn in_launches(builder: Builder) -> Builder {
+    let asked = builder.clone().finish(Finish::SecondLaunch);
+    let needs_none = matches!(
+        asked.clone().elements(ElementType::BF16, ElementType::BF16).choose(),
+        Err(Error::NothingToFinish { .. })
+    );
+    if needs_none { builder } else { asked }
+}
+
 #[test]
 fn on_the_cpu() {
     for (i, tree) in trees().into_iter().enumerate() {
@@ -187,7 +214,7 @@ fn on_sm_80() {
     for (i, tree) in trees().into_iter().enumerate() {
         let smallest = *Tile::all(instruction).last().expect("a tile");
         let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64);
-        let builder = builder.tile(smallest).split_k(splits[i % splits.len()]);
+        let builder = in_launches(builder.tile(smallest).split_k(splits[i % splits.len()]));
         let kernel = Kernel::planned(builder, &family, (Major::K, Major::Mn));
         let kernel = kernel.unwrap_or_else(|error| panic!("{}: {error}", tree.name()));
         check(&kernel, tree.name(), i as u32, &SHAPES[i % 2..][..3]);
@@ -206,7 +233,9 @@ fn on_sm_90a() {
         if tree.accumulators().len() > 1 {
             (request.tile, request.swap_ab) = (None, None);
         }
-        let kernel = planned(&device, tree.clone(), request);
+        let builder = Builder::new(&device, tree.clone()).problem(64, 64, 64).multiprocessors(4).sm90(request);
+        let kernel = Kernel::planned(in_launches(builder), &BF16, (Major::K, Major::K));
+        let kernel = kernel.unwrap_or_else(|error| panic!("{}: {request}: {error}", tree.name()));
         check(&kernel, tree.name(), i as u32, &SHAPES[i % 2..][..3]);
     }
 }

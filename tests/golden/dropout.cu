@@ -46,7 +46,8 @@ static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
     static constexpr int V = Config::VECTOR;
-
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     // What is read of one row.
     struct Fetched {
     };
@@ -65,12 +66,12 @@ struct Visitor {
         _seed = chance(arguments._seed);
     }
 
-    __device__ __forceinline__ Fetched fetch(int m) const {
+    __device__ __forceinline__ Fetched fetch(Sweep<0>, int m) const {
         Fetched fetched;
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(Sweep<0>, int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Real _t0[V];
         random_columns<V>(_seed, 0u, chance_row(m, problem.m, work.batch), n, _t0);
         Real _t7[V];
@@ -92,6 +93,9 @@ struct Visitor {
             for (int v = 0; v < V; ++v) x.value[v] = narrow<f32>(values[v]._t7);
             store<V>(arguments.output1, x, work.batch, m, n, problem.m, problem.n);
         }
+    }
+
+    __device__ __forceinline__ void finish_sweep(Sweep<0>) {
     }
 
     __device__ __forceinline__ void finish() {

@@ -110,6 +110,11 @@ struct Visitor {
     static constexpr int V = L::V;
     static constexpr bool INPUTS = false, OUTPUTS = true;
     static constexpr int VECTORS = 0;
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr u32 inputs_of([[maybe_unused]] int sweep) { return 0u; }
+    static __device__ __forceinline__ constexpr bool outputs_of([[maybe_unused]] int sweep) { return true; }
+    static __device__ __forceinline__ constexpr bool is_of_lines([[maybe_unused]] int sweep) { return false; }
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     static constexpr int output_at0 = sm90::aligned(0, sm90::Staged<Config, bf16>::ALIGNMENT);
     static constexpr int output_at1 = sm90::aligned(output_at0 + sm90::Staged<Config, bf16>::BYTES, sm90::Staged<Config, f32>::ALIGNMENT);
     static_assert(output_at1 + sm90::Staged<Config, f32>::BYTES <= Config::OUTPUT_STAGE_BYTES, "as the host plans");
@@ -130,7 +135,8 @@ struct Visitor {
         _seed = chance(arguments._seed);
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+    __device__ __forceinline__ void visit(Sweep<0>,
+                                          const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                           int column, int in_step, int inputs, int outputs) {
         Real _t0[V];
         sm90::random_unit<Config>(_seed, 0u, work, problem, block, column, _t0);
@@ -153,13 +159,13 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {
+    __device__ __forceinline__ void store_outputs(Sweep<0>, int row, int column, int stage) const {
         if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps
         sm90::Staged<Config, bf16>::store_boxes(stage + output_at0, parameters.maps[2], work, row, column, arguments.output0.batch);
         sm90::Staged<Config, f32>::store_boxes(stage + output_at1, parameters.maps[3], work, row, column, arguments.output1.batch);
     }
 
-    __device__ __forceinline__ void finish_block(int block) {
+    __device__ __forceinline__ void finish_block(Sweep<0>, int block) {
     }
 
     __device__ __forceinline__ void finish() {

@@ -69,7 +69,8 @@ static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
     static constexpr int V = Config::VECTOR;
-
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     // What is read of one row.
     struct Fetched {
         Pack<f16, V> _residual;
@@ -98,14 +99,14 @@ struct Visitor {
         _gain = widen<Real>(load(arguments._gain, work.batch));
     }
 
-    __device__ __forceinline__ Fetched fetch(int m) const {
+    __device__ __forceinline__ Fetched fetch(Sweep<0>, int m) const {
         Fetched fetched;
         fetched._residual = load<V>(arguments._residual, work.batch, m, n, problem.m, problem.n);
         fetched._scale = load(arguments._scale, work.batch, m, problem.m);
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(Sweep<0>, int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
@@ -149,11 +150,14 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void finish() {
+    __device__ __forceinline__ void finish_sweep(Sweep<0>) {
         reduction2.finish_warp();
         reduction3.finish_warp();
         reduction4.finish_warp();
         reduction5.finish_warp();
+    }
+
+    __device__ __forceinline__ void finish() {
         __syncthreads();  // every warp's values are in shared memory
         reduction2.store_partials(arguments.partials2, work, problem);
         reduction3.store_partials(arguments.partials3, work, problem);

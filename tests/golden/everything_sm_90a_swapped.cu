@@ -133,6 +133,11 @@ struct Visitor {
     static constexpr int V = L::V;
     static constexpr bool INPUTS = true, OUTPUTS = true;
     static constexpr int VECTORS = 1;
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr u32 inputs_of([[maybe_unused]] int sweep) { return 1u; }
+    static __device__ __forceinline__ constexpr bool outputs_of([[maybe_unused]] int sweep) { return true; }
+    static __device__ __forceinline__ constexpr bool is_of_lines([[maybe_unused]] int sweep) { return false; }
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     static constexpr int input_at_residual = sm90::aligned(0, sm90::Staged<Config, bf16>::ALIGNMENT);
     static_assert(input_at_residual + sm90::Staged<Config, bf16>::BYTES <= Config::AUX_STAGE_BYTES, "as the host plans");
     static constexpr int output_at0 = sm90::aligned(0, sm90::Staged<Config, f32>::ALIGNMENT);
@@ -206,7 +211,8 @@ struct Visitor {
         _gain = widen<Real>(load(arguments._gain, work.batch));
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+    __device__ __forceinline__ void visit(Sweep<0>,
+                                          const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                           int column, int in_step, int inputs, int outputs) {
         float _scale[L::COLUMNS];
         sm90::StagedVectors<Config, VECTORS>::load(0, column, _scale);
@@ -253,13 +259,13 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {
+    __device__ __forceinline__ void store_outputs(Sweep<0>, int row, int column, int stage) const {
         if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps
         sm90::Staged<Config, f32>::store_boxes(stage + output_at0, parameters.maps[3], work, row, column, arguments.output0.batch);
         sm90::Staged<Config, bf16>::store_boxes(stage + output_at1, parameters.maps[4], work, row, column, arguments.output1.batch);
     }
 
-    __device__ __forceinline__ void finish_block(int block) {
+    __device__ __forceinline__ void finish_block(Sweep<0>, int block) {
         reduction2.finish_block(block);
         reduction3.finish_block(block);
         reduction4.finish_block(block);

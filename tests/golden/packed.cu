@@ -46,7 +46,8 @@ static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
     static constexpr int V = Config::VECTOR;
-
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     // What is read of one row.
     struct Fetched {
         u32 _keep;
@@ -64,13 +65,13 @@ struct Visitor {
           n(work.n + column) {
     }
 
-    __device__ __forceinline__ Fetched fetch(int m) const {
+    __device__ __forceinline__ Fetched fetch(Sweep<0>, int m) const {
         Fetched fetched;
         fetched._keep = load_bits<V>(arguments._keep, work.batch, m, n, problem.m, problem.n);
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(Sweep<0>, int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
@@ -88,6 +89,9 @@ struct Visitor {
             for (int v = 0; v < V; ++v) x[v] = values[v]._t2;
             store_bits<V>(arguments.output1, x, work.batch, m, n, problem.m, problem.n);
         }
+    }
+
+    __device__ __forceinline__ void finish_sweep(Sweep<0>) {
     }
 
     __device__ __forceinline__ void finish() {

@@ -110,6 +110,11 @@ struct Visitor {
     static constexpr int V = L::V;
     static constexpr bool INPUTS = false, OUTPUTS = true;
     static constexpr int VECTORS = 0;
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr u32 inputs_of([[maybe_unused]] int sweep) { return 0u; }
+    static __device__ __forceinline__ constexpr bool outputs_of([[maybe_unused]] int sweep) { return true; }
+    static __device__ __forceinline__ constexpr bool is_of_lines([[maybe_unused]] int sweep) { return false; }
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     static constexpr int output_at0 = sm90::aligned(0, sm90::Staged<Config, bf16>::ALIGNMENT);
     static_assert(output_at0 + sm90::Staged<Config, bf16>::BYTES <= Config::OUTPUT_STAGE_BYTES, "as the host plans");
 
@@ -127,7 +132,8 @@ struct Visitor {
           inside{parameters.common.problem.m - work.m, parameters.common.problem.n - work.n} {
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+    __device__ __forceinline__ void visit(Sweep<0>,
+                                          const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                           int column, int in_step, int inputs, int outputs) {
         bool _keep[V];
         sm90::load_bits<Config>(arguments._keep, work, problem, block, column, _keep);
@@ -148,12 +154,12 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {
+    __device__ __forceinline__ void store_outputs(Sweep<0>, int row, int column, int stage) const {
         if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps
         sm90::Staged<Config, bf16>::store_boxes(stage + output_at0, parameters.maps[2], work, row, column, arguments.output0.batch);
     }
 
-    __device__ __forceinline__ void finish_block(int block) {
+    __device__ __forceinline__ void finish_block(Sweep<0>, int block) {
     }
 
     __device__ __forceinline__ void finish() {

@@ -54,7 +54,8 @@ static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
     static constexpr int V = Config::VECTOR;
-
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     // What is read of one row.
     struct Fetched {
         Pack<f64, V> _c;
@@ -75,13 +76,13 @@ struct Visitor {
         read_c = _needs_c(arguments._beta);
     }
 
-    __device__ __forceinline__ Fetched fetch(int m) const {
+    __device__ __forceinline__ Fetched fetch(Sweep<0>, int m) const {
         Fetched fetched;
         fetched._c = read_c ? load<V>(arguments._c, work.batch, m, n, problem.m, problem.n) : Pack<f64, V>{};
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f64 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(Sweep<0>, int m, int row, const f64 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
@@ -101,8 +102,11 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void finish() {
+    __device__ __forceinline__ void finish_sweep(Sweep<0>) {
         reduction1.finish_warp();
+    }
+
+    __device__ __forceinline__ void finish() {
         __syncthreads();  // every warp's values are in shared memory
         reduction1.store_partials(arguments.partials1, work, problem);
         if (last_to_arrive<sm80::Walk<Config>>(arguments.counters_row + (work.batch * problem.tiles_m + work.tile_m), problem.tiles_n)) {

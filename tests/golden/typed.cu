@@ -53,7 +53,8 @@ static_assert(sizeof(sm80::Common<Config>) == 128, "as the host fills it");
 // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
 struct Visitor {
     static constexpr int V = Config::VECTOR;
-
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     // What is read of one row.
     struct Fetched {
         Pack<boolean, V> _mask;
@@ -80,14 +81,14 @@ struct Visitor {
             _names[v] = widen<i32>(load(arguments._names, work.batch, n + v, problem.n));
     }
 
-    __device__ __forceinline__ Fetched fetch(int m) const {
+    __device__ __forceinline__ Fetched fetch(Sweep<0>, int m) const {
         Fetched fetched;
         fetched._mask = load<V>(arguments._mask, work.batch, m, n, problem.m, problem.n);
         fetched._labels = load(arguments._labels, work.batch, m, problem.m);
         return fetched;
     }
 
-    __device__ __forceinline__ void visit(int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
+    __device__ __forceinline__ void visit(Sweep<0>, int m, int row, const f32 (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {
         Values values[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
@@ -111,6 +112,9 @@ struct Visitor {
             for (int v = 0; v < V; ++v) x.value[v] = narrow<i32>(values[v]._place);
             store<V>(arguments.output2, x, work.batch, m, n, problem.m, problem.n);
         }
+    }
+
+    __device__ __forceinline__ void finish_sweep(Sweep<0>) {
     }
 
     __device__ __forceinline__ void finish() {

@@ -117,6 +117,11 @@ struct Visitor {
     static constexpr int V = L::V;
     static constexpr bool INPUTS = true, OUTPUTS = true;
     static constexpr int VECTORS = 1;
+    static constexpr int SWEEPS = 1;
+    static __device__ __forceinline__ constexpr u32 inputs_of([[maybe_unused]] int sweep) { return 1u; }
+    static __device__ __forceinline__ constexpr bool outputs_of([[maybe_unused]] int sweep) { return true; }
+    static __device__ __forceinline__ constexpr bool is_of_lines([[maybe_unused]] int sweep) { return false; }
+    static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) { return false; }
     static constexpr int input_at_mask = sm90::aligned(0, sm90::Staged<Config, boolean>::ALIGNMENT);
     static_assert(input_at_mask + sm90::Staged<Config, boolean>::BYTES <= Config::AUX_STAGE_BYTES, "as the host plans");
     static constexpr int output_at0 = sm90::aligned(0, sm90::Staged<Config, bf16>::ALIGNMENT);
@@ -175,7 +180,8 @@ struct Visitor {
                 _labels[block][half] = widen<i64>(load(arguments._labels, work.batch, work.m + L::row(block, half), problem.m));
     }
 
-    __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+    __device__ __forceinline__ void visit(Sweep<0>,
+                                          const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                           int column, int in_step, int inputs, int outputs) {
         boolean _mask[V];
         sm90::Staged<Config, boolean>::load(inputs + input_at_mask, in_step, _mask);
@@ -206,14 +212,14 @@ struct Visitor {
         }
     }
 
-    __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {
+    __device__ __forceinline__ void store_outputs(Sweep<0>, int row, int column, int stage) const {
         if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps
         sm90::Staged<Config, bf16>::store_boxes(stage + output_at0, parameters.maps[3], work, row, column, arguments.output0.batch);
         sm90::Staged<Config, boolean>::store_boxes(stage + output_at1, parameters.maps[4], work, row, column, arguments.output1.batch);
         sm90::Staged<Config, i32>::store_boxes(stage + output_at2, parameters.maps[5], work, row, column, arguments.output2.batch);
     }
 
-    __device__ __forceinline__ void finish_block(int block) {
+    __device__ __forceinline__ void finish_block(Sweep<0>, int block) {
     }
 
     __device__ __forceinline__ void finish() {

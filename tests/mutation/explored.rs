@@ -2,7 +2,7 @@
 //! warps take turns at random; strong reads see older values. Whatever the race detector finds is wrong, and so is a
 //! wrong result.
 
-use epilogue::gemm::{depth, rows};
+use epilogue::gemm::{Finish, depth, rows};
 use epilogue::prelude::*;
 use epilogue::{DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Options, explore};
@@ -70,7 +70,8 @@ fn softmax(accum: Accum) -> (Tensor, ColumnVector) {
 /// An epilogue of several phases, in launches that overlap.
 fn phases(device: &Device) -> Result<(), Error> {
     let (a, b) = (rough(device, &[70, 72], 1)?, rough(device, &[72, 136], 2)?);
-    let gemm = Gemm::plan::<Softmax>(device, &a, &b)?;
+    let builder = Gemm::builder::<Softmax>(device).operands(&a, &b)?;
+    let gemm = builder.finish(Finish::SecondLaunch).plan()?;
     let (mut d, mut sum) = (device.zeros::<f16>([70, 136])?, device.zeros::<f32>([70])?);
     let expected = gemm.reference(&a, &b, Softmax { d: &mut d, sum: &mut sum })?;
     gemm.run(&a, &b, Softmax { d: &mut d, sum: &mut sum })?;

@@ -8,6 +8,7 @@
 mod explored;
 mod gemm;
 mod groups;
+mod in_tile;
 mod place;
 #[path = "../gemm/placement.rs"]
 #[allow(dead_code, reason = "shared with the random products")]
@@ -110,6 +111,7 @@ fn subjects() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(groups::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
+    subjects.extend(in_tile::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(te::all());
     subjects
 }

@@ -7,14 +7,17 @@
 // also ends the accumulators' life in registers: the visitor has all registers to itself, and its code exists once.
 //
 // A visitor has
+//   SWEEPS, keeps(sweep)                    how often the tile is walked over; whether a walk writes to accumulators
 //   Visitor(parameters, work, column)       column: this lane's first, in the tile
-//   fetch(m) -> Fetched                     starts the loads for its columns of row m
-//   visit(m, row, accum, fetched)           computes and stores; `row` is m's place in the tile, `accum` has the lane's
+//   fetch(sweep, m)                         starts the loads for its columns of row m, and gives what they bring
+//   visit(sweep, m, row, accum, fetched)    computes and stores; `row` is m's place in the tile, `accum` has the lane's
 //                                           columns of every accumulator
+//   finish_sweep(sweep)                     leaves the reductions of each warp in shared memory
 //   finish()                                reductions, by the whole block
 // The loads of the next row are started before the present row is computed: an element is always read before it is
 // written, because the lane that reads it is the lane that writes it.
 #pragma once
+#include "../sweep.cuh"
 #include "../views.cuh"
 #include "mainloop.cuh"
 #include "reduce.cuh"
@@ -72,30 +75,60 @@ struct Staging {
         }
     }
 
+    // What a lane has read, changed.
+    static __device__ __forceinline__ void put_back(unsigned char* warp_memory, int row,
+                                                    const Accumulator (&accum)[Config::ACCUMULATORS][W::V]) {
+#pragma unroll
+        for (int i = 0; i < Config::ACCUMULATORS; ++i) {
+            const int column = i * Parts<Config>::WIDTH + W::lane() % W::LANES * W::V;
+            Pack<Accumulator, W::V> pack;
+#pragma unroll
+            for (int v = 0; v < W::V; ++v) pack.value[v] = accum[i][v];
+            *reinterpret_cast<Pack<Accumulator, W::V>*>(warp_memory + offset(row, column)) = pack;
+        }
+    }
+
+    // The sweeps from this one on. In the first, the accumulators come from registers, in as many passes as shared memory
+    // has room for; the others find them there, as the lane has left them.
+    template <int SWEEP, class Visitor>
+    static __device__ __forceinline__ void sweep(Visitor& visitor, const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
+                                                 const Work& work, unsigned char* mine) {
+        if constexpr (SWEEP < Visitor::SWEEPS) {
+            const int lane = thread_in_tile<Config>() % 32;
+            int row = W::row();
+            auto fetched = visitor.fetch(Sweep<SWEEP>(), work.m + row);
+#pragma unroll
+            for (int pass = 0; pass < Config::EPILOGUE_PASSES; ++pass) {
+                if constexpr (SWEEP == 0) {
+                    if (pass != 0) __syncwarp();  // the reads of the pass before are over
+                    write(mine, lane, acc, pass);
+                    __syncwarp();  // the warp's part is complete
+                }
+                // One copy of the visitor's code: unrolling it would only cost instruction cache.
+#pragma unroll 1
+                for (int visit = 0; visit < VISITS; ++visit) {
+                    Accumulator accum[Config::ACCUMULATORS][W::V];
+                    const int place = visit * W::ROWS + W::lane() / W::LANES;
+                    read(mine, place, accum);
+                    const auto now = fetched;
+                    const bool last = pass == Config::EPILOGUE_PASSES - 1 && visit == VISITS - 1;
+                    if (!last) fetched = visitor.fetch(Sweep<SWEEP>(), work.m + row + W::ROWS);
+                    visitor.visit(Sweep<SWEEP>(), work.m + row, row, accum, now);
+                    if constexpr (Visitor::keeps(SWEEP)) put_back(mine, place, accum);
+                    row += W::ROWS;
+                }
+            }
+            visitor.finish_sweep(Sweep<SWEEP>());
+            if constexpr (SWEEP + 1 < Visitor::SWEEPS) __syncthreads();  // every warp's part of a line is in shared memory
+            sweep<SWEEP + 1>(visitor, acc, work, mine);
+        }
+    }
+
     template <class Visitor>
     static __device__ __forceinline__ void run(Visitor& visitor, const Accumulator (&acc)[Loop::MI][Loop::NJ][2][2],
                                                const Work& work, unsigned char* shared) {
-        unsigned char* const mine = shared + W::warp() * WARP_BYTES;
-        const int lane = thread_in_tile<Config>() % 32;
-        int row = W::row();
-        auto fetched = visitor.fetch(work.m + row);
-#pragma unroll
-        for (int pass = 0; pass < Config::EPILOGUE_PASSES; ++pass) {
-            if (pass != 0) __syncwarp();  // the reads of the pass before are over
-            write(mine, lane, acc, pass);
-            __syncwarp();  // the warp's part is complete
-            // One copy of the visitor's code: unrolling it would only cost instruction cache.
-#pragma unroll 1
-            for (int visit = 0; visit < VISITS; ++visit) {
-                Accumulator accum[Config::ACCUMULATORS][W::V];
-                read(mine, visit * W::ROWS + W::lane() / W::LANES, accum);
-                const auto now = fetched;
-                const bool last = pass == Config::EPILOGUE_PASSES - 1 && visit == VISITS - 1;
-                if (!last) fetched = visitor.fetch(work.m + row + W::ROWS);
-                visitor.visit(work.m + row, row, accum, now);
-                row += W::ROWS;
-            }
-        }
+        static_assert(Visitor::SWEEPS == 1 || Config::EPILOGUE_PASSES == 1, "all accumulators are in shared memory at once");
+        sweep<0>(visitor, acc, work, shared + W::warp() * WARP_BYTES);
         visitor.finish();
     }
 };

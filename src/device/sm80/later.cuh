@@ -6,6 +6,7 @@
 // argument; there are no accumulators. An element is read before it is written, because the lane that reads it is the
 // lane that writes it.
 #pragma once
+#include "../sweep.cuh"
 #include "../views.cuh"
 #include "reduce.cuh"
 
@@ -25,14 +26,15 @@ __device__ __forceinline__ void later(const Parameters& parameters) {
     Visitor visitor(parameters, work, W::column());
     const typename Config::Accumulator none[Config::ACCUMULATORS][W::V] = {};
     int row = W::row();
-    auto fetched = visitor.fetch(work.m + row);
+    auto fetched = visitor.fetch(Sweep<0>(), work.m + row);
 #pragma unroll 1
     for (int visit = 0; visit < VISITS; ++visit) {
         const auto now = fetched;
-        if (visit != VISITS - 1) fetched = visitor.fetch(work.m + row + W::ROWS);
-        visitor.visit(work.m + row, row, none, now);
+        if (visit != VISITS - 1) fetched = visitor.fetch(Sweep<0>(), work.m + row + W::ROWS);
+        visitor.visit(Sweep<0>(), work.m + row, row, none, now);
         row += W::ROWS;
     }
+    visitor.finish_sweep(Sweep<0>());
     visitor.finish();
 }
 

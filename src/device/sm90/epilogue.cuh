@@ -5,15 +5,21 @@
 //   outputs:  fragments --> OUTPUT_STAGES steps of shared memory (per warpgroup) --TMA--> memory, while the next step or
 //             tile goes on
 //
+// A block of 64 MMA rows is walked over once, or, where the tile has whole lines and a later phase is computed from their
+// reductions, once for each phase: in SWEEPS. What crosses from one to the next is in the accumulators' registers.
+//
 // A visitor has
 //   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
+//   SWEEPS; of each          inputs_of: a bit for each input that it reads; outputs_of: whether boxes are stored;
+//                            is_of_lines: whether an element of each line is enough; keeps: whether it writes to accumulators
 //   Visitor(parameters, work)                      before the product: starts the loads of what is kept in registers
-//   visit(accum, block, column, in_step, inputs, outputs)   a unit of every accumulator, whose MMA column in the tile's
-//                                                  results and in the step are given
-//   finish_block(block), finish()                  reductions
-//   store_outputs(row, column, stage)              starts the copies of a step; by one thread
+//   visit(sweep, accum, block, column, in_step, inputs, outputs)   a unit of every accumulator, whose MMA column in the
+//                                                  tile's results and in the step are given
+//   finish_block(sweep, block), finish()           reductions
+//   store_outputs(sweep, row, column, stage)       starts the copies of a step; by one thread
 // and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`, `fill_vectors`.
 #pragma once
+#include "../sweep.cuh"
 #include "fragments.cuh"
 #include "pipeline.cuh"
 #include "reduce.cuh"
@@ -74,21 +80,25 @@ struct Epilogue {
     static __device__ __forceinline__ void produce_inputs(RingOf<Config::AUX_STAGES>& ring, const Parameters& parameters,
                                                           u32 needed, const Work& work, int team, u32 shared) {
         if (L::lane() != 0) return;
-        const u32 bytes = Visitor::input_bytes(needed);
 #pragma unroll 1
-        for (int step = 0; step < S::RESULT_BLOCKS * STEPS; ++step) {
-            const int block = step / STEPS, column = step % STEPS * Config::STEP;
+        for (int walk = 0; walk < S::RESULT_BLOCKS * Visitor::SWEEPS; ++walk) {
+            const int block = walk / Visitor::SWEEPS, sweep = walk % Visitor::SWEEPS;
+            if (Visitor::inputs_of(sweep) == 0) continue;
+            const u32 of_sweep = needed & Visitor::inputs_of(sweep), bytes = Visitor::input_bytes(of_sweep);
 #pragma unroll 1
-            for (int member = 0; member < S::TEAM; ++member) {
-                const int consumer = team * S::TEAM + member;
-                const u32 place = consumer * Config::AUX_STAGES + ring.stage;
-                const u32 full = shared + C::AUX_FULL + 8 * place;
-                mbarrier_wait(shared + C::AUX_EMPTY + 8 * place, ring.parity ^ 1);
-                mbarrier_expect(full, bytes);
-                Visitor::load_inputs(parameters, needed, work, S::first_result_row(member) + 64 * block,
-                                     S::first_column(member) + column, input_stage(consumer, ring.stage), full);
+            for (int column = 0; column < STEPS * Config::STEP; column += Config::STEP) {
+#pragma unroll 1
+                for (int member = 0; member < S::TEAM; ++member) {
+                    const int consumer = team * S::TEAM + member;
+                    const u32 place = consumer * Config::AUX_STAGES + ring.stage;
+                    const u32 full = shared + C::AUX_FULL + 8 * place;
+                    mbarrier_wait(shared + C::AUX_EMPTY + 8 * place, ring.parity ^ 1);
+                    mbarrier_expect(full, bytes);
+                    Visitor::load_inputs(parameters, of_sweep, work, S::first_result_row(member) + 64 * block,
+                                         S::first_column(member) + column, input_stage(consumer, ring.stage), full);
+                }
+                ring.advance();
             }
-            ring.advance();
         }
     }
 
@@ -182,28 +192,37 @@ struct Epilogue {
 
     // One step: a block's columns [column, column + STEP) of the warpgroup, whose accumulators are those of the columns
     // [place, place + STEP). Block and place are known when the loops are unrolled, as they must be: they name registers.
-    static __device__ __forceinline__ void step(Visitor& visitor, const Sums& acc, int block, int place, int column,
-                                                State& state, u32 shared) {
+    template <int SWEEP>
+    static __device__ __forceinline__ void step(Visitor& visitor, Sums& acc, int block, int place, int column, State& state,
+                                                u32 shared) {
+        constexpr bool INPUTS = Visitor::inputs_of(SWEEP) != 0, OUTPUTS = Visitor::outputs_of(SWEEP);
         const bool issues = threadIdx.x % WARPGROUP == 0;
         const int outputs = Config::OUTPUT_OFFSET + (L::consumer() * Config::OUTPUT_STAGES +
                                                      static_cast<int>(state.output_stage)) * Config::OUTPUT_STAGE_BYTES;
-        if constexpr (Visitor::OUTPUTS && Config::OUTPUT_STAGES == 1) {
+        if constexpr (OUTPUTS && Config::OUTPUT_STAGES == 1) {
             if (issues) store_wait_read<0>();
             warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage has been stored
         }
-        if constexpr (Visitor::INPUTS) wait_for_inputs(state, shared);
+        if constexpr (INPUTS) wait_for_inputs(state, shared);
         const int inputs = input_stage(L::consumer(), state.inputs.stage);
 #pragma unroll
-        for (int in_step = 0; in_step < Config::STEP; in_step += L::WIDTH) {
+        for (int in_step = 0; in_step < (Visitor::is_of_lines(SWEEP) ? L::WIDTH : Config::STEP); in_step += L::WIDTH) {
             Accumulator accum[S::COUNT][L::V];
 #pragma unroll
             for (int i = 0; i < S::COUNT; ++i)
 #pragma unroll
                 for (int v = 0; v < L::V; ++v) accum[i][v] = value(acc, i, block, (place + in_step) / 2 + v);
-            visitor.visit(accum, block, S::first_column(L::member()) + column + in_step, in_step, inputs, outputs);
+            visitor.visit(Sweep<SWEEP>(), accum, block, S::first_column(L::member()) + column + in_step, in_step, inputs,
+                          outputs);
+            if constexpr (Visitor::keeps(SWEEP)) {
+#pragma unroll
+                for (int i = 0; i < S::COUNT; ++i)
+#pragma unroll
+                    for (int v = 0; v < L::V; ++v) value(acc, i, block, (place + in_step) / 2 + v) = accum[i][v];
+            }
         }
-        if constexpr (Visitor::INPUTS) release_inputs(state, shared);
-        if constexpr (Visitor::OUTPUTS) {
+        if constexpr (INPUTS) release_inputs(state, shared);
+        if constexpr (OUTPUTS) {
             fence_shared_for_copies();
             // What the next step writes to has been read: the barrier tells everyone. All other stages may still be on
             // their way.
@@ -212,7 +231,7 @@ struct Epilogue {
             }
             warpgroup_sync<Config::CONSUMERS>(L::consumer());  // the stage is complete, and everyone's writes fenced
             if (issues) {
-                visitor.store_outputs(S::first_result_row(L::member()) + 64 * block,
+                visitor.store_outputs(Sweep<SWEEP>(), S::first_result_row(L::member()) + 64 * block,
                                       S::first_column(L::member()) + column, outputs);
                 store_commit();
             }
@@ -220,27 +239,50 @@ struct Epilogue {
         }
     }
 
+    // Puts the accumulators behind the first DONE ones in their place, and these behind the others if there is another sweep.
+    // Each accumulator's by itself.
+    template <int DONE, bool AGAIN>
+    static __device__ __forceinline__ void rotate(Sums& acc, int block) {
+#pragma unroll
+        for (int i = 0; i < S::COUNT; ++i) {
+            Accumulator done[DONE];
+#pragma unroll
+            for (int r = 0; r < DONE; ++r) done[r] = value(acc, i, block, r);
+#pragma unroll
+            for (int r = 0; r < S::RESULT_REGISTERS - DONE; ++r) value(acc, i, block, r) = value(acc, i, block, r + DONE);
+            if constexpr (AGAIN) {
+#pragma unroll
+                for (int r = 0; r < DONE; ++r) value(acc, i, block, S::RESULT_REGISTERS - DONE + r) = done[r];
+            }
+        }
+    }
+
+    // The sweeps of a block from this one on.
+    template <int SWEEP>
+    static __device__ __forceinline__ void sweep(Visitor& visitor, Sums& acc, int block, State& state, u32 shared) {
+        if constexpr (SWEEP < Visitor::SWEEPS) {
+            if constexpr (Visitor::is_of_lines(SWEEP)) {
+                step<SWEEP>(visitor, acc, block, 0, 0, state, shared);
+            } else {
+#pragma unroll 1
+                for (int round = 0; round < Config::EPILOGUE_ROUNDS; ++round) {
+                    const int first = round * IN_ROUND * Config::STEP;
+#pragma unroll
+                    for (int i = 0; i < IN_ROUND; ++i)
+                        step<SWEEP>(visitor, acc, block, i * Config::STEP, first + i * Config::STEP, state, shared);
+                    rotate<IN_ROUND * Config::STEP / 2, SWEEP + 1 < Visitor::SWEEPS>(acc, block);
+                }
+            }
+            visitor.finish_block(Sweep<SWEEP>(), block);
+            sweep<SWEEP + 1>(visitor, acc, block, state, shared);
+        }
+    }
+
     // The accumulators are lost.
     static __device__ __forceinline__ void run(Visitor& visitor, Sums& acc, State& state, u32 shared) {
         if constexpr (Visitor::VECTORS > 0) wait_for_vectors(state, shared);
 #pragma unroll
-        for (int block = 0; block < S::RESULT_BLOCKS; ++block) {
-#pragma unroll 1
-            for (int round = 0; round < Config::EPILOGUE_ROUNDS; ++round) {
-                const int first = round * IN_ROUND * Config::STEP;
-#pragma unroll
-                for (int i = 0; i < IN_ROUND; ++i)
-                    step(visitor, acc, block, i * Config::STEP, first + i * Config::STEP, state, shared);
-                constexpr int DONE = IN_ROUND * Config::STEP / 2;
-                // Each accumulator's by itself.
-#pragma unroll
-                for (int i = 0; i < S::COUNT; ++i)
-#pragma unroll
-                    for (int r = 0; r < S::RESULT_REGISTERS - DONE; ++r)
-                        value(acc, i, block, r) = value(acc, i, block, r + DONE);
-            }
-            visitor.finish_block(block);
-        }
+        for (int block = 0; block < S::RESULT_BLOCKS; ++block) sweep<0>(visitor, acc, block, state, shared);
         if constexpr (Visitor::VECTORS > 0) release_vectors(state, shared);
         visitor.finish();
     }

@@ -44,17 +44,13 @@ struct Inside {
     int rows, columns;
 };
 
-// One value for every MMA row.
-template <class Config, class Op, typename T, int PLACE>
-struct PerRow : LineReduction<typename Choose<Config::SWAP_AB, ColumnLinesOf<Config, PLACE>, RowLinesOf<Config, PLACE>>::Type,
-                              Walk<Config, PLACE>, Op, T, 0> {
-    using W = Walk<Config, PLACE>;
+// What a lane has of a block's MMA rows: two of them, which it shares with three other lanes.
+template <class Config, class Op, typename T>
+struct OfRows {
     using L = Lanes<Config>;
-    using S = Shape<Config>;
-    static constexpr int BYTES = S::TEAMS * W::OF_ROW * S::RESULT_ROWS * static_cast<int>(sizeof(T));
     T value[2];
 
-    __device__ __forceinline__ PerRow() { reset(); }
+    __device__ __forceinline__ OfRows() { reset(); }
     __device__ __forceinline__ void reset() { value[0] = value[1] = Op::template identity<T>(); }
 
     __device__ __forceinline__ void add(int, int column, const T (&x)[L::V], const Inside& inside) {
@@ -65,17 +61,44 @@ struct PerRow : LineReduction<typename Choose<Config::SWAP_AB, ColumnLinesOf<Con
         }
     }
 
-    // After the last unit of a block of 64 rows.
+    // Of all the warp's columns, after the last unit of a block of 64 rows.
+    __device__ __forceinline__ T of_warp(int half) const { return reduce_lanes<Op, 1, 4>(value[half]); }
+};
+
+// One value for every MMA row.
+template <class Config, class Op, typename T, int PLACE>
+struct PerRow : LineReduction<typename Choose<Config::SWAP_AB, ColumnLinesOf<Config, PLACE>, RowLinesOf<Config, PLACE>>::Type,
+                              Walk<Config, PLACE>, Op, T, 0>,
+                OfRows<Config, Op, T> {
+    using W = Walk<Config, PLACE>;
+    using L = Lanes<Config>;
+    using S = Shape<Config>;
+    static constexpr int BYTES = S::TEAMS * W::OF_ROW * S::RESULT_ROWS * static_cast<int>(sizeof(T));
+
     __device__ __forceinline__ void finish_block(int block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const T sum = reduce_lanes<Op, 1, 4>(value[half]);
+            const T sum = this->of_warp(half);
             const int part = Config::SPLIT_COLUMNS ? L::member() : 0;
             if (L::lane() % 4 == 0) this->shared()[part * S::RESULT_ROWS + L::row(block, half)] = sum;
         }
-        reset();
+        this->reset();
     }
     __device__ __forceinline__ void finish_tile() {}
+};
+
+// One value for every MMA row, for the sweeps behind: the tile has the row's every element, so the value is complete when
+// its block has been walked over, and all four lanes of the row have it.
+template <class Config, class Op, typename T, typename Value>
+struct LineInTile : OfRows<Config, Op, T> {
+    static_assert(!Config::SPLIT_COLUMNS, "a row lies in one warp");
+    Value result[2];  // of the block that is walked over
+
+    __device__ __forceinline__ void finish_block(int) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) result[half] = narrow<Value>(this->of_warp(half));
+        this->reset();
+    }
 };
 
 // One value for every MMA column. A lane's columns differ from those of the lanes with another l % 4, and are the same

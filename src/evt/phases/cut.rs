@@ -19,6 +19,10 @@ impl Prices {
     pub(crate) const GPU: Self = Self { byte: 8, simple: 1, costly: 16 };
     /// Passes over a core's caches, which give tens of bytes in the time of a function.
     pub(crate) const CPU: Self = Self { byte: 1, simple: 1, costly: 16 };
+    /// Sweeps over registers: to keep a value takes one that is free anyway.
+    pub(super) const REGISTERS: Self = Self { byte: 1, simple: 1, costly: 16 };
+    /// Sweeps over registers, of which there are few.
+    pub(super) const FEWEST: Self = Self { byte: 1 << 16, simple: 1, costly: 16 };
 }
 
 /// For every value whether it is kept.

@@ -18,16 +18,21 @@
 //! reads again, and from vectors. Which values are kept is a cheapest cut of the tree's graph, by what a device's
 //! memory and functions cost ([`cut`]). The accumulator itself exists in the first part alone.
 //!
+//! Where whole rows lie in one tile, parts are sweeps over the tile ([`in_tile`]).
+//!
 //! A part's outputs are those of its phase, so that each is stored as soon as it is known. A `TensorMut` that a part has
 //! overwritten is not read again: a later part that needs what it held has that kept.
 
 mod cut;
 mod delivery;
 mod flow;
+mod in_tile;
 mod part;
 mod pass;
 
 pub(crate) use cut::Prices;
+pub(crate) use in_tile::{Computation, Place, Sweep, Target};
+pub use in_tile::{InTile, WholeLines};
 pub(crate) use pass::Pass;
 
 use super::{BroadcastClass, Reduction, ValidTree, ValueId, ValueKind, ValueType};
@@ -42,6 +47,8 @@ pub(crate) struct Phases {
     pub(crate) parts: Vec<Part>,
     /// What parts leave for those after them.
     pub(crate) slots: Vec<Slot>,
+    /// The other way: by sweeps over a tile.
+    pub(crate) in_tile: Option<InTile>,
 }
 
 /// What runs in one pass over the product.
@@ -113,14 +120,28 @@ impl Phases {
     pub(crate) fn of(tree: ValidTree, prices: Prices) -> Self {
         if tree.phases() == 1 {
             let bindings = (0..tree.argument_names().count()).map(Binding::Argument).collect();
-            return Self { parts: vec![Part { tree: tree.clone(), bindings }], slots: Vec::new(), tree };
+            let parts = vec![Part { tree: tree.clone(), bindings }];
+            return Self { parts, slots: Vec::new(), in_tile: None, tree };
         }
-        let kept = cut::kept(&tree, prices);
-        let reduced = tree.enumerate().filter(|(_, value)| matches!(value.kind, ValueKind::Reduce(..)));
-        let ids = reduced.map(|(id, _)| id).chain(tree.enumerate().map(|(id, _)| id).filter(|id| kept[id.index()]));
-        let slots: Vec<Slot> = ids.map(|id| Slot::of(&tree, id)).collect();
-        let parts = (0..tree.phases()).map(|phase| part::part(&tree, phase, &slots)).collect();
-        Self { parts, slots, tree }
+        let (parts, slots) = parts(&tree, prices);
+        let in_tile = if prices == Prices::GPU { InTile::of(&tree) } else { None };
+        Self { parts, slots, in_tile, tree }
+    }
+
+    /// What the kernel with the product computes: the first part, or everything. `None` if it can't be everything.
+    pub(crate) fn computation(&self, in_tile: bool) -> Option<Computation<'_>> {
+        if in_tile {
+            return self.in_tile.as_ref().map(InTile::computation);
+        }
+        Some(self.product().computation())
+    }
+
+    /// The tree whose arguments the kernel with the product takes.
+    pub(crate) fn in_product(&self, in_tile: bool) -> &ValidTree {
+        match &self.in_tile {
+            Some(all) if in_tile => all.tree(),
+            _ => self.first(),
+        }
     }
 
     /// Bytes that parts leave of every element of the product.
@@ -132,6 +153,16 @@ impl Phases {
     pub(crate) fn first(&self) -> &ValidTree {
         &self.parts[0].tree
     }
+}
+
+/// The parts of a tree with phases, and their slots.
+fn parts(tree: &ValidTree, prices: Prices) -> (Vec<Part>, Vec<Slot>) {
+    let kept = cut::kept(tree, prices);
+    let reduced = tree.enumerate().filter(|(_, value)| matches!(value.kind, ValueKind::Reduce(..)));
+    let ids = reduced.map(|(id, _)| id).chain(tree.enumerate().map(|(id, _)| id).filter(|id| kept[id.index()]));
+    let slots: Vec<Slot> = ids.map(|id| Slot::of(tree, id)).collect();
+    let parts = (0..tree.phases()).map(|phase| part::part(tree, phase, &slots)).collect();
+    (parts, slots)
 }
 
 #[cfg(test)]

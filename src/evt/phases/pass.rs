@@ -1,7 +1,7 @@
 //! Which parts run in one launch.
 
 use super::super::{Axis, BroadcastClass, Reduction, ValidOutput, ValueKind};
-use super::{Binding, Part, Phases};
+use super::{Binding, Computation, Part, Phases};
 
 /// What one launch computes: a part, and after it perhaps one that has vectors only.
 ///
@@ -12,6 +12,13 @@ use super::{Binding, Part, Phases};
 pub(crate) struct Pass<'a> {
     pub(crate) part: &'a Part,
     pub(crate) tail: Option<&'a Part>,
+}
+
+impl<'a> Pass<'a> {
+    /// What its kernel computes.
+    pub(crate) fn computation(&self) -> Computation<'a> {
+        Computation::of_pass(&self.part.tree, self.tail.map(|tail| &tail.tree))
+    }
 }
 
 impl Phases {

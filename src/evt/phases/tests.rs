@@ -17,7 +17,7 @@ fn apply(b: &mut TreeBuilder, op: Op, operands: &[NodeId], name: &'static str) -
 }
 
 /// `d = exp(x - max x) / sum exp(x - max x)` of `x = scale * accum`; gives also the maxima, and the sums if asked for.
-fn softmax(sums: bool) -> ValidTree {
+pub(super) fn softmax(sums: bool) -> ValidTree {
     let mut b = TreeBuilder::new("softmax", "a.rs");
     let accum = b.accum("accum");
     let scale = b.parameter("scale", ParameterClass::Scalar, None);

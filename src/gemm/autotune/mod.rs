@@ -4,8 +4,6 @@
 mod race;
 mod store;
 
-use std::sync::Arc;
-
 use epilogue_runtime::{Activity, Device, DeviceKind, Event, Progress, Stream, trace};
 
 use self::race::Pace;
@@ -118,7 +116,7 @@ impl<E> Gemm<E> {
         };
         let mut shortlist = plan.choice.shortlist();
         if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases.product(), &candidate.key));
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &candidate.key));
             if shortlist.is_empty() {
                 shortlist.push(gpu.chosen.clone());
             }
@@ -228,7 +226,7 @@ fn time<E>(
 impl ChosenKernel {
     /// The same candidates with another one chosen.
     fn as_measured(&self, chosen: Candidate, tuning: Tuning) -> Self {
-        Self { chosen, candidates: Arc::clone(&self.candidates), asked: false, tuning }
+        Self { chosen, asked: false, tuning, ..self.clone() }
     }
 }
 

@@ -196,8 +196,9 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
 
 /// The headers that a kernel's own come after. `digits`: whether an argument's rows or columns have two digits.
 pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], digits: bool) -> Vec<&'h str> {
-    let indexed = tree.reductions().any(|(.., reduction)| reduction.op.gives_index());
-    let own = tree.reductions().any(|(.., reduction)| reduction.op.user().is_some());
+    let reductions = || tree.reductions().map(|(.., reduction)| reduction).chain(tree.used_reductions());
+    let indexed = reductions().any(|reduction| reduction.op.gives_index());
+    let own = reductions().any(|reduction| reduction.op.user().is_some());
     let wanted = [
         (indexed, "indexed.cuh"),
         (own, "state.cuh"),

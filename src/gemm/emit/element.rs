@@ -9,9 +9,11 @@ use crate::expr::cuda::{Functions, Scalar, integer, literal, statements};
 pub(crate) struct ElementFunction {
     /// Its C++ name.
     pub(crate) name: String,
+    /// The C++ type of what it gives.
+    pub(crate) values: String,
     /// The leaves that it takes, in the order of its parameters.
     pub(crate) leaves: Vec<ValueId>,
-    /// The definitions of `Values` (with a field `_name` for every result) and of the function.
+    /// The definitions of that type (with a field `_name` for every result) and of the function.
     pub(crate) text: String,
 }
 
@@ -84,8 +86,8 @@ pub(crate) fn accumulator(tree: &ValidTree, accumulator: usize) -> String {
 }
 
 impl ElementFunction {
-    /// Writes the function; `functions` collects the functions that it calls.
-    pub(crate) fn of(tree: &ValidTree, functions: &mut Functions) -> Self {
+    /// Writes the function, which has a number where a kernel has several; `functions` collects the functions that it calls.
+    pub(crate) fn of(tree: &ValidTree, number: Option<usize>, functions: &mut Functions) -> Self {
         let leaves: Vec<ValueId> = tree.enumerate().filter(|(_, v)| is_leaf(v)).map(|(id, _)| id).collect();
         let mut results: Vec<ValueId> = Vec::new();
         for output in tree.outputs() {
@@ -94,10 +96,16 @@ impl ElementFunction {
             }
         }
         // No value, argument or guard has a name with an underscore at its end.
-        let name = format!("{}_", crate::expr::identifier::sanitize(tree.name()));
+        let (of, number) = match number {
+            Some(number) => (format!("_{number}"), number.to_string()),
+            None => (String::new(), String::new()),
+        };
+        let sweep = if number.is_empty() { String::new() } else { format!(", in sweep {number}") };
+        let name = format!("{}{of}_", crate::expr::identifier::sanitize(tree.name()));
+        let values = format!("Values{number}");
         let mut code = Writer::new();
         let given: Vec<String> = results.iter().map(|id| reference(tree, *id)).collect();
-        writeln!(code, "// What `{}` stores or reduces of one element.\nstruct Values {{", tree.name());
+        writeln!(code, "// What `{}` stores or reduces of one element{sweep}.\nstruct {values} {{", tree.name());
         for id in &results {
             writeln!(code, "{} _{};", type_of(tree, *id), tree.value(*id).name);
         }
@@ -105,8 +113,8 @@ impl ElementFunction {
         writeln! { code, "
             }};
 
-            // `{of}` of one element.
-            __device__ __forceinline__ Values {name}({parameters}) {{" }
+            // `{of}` of one element{sweep}.
+            __device__ __forceinline__ {values} {name}({parameters}) {{" }
         for statement in statements(tree, |_| true, functions) {
             if statement.line != 0 {
                 writeln!(code, "#line {} {:?}", statement.line, tree.file());
@@ -115,7 +123,7 @@ impl ElementFunction {
         }
         writeln!(code, "return {{{}}};\n}}", given.join(", "));
         let text = code.text();
-        Self { name, leaves, text }
+        Self { name, values, leaves, text }
     }
 }
 

@@ -3,27 +3,38 @@
 use super::arguments::EpilogueArguments;
 use super::element::{ElementFunction, Guard};
 use crate::cuda::Writer;
-use crate::evt::ValidTree;
+use crate::evt::{Computation, Sweep, ValidTree};
 use crate::expr::cuda::Functions;
 
 /// An epilogue's arguments and the functions of one element, ready to be written.
 pub(crate) struct EpilogueText<'a> {
     pub(super) tree: &'a ValidTree,
     pub(super) arguments: EpilogueArguments,
-    pub(super) element: ElementFunction,
+    /// The walks over the elements, each with its function of one.
+    pub(super) sweeps: Vec<(Sweep<'a>, ElementFunction)>,
     pub(super) guards: Vec<Guard>,
 }
 
 impl<'a> EpilogueText<'a> {
     /// `digits` has a bit for every argument whose rows or columns have two digits; `functions` collects what it calls.
-    pub(super) fn of(tree: &'a ValidTree, digits: u64, functions: &mut Functions) -> Self {
-        let (element, guards) = (ElementFunction::of(tree, functions), Guard::all(tree, functions));
-        Self { tree, arguments: EpilogueArguments::of(tree, digits), element, guards }
+    pub(super) fn of(of: &Computation<'a>, digits: u64, functions: &mut Functions) -> Self {
+        let several = of.sweeps.len() > 1;
+        let text = |(i, sweep): (usize, &Sweep<'a>)| {
+            (sweep.clone(), ElementFunction::of(sweep.tree, several.then_some(i), functions))
+        };
+        let sweeps = of.sweeps.iter().enumerate().map(text).collect();
+        let guards = Guard::all(of.tree, functions);
+        Self { tree: of.tree, arguments: EpilogueArguments::of(of.tree, digits), sweeps, guards }
     }
 
     /// Writes the definitions, in a file of this name.
     pub(super) fn write(&self, code: &mut Writer, file: &str) {
-        code.verbatim(&self.element.text);
+        for (i, (_, element)) in self.sweeps.iter().enumerate() {
+            if i > 0 {
+                code.blank();
+            }
+            code.verbatim(&element.text);
+        }
         code.resume_numbering(file);
         for guard in &self.guards {
             code.blank();

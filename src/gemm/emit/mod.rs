@@ -23,41 +23,44 @@ use super::kernel::{KernelKey, SplitKind};
 use super::problem::Error;
 use crate::evt::{Pass, Phases, Prices, ValidTree};
 
-/// Writes a kernel of a product, and the launch's tail. `digits` has a bit for every argument whose rows or columns have two
-/// digits.
+/// Why a tree's phases are not computed in a tile.
+const NOT_IN_TILE: &str = "the epilogue's phases can't be computed in a tile: ask for `Finish::SecondLaunch`";
+
+/// Writes a kernel of a product: of its first part and the launch's tail, or of all phases, as the key says. `digits` has a
+/// bit for every argument whose rows or columns have two digits.
 ///
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
-pub(crate) fn emit(pass: &Pass<'_>, key: &KernelKey, digits: u64) -> Result<Emitted, Error> {
-    let (tree, tail) = (&pass.part.tree, pass.tail.map(|part| &part.tree));
-    let symbol = symbol(tree, key);
+pub(crate) fn emit(phases: &Phases, key: &KernelKey, digits: u64) -> Result<Emitted, Error> {
+    let refused = |reason| Error::NoKernel { kernel: key.to_string(), reason };
+    let of = phases.computation(key.in_tile()).ok_or_else(|| refused(NOT_IN_TILE))?;
+    let symbol = symbol(of.tree, key);
     match key {
         KernelKey::Sm80(kernel) => match kernel.split_k {
-            SplitKind::None => Ok(sm80::emit((tree, tail), (kernel, digits), "None", &symbol)),
-            SplitKind::Serial => Ok(sm80::emit((tree, tail), (kernel, digits), "Serial", &symbol)),
-            SplitKind::Parallel => Ok(sm80::emit((tree, tail), (kernel, digits), "Parallel", &symbol)),
-            SplitKind::Stream => Ok(sm80::emit((tree, tail), (kernel, digits), "Stream", &symbol)),
+            SplitKind::None => Ok(sm80::emit(&of, (kernel, digits), "None", &symbol)),
+            SplitKind::Serial => Ok(sm80::emit(&of, (kernel, digits), "Serial", &symbol)),
+            SplitKind::Parallel => Ok(sm80::emit(&of, (kernel, digits), "Parallel", &symbol)),
+            SplitKind::Stream => Ok(sm80::emit(&of, (kernel, digits), "Stream", &symbol)),
         },
         KernelKey::Sm90(kernel) => match supports(kernel) {
-            Ok(()) => Ok(sm90::emit((tree, tail), (kernel, digits), &symbol)),
-            Err(reason) => Err(Error::NoKernel { kernel: key.to_string(), reason }),
+            Ok(()) => Ok(sm90::emit(&of, (kernel, digits), &symbol)),
+            Err(reason) => Err(refused(reason)),
         },
     }
 }
 
 /// Writes the kernel of a launch after the product's.
 pub(crate) fn emit_later(pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase: usize) -> Emitted {
-    let (tree, tail) = (&pass.part.tree, pass.tail.map(|part| &part.tree));
-    sm80::later::emit((tree, tail), (key, digits), phase, &later_symbol(tree, phase))
+    sm80::later::emit(&pass.computation(), (key, digits), phase, &later_symbol(&pass.part.tree, phase))
 }
 
 /// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel
-/// with the product.
+/// with the product, which computes all of it or only the first phase, as the key says.
 ///
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
-    Ok(emit(&Phases::of(tree.clone(), Prices::GPU).product(), key, 0)?.source)
+    Ok(emit(&Phases::of(tree.clone(), Prices::GPU), key, 0)?.source)
 }
 
 #[cfg(test)]
@@ -94,8 +97,7 @@ mod tests {
                 KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct: 0b111, ..key }),
                 KernelKey::Sm80(key) => KernelKey::Sm80(key),
             };
-            let [plain, digits] =
-                [0, 0b111].map(|digits| emit(&phases.product(), &key, digits).expect("a kernel").source);
+            let [plain, digits] = [0, 0b111].map(|digits| emit(&phases, &key, digits).expect("a kernel").source);
             assert!(!plain.code.contains("Digit"));
             let generated = |text: &str| {
                 let at = text.find("// ==== what follows is generated").expect("a generated part");

@@ -5,10 +5,11 @@ use crate::evt::{Reducer, ValidTree};
 use crate::expr::Function;
 use crate::expr::cuda::{Functions, literal};
 
-/// The reducers of a tree, each once.
+/// The reducers of a tree, each once: of what is returned, then of what is used.
 fn all(tree: &ValidTree) -> Vec<&'static Reducer> {
     let mut all: Vec<&'static Reducer> = Vec::new();
-    for reducer in tree.reductions().filter_map(|(.., reduction)| reduction.op.user()) {
+    let returned = tree.reductions().map(|(.., reduction)| reduction);
+    for reducer in returned.chain(tree.used_reductions()).filter_map(|reduction| reduction.op.user()) {
         if !all.contains(&reducer) {
             all.push(reducer);
         }

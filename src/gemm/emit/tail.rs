@@ -7,7 +7,9 @@ use super::arguments::{ReductionGroup, output_name};
 use super::element::visitor_type;
 use super::epilogue::EpilogueText;
 use crate::cuda::Writer;
-use crate::evt::{Axis, BroadcastClass, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
+use crate::evt::{
+    Axis, BroadcastClass, Computation, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind,
+};
 use crate::expr::cuda::{Functions, element_name};
 
 /// A tail, ready to be written.
@@ -25,7 +27,7 @@ impl<'a> Tail<'a> {
             _ => Axis::All,
         };
         // It has vectors only, and these have no digits.
-        Self { epilogue: EpilogueText::of(tree, 0, functions), axis }
+        Self { epilogue: EpilogueText::of(&Computation::of_pass(tree, None), 0, functions), axis }
     }
 
     /// Whether it follows when a group of reductions is complete.
@@ -57,8 +59,10 @@ impl<'a> Tail<'a> {
             }
             Axis::All => writeln!(code, "if ({walk}::thread() == 0) {{"),
         }
-        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        writeln!(code, "const auto values = tail::{}({});", self.epilogue.element.name, leaves.join(", "));
+        for (_, element) in &self.epilogue.sweeps {
+            let leaves: Vec<String> = element.leaves.iter().map(|id| self.leaf(*id)).collect();
+            writeln!(code, "const auto values = tail::{}({});", element.name, leaves.join(", "));
+        }
         for (i, output) in self.epilogue.tree.stores() {
             code.lines(&self.store(i, output));
         }

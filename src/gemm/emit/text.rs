@@ -8,7 +8,7 @@ use super::reducers;
 use super::tail::Tail;
 use crate::cuda::Writer;
 use crate::device;
-use crate::evt::ValidTree;
+use crate::evt::Computation;
 use crate::expr::cuda::{Functions, real_name};
 
 /// A kernel's text, with what its launch needs.
@@ -41,16 +41,11 @@ pub(super) struct KernelText<'a> {
 
 impl<'a> KernelText<'a> {
     /// `digits` has a bit for every argument whose rows or columns have two digits.
-    pub(super) fn new(
-        name: String,
-        (tree, tail): (&'a ValidTree, Option<&'a ValidTree>),
-        fast_math: bool,
-        digits: u64,
-    ) -> Self {
-        let mut functions = Functions::new(tree.real(), fast_math);
-        let epilogue = EpilogueText::of(tree, digits, &mut functions);
-        let tail = tail.map(|tail| Tail::of(tail, &mut functions));
-        let reducers = reducers::definitions(tree, &mut functions);
+    pub(super) fn new(name: String, of: &Computation<'a>, fast_math: bool, digits: u64) -> Self {
+        let mut functions = Functions::new(of.tree.real(), fast_math);
+        let epilogue = EpilogueText::of(of, digits, &mut functions);
+        let tail = of.tail.map(|tail| Tail::of(tail, &mut functions));
+        let reducers = reducers::definitions(of.tree, &mut functions);
         Self { name, epilogue, tail, functions, reducers, has_digits: digits != 0, code: Writer::new() }
     }
 

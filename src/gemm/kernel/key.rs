@@ -80,6 +80,15 @@ impl KernelKey {
         }
     }
 
+    /// Whether all phases of the epilogue are computed in the tile, so that there is one launch.
+    #[must_use]
+    pub const fn in_tile(&self) -> bool {
+        match self {
+            Self::Sm80(key) => key.in_tile,
+            Self::Sm90(key) => key.in_tile,
+        }
+    }
+
     /// Whether approximate instructions are allowed for outputs of any type.
     #[must_use]
     pub const fn fast_math(&self) -> bool {
@@ -102,7 +111,8 @@ impl fmt::Display for KernelKey {
                     _ if key.patches => ", patches",
                     _ if key.picked => ", picked rows",
                     _ => "",
-                })
+                })?;
+                f.write_str(if key.in_tile { ", all phases in the tile" } else { "" })
             }
             Self::Sm90(key) => key.fmt(f),
         }

@@ -4,6 +4,7 @@
 //! Plain data and arithmetic over it: nothing here chooses, emits or runs a kernel.
 
 pub(crate) mod digits;
+pub(crate) mod finish;
 pub(crate) mod key;
 pub(crate) mod later;
 pub(crate) mod launch;
@@ -14,6 +15,7 @@ pub(crate) mod sm90;
 pub(crate) mod split_k;
 pub(crate) mod stream;
 
+pub use finish::Finish;
 pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};
 pub use split_k::{SplitK, SplitKind};

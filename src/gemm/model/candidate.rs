@@ -27,7 +27,7 @@ pub struct Candidate {
     pub repacking: Repacking,
     /// The number of waves: one wave is as many blocks as the GPU can run at once.
     pub waves: f64,
-    /// Predicted time in microseconds, copies included.
+    /// Predicted time in microseconds, with copies of the operands and launches after the product's.
     pub microseconds: f64,
     /// What takes most of the time.
     pub bound: Bound,

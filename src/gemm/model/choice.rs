@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use super::candidate::Candidate;
 use super::later::Later;
-use crate::gemm::kernel::KernelKey;
+use crate::gemm::kernel::{Finish, KernelKey};
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub(crate) kind: Chosen,
-    /// The launches after the product's, if there are any.
+    /// The launches after the product's, if later phases are computed so.
     pub(crate) later: Option<Later>,
+    /// Why later phases are not computed in the tile, where no kernel does.
+    pub(crate) not_in_tile: Option<String>,
 }
 
 /// What was chosen.
@@ -32,6 +34,8 @@ pub(crate) struct ChosenKernel {
     pub(crate) candidates: Arc<[Candidate]>,
     /// Whether the user asked for this kernel.
     pub(crate) asked: bool,
+    /// Where the user asked later phases to be computed.
+    pub(crate) finish: Option<Finish>,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
@@ -55,12 +59,21 @@ pub(crate) enum Tuning {
 const SHORTLIST: (usize, usize) = (8, 2);
 
 impl ChosenKernel {
-    /// The best kernel that takes operands in any layout: the chosen one if it does, else the best that does. With
-    /// `same_tile`, only kernels with the chosen kernel's tile count.
+    /// The best kernel that takes operands in any layout: the chosen one if it does, else the best that does. It computes
+    /// later phases where the chosen one does. With `same_tile`, only kernels with the chosen kernel's tile count.
     pub(crate) fn any_layout(&self, same_tile: bool) -> Option<&Candidate> {
-        let tile = self.chosen.key.tile();
-        let suits = |c: &&Candidate| matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile);
+        let (tile, in_tile) = (self.chosen.key.tile(), self.chosen.key.in_tile());
+        let suits = |c: &&Candidate| {
+            matches!(c.key, KernelKey::Sm80(_)) && (!same_tile || c.key.tile() == tile) && c.key.in_tile() == in_tile
+        };
         std::iter::once(&self.chosen).chain(self.candidates.iter()).find(suits)
+    }
+
+    /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
+    pub(crate) fn of_launches(&self, same_tile: bool) -> Option<Self> {
+        let tile = self.chosen.key.tile();
+        let suits = |c: &&Candidate| !c.key.in_tile() && (!same_tile || c.key.tile() == tile);
+        Some(Self { chosen: self.candidates.iter().find(suits)?.clone(), ..self.clone() })
     }
 }
 
@@ -116,22 +129,43 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// Where later phases are computed, and why not elsewhere.
+    fn finish(&self, f: &mut fmt::Formatter<'_>, later: &Later, gpu: &ChosenKernel) -> fmt::Result {
+        let in_tile = gpu.chosen.key.in_tile();
+        let other = gpu.candidates.iter().find(|candidate| candidate.key.in_tile() != in_tile);
+        if in_tile {
+            write!(f, "; its {} phases follow one another in the tile, where its lines are whole", later.phases)?;
+        } else {
+            write!(f, "; {later}")?;
+        }
+        match (other, &self.not_in_tile) {
+            (Some(other), _) if in_tile => {
+                write!(f, "; with launches of their own, about {:.1} us in all", other.microseconds)
+            }
+            (Some(other), _) => write!(f, "; in one tile, about {:.1} us in all", other.microseconds),
+            (None, Some(reason)) => write!(f, "; not in one tile: {reason}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Chosen::Cpu { tile: (m, n) } => write!(f, "CPU, tiles of {m}x{n}")?,
             Chosen::Gpu(gpu) => gpu.fmt(f)?,
         }
-        match &self.later {
-            Some(later) => write!(f, "; {later}"),
-            None => Ok(()),
+        match (&self.later, &self.kind) {
+            (Some(later), Chosen::Gpu(gpu)) => self.finish(f, later, gpu),
+            _ => Ok(()),
         }
     }
 }
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, tuning } = self;
+        let Self { chosen, candidates, asked, tuning, finish: _ } = self;
         write!(f, "{chosen}")?;
         if *asked {
             return write!(f, " (as asked)");

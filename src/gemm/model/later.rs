@@ -9,6 +9,8 @@ use crate::gemm::problem::Problem;
 /// The launches after the product's: how many, why, and what they take.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Later {
+    /// The phases of the epilogue.
+    pub(crate) phases: usize,
     launches: usize,
     /// What is computed by the blocks that complete reductions.
     in_tails: Vec<String>,
@@ -17,7 +19,7 @@ pub(crate) struct Later {
     /// The M×N values that are kept in memory for them.
     kept: Vec<String>,
     /// Predicted time in microseconds.
-    microseconds: f64,
+    pub(crate) microseconds: f64,
 }
 
 impl Later {
@@ -34,7 +36,14 @@ impl Later {
             phases.slots.iter().partition(|slot| matches!(phases.tree.value(slot.value).kind, ValueKind::Reduce(..)));
         let names = |slots: Vec<&Slot>| slots.into_iter().map(|slot| slot.name.clone()).collect();
         let microseconds = passes.iter().skip(1).map(|pass| microseconds(machine, problem, pass.part)).sum();
-        Some(Self { launches, in_tails, reductions: names(of_reductions), kept: names(of_values), microseconds })
+        Some(Self {
+            phases: phases.parts.len(),
+            launches,
+            in_tails,
+            reductions: names(of_reductions),
+            kept: names(of_values),
+            microseconds,
+        })
     }
 }
 
@@ -66,6 +75,6 @@ impl fmt::Display for Later {
         if !self.kept.is_empty() {
             write!(f, "; {} kept in memory for {}", list(&self.kept), if self.launches == 1 { "it" } else { "them" })?;
         }
-        write!(f, "; about {:.1} us more", self.microseconds)
+        write!(f, "; about {:.1} us of it", self.microseconds)
     }
 }

@@ -4,9 +4,9 @@ use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
 use super::machine::Machine;
 use super::repacking::Repacking;
-use super::sm80::Workload;
+use super::sm80::{Misfit, Workload};
 use super::{sm80, sm90 as ranking};
-use crate::evt::{ValidOutput, ValidTree};
+use crate::evt::{Phases, ValidOutput, ValidTree, WholeLines};
 use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
@@ -14,7 +14,7 @@ use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
     CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NO_PATCHES, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
-use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
+use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
 use epilogue_runtime::Arch;
 
@@ -32,42 +32,144 @@ pub(crate) struct Request {
     pub(crate) exact: Option<(KernelKey, SplitK)>,
     pub(crate) stages: Option<usize>,
     pub(crate) split_k: Option<SplitK>,
+    /// Where later phases are computed.
+    pub(crate) finish: Option<Finish>,
 }
 
 /// What a kernel is selected for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     pub(crate) machine: &'a Machine,
-    pub(crate) tree: &'a ValidTree,
+    pub(crate) phases: &'a Phases,
     pub(crate) problem: Problem,
     pub(crate) layouts: (OperandLayout, OperandLayout),
     pub(crate) arithmetic: Arithmetic,
+    /// The time of the launches after the product's, if there are any.
+    pub(crate) later: f64,
 }
 
-impl Selection<'_> {
+/// What the kernel with the product computes.
+#[derive(Clone, Copy, Debug)]
+struct Part<'a> {
+    /// The first phase, or all.
+    tree: &'a ValidTree,
+    /// If it is all: the lines that must lie in one tile.
+    lines: Option<WholeLines>,
+    /// The time of the launches behind.
+    later: f64,
+}
+
+impl Part<'_> {
+    /// A candidate with the launches behind.
+    fn whole(&self, mut candidate: Candidate) -> Candidate {
+        candidate.microseconds += self.later;
+        candidate
+    }
+}
+
+impl<'a> Selection<'a> {
+    /// The ways in which later phases can be computed, as asked for. The last is in the tile, if that is one.
+    ///
+    /// # Errors
+    /// [`Error::NothingToFinish`], [`Error::NotInTile`].
+    fn ways(&self, asked: Option<Finish>) -> Result<Vec<Part<'a>>, Error> {
+        let launches = Part { tree: self.phases.first(), lines: None, later: self.later };
+        let epilogue = launches.tree.name();
+        // What is one value a line, the blocks compute that complete the reductions: nothing is cheaper.
+        let more = self.phases.passes().len() > 1;
+        if asked.is_some() && !more {
+            return Err(Error::NothingToFinish { epilogue });
+        }
+        let in_tile = self.phases.in_tile.as_ref().filter(|_| more && self.problem.grouping == Grouping::None);
+        let in_tile = in_tile.map(|of| Part { tree: of.tree(), lines: Some(of.lines()), later: 0.0 });
+        match (asked, in_tile) {
+            (Some(Finish::Tile), None) => {
+                let reason = "it reduces over batches, or more values cross its phases than a tile has accumulators";
+                Err(Error::NotInTile { epilogue, reason: reason.to_owned() })
+            }
+            (Some(Finish::Tile), Some(in_tile)) => Ok(vec![in_tile]),
+            (Some(Finish::SecondLaunch), _) => Ok(vec![launches]),
+            (None, in_tile) => Ok(std::iter::once(launches).chain(in_tile).collect()),
+        }
+    }
+
+    /// The way whose kernel is predicted to take the least time; if none has one, why the first has none.
+    fn best_way(
+        &self,
+        asked: Option<Finish>,
+        kernel: impl Fn(&Part<'a>) -> Result<Candidate, Error>,
+    ) -> Result<Candidate, Error> {
+        let mut best: Option<Result<Candidate, Error>> = None;
+        for way in self.ways(asked)? {
+            let found = kernel(&way).map(|candidate| way.whole(candidate));
+            best = match (best, found) {
+                (Some(Ok(x)), Ok(y)) => Some(Ok(if x.microseconds <= y.microseconds { x } else { y })),
+                (None | Some(Err(_)), Ok(one)) | (Some(Ok(one)), Err(_)) => Some(Ok(one)),
+                (None, Err(why)) | (Some(Err(why)), Err(_)) => Some(Err(why)),
+            };
+        }
+        best.unwrap_or_else(|| Err(Error::NothingToFinish { epilogue: self.phases.tree.name() }))
+    }
+
+    /// Why lines don't lie in a tile for sm_90a, of which this is the largest number of columns; `None` if they do.
+    fn beyond_tile(&self, lines: WholeLines, columns: usize) -> Option<String> {
+        let Problem { m, n, .. } = self.problem;
+        match lines {
+            WholeLines { rows: true, columns: true } => {
+                Some("its reductions are along rows and columns; only kernels for sm_80 have both in a tile".to_owned())
+            }
+            WholeLines { rows: true, .. } if n > columns => {
+                Some(Misfit::Rows { columns: n, most: columns }.to_string())
+            }
+            WholeLines { columns: true, .. } if m > columns => {
+                Some(Misfit::Columns { rows: m, most: columns }.to_string())
+            }
+            WholeLines { .. } => None,
+        }
+    }
+
+    /// Why no kernel computes all phases in its tile; `None` if that isn't to be said.
+    pub(crate) fn why_not_in_tile(&self) -> Option<String> {
+        let way = self.ways(Some(Finish::Tile)).map_err(|error| match error {
+            Error::NotInTile { reason, .. } => Some(reason),
+            _ => None,
+        });
+        let way = match way {
+            Ok(ways) => ways.first().copied()?,
+            Err(reason) => return reason,
+        };
+        let on_sm80 = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(&way, instruction)));
+        let of_sm80 = on_sm80.and_then(Result::err).map(|why| why.to_string());
+        let columns = 256 / way.tree.cost().products();
+        let of_sm90 = self.wgmma().and_then(|_| self.beyond_tile(way.lines.unwrap_or_default(), columns));
+        of_sm90.or(of_sm80)
+    }
+
     fn mma(&self) -> Option<Instruction> {
-        let types = self.tree.types();
+        let types = self.phases.tree.types();
         Instruction::of(types.a, types.b, self.arithmetic)
     }
 
     /// Code for sm_90a runs on no other compute capability.
     fn wgmma(&self) -> Option<Wgmma> {
-        let types = self.tree.types();
+        let types = self.phases.tree.types();
         Wgmma::of(types.a, types.b, self.arithmetic).filter(|_| self.machine.arch == Arch::SM_90A)
     }
 
-    fn sm80_workload(&self, instruction: Instruction) -> Workload<'_> {
+    fn sm80_workload(&self, way: &Part<'a>, instruction: Instruction) -> Workload<'a> {
         let (a, b) = self.layouts;
-        Workload { problem: self.problem.shared_alike(), instruction, a, b, epilogue: self.tree.cost() }
+        let (problem, lines) = (self.problem.shared_alike(), way.lines);
+        Workload { problem, instruction, a, b, epilogue: way.tree.cost(), lines }
     }
 
     /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands.
-    fn sm90_workload(&self, instruction: Wgmma) -> (ranking::Workload<'_>, Repacking) {
+    fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma) -> (ranking::Workload<'a>, Repacking) {
         let problem = self.problem.shared_alike();
-        let repacking = Repacking::of(self.machine, &problem, instruction, self.layouts, self.tree.cost().products());
+        let repacking = Repacking::of(self.machine, &problem, instruction, self.layouts, way.tree.cost().products());
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
-        (ranking::Workload { problem, instruction, a, b, fast_fp8, tree: self.tree }, repacking)
+        let (tree, lines) = (way.tree, way.lines);
+        (ranking::Workload { problem, instruction, a, b, fast_fp8, tree, lines }, repacking)
     }
 
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
@@ -86,23 +188,23 @@ impl Selection<'_> {
         }
     }
 
-    fn sm90_candidates(&self, request: &sm90::Request) -> Vec<Candidate> {
+    fn sm90_candidates(&self, way: &Part<'a>, request: &sm90::Request) -> Vec<Candidate> {
         if self.refused_reading(request.split_k).is_some() {
             return Vec::new();
         }
         let Some(instruction) = self.wgmma() else { return Vec::new() };
-        let (workload, repacking) = self.sm90_workload(instruction);
+        let (workload, repacking) = self.sm90_workload(way, instruction);
         // Partials are per tile, and a run with operands in another layout must have the same ones. So only those tiles
         // count that the other family has as well.
-        let partial = self.tree.outputs().iter().any(ValidOutput::is_partial);
-        let accumulators = self.tree.cost().products();
+        let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
+        let accumulators = way.tree.cost().products();
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
         let all = ranking::candidates(self.machine, &workload, request, |key| {
             let same = |tile: &Tile| (tile.m, tile.product_columns(accumulators)) == key.product_tile();
             let shared = other.is_empty() || other.iter().any(same);
             (!partial || shared) && supports(key).is_ok()
         });
-        all.into_iter().map(|candidate| candidate.after(repacking)).collect()
+        all.into_iter().map(|candidate| way.whole(candidate.after(repacking))).collect()
     }
 
     /// Selects the kernel.
@@ -111,21 +213,30 @@ impl Selection<'_> {
     /// [`Error::NoTile`] if no kernel fits; [`Error::Tile`], [`Error::Count`], [`Error::NoKernel`] for a request that
     /// no kernel can satisfy.
     pub(crate) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
-        let ranked = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(instruction)));
-        let (mut candidates, misfit) = match ranked {
-            Some(Ok(candidates)) => (candidates, None),
-            Some(Err(why)) => (Vec::new(), Some(why.to_string())),
-            None => (Vec::new(), None),
-        };
         let asked = *request != Request::default();
-        let on_sm80 = candidates.len();
-        candidates.extend(self.sm90_candidates(&sm90::Request::default()));
+        let (mut candidates, mut misfit) = (Vec::new(), None);
+        for way in self.ways(None)? {
+            let ranked = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(&way, instruction)));
+            match ranked {
+                Some(Ok(ranked)) => candidates.extend(ranked.into_iter().map(|candidate| way.whole(candidate))),
+                Some(Err(why)) => misfit = misfit.or_else(|| Some(why.to_string())),
+                None => {}
+            }
+            candidates.extend(self.sm90_candidates(&way, &sm90::Request::default()));
+        }
         let chosen = match request {
-            Request { exact: Some((key, split_k)), .. } => Some(exactly(key, *split_k, &candidates)?),
+            Request { exact: Some((key, split_k)), finish, .. } => {
+                self.ways(*finish)?;
+                if finish.is_some_and(|finish| (finish == Finish::Tile) != key.in_tile()) {
+                    let reason = "it computes later phases elsewhere than `.finish(…)` says: leave one of the two out";
+                    return Err(Error::NoKernel { kernel: key.to_string(), reason });
+                }
+                Some(exactly(key, *split_k, &candidates)?)
+            }
             Request { sm80: None, sm90: Some(wanted), .. } => Some(self.asked_sm90(wanted, request)?),
             Request { sm80: None, .. } if asked => {
                 let hopper = self.asked_sm90(&sm90::Request::default(), request);
-                match (hopper, self.asked_sm80(request, &candidates[..on_sm80])) {
+                match (hopper, self.asked_sm80(request, &candidates)) {
                     (Ok(x), Ok(y)) => Some(if x.microseconds <= y.microseconds { x } else { y }),
                     (Ok(one), Err(_)) | (_, Ok(one)) => Some(one),
                     (Err(Error::NoKernel { .. }), Err(error)) => return Err(error),
@@ -133,7 +244,7 @@ impl Selection<'_> {
                     (Err(error), Err(_)) => return Err(error),
                 }
             }
-            _ if asked => Some(self.asked_sm80(request, &candidates[..on_sm80])?),
+            _ if asked => Some(self.asked_sm80(request, &candidates)?),
             _ => None,
         };
         candidates.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
@@ -143,7 +254,8 @@ impl Selection<'_> {
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
             candidate.key = candidate.key.with(switches);
         }
-        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, tuning: Tuning::None })
+        let finish = request.finish;
+        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, finish, tuning: Tuning::None })
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
@@ -158,7 +270,7 @@ impl Selection<'_> {
         if let Some(reason) = self.refused_reading(wanted.split_k) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
-        let accumulators = self.tree.cost().products();
+        let accumulators = self.phases.first().cost().products();
         if let Some(tile) = wanted.tile.filter(|tile| sm90::Tile::of(accumulators).all(|known| known != *tile)) {
             let allowed: Vec<String> = sm90::Tile::of(accumulators).map(|tile| tile.to_string()).collect();
             let instruction = self.wgmma().map_or_else(|| "wgmma".to_owned(), |w| w.to_string());
@@ -179,16 +291,29 @@ impl Selection<'_> {
             }
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
-        let (workload, repacking) = self.sm90_workload(instruction);
-        if let Some(tile) = wanted.tile {
+        if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {
+            let b = self.sm90_workload(way, instruction).0.b.major;
             let swaps = [false, true].into_iter().filter(|s| wanted.swap_ab.is_none_or(|asked| asked == *s));
-            if swaps.into_iter().all(|swap_ab| !tile.holds(accumulators, swap_ab, workload.b.major)) {
+            if swaps.into_iter().all(|swap_ab| !tile.holds(accumulators, swap_ab, b)) {
                 return Err(none(UNSHARED));
             }
         }
+        self.best_way(request.finish, |way| self.asked_sm90_way(way, instruction, &wanted))
+    }
+
+    /// The same with later phases computed in one way.
+    fn asked_sm90_way(&self, way: &Part<'a>, instruction: Wgmma, wanted: &sm90::Request) -> Result<Candidate, Error> {
+        let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
+        if let Some(lines) = way.lines {
+            let columns = wanted.tile.map_or(256, |tile| tile.columns) / way.tree.cost().products();
+            if let Some(reason) = self.beyond_tile(lines, columns) {
+                return Err(Error::NotInTile { epilogue: way.tree.name(), reason });
+            }
+        }
+        let (workload, repacking) = self.sm90_workload(way, instruction);
         let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
         let mut reason = "shared memory has no room for any tile with this epilogue";
-        let all = candidates(&wanted);
+        let all = candidates(wanted);
         if all.is_empty() {
             let possible = wanted.relaxed().into_iter().find(|(relaxed, _)| !candidates(relaxed).is_empty());
             return Err(none(possible.map_or(reason, |(_, why)| why)));
@@ -210,13 +335,34 @@ impl Selection<'_> {
             return Err(Error::NoKernel { kernel, reason: "none of these multiplies this type" });
         };
         let fits = |c: &&Candidate| request.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
-        let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {
-            KernelKey::Sm80(key) => Some(key.tile),
-            KernelKey::Sm90(_) => None,
-        });
-        let Some(mut tile) = request.sm80.or(best) else {
-            return Err(Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() });
-        };
+        self.best_way(request.finish, |way| {
+            let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {
+                KernelKey::Sm80(key) if key.in_tile == way.lines.is_some() => Some(key.tile),
+                KernelKey::Sm80(_) | KernelKey::Sm90(_) => None,
+            });
+            match request.sm80.or(best) {
+                Some(tile) => self.asked_sm80_way(way, instruction, request, tile),
+                None => Err(self.no_sm80_tile(way, instruction)),
+            }
+        })
+    }
+
+    /// Why no tile of a kernel for sm_80 and later fits.
+    fn no_sm80_tile(&self, way: &Part<'a>, instruction: Instruction) -> Error {
+        match sm80::rank(self.machine, &self.sm80_workload(way, instruction)) {
+            Err(why) => misfit(way, &why),
+            Ok(_) => Error::NoTile { reason: "the epilogue needs more than any tile leaves".into() },
+        }
+    }
+
+    /// A kernel for sm_80 and later on a tile, with later phases computed in one way.
+    fn asked_sm80_way(
+        &self,
+        way: &Part<'a>,
+        instruction: Instruction,
+        request: &Request,
+        mut tile: Tile,
+    ) -> Result<Candidate, Error> {
         let known = |t: &Tile| Tile { stages: tile.stages, ..*t } == tile;
         if !Tile::all(instruction).iter().any(known) {
             let allowed: Vec<String> = Tile::all(instruction).iter().map(ToString::to_string).collect();
@@ -232,8 +378,16 @@ impl Selection<'_> {
         if self.problem.grouping != Grouping::None && split_k != SplitK::None {
             return Err(Error::NoKernel { kernel: split_k.to_string(), reason: UNSPLIT_GROUPS });
         }
-        sm80::estimate(self.machine, &self.sm80_workload(instruction), tile, split_k)
-            .map_err(|why| Error::NoTile { reason: why.to_string() })
+        sm80::estimate(self.machine, &self.sm80_workload(way, instruction), tile, split_k)
+            .map_err(|why| misfit(way, &why))
+    }
+}
+
+/// Why a tile is no tile for this.
+fn misfit(way: &Part<'_>, why: &Misfit) -> Error {
+    match way.lines {
+        Some(_) => Error::NotInTile { epilogue: way.tree.name(), reason: why.to_string() },
+        None => Error::NoTile { reason: why.to_string() },
     }
 }
 

@@ -8,7 +8,7 @@ use super::candidate::{Bound, Candidate, STREAMED_WAVES};
 use super::constants::Sm80Constants;
 use super::machine::{Machine, RESERVED_SHARED};
 use super::repacking::Repacking;
-use crate::evt;
+use crate::evt::{self, WholeLines};
 use crate::gemm::kernel::sm80::{Instruction, Sm80Key, Tile};
 use crate::gemm::kernel::stream::Stream;
 use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
@@ -25,8 +25,10 @@ pub struct Workload<'a> {
     pub a: OperandLayout,
     /// The layout of B.
     pub b: OperandLayout,
-    /// The cost of the epilogue.
+    /// The cost of the epilogue: of several phases, of the first, or of [all](evt::InTile::tree).
     pub epilogue: &'a evt::Cost,
+    /// If it is all phases: the lines that must lie in one tile.
+    pub lines: Option<WholeLines>,
 }
 
 /// Why a tile can't be used.
@@ -40,6 +42,28 @@ pub enum Misfit {
         /// The number of accumulators.
         accumulators: usize,
     },
+    /// Rows have more columns than it.
+    #[error("rows of {columns} columns are wider than a tile of {most}")]
+    Rows {
+        /// N.
+        columns: usize,
+        /// The tile's columns.
+        most: usize,
+    },
+    /// Columns have more rows than it.
+    #[error("columns of {rows} rows are longer than a tile of {most}")]
+    Columns {
+        /// M.
+        rows: usize,
+        /// The tile's rows.
+        most: usize,
+    },
+    /// Its accumulators are not in shared memory all at once.
+    #[error("tile {tile} is larger than its pipeline's shared memory, where later phases look for all of it")]
+    Passes {
+        /// The tile.
+        tile: String,
+    },
     /// It needs too much shared memory.
     #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
     SharedMemory {
@@ -50,6 +74,17 @@ pub enum Misfit {
         /// Bytes that a block can have.
         limit: usize,
     },
+}
+
+impl Misfit {
+    /// Whether it says of a tile what another says of a larger one.
+    const fn is_narrower(&self, other: Option<&Self>) -> bool {
+        match (self, other) {
+            (Self::Rows { most, .. }, Some(Self::Rows { most: other, .. }))
+            | (Self::Columns { most, .. }, Some(Self::Columns { most: other, .. })) => *most < *other,
+            _ => false,
+        }
+    }
 }
 
 /// Registers for addresses, loop counters and so on, as counted in kernels that NVRTC 13.0 compiles.
@@ -75,6 +110,8 @@ pub fn rank(machine: &Machine, workload: &Workload<'_>) -> Result<Vec<Candidate>
                     candidates.push(predict(machine, workload, *tile, split_k, &resources));
                 }
             }
+            // Of tiles that are too narrow, the widest says it best.
+            Err(why) if why.is_narrower(misfit.as_ref()) => {}
             Err(why) => misfit = Some(why),
         }
     }
@@ -165,6 +202,19 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let size = accumulator.size();
     let (warps_m, warps_n) = tile.warps();
     let columns = tile.product_columns(accumulators);
+    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction));
+    if let Some(lines) = workload.lines {
+        let Problem { m, n, .. } = workload.problem;
+        if lines.rows && n > columns {
+            return Err(Misfit::Rows { columns: n, most: columns });
+        }
+        if lines.columns && m > tile.m {
+            return Err(Misfit::Columns { rows: m, most: tile.m });
+        }
+        if epilogue_passes > 1 {
+            return Err(Misfit::Passes { tile: tile.to_string() });
+        }
+    }
 
     let dynamic = tile.shared_bytes(instruction);
     let reductions = size
@@ -208,7 +258,6 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let by_shared = machine.shared / (shared_bytes + RESERVED_SHARED);
     let by_threads = machine.threads / threads;
     let blocks_per_multiprocessor = by_registers.min(by_shared).min(by_threads).max(1);
-    let epilogue_passes = tile.epilogue_passes(accumulator, tile.stages * tile.stage_bytes(instruction));
     Ok(Resources { vector, epilogue_passes, registers, spilled, shared_bytes, blocks_per_multiprocessor })
 }
 
@@ -289,9 +338,11 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
 
     let e = w.epilogue;
     let accumulator = w.instruction.accumulator().size() as f64;
-    let staging = 2.0 * accumulators * accumulator / 128.0;
+    let staging = (2 + e.later_sweeps) as f64 * accumulators * accumulator / 128.0;
     let operations = elements
-        * (constants.element + e.simple_operations as f64 + constants.function * e.costly_operations as f64)
+        * (constants.element * (1 + e.later_sweeps) as f64
+            + e.simple_operations as f64
+            + constants.function * e.costly_operations as f64)
         / 128.0;
     let reductions = constants.row_reduction * e.row_reductions as f64
         + constants.column_reduction * e.column_reductions as f64
@@ -394,6 +445,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         divided: w.problem.grouping.divided(),
         patches: w.problem.patches.is_some(),
         picked: w.problem.picked,
+        in_tile: w.lines.is_some(),
         fast_math: false,
     };
     Candidate {
@@ -423,7 +475,7 @@ mod tests {
     fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
         let instruction = Instruction::of(element, element, Arithmetic::Exact).expect("an instruction");
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
-        let workload = Workload { problem, instruction, a, b, epilogue };
+        let workload = Workload { problem, instruction, a, b, epilogue, lines: None };
         rank(machine, &workload).expect("a tile that fits").remove(0)
     }
 
@@ -488,7 +540,7 @@ mod tests {
         let huge = evt::Cost { row_reductions: 4000, ..evt::Cost::default() };
         let instruction = Instruction::MmaF16;
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
-        let workload = Workload { problem, instruction, a, b, epilogue: &huge };
+        let workload = Workload { problem, instruction, a, b, epilogue: &huge, lines: None };
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
     }
 
@@ -501,7 +553,7 @@ mod tests {
         let time = |machine: &Machine, k: usize| {
             let along_k = OperandLayout::packed(Major::K);
             let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);
-            let workload = Workload { problem, instruction, a: along_k, b: along_k, epilogue: &epilogue };
+            let workload = Workload { problem, instruction, a: along_k, b: along_k, epilogue: &epilogue, lines: None };
             let all = rank(machine, &workload).expect("a tile that fits");
             let is_it = |c: &&Candidate| area(c) == 128 * 256 && c.key.tile_k() == k && c.split_k == SplitK::None;
             all.iter().find(is_it).map(|c| c.microseconds)

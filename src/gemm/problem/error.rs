@@ -300,6 +300,42 @@ pub enum Error {
         /// What is divided.
         divided: Divided,
     },
+    /// An epilogue's phases are not computed in a tile, as was asked for.
+    #[error(
+        "`{epilogue}` can't be computed in one tile: {reason}; leave `.finish(…)` out, or ask for `Finish::SecondLaunch`"
+    )]
+    NotInTile {
+        /// The epilogue.
+        epilogue: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A run's lines are not in one tile, as the plan's are and as was asked for.
+    #[error(
+        "`{epilogue}` was planned to be computed in one tile of {tile_m}x{tile_n}, where a product of {m}x{n} has no whole {lines}: plan for these extents, or leave `.finish(…)` out"
+    )]
+    BeyondTile {
+        /// The epilogue.
+        epilogue: &'static str,
+        /// The tile's rows.
+        tile_m: usize,
+        /// The tile's columns.
+        tile_n: usize,
+        /// M.
+        m: usize,
+        /// N.
+        n: usize,
+        /// `rows` or `columns`.
+        lines: &'static str,
+    },
+    /// There are no phases to be computed anywhere.
+    #[error(
+        "`.finish(…)` says where later phases are computed, and `{epilogue}` has none that a launch of its own or a tile is for: leave it out"
+    )]
+    NothingToFinish {
+        /// The epilogue.
+        epilogue: &'static str,
+    },
     /// A run of a plan for other groups.
     #[error("A has {given}, and this GEMM was planned for {planned}: plan it for such an A")]
     OtherGrouping {

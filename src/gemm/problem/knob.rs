@@ -24,11 +24,13 @@ pub enum Knob {
     FastMath,
     /// [`dependent_launch`](crate::gemm::Builder::dependent_launch).
     DependentLaunch,
+    /// [`finish`](crate::gemm::Builder::finish).
+    Finish,
 }
 
 impl Knob {
     /// Every knob.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Tile,
         Self::Stages,
         Self::SplitK,
@@ -38,6 +40,7 @@ impl Knob {
         Self::Multiprocessors,
         Self::FastMath,
         Self::DependentLaunch,
+        Self::Finish,
     ];
 }
 
@@ -54,6 +57,7 @@ impl fmt::Display for Knob {
             Self::Multiprocessors => ".multiprocessors(…)",
             Self::FastMath => ".fast_math(true)",
             Self::DependentLaunch => ".dependent_launch(true)",
+            Self::Finish => ".finish(…)",
         })
     }
 }

@@ -30,8 +30,7 @@ pub(crate) struct LaterKernel {
 impl LaterKernel {
     /// The kernels of all launches after the product's.
     pub(crate) fn compile_all(device: &Device, phases: &Phases, fast_math: bool) -> Result<Vec<Self>, Error> {
-        let key = LaterKey { real: phases.tree.real(), fast_math };
-        let compile = |(i, pass): (usize, &Pass<'_>)| Self::compile(device, pass, (key, 0), i);
+        let compile = |(i, pass): (usize, &Pass<'_>)| Self::compile(device, pass, (key_of(pass, fast_math), 0), i);
         phases.passes().iter().enumerate().skip(1).map(compile).collect()
     }
 
@@ -45,12 +44,11 @@ impl LaterKernel {
         Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
     }
 
-    /// The same kernel for a run's arguments, of which some may have digits.
-    pub(crate) fn for_digits(
-        &self,
+    /// The kernel of the `phase`th launch for a run's arguments, of which some may have digits: the planned one, or another.
+    pub(crate) fn of_run(
         device: &Device,
         pass: &Pass<'_>,
-        phase: usize,
+        (phase, fast_math, planned): (usize, bool, Option<&Self>),
         given: &[Argument<'_>],
         made: &Variants<(usize, u64), Self>,
     ) -> Result<Self, Error> {
@@ -59,10 +57,10 @@ impl LaterKernel {
             Binding::Slot(_) => None,
         };
         let digits = digits::of(pass.part.bindings.iter().map(tensor))?;
-        if digits == 0 {
-            return Ok(self.clone());
+        if let Some(planned) = planned.filter(|_| digits == 0) {
+            return Ok(planned.clone());
         }
-        let compile = || Self::compile(device, pass, (self.key, digits), phase);
+        let compile = || Self::compile(device, pass, (key_of(pass, fast_math), digits), phase);
         Ok(Self::clone(&*made.get_or_make(&(phase, digits), compile)?))
     }
 
@@ -118,6 +116,10 @@ impl LaterKernel {
         let block = [LaterKey::THREADS as u32, 1, 1];
         Ok(self.kernel.launch(&Launch { grid: [grid.blocks, 1, 1], block, ..Launch::default() }, &list, stream)?)
     }
+}
+
+const fn key_of(pass: &Pass<'_>, fast_math: bool) -> LaterKey {
+    LaterKey { real: pass.part.tree.real(), fast_math }
 }
 
 /// A launch's grid, and the memory that it needs beside its arguments.

@@ -16,7 +16,7 @@ use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
 use crate::Argument;
-use crate::evt::{MAX_ACCUMULATORS, Phases, ValidOutput, ValidTree};
+use crate::evt::{InTile, MAX_ACCUMULATORS, Pass, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
 use crate::gemm::kernel::launch::LaunchDescription;
 use crate::gemm::kernel::sm80::Sm80Key;
@@ -50,9 +50,9 @@ pub(crate) struct Plan {
     pub(crate) variants: Variants<(KernelKey, u64), Variant>,
     /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
-    /// The kernels of the launches after the product's; none on the CPU.
+    /// The kernels of the launches after the product's; none on the CPU, nor where all phases are in the tile.
     pub(crate) later: Arc<[LaterKernel]>,
-    /// The same, by number and by their arguments with digits.
+    /// Others, by number and by their arguments with digits.
     later_variants: Variants<(usize, u64), LaterKernel>,
     /// What parts leave for those after them.
     slots: Pool<Vec<DeviceTensor>>,
@@ -75,7 +75,7 @@ impl Plan {
     /// The same plan with another kernel chosen.
     pub(crate) fn with(&self, chosen: ChosenKernel) -> Result<Self, Error> {
         let Self { device, phases, problem, settings, multiprocessors, .. } = self;
-        let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)), later: self.choice.later.clone() };
+        let choice = Choice { kind: Chosen::Gpu(Box::new(chosen)), ..self.choice.clone() };
         Self::new(device.clone(), Arc::clone(phases), *problem, *settings, choice, *multiprocessors)
     }
 
@@ -92,8 +92,12 @@ impl Plan {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let variant = Variant::compile(&device, &phases.product(), (&key, 0), split_k, multiprocessors)?;
-                Some((variant, LaterKernel::compile_all(&device, &phases, key.fast_math())?))
+                let variant = Variant::compile(&device, &phases, (&key, 0), split_k, multiprocessors)?;
+                let later = match key.in_tile() {
+                    true => Vec::new(),
+                    false => LaterKernel::compile_all(&device, &phases, key.fast_math())?,
+                };
+                Some((variant, later))
             }
         };
         let plan = Self::of_kernels(device, phases, problem, settings, choice, multiprocessors, kernels);
@@ -118,11 +122,12 @@ impl Plan {
             variants.put((variant.key, variant.digits), Arc::clone(variant));
         }
         let repacker = Repacker::new(&device, multiprocessors);
+        let later_workspaces = (1..phases.passes().len()).map(|_| Pool::default()).collect();
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
         Self {
             device,
             phases,
-            later_workspaces: later.iter().map(|_| Pool::default()).collect(),
+            later_workspaces,
             later,
             later_variants: Variants::default(),
             slots: Pool::default(),
@@ -244,7 +249,11 @@ impl Plan {
             Chosen::Gpu(gpu) if self.phases.parts.len() == 1 => {
                 self.run_kernel(stream, problem, gpu, a, b, (arguments, &[]))
             }
-            Chosen::Gpu(gpu) => self.run_passes(stream, problem, gpu, a, b, arguments),
+            Chosen::Gpu(gpu) if !gpu.chosen.key.in_tile() => self.run_passes(stream, problem, gpu, a, b, arguments),
+            Chosen::Gpu(gpu) => match self.beyond_tile(gpu, &problem, a, b, arguments)? {
+                None => self.run_kernel(stream, problem, gpu, a, b, (arguments, &[])),
+                Some(launches) => self.run_passes(stream, problem, &launches, a, b, arguments),
+            },
         }
     }
 
@@ -267,6 +276,35 @@ impl Plan {
         }
     }
 
+    /// For a plan whose phases are all computed in the tile: the choice for a run for which they can't be, because its lines
+    /// don't lie in one tile, or because no kernel that has them takes its operands. `None` if they can.
+    fn beyond_tile(
+        &self,
+        gpu: &ChosenKernel,
+        problem: &Problem,
+        a: Left<'_>,
+        b: &Right<'_>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<ChosenKernel>, Error> {
+        let lines = self.phases.in_tile.as_ref().map(InTile::lines).unwrap_or_default();
+        let (Problem { m, n, .. }, (tile_m, tile_n)) = (*problem, gpu.chosen.key.tile());
+        let fit = lines.fit((tile_m, tile_n), (m, n));
+        let taken = || self.wanted(gpu, problem, self.layouts(gpu, problem, a, &b.views())?, arguments);
+        let refused = match fit.then(taken) {
+            Some(Ok(_)) => return Ok(None),
+            Some(Err(refused)) => refused,
+            None => {
+                let (epilogue, lines) = (self.tree().name(), if lines.rows && n > tile_n { "rows" } else { "columns" });
+                Error::BeyondTile { epilogue, tile_m, tile_n, m, n, lines }
+            }
+        };
+        let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
+        match gpu.of_launches(same_tile) {
+            Some(launches) if gpu.finish.is_none() => Ok(Some(launches)),
+            _ => Err(refused),
+        }
+    }
+
     /// Launches the product with the first part, then what else there is.
     fn run_passes(
         &self,
@@ -279,10 +317,12 @@ impl Plan {
     ) -> Result<(), Error> {
         let passes = self.phases.passes();
         let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
-        let kernels = passes.iter().enumerate().skip(1).zip(&*self.later);
-        let kernels = kernels
-            .map(|((i, pass), kernel)| kernel.for_digits(&self.device, pass, i, arguments, &self.later_variants));
-        let kernels = kernels.collect::<Result<Vec<_>, Error>>()?;
+        let fast_math = gpu.chosen.key.fast_math();
+        let kernel = |(i, pass): (usize, &Pass<'_>)| {
+            let planned = self.later.get(i - 1);
+            LaterKernel::of_run(&self.device, pass, (i, fast_math, planned), arguments, &self.later_variants)
+        };
+        let kernels = passes.iter().enumerate().skip(1).map(kernel).collect::<Result<Vec<_>, Error>>()?;
         let later = passes.iter().skip(1).zip(&kernels).zip(&self.later_workspaces);
         let prepared = later.map(|((pass, kernel), memory)| kernel.prepare(&pass.part.tree, &problem, memory, stream));
         let prepared = prepared.collect::<Result<Vec<_>, Error>>()?;
@@ -314,7 +354,7 @@ impl Plan {
                 reason: "it runs no kernels; plan for a GPU, an emulated one, or a target of `bundle::Builder`",
             });
         };
-        if self.phases.parts.len() > 1 {
+        if self.phases.parts.len() > 1 && !gpu.chosen.key.in_tile() {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
                 reason: "the epilogue is computed from its own reductions, for which the plan keeps memory of its own and \
@@ -336,6 +376,12 @@ impl Plan {
         let problem = Problem::of(a, b.clone())?;
         self.check_reading(a, &problem)?;
         check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
+        if gpu.chosen.key.in_tile() && self.beyond_tile(gpu, &problem, a, b, arguments)?.is_some() {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "the product's lines don't lie in one tile, so it takes several launches: plan for its extents",
+            });
+        }
         if problem.batch == 0 {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
@@ -356,7 +402,7 @@ impl Plan {
                 }
             }
         }
-        let tree = self.phases.first();
+        let tree = self.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
         Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked }.describe()
     }
@@ -382,7 +428,7 @@ impl Plan {
         (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<(), Error> {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (device, tree) = (&self.device, self.phases.first());
+        let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
         let mut b = self.live(b)?;
         let (bounds, patches, picked) = (a.bounds(), a.patches()?, a.picked());
         let mut a = a.tensor().clone();
@@ -415,13 +461,7 @@ impl Plan {
         b: &[OperandView],
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
-        // Without products nothing is read, so any kernel works.
-        let layouts = if problem.is_empty() {
-            gpu.chosen.key.layouts()
-        } else {
-            (a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b))
-        };
-        let wanted = self.wanted(gpu, problem, layouts, arguments)?;
+        let wanted = self.wanted(gpu, problem, self.layouts(gpu, problem, a, b)?, arguments)?;
         let digits = digits::of(arguments.iter().map(tensor_of))?;
         if let Some(variant) = self.variants.get(&(wanted.key, digits)) {
             return Ok(variant);
@@ -429,7 +469,8 @@ impl Plan {
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
-                v.digits == digits && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
+                let same = v.digits == digits && v.key.in_tile() == wanted.key.in_tile();
+                same && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
             }
             KernelKey::Sm90(_) => false,
         };
@@ -440,12 +481,26 @@ impl Plan {
         {
             return Ok(variant);
         }
-        let (device, product) = (&self.device, self.phases.product());
+        let (device, phases) = (&self.device, &self.phases);
         self.variants.get_or_make(&(wanted.key, digits), || {
             let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, &product, (&wanted.key, digits), wanted.split_k, self.multiprocessors)
+            Variant::compile(device, phases, (&wanted.key, digits), wanted.split_k, self.multiprocessors)
         })
+    }
+
+    /// The layouts of a run's operands. Without products nothing is read, so any kernel works.
+    fn layouts(
+        &self,
+        gpu: &ChosenKernel,
+        problem: &Problem,
+        a: Left<'_>,
+        b: &[OperandView],
+    ) -> Result<(OperandLayout, OperandLayout), Error> {
+        if problem.is_empty() {
+            return Ok(gpu.chosen.key.layouts());
+        }
+        Ok((a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b)))
     }
 
     /// The chosen kernel, in the variant for these layouts. It stays in its family if that takes the layouts, or if
@@ -487,7 +542,7 @@ impl Plan {
         let repacking =
             Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
-        let tree = self.phases.first();
+        let tree = self.phases.in_product(key.in_tile);
         let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments), problem)?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
@@ -499,11 +554,14 @@ impl Plan {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
         let key = Sm80Key { a, b, ..*key };
-        let (problem, instruction, epilogue) =
-            (self.problem.shared_alike(), key.instruction, self.phases.first().cost());
+        let (problem, instruction) = (self.problem.shared_alike(), key.instruction);
+        let epilogue = self.phases.in_product(key.in_tile).cost();
+        let lines = self.phases.in_tile.as_ref().map(InTile::lines).filter(|_| key.in_tile);
         let machine = Machine::of(self.device.properties())?;
-        let workload = Workload { problem, instruction, a, b, epilogue };
-        let microseconds = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
+        let workload = Workload { problem, instruction, a, b, epilogue, lines };
+        let product = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
+        let later = self.choice.later.as_ref().filter(|_| !key.in_tile).map_or(0.0, |later| later.microseconds);
+        let microseconds = product + later;
         Some((Wanted { key: KernelKey::Sm80(key), split_k: *split_k }, microseconds))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epilogue_runtime::{Device, KeptKernel, Kernel, Launch};
 
-use crate::evt::Pass;
+use crate::evt::Phases;
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::sm90::shared::sum_bytes;
@@ -32,12 +32,12 @@ impl Variant {
     /// number of its multiprocessors.
     pub(crate) fn compile(
         device: &Device,
-        product: &Pass<'_>,
+        phases: &Phases,
         (key, digits): (&KernelKey, u64),
         split_k: SplitK,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let (emitted, tree) = (emit::emit(product, key, digits)?, &product.part.tree);
+        let (emitted, tree) = (emit::emit(phases, key, digits)?, phases.in_product(key.in_tile()));
         let kernel = device.compile(&emitted.source)?;
         let allowed = multiprocessors.map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let (shape, persistent_blocks) = match key {

@@ -7,9 +7,9 @@ use expect_test::expect_file;
 use super::*;
 use crate::ElementType::{BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8};
 use crate::evt::reference::Multiplication;
-use crate::evt::{BroadcastClass, Tree, TreeBuilder};
-use crate::gemm::kernel::SplitK;
+use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::gemm::kernel::sm80::Tile;
+use crate::gemm::kernel::{Finish, SplitK};
 use crate::gemm::problem::{Major, OperandLayout};
 use crate::gemm::{Builder, Candidate, sm90};
 
@@ -28,6 +28,17 @@ const GROUPS: [(&str, &[ElementType]); 8] = [
 fn devices() -> [Device; 3] {
     let emulated = |arch| Device::emulated(arch).expect("an emulated device");
     [emulated(Arch::SM_80), emulated(Arch::SM_90A), Device::cpu()]
+}
+
+/// The accumulator, divided by the sums of its rows: of two phases.
+fn normalised() -> Tree {
+    let mut builder = TreeBuilder::new("normalised", file!());
+    let accum = builder.accum("accum");
+    let sum = Reduction { axis: Axis::Row, batch: false, op: ReduceOp::Add, form: Form::Complete };
+    let sums = builder.reduce(sum, accum);
+    let d = builder.apply(crate::expr::Op::Div, &[accum, sums]);
+    builder.output("d", d, BroadcastClass::Tensor, None);
+    builder.finish()
 }
 
 /// The accumulator, stored as `output`.
@@ -171,6 +182,7 @@ fn turned(builder: Builder, knob: Knob, candidate: &Candidate) -> Builder {
         Knob::Multiprocessors => builder.multiprocessors(4),
         Knob::FastMath => builder.fast_math(true),
         Knob::DependentLaunch => builder.dependent_launch(true),
+        Knob::Finish => builder.finish(Finish::Tile),
     }
 }
 
@@ -180,7 +192,10 @@ fn knobs() -> String {
     let on_a_gpu = builder(&devices()[0], F16, F16).choose().expect("a plan").candidates()[0].clone();
     for knob in Knob::ALL {
         let taken = devices().map(|device| {
-            let plain = builder(&device, F16, F16);
+            let plain = match knob {
+                Knob::Finish => Builder::new(&device, normalised()).elements(F16, F16).problem(256, 64, 256),
+                _ => builder(&device, F16, F16),
+            };
             let own = plain.choose().expect("a plan").candidates().first().cloned();
             let turned = turned(plain, knob, own.as_ref().unwrap_or(&on_a_gpu));
             assert!(turned.clone().ignore_unsupported_knobs().choose().is_ok(), "{knob} ignored on {device}");

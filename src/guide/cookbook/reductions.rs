@@ -50,7 +50,8 @@
 //! # Softmax over a row of the result
 //!
 //! The result of a reduction is a value, so a softmax is written as it is defined. What needs a whole row is computed when
-//! that is complete, in launches after the product's on a GPU, and while the rows are in a cache on the CPU.
+//! that is complete: on a GPU in the product's own tile, where rows of up to 256 columns lie whole, and in launches after the
+//! product's where they are wider; on the CPU while the rows are in a cache.
 //!
 //! ```
 //! # use epilogue::prelude::*;

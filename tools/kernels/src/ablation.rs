@@ -58,7 +58,7 @@ impl<'a> Case<'a> {
 }
 
 fn of_sm80(shape: &Shape, instruction: Instruction) -> Workload<'_> {
-    Workload { problem: shape.problem, instruction, a: PACKED, b: PACKED, epilogue: shape.tree.cost() }
+    Workload { problem: shape.problem, instruction, a: PACKED, b: PACKED, epilogue: shape.tree.cost(), lines: None }
 }
 
 /// What one variation changes.

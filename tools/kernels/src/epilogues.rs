@@ -50,6 +50,66 @@ pub(crate) fn cross_entropy() -> Tree {
     b.finish()
 }
 
+const ROWS: fn(ReduceOp) -> Reduction = |op| Reduction { axis: Axis::Row, batch: false, op, form: Form::Complete };
+
+/// The softmax of every row of `accum + mask`.
+pub(crate) fn softmax() -> Tree {
+    let mut b = TreeBuilder::new("softmax", "softmax.rs");
+    let accum = b.accum("accum");
+    let mask = b.parameter("mask", ParameterClass::Tensor, None);
+    let x = b.apply(Op::Add, &[accum, mask]);
+    b.name(x, "x");
+    let most = b.reduce(ROWS(ReduceOp::Max), x);
+    b.name(most, "most");
+    let shifted = b.apply(Op::Sub, &[x, most]);
+    let e = b.apply(Op::Exp, &[shifted]);
+    b.name(e, "e");
+    let sum = b.reduce(ROWS(ReduceOp::Add), e);
+    b.name(sum, "sum");
+    let d = b.apply(Op::Div, &[e, sum]);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.finish()
+}
+
+/// A residual that is added to in place, and its RMSNorm.
+pub(crate) fn rms_norm() -> Tree {
+    let mut b = TreeBuilder::new("rms_norm", "norm.rs");
+    let accum = b.accum("accum");
+    let residual = b.parameter("residual", ParameterClass::TensorMut, None);
+    let weight = b.parameter("weight", ParameterClass::RowVector, None);
+    let epsilon = b.parameter("epsilon", ParameterClass::Scalar, None);
+    let h = b.apply(Op::Add, &[residual, accum]);
+    b.name(h, "h");
+    let squares = b.reduce(ROWS(ReduceOp::SumSquares), h);
+    b.name(squares, "squares");
+    let columns = b.position(Position::Columns);
+    let columns = b.real(columns);
+    let mean = b.apply(Op::Div, &[squares, columns]);
+    let mean = b.apply(Op::Add, &[mean, epsilon]);
+    let factor = b.call(ops::rsqrt::function(), &[mean]);
+    let d = b.apply(Op::Mul, &[h, factor]);
+    let d = b.apply(Op::Mul, &[d, weight]);
+    b.output("residual", h, BroadcastClass::Tensor, None);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.finish()
+}
+
+/// Rows as FP8, each with its scale.
+pub(crate) fn quantised_rows() -> Tree {
+    let mut b = TreeBuilder::new("quantised_rows", "quantised.rs");
+    let accum = b.accum("accum");
+    let most = b.reduce(ROWS(ReduceOp::AbsMax), accum);
+    b.name(most, "most");
+    let (range, tiny) = (b.literal(448.0), b.literal(1e-6));
+    let scale = b.apply(Op::Div, &[most, range]);
+    let scale = b.apply(Op::Max, &[scale, tiny]);
+    b.name(scale, "scale");
+    let q = b.apply(Op::Div, &[accum, scale]);
+    b.output("q", q, BroadcastClass::Tensor, Some(ElementType::F8E4M3));
+    b.output("scale", scale, BroadcastClass::ColumnVector, Some(ElementType::F32));
+    b.finish()
+}
+
 /// `D = dropout(accum)` and a second stream beside it.
 pub(crate) fn dropout() -> Tree {
     let mut b = TreeBuilder::new("dropout", "dropout.rs");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use epilogue::ElementType;
-use epilogue::evt::{Tree, Types, ValidTree};
+use epilogue::evt::{InTile, Tree, Types, ValidTree};
 use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
 use epilogue::gemm::{Error, Float16, Instruction, KernelKey, Sm80Key, source};
 use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
@@ -102,6 +102,8 @@ impl Gate {
     pub(crate) fn check(&self, subject: &Subject) -> Result<Option<Report>, String> {
         let text = |error: &dyn fmt::Display| format!("{} {}: {error}", subject.tree.name(), subject.key);
         let valid = subject.valid().map_err(|e| text(&e))?;
+        let in_tile = InTile::of(&valid).filter(|_| subject.key.in_tile());
+        let computed = in_tile.as_ref().map_or(&valid, InTile::tree);
         let source = match source(&valid, &subject.key) {
             Err(Error::NoKernel { .. }) => return Ok(None),
             other => other.map_err(|e| text(&e))?,
@@ -114,7 +116,7 @@ impl Gate {
         let mut findings = Vec::new();
         let shared_bytes = match &subject.key {
             KernelKey::Sm80(key) => key.tile.shared_bytes(key.instruction),
-            KernelKey::Sm90(key) => SharedMap::of(key, &Traffic::of(&valid, key.direct)).bytes(),
+            KernelKey::Sm90(key) => SharedMap::of(key, &Traffic::of(computed, key.direct)).bytes(),
         };
         check_log(&mut findings, &subject.key, &compiled.log, &resources, shared_bytes);
         let (mut counts, mut kept) = (None, 0);
@@ -123,7 +125,7 @@ impl Gate {
             match &subject.key {
                 KernelKey::Sm80(key) => kept = check_sm80(&mut findings, key, &sass),
                 KernelKey::Sm90(key) => {
-                    check_sm90(&mut findings, key, &valid, &sass);
+                    check_sm90(&mut findings, key, computed, &sass);
                     kept = sass.local_accesses_of_consumers();
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Debug;
 
-use epilogue::evt::{Tree, Types};
+use epilogue::evt::{InTile, Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
     Divided, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
@@ -11,7 +11,9 @@ use epilogue::gemm::{
 };
 use epilogue_runtime::Arch;
 
-use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction, swiglu};
+use super::epilogues::{
+    bias_gelu_residual, everything, plain, quantised_rows, rms_norm, row_reduction, softmax, swiglu,
+};
 use super::gate::Subject;
 
 const LAYOUTS: [(Major, Major); 4] =
@@ -44,6 +46,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         divided: Divided::Nothing,
         patches: false,
         picked: false,
+        in_tile: false,
         fast_math: false,
     }
 }
@@ -63,8 +66,10 @@ fn sm90_for(
 ) -> Option<Subject> {
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).ok()?;
+    let in_tile = InTile::of(&valid);
+    let (valid, lines) = in_tile.as_ref().map_or((&valid, None), |all| (all.tree(), Some(all.lines())));
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
-    let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid };
+    let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: valid, lines };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
     let best = candidates.first().filter(|best| sm90::has_room(best))?;
     Some(Subject { tree: tree.clone(), key: best.key, arch: Arch::SM_90A })
@@ -77,6 +82,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_swiglu());
     set.extend(covering_groups());
     set.extend(covering_patches());
+    set.extend(covering_in_tile());
     set
 }
 
@@ -256,6 +262,29 @@ fn covering_groups_sm90() -> Vec<Subject> {
         if i < 2 || i == 3 {
             set.extend(sm90_for(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), problem, request));
         }
+    }
+    set
+}
+
+/// Epilogues of several phases, all in the tile: the widest tiles of both schedules, one that is swapped, and those for sm_80.
+pub(crate) fn covering_in_tile() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let mut set = Vec::new();
+    for (rows, columns, schedule) in [(128, 256, Cooperative), (64, 256, PingPong), (128, 128, PingPong)] {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers: 2 });
+        let cluster = Some(if rows == 64 { Cluster::NONE } else { Cluster { m: 2, n: 1 } });
+        let request = sm90::Request { tile, cluster, ..sm90::Request::default() };
+        for tree in [softmax(), rms_norm(), quantised_rows()] {
+            set.extend(sm90(&tree, Wgmma::Bf16, (Major::K, Major::K), columns, request));
+        }
+    }
+    for (i, (m, n, k)) in [(128, 256, 64), (128, 128, 32), (32, 128, 64)].into_iter().enumerate() {
+        let tree = [softmax(), rms_norm(), quantised_rows()][i].clone();
+        let tile = Tile::all(Instruction::MmaBf16).iter().find(|tile| (tile.m, tile.n, tile.k) == (m, n, k));
+        set.extend(tile.map(|tile| {
+            let key = Sm80Key { in_tile: true, ..sm80(Instruction::MmaBf16, *tile) };
+            Subject { tree, key: KernelKey::Sm80(key), arch: Arch::SM_80 }
+        }));
     }
     set
 }

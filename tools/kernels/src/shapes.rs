@@ -130,7 +130,15 @@ impl Shape {
 
     pub(crate) const fn workload(&self) -> sm90::Workload<'_> {
         let Self { problem, instruction, fast_fp8, tree, .. } = self;
-        sm90::Workload { problem: *problem, instruction: *instruction, a: PACKED, b: PACKED, fast_fp8: *fast_fp8, tree }
+        sm90::Workload {
+            problem: *problem,
+            instruction: *instruction,
+            a: PACKED,
+            b: PACKED,
+            fast_fp8: *fast_fp8,
+            tree,
+            lines: None,
+        }
     }
 
     /// The kernels for sm_90a, best first: never none.

@@ -2,20 +2,15 @@
 
 use super::super::text::{Emitted, KernelText};
 use super::visitor::VisitorText;
-use crate::evt::ValidTree;
+use crate::evt::Computation;
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 
 /// Writes the kernel of a later phase, the `phase`th.
-pub(crate) fn emit(
-    trees: (&ValidTree, Option<&ValidTree>),
-    (key, digits): (LaterKey, u64),
-    phase: usize,
-    symbol: &str,
-) -> Emitted {
-    let tree = trees.0;
+pub(crate) fn emit(of: &Computation<'_>, (key, digits): (LaterKey, u64), phase: usize, symbol: &str) -> Emitted {
+    let tree = of.tree;
     let (name, file) = (tree.name(), tree.file());
-    let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), trees, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, digits);
     let comment = format!("// Phase {phase} of the epilogue `{name}` ({file}), after its product.");
     kernel.begin(&comment, &["sm80/later.cuh"]);
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());

@@ -4,12 +4,13 @@
 //! those for a value or an argument of the tree have a leading `_`, which no name of the tree has.
 
 use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{accumulator, chances, visitor_type};
+use super::super::element::{ElementFunction, accumulator, chances, visitor_type};
 use super::super::epilogue::EpilogueText;
 use super::super::tail::Tail;
 use crate::cuda::Writer;
 use crate::evt::{
-    Axis, BroadcastClass, Form, ParameterClass, ParameterId, Position, ValidOutput, ValidTree, ValueId, ValueKind,
+    Axis, BroadcastClass, Form, OutputKind, ParameterClass, ParameterId, Place, Position, Sweep, Target, ValidOutput,
+    ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::element_name;
 
@@ -44,8 +45,11 @@ impl<'a> VisitorText<'a> {
         let mut this = Self { tree: epilogue.tree, epilogue, grouped, tail, code };
         this.members();
         this.constructor();
-        this.fetch();
-        this.visit();
+        for (i, (sweep, element)) in epilogue.sweeps.iter().enumerate() {
+            this.fetch(i, sweep);
+            this.visit(i, sweep, element);
+            this.finish_sweep(i, sweep);
+        }
         this.finish();
         writeln!(this.code, "}};");
     }
@@ -69,12 +73,25 @@ impl<'a> VisitorText<'a> {
         &self.tree.value(id).name
     }
 
+    /// The type of what a sweep fetches of one row.
+    fn fetched(&self, number: usize) -> String {
+        if self.epilogue.sweeps.len() == 1 { "Fetched".to_owned() } else { format!("Fetched{number}") }
+    }
+
     /// The parameters of the wanted classes that are read, with their values' names.
     fn read(&self, wanted: &[ParameterClass]) -> Vec<Read> {
+        self.read_by(None, wanted)
+    }
+
+    /// Those that a sweep reads, or any.
+    fn read_by(&self, sweep: Option<&Sweep<'_>>, wanted: &[ParameterClass]) -> Vec<Read> {
+        let of_sweep =
+            |parameter: &ParameterId| sweep.is_none_or(|sweep| sweep.tree.parameter(*parameter).value.is_some());
         self.tree
             .loads()
             .chain(self.tree.broadcasts())
             .filter(|(parameter, _)| wanted.contains(&self.tree.parameter(*parameter).class))
+            .filter(|(parameter, _)| of_sweep(parameter))
             .map(|(parameter, value)| Read {
                 parameter,
                 name: format!("_{}", self.name(value)),
@@ -89,19 +106,26 @@ impl<'a> VisitorText<'a> {
             // Feeds the function of one element with rows of the tile; see sm80/epilogue.cuh.
             struct Visitor {{
                 static constexpr int V = Config::VECTOR;
-
-                // What is read of one row.
-                struct Fetched {{" }
-        for Read { name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
-            writeln!(self.code, "Pack<{element}, V> {name};");
+                static constexpr int SWEEPS = {};
+                static __device__ __forceinline__ constexpr bool keeps([[maybe_unused]] int sweep) {{ return {}; }}",
+            self.epilogue.sweeps.len(),
+            self.keeping()
         }
-        for Read { name, .. } in self.read(&[ParameterClass::Bits]) {
-            writeln!(self.code, "u32 {name};");
+        for (i, (sweep, _)) in self.epilogue.sweeps.iter().enumerate() {
+            writeln!(self.code, "\n// What is read of one row.\nstruct {} {{", self.fetched(i));
+            for Read { name, element, .. } in
+                self.read_by(Some(sweep), &[ParameterClass::Tensor, ParameterClass::TensorMut])
+            {
+                writeln!(self.code, "Pack<{element}, V> {name};");
+            }
+            for Read { name, .. } in self.read_by(Some(sweep), &[ParameterClass::Bits]) {
+                writeln!(self.code, "u32 {name};");
+            }
+            for Read { name, element, .. } in self.read_by(Some(sweep), &[ParameterClass::ColumnVector]) {
+                writeln!(self.code, "{element} {name};");
+            }
+            writeln!(self.code, "}};\n");
         }
-        for Read { name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
-            writeln!(self.code, "{element} {name};");
-        }
-        writeln!(self.code, "}};\n");
         if self.tail.is_some() {
             writeln!(self.code, "const Parameters& parameters;");
         }
@@ -127,7 +151,27 @@ impl<'a> VisitorText<'a> {
             let class = reduction_class(reduction.axis);
             writeln!(self.code, "sm80::{class}<Config, {op}, {ty}, {i}> reduction{i};");
         }
+        let mut number = self.tree.outputs().len();
+        for (sweep, _) in &self.epilogue.sweeps {
+            for (output, target) in sweep.tree.outputs().iter().zip(&sweep.targets) {
+                let (OutputKind::Reduce(reduction), Target::Kept(Place::Line(id))) = (output.kind, *target) else {
+                    continue;
+                };
+                let (op, ty) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
+                let (class, name) = (reduction_class(reduction.axis), self.name(id));
+                writeln!(self.code, "sm80::{class}<Config, {op}, {ty}, {number}> _{name};");
+                number += 1;
+            }
+        }
         self.code.blank();
+    }
+
+    /// The condition of a sweep that writes to accumulators.
+    fn keeping(&self) -> String {
+        let sweeps = self.epilogue.sweeps.iter().enumerate();
+        let keeping: Vec<String> =
+            sweeps.filter(|(_, (sweep, _))| sweep.writes_registers()).map(|(i, _)| format!("sweep == {i}")).collect();
+        if keeping.is_empty() { "false".to_owned() } else { keeping.join(" || ") }
     }
 
     /// `condition ? ` for an argument that is read only if a host scalar is not 0.
@@ -176,22 +220,24 @@ impl<'a> VisitorText<'a> {
         writeln!(self.code, "}}\n");
     }
 
-    fn fetch(&mut self) {
-        let rows = self.rows();
+    fn fetch(&mut self, number: usize, sweep: &Sweep<'_>) {
+        let (rows, fetched) = (self.rows(), self.fetched(number));
         writeln! { self.code, "
-            __device__ __forceinline__ Fetched fetch(int m) const {{
-                Fetched fetched;" }
-        for Read { parameter, name, element, .. } in self.read(&[ParameterClass::Tensor, ParameterClass::TensorMut]) {
+            __device__ __forceinline__ {fetched} fetch(Sweep<{number}>, int m) const {{
+                {fetched} fetched;" }
+        for Read { parameter, name, element, .. } in
+            self.read_by(Some(sweep), &[ParameterClass::Tensor, ParameterClass::TensorMut])
+        {
             let load = format!("load<V>(arguments.{name}, work.batch, m, n, {rows}, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, &format!("Pack<{element}, V>{{}}"));
             writeln!(self.code, "fetched.{name} = {load};");
         }
-        for Read { parameter, name, .. } in self.read(&[ParameterClass::Bits]) {
+        for Read { parameter, name, .. } in self.read_by(Some(sweep), &[ParameterClass::Bits]) {
             let load = format!("load_bits<V>(arguments.{name}, work.batch, m, n, {rows}, problem.n)");
             let load = self.read_or_zero(parameter, &name, &load, "0u");
             writeln!(self.code, "fetched.{name} = {load};");
         }
-        for Read { parameter, name, element, .. } in self.read(&[ParameterClass::ColumnVector]) {
+        for Read { parameter, name, element, .. } in self.read_by(Some(sweep), &[ParameterClass::ColumnVector]) {
             let load = format!("load(arguments.{name}, work.batch, m, {rows})");
             let load = self.read_or_zero(parameter, &name, &load, &format!("{element}{{}}"));
             writeln!(self.code, "fetched.{name} = {load};");
@@ -199,10 +245,11 @@ impl<'a> VisitorText<'a> {
         writeln!(self.code, "return fetched;\n}}\n");
     }
 
-    /// The argument for a leaf in a call of the function of one element, in column `v`.
-    fn leaf(&self, id: ValueId) -> String {
-        let name = format!("_{}", self.name(id));
-        match self.tree.value(id).kind {
+    /// The argument for a leaf in a call of a sweep's function of one element, in column `v`.
+    fn leaf(&self, sweep: &Sweep<'_>, id: ValueId) -> String {
+        let tree = sweep.tree;
+        let name = format!("_{}", tree.value(id).name);
+        let parameter = match tree.value(id).kind {
             ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
             ValueKind::Position(position) => {
                 return match position {
@@ -215,11 +262,24 @@ impl<'a> VisitorText<'a> {
                 .to_owned();
             }
             ValueKind::Random(..) => return format!("{name}[v]"),
-            _ => {}
+            ValueKind::Load(parameter) | ValueKind::Broadcast(parameter) => parameter,
+            _ => return name,
+        };
+        let ty = visitor_type(tree, id);
+        match sweep.place(parameter) {
+            Some(Place::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            Some(Place::Register(i)) => return format!("from_register<{ty}>(accum[{i}][v])"),
+            Some(Place::Line(line)) => {
+                let place = match self.tree.value(line).class {
+                    BroadcastClass::ColumnVector => "row",
+                    BroadcastClass::RowVector => "n - work.n + v",
+                    BroadcastClass::Scalar | BroadcastClass::Tensor => "",
+                };
+                return format!("narrow<{ty}>(_{}.of_tile({place}))", self.name(line));
+            }
+            None => {}
         }
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return name };
-        let ty = visitor_type(self.tree, id);
-        match parameter.class {
+        match tree.parameter(parameter).class {
             ParameterClass::Tensor | ParameterClass::TensorMut => format!("widen<{ty}>(fetched.{name}.value[v])"),
             ParameterClass::Bits => format!("(fetched.{name} >> v & 1) != 0"),
             ParameterClass::ColumnVector => format!("widen<{ty}>(fetched.{name})"),
@@ -229,31 +289,60 @@ impl<'a> VisitorText<'a> {
         }
     }
 
-    fn visit(&mut self) {
-        let accumulator = self.tree.types().accumulator.name();
+    fn visit(&mut self, number: usize, sweep: &Sweep<'_>, element: &ElementFunction) {
+        let (accumulator, fetched) = (self.tree.types().accumulator.name(), self.fetched(number));
+        let constant = if sweep.writes_registers() { "" } else { "const " };
         writeln! { self.code, "
-        __device__ __forceinline__ void visit(int m, int row, const {accumulator} \
-        (&accum)[Config::ACCUMULATORS][V], const Fetched& fetched) {{" }
-        for (name, seed, stream) in chances(self.tree) {
+        __device__ __forceinline__ void visit(Sweep<{number}>, int m, int row, {constant}{accumulator} \
+        (&accum)[Config::ACCUMULATORS][V], const {fetched}& fetched) {{" }
+        for (name, seed, stream) in chances(sweep.tree) {
             let row = "chance_row(m, problem.m, work.batch)";
             writeln!(self.code, "Real {name}[V];\nrandom_columns<V>({seed}, {stream}u, {row}, n, {name});");
         }
-        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        let (function, leaves) = (&self.epilogue.element.name, leaves.join(", "));
+        let leaves: Vec<String> = element.leaves.iter().map(|id| self.leaf(sweep, *id)).collect();
+        let (function, values, leaves) = (&element.name, &element.values, leaves.join(", "));
         writeln! { self.code, "
-            Values values[V];
+            {values} values[V];
             #pragma unroll
             for (int v = 0; v < V; ++v) {{
                 values[v] = {function}({leaves});
             }}" }
-        for (i, output) in self.tree.stores() {
-            self.store(i, output);
+        for (place, output) in sweep.tree.stores() {
+            if let Target::Output(i) = sweep.targets[place] {
+                self.store(sweep.tree, i, output);
+            }
         }
-        for (i, output, reduction) in self.tree.reductions() {
-            let value = format!("values[v]._{}", self.name(output.value));
+        for (place, output, reduction) in sweep.tree.reductions() {
+            let value = format!("values[v]._{}", sweep.tree.value(output.value).name);
             let ty = running_type(self.tree, reduction);
-            let then = format!("reduction{i}.add(row, x, m < {}, problem.n - n);", self.rows());
+            let then =
+                format!("{}.add(row, x, m < {}, problem.n - n);", self.reduction(sweep.targets[place]), self.rows());
             self.with(&format!("{ty} x[V]"), "x[v]", &taken(self.tree, reduction, &value, "m", "n + v"), &then);
+        }
+        for (place, output) in sweep.tree.stores() {
+            let Target::Kept(Place::Register(i)) = sweep.targets[place] else { continue };
+            let name = &sweep.tree.value(output.value).name;
+            writeln! { self.code, "
+                #pragma unroll
+                for (int v = 0; v < V; ++v) accum[{i}][v] = to_register<{accumulator}>(values[v]._{name});" }
+        }
+        writeln!(self.code, "}}\n");
+    }
+
+    /// The member that a reduction is.
+    fn reduction(&self, target: Target) -> String {
+        match target {
+            Target::Kept(Place::Line(id)) => format!("_{}", self.name(id)),
+            Target::Output(i) => format!("reduction{i}"),
+            // Never: what takes an accumulator's place is no reduction.
+            Target::Kept(_) => String::new(),
+        }
+    }
+
+    fn finish_sweep(&mut self, number: usize, sweep: &Sweep<'_>) {
+        writeln!(self.code, "__device__ __forceinline__ void finish_sweep(Sweep<{number}>) {{");
+        for (place, ..) in sweep.tree.reductions() {
+            writeln!(self.code, "{}.finish_warp();", self.reduction(sweep.targets[place]));
         }
         writeln!(self.code, "}}\n");
     }
@@ -269,8 +358,8 @@ impl<'a> VisitorText<'a> {
             }}" }
     }
 
-    fn store(&mut self, i: usize, output: &ValidOutput) {
-        let (element, to, value) = (element_name(output.element), output_name(i), self.name(output.value));
+    fn store(&mut self, tree: &ValidTree, i: usize, output: &ValidOutput) {
+        let (element, to, value) = (element_name(output.element), output_name(i), &tree.value(output.value).name);
         let (rows, first) = (self.rows(), self.first());
         match output.class {
             BroadcastClass::Tensor if output.packed => {
@@ -278,7 +367,7 @@ impl<'a> VisitorText<'a> {
                 self.with("bool x[V]", "x[v]", &format!("values[v]._{value}"), &then);
             }
             BroadcastClass::Tensor => {
-                let x = match self.tree.kept_integers(output) {
+                let x = match tree.kept_integers(output) {
                     Some(i) => format!("{}[v]", accumulator(self.tree, i)),
                     None => format!("values[v]._{value}"),
                 };
@@ -309,9 +398,6 @@ impl<'a> VisitorText<'a> {
         writeln!(self.code, "__device__ __forceinline__ void finish() {{");
         let reductions: Vec<_> = self.tree.reductions().collect();
         if !reductions.is_empty() {
-            for (i, ..) in &reductions {
-                writeln!(self.code, "reduction{i}.finish_warp();");
-            }
             writeln!(self.code, "__syncthreads();  // every warp's values are in shared memory");
         }
         for (i, _, reduction) in &reductions {

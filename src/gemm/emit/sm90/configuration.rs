@@ -17,7 +17,7 @@ fn instructions(e: &Cost, traffic: &Traffic) -> usize {
     let reductions = 8 * (e.row_reductions + e.all_reductions) + 12 * e.column_reductions;
     let copied = traffic.inputs.len() + traffic.outputs.len();
     let direct = (e.loads + e.stores).saturating_sub(copied);
-    8 + e.simple_operations + 24 * e.costly_operations + 6 * copied + 40 * direct + reductions
+    8 * (1 + e.later_sweeps) + e.simple_operations + 24 * e.costly_operations + 6 * copied + 40 * direct + reductions
 }
 
 impl Sm90Key {

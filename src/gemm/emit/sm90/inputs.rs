@@ -3,7 +3,7 @@
 use super::super::arguments::EpilogueArguments;
 use super::super::element::visitor_type;
 use crate::ElementType;
-use crate::evt::{ParameterClass, Position, ValidTree, ValueId, ValueType};
+use crate::evt::{ParameterClass, Position, Sweep, ValidTree, ValueId, ValueType};
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 fn is_integer(tree: &ValidTree, id: ValueId) -> bool {
@@ -32,6 +32,8 @@ pub(super) struct Read {
     pub(super) ty: &'static str,
     /// Its class.
     pub(super) class: ParameterClass,
+    /// Its number among the parameters.
+    pub(super) parameter: usize,
     /// How it reaches the lanes.
     pub(super) way: Way,
 }
@@ -105,7 +107,7 @@ impl Accesses {
                 ParameterClass::RowVector | ParameterClass::ColumnVector => Way::Rows,
                 ParameterClass::DeviceScalar | ParameterClass::Scalar | ParameterClass::Seed => Way::Value,
             };
-            reads.push(Read { field, element, ty, class: parameter.class, way });
+            reads.push(Read { field, element, ty, class: parameter.class, parameter: i, way });
         }
         let copied_outputs = tree
             .stores()
@@ -117,6 +119,12 @@ impl Accesses {
             })
             .collect();
         Self { reads, copied_outputs, staged_vectors }
+    }
+
+    /// The arguments that a sweep reads.
+    pub(super) fn of_sweep(&self, sweep: &Sweep<'_>) -> Vec<Read> {
+        let is_read = |read: &&Read| sweep.tree.parameters()[read.parameter].value.is_some();
+        self.reads.iter().filter(is_read).cloned().collect()
     }
 
     /// The inputs that are copied by boxes.

@@ -1,28 +1,30 @@
 //! Writes the visitor of an sm_90a kernel, which calls the function of one element for fragments of the accumulator,
-//! and loads the epilogue's tensors and vectors. `device/sm90/epilogue.cuh` says which members it must have.
+//! and loads the epilogue's tensors and vectors; `outputs` stores them. `device/sm90/epilogue.cuh` says which members it must have.
 //!
 //! Names are as in the sm_80 visitor: those that belong to a value of the tree have a leading `_`.
 
 use super::super::arguments::{ReductionGroup, operation, output_name, running_type, taken};
-use super::super::element::{Guard, accumulator, chances, visitor_type};
+use super::super::element::{ElementFunction, Guard, accumulator, chances, visitor_type};
 use super::super::epilogue::EpilogueText;
 use super::super::tail::Tail;
 use super::inputs::{Accesses, Copied, Read, Way, position_of};
 use crate::cuda::Writer;
-use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
+use crate::evt::{
+    Axis, Form, OutputKind, ParameterClass, Place, Position, Sweep, Target, ValidTree, ValueId, ValueKind,
+};
 use crate::expr::cuda::element_name;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes a visitor.
 pub(super) struct VisitorText<'a> {
-    tree: &'a ValidTree,
+    pub(super) tree: &'a ValidTree,
     swap_ab: bool,
     /// Whether rows are of groups.
-    grouped: bool,
+    pub(super) grouped: bool,
     epilogue: &'a EpilogueText<'a>,
     tail: Option<&'a Tail<'a>>,
-    accesses: Accesses,
-    code: &'a mut Writer,
+    pub(super) accesses: Accesses,
+    pub(super) code: &'a mut Writer,
 }
 
 impl<'a> VisitorText<'a> {
@@ -44,24 +46,27 @@ impl<'a> VisitorText<'a> {
         this.members();
         this.producer();
         this.constructor();
-        this.visit();
-        this.store_outputs();
+        for (i, (sweep, element)) in epilogue.sweeps.iter().enumerate() {
+            this.visit(i, sweep, element);
+            this.store_outputs(i, sweep);
+            this.finish_block(i, sweep);
+        }
         this.finish();
         writeln!(this.code, "}};");
     }
 
     /// The end of the rows.
-    const fn rows(&self) -> &'static str {
+    pub(super) const fn rows(&self) -> &'static str {
         if self.grouped { "work.end" } else { "problem.m" }
     }
 
     /// The first row.
-    const fn first(&self) -> &'static str {
+    pub(super) const fn first(&self) -> &'static str {
         if self.grouped { "work.begin" } else { "0" }
     }
 
     /// The extents up to which elements are accessed one by one.
-    const fn extents(&self) -> &'static str {
+    pub(super) const fn extents(&self) -> &'static str {
         if self.grouped { "sm90::up_to(work.end, problem)" } else { "problem" }
     }
 
@@ -100,6 +105,7 @@ impl<'a> VisitorText<'a> {
             !outputs.is_empty(),
             self.accesses.staged_vectors
         }
+        self.sweeps();
         for (places, stage) in [(inputs, "AUX"), (outputs, "OUTPUT")] {
             let mut end = "0".to_owned();
             for (name, element) in &places {
@@ -127,6 +133,39 @@ impl<'a> VisitorText<'a> {
                 using Walk = sm90::Walk<Config, sm90::Control<Config>::WORDS>;" }
         }
         self.code.blank();
+    }
+
+    /// What the walk over the tile asks of each sweep.
+    fn sweeps(&mut self) {
+        let sweeps = &self.epilogue.sweeps;
+        writeln!(self.code, "static constexpr int SWEEPS = {};", sweeps.len());
+        let copied = self.accesses.copied_inputs();
+        let inputs = |sweep: &Sweep<'_>| {
+            let is_read = |read: &Read| sweep.tree.parameters()[read.parameter].value.is_some();
+            let bits = copied.iter().enumerate().filter(|(_, (read, _))| is_read(read)).map(|(i, _)| 1u64 << i);
+            format!("{}u", bits.sum::<u64>())
+        };
+        let answers: [(&str, &str, Vec<String>); 4] = [
+            ("u32", "inputs_of", sweeps.iter().map(|(sweep, _)| inputs(sweep)).collect()),
+            ("bool", "outputs_of", sweeps.iter().map(|(sweep, _)| self.copies_outputs(sweep).to_string()).collect()),
+            ("bool", "is_of_lines", sweeps.iter().map(|(sweep, _)| sweep.is_of_lines().to_string()).collect()),
+            ("bool", "keeps", sweeps.iter().map(|(sweep, _)| sweep.writes_registers().to_string()).collect()),
+        ];
+        for (ty, question, answers) in answers {
+            let (last, others) = answers.split_last().map_or(("0", &[][..]), |(last, others)| (last.as_str(), others));
+            let others: String =
+                others.iter().enumerate().map(|(i, answer)| format!("sweep == {i} ? {answer} : ")).collect();
+            writeln!(
+                self.code,
+                "static __device__ __forceinline__ constexpr {ty} {question}([[maybe_unused]] int sweep) {{ return {others}{last}; }}"
+            );
+        }
+    }
+
+    /// Whether a sweep stores tensors by boxes.
+    pub(super) fn copies_outputs(&self, sweep: &Sweep<'_>) -> bool {
+        let is_copied = |output: &usize| self.accesses.copied_outputs.iter().any(|(copied, _)| copied == output);
+        sweep.targets.iter().any(|target| matches!(target, Target::Output(output) if is_copied(output)))
     }
 
     /// The class of a reduction in MMA terms, where rows are the problem's rows unless the kernel is swapped.
@@ -166,6 +205,16 @@ impl<'a> VisitorText<'a> {
         }
         for (i, ..) in self.tree.reductions() {
             writeln!(self.code, "Reduction{i} reduction{i};");
+        }
+        for (sweep, _) in &self.epilogue.sweeps {
+            for (output, target) in sweep.tree.outputs().iter().zip(&sweep.targets) {
+                let (OutputKind::Reduce(reduction), Target::Kept(Place::Line(id))) = (output.kind, *target) else {
+                    continue;
+                };
+                let (op, running) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
+                let (ty, name) = (visitor_type(self.tree, id), &self.tree.value(id).name);
+                writeln!(self.code, "sm90::LineInTile<Config, {op}, {running}, {ty}> _{name};");
+            }
         }
         self.code.blank();
     }
@@ -318,16 +367,26 @@ impl<'a> VisitorText<'a> {
         read.map(|(_, value)| format!("_{}", self.tree.value(value).name)).collect()
     }
 
-    /// The argument for a leaf in a call of the function of one element, for value `v`.
-    fn leaf(&self, id: ValueId) -> String {
-        match self.tree.value(id).kind {
+    /// The argument for a leaf in a call of a sweep's function of one element, for value `v`.
+    fn leaf(&self, sweep: &Sweep<'_>, id: ValueId) -> String {
+        let value = sweep.tree.value(id);
+        let field = format!("_{}", value.name);
+        let parameter = match value.kind {
             ValueKind::Accum(i) => return format!("Real({}[v])", accumulator(self.tree, i)),
             ValueKind::Position(position) => return position_of(position, self.swap_ab),
-            ValueKind::Random(..) => return format!("_{}[v]", self.tree.value(id).name),
-            _ => {}
+            ValueKind::Random(..) => return format!("{field}[v]"),
+            ValueKind::Load(parameter) | ValueKind::Broadcast(parameter) => parameter,
+            _ => return field,
+        };
+        match sweep.place(parameter) {
+            Some(Place::Accumulator(i)) => return format!("Real({}[v])", accumulator(self.tree, i)),
+            Some(Place::Register(i)) => {
+                return format!("from_register<{}>(accum[{i}][v])", visitor_type(sweep.tree, id));
+            }
+            Some(Place::Line(id)) => return format!("_{}.result[L::half(v)]", self.tree.value(id).name),
+            None => {}
         }
-        let field = format!("_{}", self.tree.value(id).name);
-        let Some(parameter) = self.tree.parameters().iter().find(|p| p.value == Some(id)) else { return field };
+        let parameter = sweep.tree.parameter(parameter);
         if parameter.class == ParameterClass::Scalar {
             return format!("arguments.{field}");
         }
@@ -342,11 +401,13 @@ impl<'a> VisitorText<'a> {
         }
     }
 
-    fn visit(&mut self) {
+    fn visit(&mut self, number: usize, sweep: &Sweep<'_>, element: &ElementFunction) {
+        let constant = if sweep.writes_registers() { "" } else { "const " };
         writeln! { self.code, "
-            __device__ __forceinline__ void visit(const Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
+            __device__ __forceinline__ void visit(Sweep<{number}>,
+                                                  {constant}Config::Accumulator (&accum)[Config::ACCUMULATORS][V], int block,
                                                   int column, int in_step, int inputs, int outputs) {{" }
-        if self.grouped && !self.accesses.copied_outputs.is_empty() {
+        if self.grouped && self.copies_outputs(sweep) {
             let row = "sm90::Shape<Config>::first_result_row(L::member()) + 64 * block";
             writeln!(
                 self.code,
@@ -354,7 +415,7 @@ impl<'a> VisitorText<'a> {
             );
         }
         let extents = self.extents();
-        for read in self.accesses.reads.clone() {
+        for read in self.accesses.of_sweep(sweep) {
             let (field, element) = (&read.field, element_name(read.element));
             let guard = self.guard(&read).map(|guard| guard.member.clone());
             let start = if guard.is_some() { " = {}" } else { "" };
@@ -381,120 +442,59 @@ impl<'a> VisitorText<'a> {
                 Way::Rows | Way::Value => {}
             }
         }
-        for (name, seed, stream) in chances(self.tree) {
+        for (name, seed, stream) in chances(sweep.tree) {
             writeln! { self.code, "
                 Real {name}[V];
                 sm90::random_unit<Config>({seed}, {stream}u, work, problem, block, column, {name});" }
         }
-        let leaves: Vec<String> = self.epilogue.element.leaves.iter().map(|id| self.leaf(*id)).collect();
-        let (function, leaves) = (&self.epilogue.element.name, leaves.join(", "));
+        let leaves: Vec<String> = element.leaves.iter().map(|id| self.leaf(sweep, *id)).collect();
+        let (function, values, leaves) = (&element.name, &element.values, leaves.join(", "));
         writeln! { self.code, "
-            Values values[V];
+            {values} values[V];
             #pragma unroll
             for (int v = 0; v < V; ++v) values[v] = {function}({leaves});" }
-        for (i, output) in self.tree.stores() {
-            self.store(i, output);
+        for (place, output) in sweep.tree.stores() {
+            if let Target::Output(i) = sweep.targets[place] {
+                self.store(sweep, i, output);
+            }
         }
         let (row, column) = (position_of(Position::Row, self.swap_ab), position_of(Position::Column, self.swap_ab));
-        for (i, output, reduction) in self.tree.reductions() {
-            let then = format!("reduction{i}.add(block, column, x, inside);");
-            let value = format!("values[v]._{}", self.tree.value(output.value).name);
+        for (place, output, reduction) in sweep.tree.reductions() {
+            let then = format!("{}.add(block, column, x, inside);", self.reduction(sweep.targets[place]));
+            let value = format!("values[v]._{}", sweep.tree.value(output.value).name);
             self.with(&running_type(self.tree, reduction), &taken(self.tree, reduction, &value, &row, &column), &then);
+        }
+        for (place, output) in sweep.tree.stores() {
+            let Target::Kept(Place::Register(i)) = sweep.targets[place] else { continue };
+            let name = &sweep.tree.value(output.value).name;
+            writeln! { self.code, "
+                #pragma unroll
+                for (int v = 0; v < V; ++v) accum[{i}][v] = to_register<Config::Accumulator>(values[v]._{name});" }
         }
         writeln!(self.code, "}}\n");
     }
 
-    /// Writes a block in which `x` holds the values of `value`.
-    fn with_values(&mut self, value: ValueId, then: &str) {
-        let (name, ty) = (&self.tree.value(value).name, visitor_type(self.tree, value));
-        self.with(ty, &format!("values[v]._{name}"), then);
-    }
-
-    /// Writes a block in which `x` holds what an expression gives for each `v`.
-    fn with(&mut self, ty: &str, each: &str, then: &str) {
-        writeln! { self.code, "
-            {{
-                {ty} x[V];
-                #pragma unroll
-                for (int v = 0; v < V; ++v) x[v] = {each};
-                {then}
-            }}" }
-    }
-
-    fn store(&mut self, i: usize, output: &ValidOutput) {
-        let (element, to, value) = (element_name(output.element), output_name(i), &self.tree.value(output.value).name);
-        let narrowed = format!("narrow<{element}>(values[v]._{value})");
-        let (rows, first, extents) = (self.rows(), self.first(), self.extents());
-        let (condition, store) = match output.class {
-            BroadcastClass::Tensor if output.packed => {
-                let then = format!("sm90::store_bits<Config>(arguments.{to}, work, {extents}, block, column, x);");
-                return self.with_values(output.value, &then);
-            }
-            BroadcastClass::Tensor => {
-                let copied = self.accesses.copied_outputs.iter().any(|(copied, _)| *copied == i);
-                let staged = format!("sm90::Staged<Config, {element}>::store(outputs + output_at{i}, in_step, x);");
-                let direct = format!("sm90::store_direct<Config>(arguments.{to}, work, {extents}, block, column, x);");
-                let then = match (copied, self.grouped) {
-                    (true, false) => staged,
-                    (true, true) => format!("if (whole) {{\n{staged}\n}} else {{\n{direct}\n}}"),
-                    (false, _) => direct,
-                };
-                if let Some(kept) = self.tree.kept_integers(output) {
-                    let then = then.replace(", x);", &format!(", {});", accumulator(self.tree, kept)));
-                    return self.code.lines(&then);
-                }
-                return self.with_values(output.value, &then);
-            }
-            // A vector is the same in every row (column). The first tile along that axis writes it, even if there are
-            // no rows (columns).
-            BroadcastClass::RowVector => {
-                (format!("m == {first}"), format!("store(arguments.{to}, {narrowed}, work.batch, n, problem.n)"))
-            }
-            BroadcastClass::ColumnVector => {
-                ("n == 0".to_owned(), format!("store(arguments.{to}, {narrowed}, work.batch, m, {rows})"))
-            }
-            BroadcastClass::Scalar => {
-                (format!("m == {first} && n == 0"), format!("store(arguments.{to}, {narrowed}, work.batch)"))
-            }
-        };
-        writeln! { self.code, "
-            #pragma unroll
-            for (int v = 0; v < V; ++v) {{
-                const int row = L::row(block, L::half(v)), c = L::column(column, L::column_index(v));
-                const int m = sm90::row_in_problem<Config>(work, row, c);
-                const int n = sm90::column_in_problem<Config>(work, row, c);
-                if ({condition}) {store};
-            }}" }
-    }
-
-    fn store_outputs(&mut self) {
-        if self.accesses.copied_outputs.is_empty() {
-            return;
+    /// The member that a reduction is.
+    fn reduction(&self, target: Target) -> String {
+        match target {
+            Target::Kept(Place::Line(id)) => format!("_{}", self.tree.value(id).name),
+            Target::Output(i) => format!("reduction{i}"),
+            // Never: what is in registers is stored.
+            Target::Kept(_) => String::new(),
         }
-        writeln! { self.code, "
-            __device__ __forceinline__ void store_outputs(int row, int column, int stage) const {{
-                if (problem.m == 0 || problem.n == 0) return;  // nor are there tensor maps" }
-        if self.grouped {
-            writeln!(self.code, "if (!sm90::whole_step<Config>(inside, row, column)) return;  // lanes have stored it");
-        }
-        for (i, Copied { map, field, element }) in &self.accesses.copied_outputs {
-            let staged = format!("sm90::Staged<Config, {}>", element_name(*element));
-            writeln!(
-                self.code,
-                "{staged}::store_boxes(stage + output_at{i}, parameters.maps[{map}], work, row, column, \
-                 arguments.{field}.batch);"
-            );
+    }
+
+    fn finish_block(&mut self, number: usize, sweep: &Sweep<'_>) {
+        writeln!(self.code, "__device__ __forceinline__ void finish_block(Sweep<{number}>, int block) {{");
+        for (place, ..) in sweep.tree.reductions() {
+            writeln!(self.code, "{}.finish_block(block);", self.reduction(sweep.targets[place]));
         }
         writeln!(self.code, "}}\n");
     }
 
     fn finish(&mut self) {
         let reductions: Vec<_> = self.tree.reductions().map(|(i, _, r)| (i, r)).collect();
-        writeln!(self.code, "__device__ __forceinline__ void finish_block(int block) {{");
-        for (i, _) in &reductions {
-            writeln!(self.code, "reduction{i}.finish_block(block);");
-        }
-        writeln!(self.code, "}}\n\n__device__ __forceinline__ void finish() {{");
+        writeln!(self.code, "__device__ __forceinline__ void finish() {{");
         if reductions.is_empty() {
             return writeln!(self.code, "}}");
         }

@@ -32,6 +32,8 @@ pub struct Sm80Key {
     pub patches: bool,
     /// Whether an index picks the rows of A.
     pub picked: bool,
+    /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
+    pub in_tile: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }

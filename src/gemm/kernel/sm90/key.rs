@@ -112,6 +112,8 @@ pub struct Sm90Key {
     pub dependent_launch: bool,
     /// What is divided into groups: nothing or rows.
     pub divided: Divided,
+    /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
+    pub in_tile: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -249,6 +251,9 @@ impl fmt::Display for Sm90Key {
         }
         if self.divided != Divided::Nothing {
             write!(f, ", {}", self.divided)?;
+        }
+        if self.in_tile {
+            f.write_str(", all phases in the tile")?;
         }
         Ok(())
     }

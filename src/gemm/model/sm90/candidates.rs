@@ -5,6 +5,7 @@ use super::super::candidate::{Candidate, STREAMED_WAVES};
 use super::super::machine::Machine;
 use super::cost::{clusters_at_once, predict, stream};
 use super::workload::Workload;
+use crate::evt::WholeLines;
 use crate::gemm::kernel::sm90::reach::{direct_when_packed, in_place, takes, takes_groups, too_narrow};
 use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
@@ -34,10 +35,17 @@ pub fn candidates(
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
-            if request.swap_ab.is_none() && swap_ab != (w.problem.m < 64 && w.problem.n >= 64) {
+            let usual = match w.lines {
+                Some(lines) => holds_lines(lines, swap_ab),
+                None => request.swap_ab.is_some() || swap_ab == (w.problem.m < 64 && w.problem.n >= 64),
+            };
+            if !usual {
                 continue;
             }
             let Some((fitted, traffic)) = fitted(machine, w, request, tile, swap_ab, packed) else { continue };
+            if w.lines.is_some_and(|lines| !lines.fit(fitted.product_tile(), (w.problem.m, w.problem.n))) {
+                continue;
+            }
             for cluster in clusters(request, &fitted, &w.problem) {
                 let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
                 let key = Sm90Key { cluster, raster, ..fitted };
@@ -57,6 +65,11 @@ pub fn candidates(
     // A thread without enough registers spills values to memory: such kernels are used only if there are no others.
     let (roomy, crowded): (Vec<_>, Vec<_>) = all.into_iter().partition(has_room);
     if roomy.is_empty() { crowded } else { roomy }
+}
+
+/// Whether whole lines lie in the registers of a few lanes: lines of MMA columns do.
+const fn holds_lines(lines: WholeLines, swap_ab: bool) -> bool {
+    if swap_ab { lines.columns && !lines.rows } else { lines.rows && !lines.columns }
 }
 
 /// Whether a kernel's consumers have enough registers for the epilogue beside the accumulators, by the estimate.
@@ -97,6 +110,7 @@ fn fitted(
         promoted,
         dependent_launch: false,
         divided: w.problem.grouping.divided(),
+        in_tile: w.lines.is_some(),
         fast_math: false,
     };
     if !key.holds_accumulators() {
@@ -230,7 +244,7 @@ mod tests {
     fn ranked(machine: &Machine, problem: Problem, request: &Request) -> Vec<Candidate> {
         let tree = valid(ElementType::BF16);
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
-        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, fast_fp8: false, tree: &tree };
+        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, fast_fp8: false, tree: &tree, lines: None };
         candidates(machine, &workload, request, |_| true)
     }
 
@@ -318,7 +332,7 @@ mod tests {
             let instruction = Wgmma::of(ElementType::I8, ElementType::I8, Arithmetic::Exact).expect("an instruction");
             let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
             let problem = Problem::new(256, n, 256);
-            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree };
+            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree, lines: None };
             for candidate in candidates(&Machine::h100(), &workload, &request, |_| true) {
                 let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
                 let traffic = Traffic::of(&tree, key.direct);
@@ -336,13 +350,21 @@ mod tests {
         let packed = OperandLayout::packed(Major::K);
         let narrow = OperandLayout { copy_bytes: 8, ..packed };
         let problem = Problem::new(256, 256, 256);
-        let workload =
-            Workload { problem, instruction: Wgmma::Bf16, a: narrow, b: packed, fast_fp8: false, tree: &tree };
+        let workload = Workload {
+            problem,
+            instruction: Wgmma::Bf16,
+            a: narrow,
+            b: packed,
+            fast_fp8: false,
+            tree: &tree,
+            lines: None,
+        };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         let mn = OperandLayout::packed(Major::Mn);
         let tree = valid(ElementType::F8E4M3);
         let fp8 = Wgmma::of(ElementType::F8E4M3, ElementType::F8E4M3, Arithmetic::Exact).expect("an instruction");
-        let workload = Workload { problem, instruction: fp8, a: packed, b: mn, fast_fp8: false, tree: &tree };
+        let workload =
+            Workload { problem, instruction: fp8, a: packed, b: mn, fast_fp8: false, tree: &tree, lines: None };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
     }

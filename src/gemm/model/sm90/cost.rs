@@ -85,7 +85,9 @@ fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, t
     let elements = (rows * columns) as f64;
     let narrow = w.tree.outputs().iter().all(|output| output.element.size() <= 2);
     let costly = if narrow || key.fast_math { constants.short_function } else { constants.function };
-    let operations = constants.element + e.simple_operations as f64 + costly * e.costly_operations as f64;
+    let operations = constants.element * (1 + e.later_sweeps) as f64
+        + e.simple_operations as f64
+        + costly * e.costly_operations as f64;
     let reductions = constants.row_reduction * e.row_reductions as f64
         + constants.column_reduction * e.column_reductions as f64
         + constants.all_reduction * e.all_reductions as f64;

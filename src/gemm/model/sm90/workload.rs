@@ -1,6 +1,6 @@
 //! What a kernel for sm_90a is chosen for.
 
-use crate::evt::ValidTree;
+use crate::evt::{ValidTree, WholeLines};
 use crate::gemm::kernel::sm90::{Sm90Key, Units, Wgmma};
 use crate::gemm::problem::{Divided, OperandLayout, Problem};
 
@@ -17,8 +17,10 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     /// Whether FP8 products are summed in the tensor cores over all of K.
     pub fast_fp8: bool,
-    /// The epilogue.
+    /// The epilogue: of several phases, the first, or [all](crate::evt::InTile::tree).
     pub tree: &'a ValidTree,
+    /// If it is all phases: the lines that must lie in one tile.
+    pub lines: Option<WholeLines>,
 }
 
 impl Workload<'_> {

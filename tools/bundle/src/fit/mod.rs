@@ -81,12 +81,12 @@ impl Product {
 
     fn sm80(&self, instruction: Instruction) -> Workload<'_> {
         let (a, b) = self.layouts;
-        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost() }
+        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost(), lines: None }
     }
 
     fn sm90(&self, instruction: Wgmma) -> sm90::Workload<'_> {
         let ((a, b), fast_fp8) = (self.layouts, self.arithmetic == Arithmetic::FastFp8);
-        sm90::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: &self.tree }
+        sm90::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: &self.tree, lines: None }
     }
 
     /// The candidates of both families.

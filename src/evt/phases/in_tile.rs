@@ -1,0 +1,272 @@
+//! All phases in one tile: the other way to compute a tree with phases, where whole rows (or columns) lie in a tile.
+//!
+//! Then the tile has all that its rows' reductions are of, so it can walk over its elements once for each phase, in one
+//! launch and without M×N values in memory: a *sweep* a part. What crosses from sweep to sweep is what crosses from part to
+//! part elsewhere, in other places:
+//!
+//! ```text
+//! softmax        sweep 0                     sweep 1                        sweep 2
+//! in registers   accum → x                   x → e                          e
+//! of each row    m = max x                   m, s = sum e                   m, s
+//! stored                                                                    d = e / s
+//! ```
+//!
+//! A reduction's result stays with the lanes that have the row. An M×N value takes the *register* of an accumulator that no
+//! later sweep reads, or of a value that none reads any more; so there are no more such values at a time than accumulators.
+//! An accumulator that is kept stays where it is. What can't be kept is computed again, and parameters are read again.
+
+use super::delivery::deliveries;
+use super::{Binding, Part, Prices, Slot, parts};
+use crate::evt::{
+    Axis, BroadcastClass, Cost, OutputKind, ParameterId, Reduction, ValidOutput, ValidTree, ValueId, ValueKind,
+};
+
+/// Which lines of the product must lie in one tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct WholeLines {
+    /// Rows: N is at most the tile's number of columns.
+    pub rows: bool,
+    /// Columns: M is at most the tile's number of rows.
+    pub columns: bool,
+}
+
+impl WholeLines {
+    /// Whether they do, of a product of M×N and a tile of these rows and columns.
+    #[must_use]
+    pub const fn fit(self, (tile_m, tile_n): (usize, usize), (m, n): (usize, usize)) -> bool {
+        (!self.rows || n <= tile_n) && (!self.columns || m <= tile_m)
+    }
+}
+
+/// A tree with phases, to be computed by sweeps over a tile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InTile {
+    tree: ValidTree,
+    lines: WholeLines,
+    parts: Vec<Part>,
+    /// For every slot of the parts.
+    places: Vec<Place>,
+}
+
+/// Where what crosses from sweep to sweep is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the register of this accumulator, by its place among those that a kernel has: an M×N value.
+    Register(usize),
+    /// Nowhere else: it is an accumulator, by its index in the tree.
+    Accumulator(usize),
+    /// With the lanes that have the line: the result of a reduction, which is this value of the whole tree.
+    Line(ValueId),
+}
+
+/// What becomes of an output of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// It is stored, or reduced and stored: an output of the whole tree.
+    Output(usize),
+    /// It crosses to a later sweep.
+    Kept(Place),
+}
+
+/// One walk over the elements of a tile.
+#[derive(Clone, Debug)]
+pub(crate) struct Sweep<'a> {
+    /// What it computes, without phases.
+    pub(crate) tree: &'a ValidTree,
+    /// For every output.
+    pub(crate) targets: Vec<Target>,
+    /// Where its parameters behind those of the whole tree are.
+    kept: Vec<Place>,
+}
+
+/// What a kernel with a product computes.
+#[derive(Clone, Debug)]
+pub(crate) struct Computation<'a> {
+    /// Whose arguments a launch takes, and whose outputs it stores.
+    pub(crate) tree: &'a ValidTree,
+    /// At least one.
+    pub(crate) sweeps: Vec<Sweep<'a>>,
+    /// What the blocks compute that complete reductions.
+    pub(crate) tail: Option<&'a ValidTree>,
+}
+
+impl<'a> Computation<'a> {
+    /// One walk over the elements.
+    pub(crate) fn of_pass(tree: &'a ValidTree, tail: Option<&'a ValidTree>) -> Self {
+        let targets = (0..tree.outputs().len()).map(Target::Output).collect();
+        Self { tree, sweeps: vec![Sweep { tree, targets, kept: Vec::new() }], tail }
+    }
+}
+
+impl Sweep<'_> {
+    /// Where a parameter is that the whole tree doesn't have.
+    pub(crate) fn place(&self, parameter: ParameterId) -> Option<Place> {
+        let own = self.tree.parameters().len() - self.kept.len();
+        parameter.index().checked_sub(own).and_then(|at| self.kept.get(at)).copied()
+    }
+
+    /// Whether an element's M×N values are kept in registers by it.
+    pub(crate) fn writes_registers(&self) -> bool {
+        self.targets.iter().any(|target| matches!(target, Target::Kept(Place::Register(_))))
+    }
+
+    /// Whether it has one value for each line only, so that one element of each is enough.
+    pub(crate) fn is_of_lines(&self) -> bool {
+        let of_line = |output: &ValidOutput| {
+            output.kind == OutputKind::Store
+                && matches!(output.class, BroadcastClass::RowVector | BroadcastClass::ColumnVector)
+        };
+        let outputs = self.tree.outputs();
+        let stored = self.targets.iter().all(|target| matches!(target, Target::Output(_)));
+        let alike = outputs.windows(2).all(|pair| pair[0].class == pair[1].class);
+        !self.kept.is_empty() && stored && alike && outputs.iter().all(of_line)
+    }
+}
+
+impl InTile {
+    /// How a tree is computed so; `None` where it has no phases, or none that can be computed so: it reduces over batches
+    /// too, or more values cross than there are accumulators.
+    #[must_use]
+    pub fn of(tree: &ValidTree) -> Option<Self> {
+        if tree.phases() == 1 {
+            return None;
+        }
+        let lines = lines(tree)?;
+        // What is dear is kept where there is room, else as little as can be.
+        [Prices::REGISTERS, Prices::FEWEST].into_iter().find_map(|prices| {
+            let (parts, slots) = parts(tree, prices);
+            let places = places(tree, &parts, &slots)?;
+            let delivered = deliveries(tree);
+            let output = |(output, delivery): (&ValidOutput, &super::delivery::Delivery)| ValidOutput {
+                value: delivery.value,
+                kind: delivery.kind,
+                ..output.clone()
+            };
+            let outputs: Vec<ValidOutput> = tree.outputs().iter().zip(&delivered).map(output).collect();
+            let whole = Cost::of(tree.types(), &tree.values, &tree.parameters, &outputs);
+            let cost = whole.of_sweeps(&parts.iter().map(|part| part.tree.cost()).collect::<Vec<_>>());
+            Some(Self { tree: ValidTree { outputs, cost, ..tree.clone() }, lines, parts, places })
+        })
+    }
+
+    /// The tree, whose [`cost`](ValidTree::cost) is that of all sweeps. A reduction that is returned and used is stored like
+    /// any value.
+    #[must_use]
+    pub const fn tree(&self) -> &ValidTree {
+        &self.tree
+    }
+
+    /// The lines that must lie in one tile.
+    #[must_use]
+    pub const fn lines(&self) -> WholeLines {
+        self.lines
+    }
+
+    /// The number of sweeps.
+    #[must_use]
+    pub const fn sweeps(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn computation(&self) -> Computation<'_> {
+        Computation { tree: &self.tree, sweeps: self.parts.iter().map(|part| self.sweep(part)).collect(), tail: None }
+    }
+
+    fn sweep<'a>(&'a self, part: &'a Part) -> Sweep<'a> {
+        let tree = &part.tree;
+        let place = |binding: &Binding| match binding {
+            Binding::Slot(slot) => Some(self.places[*slot]),
+            Binding::Argument(_) => None,
+        };
+        let target = |output| match part.bindings[tree.output_argument(output)] {
+            Binding::Slot(slot) => Target::Kept(self.places[slot]),
+            Binding::Argument(argument) => {
+                let all = 0..self.tree.outputs().len();
+                let same = all.into_iter().find(|output| self.tree.output_argument(*output) == argument);
+                Target::Output(same.unwrap_or_default())
+            }
+        };
+        let kept = part.bindings[..tree.parameters().len()].iter().filter_map(place).collect();
+        Sweep { tree, targets: (0..tree.outputs().len()).map(target).collect(), kept }
+    }
+}
+
+/// The lines that the tree's used reductions are of; `None` where one is of all batches.
+fn lines(tree: &ValidTree) -> Option<WholeLines> {
+    let mut lines = WholeLines::default();
+    for Reduction { axis, batch, .. } in tree.used_reductions() {
+        if batch {
+            return None;
+        }
+        lines.rows |= matches!(axis, Axis::Row | Axis::All);
+        lines.columns |= matches!(axis, Axis::Column | Axis::All);
+    }
+    Some(lines)
+}
+
+/// The place of every slot; `None` if there are not enough registers.
+fn places(tree: &ValidTree, parts: &[Part], slots: &[Slot]) -> Option<Vec<Place>> {
+    let last_reader = |slot: usize| {
+        let reads = |part: &Part| part.bindings[..part.tree.parameters().len()].contains(&Binding::Slot(slot));
+        parts.iter().rposition(reads).unwrap_or(0)
+    };
+    let live: Vec<usize> = tree.live_accumulators().collect();
+    // The last sweep that reads what a register holds.
+    let mut until = vec![0; live.len().max(1)];
+    let mut places = vec![None; slots.len()];
+    for (slot, of) in slots.iter().enumerate() {
+        match tree.value(of.value).kind {
+            ValueKind::Reduce(..) => places[slot] = Some(Place::Line(of.value)),
+            ValueKind::Accum(i) => {
+                until[live.iter().position(|accumulator| *accumulator == i)?] = last_reader(slot);
+                places[slot] = Some(Place::Accumulator(i));
+            }
+            _ if of.element.size() > tree.types().accumulator.size() => return None,
+            _ => {}
+        }
+    }
+    for phase in 0..parts.len() {
+        for (slot, of) in slots.iter().enumerate() {
+            if places[slot].is_some() || tree.value(of.value).phase != phase {
+                continue;
+            }
+            let free = until.iter().position(|until| *until <= phase)?;
+            // Taken also where this is the last sweep of all.
+            until[free] = last_reader(slot).max(phase + 1);
+            places[slot] = Some(Place::Register(free));
+        }
+    }
+    places.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::softmax;
+    use super::*;
+
+    /// The exponential takes the place of what it is of.
+    #[test]
+    fn a_softmax_keeps_one_value_at_a_time() {
+        let tree = softmax(true);
+        let in_tile = InTile::of(&tree).expect("a way");
+        assert_eq!((in_tile.lines(), in_tile.sweeps()), (WholeLines { rows: true, columns: false }, 3));
+        let computation = in_tile.computation();
+        let targets: Vec<_> = computation.sweeps.iter().map(|sweep| sweep.targets.clone()).collect();
+        let line = |name: &str| {
+            let (id, _) = tree.enumerate().find(|(_, value)| value.name == name).expect("a value");
+            Target::Kept(Place::Line(id))
+        };
+        let register = Target::Kept(Place::Register(0));
+        assert_eq!(
+            targets,
+            [
+                vec![line("m"), register],
+                vec![Target::Output(1), line("s"), register],
+                vec![Target::Output(0), Target::Output(2)]
+            ]
+        );
+        // No reduction is left to be completed in memory.
+        assert!(in_tile.tree().reductions().next().is_none());
+        assert_eq!(in_tile.tree().cost().costly_operations, 2);
+    }
+}
