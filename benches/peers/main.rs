@@ -9,6 +9,14 @@
 #![allow(clippy::print_stdout, reason = "it prints its results")]
 
 mod contestant;
+#[path = "../../examples/common/epilogues.rs"]
+mod epilogues;
+#[path = "../../examples/minilm/kernels.rs"]
+mod kernels;
+mod minilm;
+#[path = "../../examples/minilm/model.rs"]
+#[allow(dead_code, reason = "the example compares vectors, and layers of two devices")]
+mod model;
 #[path = "../ndarray_rows.rs"]
 mod ndarray_rows;
 mod ours;
@@ -25,6 +33,9 @@ use epilogue::Device;
 use epilogue_benches::median;
 use python::Worker;
 use work::Work;
+
+/// What the example's model gives.
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// The time for which the contestants of a row take turns, and the least number of turns.
 const LONG: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@ use epilogue::{Argument, Device, DeviceTensor, Element};
 use half::{bf16, f16};
 
 use crate::contestant::{Contestant, sample, values};
+use crate::minilm;
 use crate::work::{After, Type, Weights, Work};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -70,6 +71,7 @@ pub(crate) fn contestant(device: &Device, work: Work) -> Outcome<Contestant<'sta
         Work::Product { element: Type::F16, .. } => product::<f16>(device, work),
         Work::Product { element: Type::Bf16, .. } => product::<bf16>(device, work),
         Work::Convolution { images, extent, channels, layer } => convolution(device, images, extent, channels, layer),
+        Work::MiniLm { sentences, tokens } => minilm::contestant(device, sentences, tokens),
         _ => expression(device, work),
     }
 }
@@ -144,7 +146,7 @@ fn expression(device: &Device, work: Work) -> Outcome<Contestant<'static>> {
             return recurrence(device, &a, &x, shape);
         }
         Work::Sum { shape, axis } => (te::ops::sum(&x, [axis])?, shape),
-        Work::Product { .. } | Work::Convolution { .. } => unreachable!("it is not a product"),
+        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } => unreachable!("it is one expression"),
     };
     let kept: Vec<usize> = match work {
         Work::ArgMax { .. } | Work::Sum { axis: 1, .. } => vec![n],

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::contestant::Contestant;
+use crate::minilm;
 use crate::work::Work;
 
 const WORKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/worker.py");
@@ -19,12 +20,18 @@ pub(crate) struct Worker {
     pipes: RefCell<(ChildStdin, BufReader<ChildStdout>)>,
 }
 
+fn named(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Where `cargo xtask` installs tools.
+pub(crate) fn tools() -> PathBuf {
+    named("EPILOGUE_TOOLS").unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.tools")))
+}
+
 /// The Python that `cargo xtask peers` installed, or that `EPILOGUE_PEERS` names.
 fn python() -> PathBuf {
-    let named = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let workspace = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.tools"));
-    named("EPILOGUE_PEERS")
-        .unwrap_or_else(|| named("EPILOGUE_TOOLS").unwrap_or_else(workspace).join("peers/bin/python"))
+    named("EPILOGUE_PEERS").unwrap_or_else(|| tools().join("peers/bin/python"))
 }
 
 impl Worker {
@@ -33,6 +40,7 @@ impl Worker {
         let mut child = Command::new(python())
             .args([WORKER, name])
             .env("PEER_THREADS", threads.to_string())
+            .env("PEER_MINILM", minilm::folder())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -28,7 +28,7 @@ pub(crate) fn contestants(work: Work) -> Vec<Contestant<'static>> {
             let sample = first(&a.dot(&b).as_standard_layout().into_owned());
             vec![Contestant::here("ndarray", sample, move || _ = black_box(a.dot(&b)))]
         }
-        Work::Product { .. } | Work::Convolution { .. } => Vec::new(),
+        Work::Product { .. } | Work::Convolution { .. } | Work::MiniLm { .. } => Vec::new(),
         Work::ArgMax { shape } => {
             let x = matrix(shape, 0.02);
             let run =

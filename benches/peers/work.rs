@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::minilm;
+
 /// The type of a product's operands and result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -68,6 +70,11 @@ pub(crate) enum Work {
         shape: [usize; 2],
         axis: usize,
     },
+    /// The vectors of sentences of this many tokens by all-MiniLM-L6-v2.
+    MiniLm {
+        sentences: usize,
+        tokens: usize,
+    },
 }
 
 impl fmt::Display for Work {
@@ -100,6 +107,7 @@ impl fmt::Display for Work {
             Self::Cumsum { shape: [n, m], axis } => write!(f, "cumsum {} {n}×{m}", along(axis)),
             Self::Recurrence { shape: [n, m] } => write!(f, "linear recurrence down {n}×{m}"),
             Self::Sum { shape: [n, m], axis } => write!(f, "sum {} {n}×{m}", along(axis)),
+            Self::MiniLm { sentences, tokens } => write!(f, "MiniLM, {sentences}×{tokens} tokens"),
         }
     }
 }
@@ -134,6 +142,7 @@ impl Work {
             Self::Cumsum { shape: [n, m], axis } => format!("cumsum {n} {m} {axis}"),
             Self::Recurrence { shape: [n, m] } => format!("recurrence {n} {m}"),
             Self::Sum { shape: [n, m], axis } => format!("sum {n} {m} {axis}"),
+            Self::MiniLm { sentences, tokens } => format!("minilm {sentences} {tokens}"),
         }
     }
 
@@ -196,6 +205,10 @@ impl Work {
             Self::Sum { shape: [10_000_000, 3], axis: 0 },
             Self::Sum { shape: [10_000_000, 3], axis: 1 },
         ]);
+        if minilm::is_there() {
+            let batches = [(1, 12), (32, 20), (8, 256)];
+            all.extend(batches.map(|(sentences, tokens)| Self::MiniLm { sentences, tokens }));
+        }
         all
     }
 }

@@ -4,7 +4,9 @@
 `run N` calls it once, to warm up, and then N times; the answer is the seconds of these together.
 """
 
+import json
 import os
+import struct
 import sys
 import time
 
@@ -34,6 +36,37 @@ def product_inputs(m, n, k, weights):
     return a, b, values(n, 0.02), values(m * n, 0.02).reshape(m, n)
 
 
+HIDDEN, HEADS, LAYERS = 384, 12, 6
+EPSILON = 1e-12
+
+
+def minilm_inputs(sentences, tokens):
+    """The ids of the tokens, and what `tensor` gives by name of the model in the folder `PEER_MINILM`."""
+    with open(os.path.join(os.environ["PEER_MINILM"], "model.safetensors"), "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header, data = json.loads(file.read(length)), file.read()
+
+    def tensor(name):
+        first, end = header[name]["data_offsets"]
+        return np.frombuffer(data[first:end], np.float32).reshape(header[name]["shape"])
+
+    def layer(number):
+        """Weights `[out, in]` and biases: queries, keys and values together; of the joined heads; of both products after."""
+        dense = lambda name: (tensor(f"{prefix}.{name}.weight"), tensor(f"{prefix}.{name}.bias"))
+        prefix = f"encoder.layer.{number}"
+        parts = [dense(f"attention.self.{part}") for part in ("query", "key", "value")]
+        attention = tuple(np.concatenate([part[i] for part in parts]) for i in range(2))
+        names = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense",
+                 "output.LayerNorm")
+        return [attention, *(dense(name) for name in names)]
+
+    embeddings = tensor("embeddings.word_embeddings.weight"), tensor("embeddings.position_embeddings.weight")[:tokens]
+    norm = tensor("embeddings.LayerNorm.weight"), tensor("embeddings.LayerNorm.bias")
+    place = embeddings[1] + tensor("embeddings.token_type_embeddings.weight")[0]
+    ids = (np.arange(sentences * tokens) * 37 % 1009 + 1000).reshape(sentences, tokens)
+    return ids, (embeddings[0], place, norm), [layer(i) for i in range(LAYERS)]
+
+
 class Refused(Exception):
     pass
 
@@ -43,6 +76,9 @@ class Numpy:
 
     def convolution(self, images, extent, channels, layer):
         raise Refused("no convolution")
+
+    def minilm(self, sentences, tokens):
+        raise Refused("no model")
 
     def product(self, m, n, k, element, weights, epilogue):
         if element != "f32":
@@ -125,6 +161,26 @@ class Torch:
             return lambda: self.torch.relu_(conv2d(x, w, bias, padding=1)).permute(0, 2, 3, 1)
         return lambda: conv2d(x, w, padding=1).permute(0, 2, 3, 1)
 
+    def minilm(self, sentences, tokens):
+        torch, f = self.torch, self.torch.nn.functional
+        ids, (word, place, norm), layers = minilm_inputs(sentences, tokens)
+        given = lambda pair: tuple(torch.from_numpy(np.array(x)) for x in pair)
+        (word, place), norm, ids = given((word, place)), given(norm), torch.from_numpy(ids)
+        layers = [[given(pair) for pair in layer] for layer in layers]
+
+        def normalised(x, pair):
+            return f.layer_norm(x, (HIDDEN,), *pair, EPSILON)
+
+        def run():
+            x = normalised(word[ids] + place, norm)
+            for attention, joined, norm_1, expand, contract, norm_2 in layers:
+                parts = f.linear(x, *attention).view(sentences, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+                y = f.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(sentences, tokens, HIDDEN)
+                x = normalised(f.linear(y, *joined) + x, norm_1)
+                x = normalised(f.linear(f.gelu(f.linear(x, *expand)), *contract) + x, norm_2)
+            return f.normalize(x.mean(dim=1), dim=1)
+        return run
+
     def argmax(self, x):
         x = self.tensor(x)
         return lambda: x.argmax(dim=1)
@@ -186,6 +242,32 @@ class Jax:
             return self.jnp.maximum(y + bias, 0) if layer else y
         return self.compiled(run, *convolution_inputs(images, extent, channels))
 
+    def minilm(self, sentences, tokens):
+        jax, jnp = self.jax, self.jnp
+
+        def normalised(x, pair):
+            y = x - x.mean(axis=-1, keepdims=True)
+            return y * jax.lax.rsqrt((y * y).mean(axis=-1, keepdims=True) + EPSILON) * pair[0] + pair[1]
+
+        def linear(x, pair):
+            return x @ pair[0].T + pair[1]
+
+        def run(ids, embeddings, layers):
+            word, place, norm = embeddings
+            x = normalised(word[ids] + place, norm)
+            for attention, joined, norm_1, expand, contract, norm_2 in layers:
+                query, key, value = jnp.moveaxis(linear(x, attention).reshape(sentences, tokens, 3, HEADS, -1), 2, 0)
+                scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) / np.sqrt(HIDDEN // HEADS)
+                y = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, axis=-1), value)
+                x = normalised(linear(y.reshape(sentences, tokens, HIDDEN), joined) + x, norm_1)
+                x = normalised(linear(jax.nn.gelu(linear(x, expand), approximate=False), contract) + x, norm_2)
+            mean = x.mean(axis=1)
+            return mean / jnp.linalg.norm(mean, axis=1, keepdims=True)
+
+        arguments = jax.tree.map(jnp.asarray, minilm_inputs(sentences, tokens))
+        compiled = jax.jit(run).lower(*arguments).compile()
+        return lambda: jax.block_until_ready(compiled(*arguments))
+
     def argmax(self, x):
         return self.compiled(lambda x: self.jnp.argmax(x, axis=1), x)
 
@@ -220,14 +302,15 @@ class Onnxruntime:
 
     def session(self, nodes, inputs, constants=()):
         helper, numpy_helper = self.onnx.helper, self.onnx.numpy_helper
-        kind = {np.dtype(np.float32): self.onnx.TensorProto.FLOAT}
+        kind = {np.dtype(np.float32): self.onnx.TensorProto.FLOAT, np.dtype(np.int64): self.onnx.TensorProto.INT64}
         graph = helper.make_graph(
             nodes, "work",
             [helper.make_tensor_value_info(n, kind[x.dtype], x.shape) for n, x in inputs.items()],
             [self.onnx.ValueInfoProto(name=name) for name in nodes[-1].output],
             [numpy_helper.from_array(np.ascontiguousarray(x), n) for n, x in constants],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        versions = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=versions, ir_version=9)
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = THREADS
         options.log_severity_level = 3
@@ -261,6 +344,40 @@ class Onnxruntime:
     def convolution(self, images, extent, channels, layer):
         raise Refused("its images are [N, C, H, W]")
 
+    def minilm(self, sentences, tokens):
+        """With the fused nodes that its optimiser for transformers makes."""
+        ids, (word, place, norm), layers = minilm_inputs(sentences, tokens)
+        nodes, constants = [], []
+
+        def constant(x):
+            constants.append((f"c{len(constants)}", x))
+            return constants[-1][0]
+
+        def node(operation, inputs, fused=False, **attributes):
+            name = f"n{len(nodes)}"
+            domain = "com.microsoft" if fused else ""
+            nodes.append(self.onnx.helper.make_node(operation, inputs, [name], domain=domain, **attributes))
+            return name
+
+        def product(x, weight):
+            return node("MatMul", [x, constant(weight.T)])
+
+        def added_and_normalised(x, residual, bias, pair):
+            inputs = [x, residual, *map(constant, pair), constant(bias)]
+            return node("SkipLayerNormalization", inputs, fused=True, epsilon=EPSILON)
+
+        x = node("Add", [node("Gather", [constant(word), "ids"]), constant(place)])
+        x = node("LayerNormalization", [x, *map(constant, norm)], axis=-1, epsilon=EPSILON)
+        for attention, joined, norm_1, expand, contract, norm_2 in layers:
+            weight, bias = attention
+            y = node("Attention", [x, constant(weight.T), constant(bias)], fused=True, num_heads=HEADS)
+            x = added_and_normalised(product(y, joined[0]), x, joined[1], norm_1)
+            y = node("BiasGelu", [product(x, expand[0]), constant(expand[1])], fused=True)
+            x = added_and_normalised(product(y, contract[0]), x, contract[1], norm_2)
+        mean = node("ReduceMean", [x, constant(np.array([1]))], keepdims=0)
+        node("LpNormalization", [mean], axis=-1, p=2)
+        return self.session(nodes, {"ids": ids}, constants)
+
     def argmax(self, x):
         return self.one(x, "ArgMax", axis=1, keepdims=0)
 
@@ -292,6 +409,8 @@ def prepare(library, words):
     if kind == "convolution":
         images, extent, channels, layer = map(int, rest)
         return library.convolution(images, extent, channels, bool(layer))
+    if kind == "minilm":
+        return library.minilm(*map(int, rest))
     rows, columns, *axis = map(int, rest)
     if kind == "recurrence":
         return library.recurrence(np.abs(matrix(rows, columns)) * 0.9, matrix(rows, columns))

@@ -146,8 +146,9 @@ fn one_layer(folder: &Path, tokens: &[i32]) -> Result<()> {
     let batch = Batch::new(&[tokens.to_vec()]);
     let run = |device: &Device| -> Result<Vec<f32>> {
         let model = Model::load(device, folder)?;
-        let x = model.tokens(&batch)?;
-        Ok(model.layer(0, &x, &batch)?.to_vec::<f32>()?)
+        let (mut x, mut memory) = (model.tokens(&batch)?, model.memory(&batch)?);
+        model.layer(0, &mut x, &batch, &mut memory)?;
+        Ok(x.to_vec::<f32>()?)
     };
     let device = Device::emulated(Arch::SM_80)?;
     let (emulated, expected) = (run(&device)?, run(&Device::cpu())?);

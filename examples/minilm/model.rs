@@ -1,5 +1,6 @@
 //! The model: BERT's encoder with 6 layers, normalised after each block, whose token vectors are averaged.
 
+use std::ops::Range;
 use std::path::Path;
 
 use epilogue::gemm::{self, Major, OperandLayout, Packed, Right};
@@ -14,6 +15,8 @@ use crate::kernels::{Kernels, LinearResidual, Scaled};
 const HIDDEN: usize = 384;
 const INTERMEDIATE: usize = 1536;
 const HEADS: usize = 12;
+/// Of a head.
+const WIDTH: usize = HIDDEN / HEADS;
 const LAYERS: usize = 6;
 /// `layer_norm_eps` of the model's configuration.
 const EPSILON: f64 = 1e-12;
@@ -35,12 +38,32 @@ impl Batch {
     }
 
     /// The range of each sentence's tokens.
-    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.lengths.iter().scan(0, |end, length| {
             *end += length;
             Some(*end - length..*end)
         })
     }
+
+    /// Neighbouring sentences of equal length: the range of their tokens, how many they are, and the tokens of each.
+    fn alike(&self) -> impl Iterator<Item = (Range<usize>, usize, usize)> {
+        self.lengths.chunk_by(|a, b| a == b).scan(0, |end, alike| {
+            let (count, length) = (alike.len(), alike[0]);
+            *end += count * length;
+            Some((*end - count * length..*end, count, length))
+        })
+    }
+}
+
+/// What layers compute, one after the other in the same memory.
+pub(crate) struct Memory {
+    qkv: DeviceTensor,
+    context: DeviceTensor,
+    /// Room for the scores of some products, and for as many weights.
+    scores: DeviceTensor,
+    weights: DeviceTensor,
+    sum: DeviceTensor,
+    expanded: DeviceTensor,
 }
 
 /// A linear layer's parameters: the weights as the B of a product, `[in, out]`.
@@ -141,9 +164,9 @@ impl Model {
 
     /// The sentences' vectors, `[sentences, 384]`, each with length 1.
     pub(crate) fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
-        let mut x = self.tokens(batch)?;
+        let (mut x, mut memory) = (self.tokens(batch)?, self.memory(batch)?);
         for layer in 0..LAYERS {
-            x = self.layer(layer, &x, batch)?;
+            self.layer(layer, &mut x, batch, &mut memory)?;
         }
         let (kernels, inputs) = (&self.kernels, &self.kernels.inputs);
         let means = self.device.zeros::<f32>([batch.lengths.len(), HIDDEN])?;
@@ -186,69 +209,103 @@ impl Model {
         Ok(x)
     }
 
-    /// One layer of the encoder.
-    pub(crate) fn layer(&self, layer: usize, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
-        let layer = &self.layers[layer];
-        let context = self.attention(layer, x, batch)?;
-        let x = self.residual(&layer.joined, &context, x, &layer.attention_norm)?;
-        let Dense { weight, bias } = &layer.expand;
-        let mut h = self.device.zeros::<f32>([x.shape()[0], INTERMEDIATE])?;
-        self.gelu.run(&x, weight, BiasGelu { bias, d: &mut h })?;
-        self.residual(&layer.contract, &h, &x, &layer.norm)
+    /// Memory for all layers.
+    pub(crate) fn memory(&self, batch: &Batch) -> Result<Memory> {
+        let rows = batch.ids.len();
+        let most = batch.alike().map(|(_, count, tokens)| count.max(HEADS) * tokens * tokens).max().unwrap_or(0);
+        let zeros = |width: usize| self.device.zeros::<f32>([rows, width]);
+        Ok(Memory {
+            qkv: zeros(3 * HIDDEN)?,
+            context: zeros(HIDDEN)?,
+            scores: self.device.zeros::<f32>([most])?,
+            weights: self.device.zeros::<f32>([most])?,
+            sum: zeros(HIDDEN)?,
+            expanded: zeros(INTERMEDIATE)?,
+        })
     }
 
-    /// `norm(input · weight + bias + residual)`
+    /// One layer of the encoder, in place.
+    pub(crate) fn layer(&self, layer: usize, x: &mut DeviceTensor, batch: &Batch, memory: &mut Memory) -> Result<()> {
+        let layer = &self.layers[layer];
+        self.attention(layer, x, batch, memory)?;
+        self.residual(&layer.joined, &memory.context, &mut memory.sum, x, &layer.attention_norm)?;
+        let Dense { weight, bias } = &layer.expand;
+        self.gelu.run(&*x, weight, BiasGelu { bias, d: &mut memory.expanded })?;
+        self.residual(&layer.contract, &memory.expanded, &mut memory.sum, x, &layer.norm)
+    }
+
+    /// `x = norm(input · weight + bias + x)`
     fn residual(
         &self,
         dense: &Dense,
         input: &DeviceTensor,
-        residual: &DeviceTensor,
+        sum: &mut DeviceTensor,
+        x: &mut DeviceTensor,
         norm: &Norm,
-    ) -> Result<DeviceTensor> {
-        let mut sum = self.device.zeros::<f32>(residual.shape())?;
-        self.residual.run(input, &dense.weight, LinearResidual { bias: &dense.bias, residual, d: &mut sum })?;
-        let mut x = self.device.zeros::<f32>(residual.shape())?;
+    ) -> Result<()> {
+        self.residual.run(input, &dense.weight, LinearResidual { bias: &dense.bias, residual: &*x, d: &mut *sum })?;
         let (kernel, inputs) = (&self.kernels.layer_norm, &self.kernels.inputs);
         kernel.run_bound(&[
-            (&inputs.x, (&sum).into()),
+            (&inputs.x, (&*sum).into()),
             (&inputs.weight, (&norm.weight).into()),
             (&inputs.bias, (&norm.bias).into()),
-            (&kernel.outputs()[0], (&mut x).into()),
+            (&kernel.outputs()[0], x.into()),
         ])?;
-        Ok(x)
+        Ok(())
     }
 
-    /// Every sentence attends to itself, all heads in one batched product.
-    fn attention(&self, layer: &Layer, x: &DeviceTensor, batch: &Batch) -> Result<DeviceTensor> {
-        let rows = x.shape()[0];
-        let mut qkv = self.device.zeros::<f32>([rows, 3 * HIDDEN])?;
+    /// Every sentence attends to itself, in batched products: of a sentence's heads or, where many sentences are equally long,
+    /// of a head's sentences.
+    fn attention(&self, layer: &Layer, x: &DeviceTensor, batch: &Batch, memory: &mut Memory) -> Result<()> {
         let Dense { weight, bias } = &layer.attention;
-        self.linear.run(x, weight, Bias { bias, d: &mut qkv })?;
-        let context = self.device.zeros::<f32>([rows, HIDDEN])?;
-        let scale = 1.0 / ((HIDDEN / HEADS) as f64).sqrt();
-        for range in batch.ranges() {
-            let tokens = range.len();
-            let own = qkv.slice(0, range.clone())?;
-            let part = |i: usize| heads(&own.slice(1, i * HIDDEN..(i + 1) * HIDDEN)?);
-            let (query, key, value) = (part(0)?, part(1)?, part(2)?);
-            let mut scores = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
-            self.scaled.run(&query, &key.permute(&[0, 2, 1])?, Scaled { scale, d: &mut scores })?;
-            let mut weights = self.device.zeros::<f32>([HEADS, tokens, tokens])?;
-            let softmax = &self.kernels.softmax;
-            softmax.run_bound(&[
-                (&self.kernels.inputs.scores, (&scores).into()),
-                (&softmax.outputs()[0], (&mut weights).into()),
-            ])?;
-            let mut joined = heads(&context.slice(0, range)?)?;
-            self.scaled.run(&weights, &value, Scaled { scale: 1.0, d: &mut joined })?;
+        self.linear.run(x, weight, Bias { bias, d: &mut memory.qkv })?;
+        for (range, count, tokens) in batch.alike() {
+            let of = |x: &DeviceTensor| x.slice(0, range.clone())?.reshape([count, tokens, x.shape()[1]]);
+            let (qkv, context) = (of(&memory.qkv)?, of(&memory.context)?);
+            let parts = |of: &dyn Fn(&DeviceTensor, usize) -> Result<DeviceTensor>| -> Result<[DeviceTensor; 4]> {
+                Ok([of(&qkv, 0)?, of(&qkv, 1)?, of(&qkv, 2)?, of(&context, 0)?])
+            };
+            if count > HEADS {
+                for head in 0..HEADS {
+                    let of_head = |x: &DeviceTensor, i: usize| -> Result<DeviceTensor> {
+                        let first = i * HIDDEN + head * WIDTH;
+                        Ok(x.slice(2, first..first + WIDTH)?)
+                    };
+                    self.attend(parts(&of_head)?, memory)?;
+                }
+            } else {
+                for sentence in 0..count {
+                    let of_sentence = |x: &DeviceTensor, i: usize| {
+                        let own = x.slice(0, sentence..sentence + 1)?.reshape([tokens, x.shape()[2]])?;
+                        heads(&own.slice(1, i * HIDDEN..(i + 1) * HIDDEN)?)
+                    };
+                    self.attend(parts(&of_sentence)?, memory)?;
+                }
+            }
         }
-        Ok(context)
+        Ok(())
+    }
+
+    /// Some heads of some sentences, each `[tokens, width]`: query, key, value and what becomes of them.
+    fn attend(&self, [query, key, value, mut d]: [DeviceTensor; 4], memory: &Memory) -> Result<()> {
+        let shape = [query.shape()[0], query.shape()[1], query.shape()[1]];
+        let of = |x: &DeviceTensor| x.slice(0, 0..shape.iter().product::<usize>())?.reshape(shape);
+        let (mut scores, mut weights) = (of(&memory.scores)?, of(&memory.weights)?);
+        let scale = 1.0 / (WIDTH as f64).sqrt();
+        self.scaled.run(&query, &key.permute(&[0, 2, 1])?, Scaled { scale, d: &mut scores })?;
+        let softmax = &self.kernels.softmax;
+        softmax.run_bound(&[
+            (&self.kernels.inputs.scores, (&scores).into()),
+            (&softmax.outputs()[0], (&mut weights).into()),
+        ])?;
+        self.scaled.run(&weights, &value, Scaled { scale: 1.0, d: &mut d })?;
+        Ok(())
     }
 }
 
 /// `[tokens, heads · width]` seen as `[heads, tokens, width]`.
 fn heads(x: &DeviceTensor) -> Result<DeviceTensor> {
-    Ok(x.reshape([x.shape()[0], HEADS, HIDDEN / HEADS])?.permute(&[1, 0, 2])?)
+    Ok(x.reshape([x.shape()[0], HEADS, WIDTH])?.permute(&[1, 0, 2])?)
 }
 
 struct Weights<'a> {

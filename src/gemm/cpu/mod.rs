@@ -31,6 +31,8 @@ mod rounded;
 mod slots;
 mod step;
 mod strip;
+#[cfg(target_arch = "x86_64")]
+mod taps;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -38,7 +40,6 @@ mod tile;
 mod words;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use epilogue_runtime::{Device, DeviceTensor, HostAccess};
@@ -57,7 +58,7 @@ use self::reduce::Results;
 pub(crate) use self::rounded::rounded;
 use self::slots::SlotMemory;
 use self::strip::Bound;
-use self::tile::{Extents, Tile, Tiles};
+use self::tile::{Extents, Tile, Tiles, Turns};
 pub(crate) use self::tile::{Groups, TileShape};
 use crate::Argument;
 use crate::ElementType;
@@ -331,18 +332,14 @@ impl Run<'_> {
     fn all_tiles<T: Arithmetic>(&self, prepared: &Prepared<T>, machine: Option<&Machine>) {
         let bound = self.bound(&prepared.program, machine);
         let tiles = Tiles::within(self.extents, self.tile).in_groups(self.groups);
-        let next = AtomicUsize::new(0);
         let finished = Mutex::new(Vec::new());
         let amount = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
-        in_parallel(amount, tiles.count(), || {
+        let threads = threads(amount, tiles.count());
+        let turns = Turns::new(&tiles, threads);
+        parallel::together(threads, || {
             let mut worker = prepared.worker(tiles.largest());
             let mut partials = Vec::new();
-            loop {
-                let turn = next.fetch_add(1, Ordering::Relaxed);
-                if turn >= tiles.count() {
-                    break;
-                }
-                let index = tiles.in_turn(turn);
+            for index in turns.of_a_thread() {
                 let partial = self.tile(&bound, &tiles.tile(index), &mut worker);
                 if !partial.is_empty() {
                     partials.push((index, partial));
@@ -420,8 +417,7 @@ impl Run<'_> {
     }
 }
 
-/// Does the same on as many threads as there is work for.
-fn in_parallel(extents: Extents, most: usize, work: impl Fn() + Sync) {
-    let workers = if extents.is_little() { 1 } else { parallel::threads().min(most) };
-    parallel::together(workers, work);
+/// As many threads as there is work for.
+fn threads(extents: Extents, most: usize) -> usize {
+    if extents.is_little() { 1 } else { parallel::threads().min(most) }
 }

@@ -13,7 +13,7 @@ use super::programs::{Prepared, Worker};
 use super::reduce::Results;
 use super::slots::{self, SlotMemory};
 use super::tile::{Extents, Tile, Tiles};
-use super::{Run, Whole, in_parallel};
+use super::{Run, Whole, threads};
 use crate::evt::{Axis, BroadcastClass, Form, Reduction};
 use crate::parallel;
 use crate::sync::lock;
@@ -59,7 +59,7 @@ impl Whole<'_> {
         let stretches = self.stretches(prepared, &absent);
         let next = AtomicUsize::new(0);
         let left = Mutex::new(Vec::new());
-        in_parallel(self.extents, panels, || {
+        parallel::together(threads(self.extents, panels), || {
             let mut workers: Vec<Worker<T>> = prepared.iter().map(|part| part.worker(tiles.largest())).collect();
             let extents = Extents { batch: 1, m: tiles.largest().m, ..self.extents };
             let mut kept = memory.take(&self.phases.slots, extents);

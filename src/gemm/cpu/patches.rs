@@ -1,5 +1,6 @@
-//! Rows of a convolution's A, gathered from the images as they are needed: those of a few rows of a tile, and of the part of K
-//! that is being multiplied. So they stay in a core's caches, and the matrix of all patches is nowhere in memory.
+//! Rows of a convolution's A: multiplied [where they lie](super::taps), or gathered from the images as they are needed, those
+//! of a few rows of a tile, and of the part of K that is being multiplied. So they stay in a core's caches, and the matrix of
+//! all patches is nowhere in memory.
 //!
 //! Along the last axis a window's elements lie one after another where it is not dilated: then a row is copied in as few
 //! pieces as the window has lines.
@@ -7,10 +8,14 @@
 use std::ops::Range;
 
 use epilogue_runtime::DeviceTensor;
+#[cfg(target_arch = "x86_64")]
+use smallvec::SmallVec;
 
 use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
-use super::kernel::words::{Magnitude, Panels, Rows, Source, Words, block, magnitude};
+use super::kernel::words::{Magnitude, Panels, Rows, Words, block, magnitude};
+#[cfg(target_arch = "x86_64")]
+use super::taps::Taps;
 use crate::gemm::problem::patches::Patches;
 
 /// Rows that are gathered at a time.
@@ -25,13 +30,13 @@ pub(super) fn images(x: &DeviceTensor) -> View {
 
 /// Where the window of a row begins: the image, and the place along every axis.
 #[derive(Clone, Copy)]
-struct Place {
+pub(super) struct Place {
     image: usize,
     output: [usize; 3],
 }
 
 impl Place {
-    fn of(patches: &Patches, row: usize) -> Self {
+    pub(super) fn of(patches: &Patches, row: usize) -> Self {
         let [_, of_1, of_2] = patches.outputs;
         let (rest, last) = (row / of_2, row % of_2);
         let (rest, middle) = (rest / of_1, rest % of_1);
@@ -39,7 +44,7 @@ impl Place {
     }
 
     /// That of the next row.
-    fn next(mut self, patches: &Patches) -> Self {
+    pub(super) fn next(mut self, patches: &Patches) -> Self {
         for axis in [2, 1, 0] {
             self.output[axis] += 1;
             if self.output[axis] < patches.outputs[axis] {
@@ -48,6 +53,33 @@ impl Place {
             self.output[axis] = 0;
         }
         Self { image: self.image + 1, ..self }
+    }
+
+    /// Where it begins along an axis; before 0 and after the end there is no image.
+    #[inline(always)]
+    fn along(&self, patches: &Patches, axis: usize) -> isize {
+        let Patches { window, .. } = patches;
+        (self.output[axis] * window.stride[axis]).wrapping_sub(window.before[axis]).cast_signed()
+    }
+
+    /// The window's elements along an axis that are inside of the image.
+    #[inline(always)]
+    pub(super) fn inside(&self, patches: &Patches, axis: usize) -> Range<usize> {
+        let (extent, size) = (patches.inputs[axis].cast_signed(), patches.window.size[axis]);
+        let (at, dilation) = (self.along(patches, axis), patches.window.dilation[axis].cast_signed());
+        if at >= 0 && at + (size.cast_signed() - 1) * dilation < extent {
+            return 0..size;
+        }
+        let end = if at < extent { ((extent - 1 - at) / dilation + 1).min(size.cast_signed()) } else { 0 };
+        let first = if at < 0 { ((dilation - 1 - at) / dilation).min(end) } else { 0 };
+        first.cast_unsigned()..end.max(0).cast_unsigned()
+    }
+
+    /// Where its first element is, or would be, in elements from the first one of all images.
+    #[inline(always)]
+    pub(super) fn begin(&self, patches: &Patches) -> isize {
+        let along = |axis: usize| self.along(patches, axis) * patches.steps[axis];
+        self.image.cast_signed() * patches.image + along(0) + along(1) + along(2)
     }
 
     /// Calls `each` with the stretches of the row's elements in `depth`, one after another: which they are, counted from the
@@ -60,15 +92,10 @@ impl Place {
         depth: &Range<usize>,
         mut each: impl FnMut(Range<usize>, Option<*const u8>),
     ) {
-        let Patches { inputs, channels, window, image, steps, channel, .. } = patches;
-        let begin =
-            |axis: usize| (self.output[axis] * window.stride[axis]).wrapping_sub(window.before[axis]).cast_signed();
-        let (extent, dilation) = (inputs[2].cast_signed(), window.dilation[2].cast_signed());
-        let at = begin(2);
-        // The window's elements along the last axis that are inside: from `first` to `end`.
-        let end = if at < extent { ((extent - 1 - at) / dilation + 1).min(window.size[2].cast_signed()) } else { 0 };
-        let first = if at < 0 { ((dilation - 1 - at) / dilation).min(end) } else { 0 };
-        let (first, end) = (first.cast_unsigned() * channels, end.max(0).cast_unsigned() * channels);
+        let Patches { channels, window, steps, channel, .. } = patches;
+        let dilation = window.dilation[2].cast_signed();
+        let [inside_0, inside_1, inside] = [0, 1, 2].map(|axis| self.inside(patches, axis));
+        let (first, end) = (inside.start * channels, inside.end * channels);
         let line = window.size[2] * channels;
         if line == 0 {
             return;
@@ -82,14 +109,12 @@ impl Place {
             // Of the line.
             let own = depth.start.max(base) - base..depth.end.min(base + line) - base;
             let place = |range: Range<usize>| range.start + base - depth.start..range.end + base - depth.start;
-            let along = |axis: usize, of: usize| begin(axis) + (of * window.dilation[axis]).cast_signed();
-            let (at_0, at_1) = (along(0, of_0), along(1, of_1));
-            let is_inside = |at: isize, axis: usize| (0..inputs[axis].cast_signed()).contains(&at);
-            if !is_inside(at_0, 0) || !is_inside(at_1, 1) {
+            if !inside_0.contains(&of_0) || !inside_1.contains(&of_1) {
                 each(place(own), None);
                 continue;
             }
-            let elements = self.image.cast_signed() * image + at_0 * steps[0] + at_1 * steps[1] + at * steps[2];
+            let along = |axis: usize, of: usize| (of * window.dilation[axis]).cast_signed() * steps[axis];
+            let elements = self.begin(patches) + along(0, of_0) + along(1, of_1);
             let from = |elements: isize| Some(view.pointer.wrapping_offset(elements * size).cast_const());
             let (inner, rest) = (own.start.max(first).min(own.end), own.end.min(end).max(own.start));
             if inner > own.start {
@@ -168,8 +193,8 @@ unsafe fn copy_row(patches: &Patches, view: &View, place: Place, depth: &Range<u
     });
 }
 
-/// Adds the products of these rows, along a part of K, with B's panels of that part. `false` if a subnormal number may be in
-/// them or come of them; then `to` is unspecified.
+/// The products of these rows, along a part of K, with B's panels of that part; where `adds`, added. `false` if a subnormal
+/// number may be in them or come of them; then `to` is unspecified.
 ///
 /// # Safety
 /// As for [`gather`]; the CPU must multiply such words.
@@ -180,12 +205,28 @@ pub(super) unsafe fn by_patches<W: Words>(
     (rows, depth): (Range<usize>, Range<usize>),
     (of_b, least): (&[i32], Magnitude),
     memory: &mut Vec<i32>,
-    columns: usize,
-    to: &mut [W::Sum],
+    (to, columns, adds): (&mut [W::Sum], usize, bool),
 ) -> bool {
     /// Words between two rows: so they are not whole powers of two apart.
     const GAP: usize = 16;
     let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
+    let b = Panels { words: of_b, deep: words };
+    let multiply = |a: Rows<'_>, to: &mut [W::Sum]| {
+        // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies such words.
+        unsafe {
+            if W::DROPS_SUBNORMALS {
+                let lengths: SmallVec<[usize; 16]> = a.lengths.iter().map(|words| words * W::ELEMENTS).collect();
+                if !magnitude(a.starts, &lengths).has_normal_products(least) {
+                    return false;
+                }
+            }
+            block::<W>([a.count(), columns], 0, a, b, (to, columns, adds));
+        }
+        true
+    };
+    if let Some(taps) = Taps::of::<W>(patches, view, rows.clone(), &depth) {
+        return multiply(taps.rows(), to);
+    }
     let pitch = words + GAP;
     let high = HIGH.min(rows.len());
     memory.resize(memory.len().max(high * pitch), 0);
@@ -200,19 +241,10 @@ pub(super) unsafe fn by_patches<W: Words>(
             unsafe { copy_row(patches, view, place, &depth, line) };
             place = place.next(patches);
         }
-        let pointer = block_of_a.as_ptr().cast::<u8>();
-        let row = (4 * pitch).cast_signed();
-        if W::ELEMENTS == 2 {
-            let source = Source { pointer, along: bytes.cast_signed(), across: row };
-            // SAFETY: the CPU multiplies words of bf16s, which these are.
-            let of_a = unsafe { magnitude(source, depth.len(), high) };
-            if !of_a.has_normal_products(least) {
-                return false;
-            }
+        let starts: SmallVec<[_; HIGH]> = block_of_a.chunks_exact(pitch).map(|line| line.as_ptr().cast()).collect();
+        if !multiply(Rows { starts: &starts, lengths: &[words], word: 4 }, &mut to[first * columns..]) {
+            return false;
         }
-        let (a, b) = (Rows { pointer, row, word: 4 }, Panels { words: of_b, deep: words });
-        // SAFETY: `a` has these rows and words; the caller's promise.
-        unsafe { block::<W>([high, columns], (0, words), a, b, &mut to[first * columns..], columns) };
     }
     true
 }

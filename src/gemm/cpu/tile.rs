@@ -1,6 +1,9 @@
 //! Cuts the output into tiles, the units of parallel work.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
 
 use crate::gemm::problem::{Divided, Grouping};
 
@@ -81,7 +84,7 @@ const SHAPES: [TileShape; 5] = [
 const PANEL_BYTES: usize = 1 << 20;
 
 /// Enough tiles to keep many threads busy.
-const PLENTY: usize = 16;
+const PLENTY: usize = 32;
 
 impl TileShape {
     /// The tile for this many products of one A, of whose elements phases keep this many bytes for each other. It depends
@@ -97,7 +100,16 @@ impl TileShape {
         // What phases keep of a row of tiles is to stay there too, as far as it can.
         let stays = |shape: &&Self| kept == 0 || shape.m == 64 || shape.m * extents.n * kept <= PANEL_BYTES;
         let mut suitable = SHAPES.iter().filter(fits).filter(stays);
-        suitable.clone().find(plenty).or(suitable.next_back()).copied().unwrap_or(SHAPES[SHAPES.len() - 1])
+        let chosen =
+            suitable.clone().find(plenty).or(suitable.next_back()).copied().unwrap_or(SHAPES[SHAPES.len() - 1]);
+        chosen.without_rest(extents.m)
+    }
+
+    /// A little higher, if a few rows at the end would be a tile of their own, for which B is read again.
+    fn without_rest(self, rows: usize) -> Self {
+        let higher = (rows / self.m).checked_sub(1).map_or(self.m, |others| rows.div_ceil(others + 1));
+        let most = (self.m + self.m / 8).min(SHAPES[0].m);
+        if higher <= most { Self { m: higher, ..self } } else { self }
     }
 
     /// The tile to compute with if per-tile partials of `self` are wanted: its extents divide those of `self`.
@@ -193,14 +205,21 @@ impl<'a> Tiles<'a> {
         self.across
     }
 
-    /// The tile that is computed in turn `turn`: one below the other, so that a thread needs the same columns of B again.
-    pub(super) fn in_turn(&self, turn: usize) -> usize {
-        if self.groups.is_some() {
-            return turn;
+    /// Columns of tiles: how many, and how many tiles each has. Those of a batch follow each other. Groups of rows are one column.
+    fn columns(&self) -> [usize; 2] {
+        match self.groups {
+            Some(_) => [1, self.count()],
+            None => [self.extents.batch.saturating_mul(self.across), self.down],
         }
-        let size = self.down * self.across;
-        let (batch, rest) = (turn / size, turn % size);
-        batch * size + rest % self.down * self.across + rest / self.down
+    }
+
+    /// The index of tile `down` of column `column`.
+    fn index(&self, column: usize, down: usize) -> usize {
+        if self.groups.is_some() {
+            return down;
+        }
+        let (batch, across) = (column / self.across, column % self.across);
+        (batch * self.down + down) * self.across + across
     }
 
     pub(super) fn tile(&self, index: usize) -> Tile {
@@ -225,6 +244,40 @@ impl<'a> Tiles<'a> {
     }
 }
 
+/// Tiles that threads take one after another, each of them once. A thread takes those of a column, one below the other, so that
+/// it needs the same columns of B again; and threads begin at different columns, so that each packs others.
+#[derive(Debug)]
+pub(super) struct Turns<'a> {
+    tiles: &'a Tiles<'a>,
+    /// How many tiles of each column are taken.
+    taken: SmallVec<[AtomicUsize; 16]>,
+    /// How many threads have begun.
+    threads: AtomicUsize,
+    most: usize,
+}
+
+impl<'a> Turns<'a> {
+    /// For this many threads at most.
+    pub(super) fn new(tiles: &'a Tiles<'a>, most: usize) -> Self {
+        let taken = (0..tiles.columns()[0]).map(|_| AtomicUsize::new(0)).collect();
+        Self { tiles, taken, threads: AtomicUsize::new(0), most: most.max(1) }
+    }
+
+    /// The indices of the tiles that a thread takes.
+    pub(super) fn of_a_thread(&self) -> impl Iterator<Item = usize> {
+        let [columns, down] = self.tiles.columns();
+        let thread = self.threads.fetch_add(1, Ordering::Relaxed) % self.most;
+        let first = (thread * columns).div_ceil(self.most);
+        (first..columns).chain(0..first).flat_map(move |column| {
+            let next = move || {
+                let taken = self.taken[column].fetch_add(1, Ordering::Relaxed);
+                (taken < down).then(|| self.tiles.index(column, taken))
+            };
+            std::iter::from_fn(next)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +297,21 @@ mod tests {
             }
             assert!(seen.iter().all(|&times| times == 1));
         }
+    }
+
+    #[test]
+    fn threads_take_every_tile_once_and_begin_at_columns_of_their_own() {
+        let tiles = Tiles::new(Extents { batch: 2, m: 130, n: 200, k: 1 }, TileShape { m: 64, n: 64 });
+        let turns = Turns::new(&tiles, 2);
+        let (mut one, mut two) = (turns.of_a_thread(), turns.of_a_thread());
+        let columns = |index: usize| (tiles.tile(index).batch, tiles.tile(index).columns.start);
+        let first: Vec<usize> = one.by_ref().take(3).collect();
+        assert!(first.iter().all(|index| columns(*index) == (0, 0)), "{first:?}");
+        let next = two.next().unwrap();
+        assert_eq!(columns(next), (1, 0));
+        let mut all: Vec<usize> = first.into_iter().chain([next]).chain(one).chain(two).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..tiles.count()).collect::<Vec<_>>());
     }
 
     #[test]
@@ -287,7 +355,8 @@ mod tests {
     fn sizes_that_matter() {
         let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, 1, 0);
         assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
-        assert_eq!(choose(1024, 1024, 1024), TileShape { m: 256, n: 256 });
+        assert_eq!(choose(1024, 1024, 1024), TileShape { m: 128, n: 256 });
+        assert_eq!(choose(196, 512, 4608), TileShape { m: 66, n: 64 }, "not 64, 64, 64 and 4 rows");
         let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, 2, 0);
         assert_eq!(of_two, TileShape { m: 128, n: 256 }, "both accumulators stay where one would");
         let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, 1, 8);

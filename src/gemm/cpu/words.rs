@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::kernel::words::{
     Bf16, F16, F32, FEW, Magnitude, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few,
     magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
@@ -22,8 +24,10 @@ const HIGH: usize = 64;
 /// with a B that is contiguous along K takes one thread 3.1 ms in place of 4.5, one of 512×512×512 1.11 in place of 1.23,
 /// and one of 32×3072×768 would take 0.93 in place of 0.81.
 const MANY: usize = 96;
-/// The most elements of a B that is not contiguous along K: with larger ones, the `gemm` crate is as fast.
+/// The most elements of a B that is not contiguous along K, where rows are fewer than these: with larger ones, the `gemm` crate
+/// is as fast.
 const NEAR: usize = 1 << 20;
+const HIGHER: usize = 256;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
 /// The same of a whole product of bf16s, or of a batch's or group's rows of f32s: it packs no columns for so few rows.
@@ -66,19 +70,16 @@ impl Product<'_> {
         }
         // Else packing B takes more time than multiplying it with few rows saves.
         let is_alone = tile.is_top && tile.rows.len() < HIGH;
-        if is_alone || self.extents.m < MANY || tile.rows.len() <= FEW_DOTS {
+        let is_short = tile.rows.len() <= FEW_DOTS && self.patches.is_none();
+        if is_alone || self.extents.m < MANY || is_short {
             return false;
         }
         let along_k = self.b.strides[1] == 1;
-        if !along_k && self.extents.n.saturating_mul(self.extents.k) > NEAR {
+        if !along_k && self.extents.m < HIGHER && self.extents.n.saturating_mul(self.extents.k) > NEAR {
             return false;
         }
-        to.fill(0.0);
-        depth.clone().step_by(DEEP).all(|first| {
-            let depth = first..depth.end.min(first + DEEP);
-            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-            unsafe { self.panels_of_words::<F32>(tile, depth, false, memory, to) }
-        })
+        // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+        unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) }
     }
 
     /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may
@@ -96,14 +97,14 @@ impl Product<'_> {
         if (self.a.element, self.b.element) != (ElementType::BF16, ElementType::BF16) || !multiplies_bf16() {
             return false;
         }
-        to.fill(0.0);
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (a, b) = self.sources(tile, depth.start);
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
             let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_WHOLE;
             if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
-                let of_a = magnitude(a, depth.len(), m);
+                to.fill(0.0);
+                let of_a = magnitude(&rows(a, m), &[depth.len()]);
                 let extents = [m, n, depth.len()];
                 let of_b = if b.along == 2 {
                     dots::<Bf16>(extents, (a, b), false, to, n)
@@ -112,10 +113,7 @@ impl Product<'_> {
                 };
                 return of_a.has_normal_products(of_b);
             }
-            depth.clone().step_by(DEEP).all(|first| {
-                let depth = first..depth.end.min(first + DEEP);
-                self.panels_of_words::<Bf16>(tile, depth, false, memory, to)
-            })
+            self.all_panels::<Bf16>(tile, depth, false, memory, to)
         }
     }
 
@@ -181,17 +179,14 @@ impl Product<'_> {
         let (m, n) = (tile.rows.len(), tile.columns.len());
         let (a, b) = self.sources(tile, depth.start);
         let mut sums = std::mem::take(&mut memory.sums);
-        sums.clear();
         sums.resize(to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
             if a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+                sums.fill(0);
                 dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
             } else {
-                for first in depth.clone().step_by(DEEP) {
-                    let depth = first..depth.end.min(first + DEEP);
-                    self.panels_of_words::<W>(tile, depth, flipped, memory, &mut sums);
-                }
+                self.all_panels::<W>(tile, depth.clone(), flipped, memory, &mut sums);
             }
             for (i, (to, sums)) in to.chunks_exact_mut(n.max(1)).zip(sums.chunks_exact(n.max(1))).enumerate() {
                 let off = if flipped { correction * self.sum_of_row(tile, i, depth.clone()) } else { 0 };
@@ -219,15 +214,35 @@ impl Product<'_> {
         i64::from((0..depth.len()).map(byte).sum::<i32>())
     }
 
-    /// Adds the products of at most [`DEEP`] elements along K. `false`, and nothing, if a subnormal number may be in them
-    /// or come of them.
-    unsafe fn panels_of_words<W: Words>(
+    /// Multiplies over a range of K, one part after another. `false` if a subnormal number may be in it or come of it; then `to`
+    /// is unspecified.
+    unsafe fn all_panels<W: Words>(
         &self,
         tile: &Tile,
         depth: Range<usize>,
         flipped: bool,
         memory: &mut WordPanels,
         to: &mut [W::Sum],
+    ) -> bool {
+        if depth.is_empty() {
+            to.fill(bytemuck::Zeroable::zeroed());
+        }
+        depth.clone().step_by(DEEP).all(|first| {
+            let part = first..depth.end.min(first + DEEP);
+            // SAFETY: the caller's promise.
+            unsafe { self.panels_of_words::<W>(tile, part, flipped, memory, (to, first > depth.start)) }
+        })
+    }
+
+    /// The products of at most [`DEEP`] elements along K; where `adds`, added. `false` if a subnormal number may be in them or
+    /// come of them; then `to` is unspecified.
+    unsafe fn panels_of_words<W: Words>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        flipped: bool,
+        memory: &mut WordPanels,
+        (to, adds): (&mut [W::Sum], bool),
     ) -> bool {
         let (m, n, k) = (tile.rows.len(), tile.columns.len(), depth.len());
         let (a, _) = self.sources(tile, depth.start);
@@ -247,39 +262,43 @@ impl Product<'_> {
         let (of_a, last) = (&mut memory.a, &mut memory.last);
         if let Some(patches) = self.patches {
             // SAFETY: the caller's promise.
-            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, all), (of_b, least), of_a, n, to) };
+            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, all), (of_b, least), of_a, (to, n, adds)) };
         }
         // SAFETY: the caller's promise.
         unsafe {
+            let in_place = rows(a, m);
             let least_of_a = if !is_in_place {
                 of_a.resize(of_a.len().max(panel_words(m, words)), 0);
                 pack::<W>(a, k, m, false, of_a)
-            } else if W::ELEMENTS == 2 {
-                magnitude(a, k, m)
+            } else if W::DROPS_SUBNORMALS {
+                magnitude(&in_place, &[k])
             } else {
                 least
             };
-            if W::ELEMENTS == 2 && !least_of_a.has_normal_products(least) {
+            if W::DROPS_SUBNORMALS && !least_of_a.has_normal_products(least) {
                 return false;
             }
             let b = Panels { words: of_b, deep: words };
             if is_in_place {
-                let rows = Rows { pointer: a.pointer, row: a.across, word: 4 };
-                block::<W>([m, n], (0, whole), rows, b, to, n);
+                if whole > 0 {
+                    let rows = Rows { starts: &in_place, lengths: &[whole], word: 4 };
+                    block::<W>([m, n], 0, rows, b, (to, n, adds));
+                }
                 if whole < words {
                     last.clear();
                     last.extend((0..m).map(|i| last_word(a, i, whole * W::ELEMENTS..k, bytes)));
-                    let rows = Rows { pointer: last.as_ptr().cast(), row: 4, word: 0 };
-                    block::<W>([m, n], (whole, words), rows, b, to, n);
+                    let starts = rows(Source { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
+                    let rows = Rows { starts: &starts, lengths: &[1], word: 0 };
+                    block::<W>([m, n], whole, rows, b, (to, n, adds || whole > 0));
                 }
                 return true;
             }
             for first in (0..m).step_by(HIGH) {
                 let high = HIGH.min(m - first);
                 let panel = &of_a[panel_words(first, words)..][..panel_words(high, words)];
-                let word = panel_words(high, 1) * 4;
-                let rows = Rows { pointer: panel.as_ptr().cast(), row: 4, word: word as isize };
-                block::<W>([high, n], (0, words), rows, b, &mut to[first * n..], n);
+                let starts = rows(Source { pointer: panel.as_ptr().cast(), along: 0, across: 4 }, high);
+                let rows = Rows { starts: &starts, lengths: &[words], word: (panel_words(high, 1) * 4) as isize };
+                block::<W>([high, n], 0, rows, b, (&mut to[first * n..], n, adds));
             }
         }
         true
@@ -334,6 +353,11 @@ impl Product<'_> {
             source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
         )
     }
+}
+
+/// Where rows begin.
+fn rows(of: Source, count: usize) -> SmallVec<[*const u8; HIGH]> {
+    (0..count).map(|row| of.at(0, row)).collect()
 }
 
 /// A row's last word, with 0 for what there isn't.

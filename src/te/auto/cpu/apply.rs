@@ -1,5 +1,7 @@
 //! Computes and stores the outputs of points: what a reduction's totals and elements together give.
 
+use std::ops::Range;
+
 use super::compile::Results;
 use super::elements::Along;
 use super::job::Job;
@@ -7,11 +9,10 @@ use super::machine::{At, PointLoop, Rows};
 use super::memory::{decode, runs};
 use super::program::Register;
 use super::registers::{LANES, Registers};
-use crate::te::auto::bind::iteration_space::points;
 use crate::te::error::TeError;
 
 impl Job {
-    /// Computes and stores the outputs of points, from every point of some outputs and their totals.
+    /// Computes and stores the outputs of points, from some points of these outputs and from their totals.
     ///
     /// # Safety
     /// Nobody else may access these elements during the call.
@@ -19,13 +20,12 @@ impl Job {
         &self,
         registers: &mut Registers,
         results: &Results,
-        output: i64,
-        lanes: usize,
+        (output, lanes): (i64, usize),
+        elements: Range<i64>,
     ) -> Result<(), TeError> {
-        let count = points(&self.inner);
         if self.tree.across {
             let along = runs(&self.outer, output, lanes);
-            for element in 0..count {
+            for element in elements {
                 let inner = decode(&self.inner, element);
                 if let Some(code) = &self.machine.apply {
                     // SAFETY: the caller's promise.
@@ -39,7 +39,7 @@ impl Job {
             }
             return Ok(());
         }
-        if count == 0 {
+        if elements.is_empty() {
             return Ok(());
         }
         // What all elements of an output need (its totals, or what is computed from them), for all outputs at once.
@@ -55,19 +55,19 @@ impl Job {
         };
         if let Some(code) = &self.machine.apply {
             // SAFETY: the caller's promise.
-            unsafe { self.apply_along(code, registers, results, output, lanes) };
+            unsafe { self.apply_along(code, registers, results, (output, lanes), elements) };
             return Ok(());
         }
         let kept = registers.kept(of_outputs, lanes);
-        let most = count.min(LANES as i64) as usize;
+        let most = (elements.end - elements.start).min(LANES as i64) as usize;
         for lane in 0..lanes {
             registers.spread(of_outputs, &kept, lane, most);
             let outer = decode(&self.outer, output + lane as i64);
-            for first in (0..count).step_by(LANES) {
-                let lanes = (count - first).min(LANES as i64) as usize;
+            for first in elements.clone().step_by(LANES) {
+                let lanes = (elements.end - first).min(LANES as i64) as usize;
                 let along = runs(&self.inner, first, lanes);
                 if let Some(reuse) = self.reuse {
-                    reuse.take(registers, lane, count as usize, first as usize, lanes);
+                    reuse.take(registers, lane, self.count() as usize, first as usize, lanes);
                 }
                 // SAFETY: the caller's promise.
                 unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
@@ -76,8 +76,8 @@ impl Job {
         Ok(())
     }
 
-    /// Computes the outputs of points from every point of some outputs, by machine code. What is the same for all points
-    /// of an output is in its lane.
+    /// Computes the outputs of points from some points of these outputs, by machine code. What is the same for all points of
+    /// an output is in its lane.
     ///
     /// # Safety
     /// The conditions of [`Job::apply`].
@@ -86,29 +86,29 @@ impl Job {
         code: &PointLoop,
         registers: &mut Registers,
         results: &Results,
-        output: i64,
-        lanes: usize,
+        (output, lanes): (i64, usize),
+        elements: Range<i64>,
     ) {
-        let count = points(&self.inner);
+        let (all, count) = (self.count() as usize, (elements.end - elements.start) as usize);
         if !code.is_short && self.inner.len() == 1 {
-            let kept = count as usize;
             for run in runs(&self.outer, output, lanes) {
-                let (outer, inner) = (&run.index[..], &[0][..]);
-                let at = At { outer, inner, strip: 0, uniform: run.lane, cyclic: 0, kept: run.lane * kept };
-                let rows = Rows { count: run.count, uniform: 1, cyclic: 0, kept };
+                let (outer, inner) = (&run.index[..], &[elements.start][..]);
+                let kept = run.lane * all + elements.start as usize;
+                let at = At { outer, inner, strip: 0, uniform: run.lane, cyclic: 0, kept };
+                let rows = Rows { count: run.count, uniform: 1, cyclic: 0, kept: all };
                 // SAFETY: the caller's promise.
-                unsafe { code.run_rows((&self.elements[2], &self.outputs), registers, at, count as usize, rows) };
+                unsafe { code.run_rows((&self.elements[2], &self.outputs), registers, at, count, rows) };
             }
             return;
         }
-        let most = if code.is_short || self.inner.len() > 1 { LANES } else { count as usize };
+        let most = if code.is_short || self.inner.len() > 1 { LANES } else { count };
         for lane in 0..lanes {
             let outer = decode(&self.outer, output + lane as i64);
-            for first in (0..count).step_by(most) {
-                let strip = (count - first).min(most as i64) as usize;
+            for first in elements.clone().step_by(most) {
+                let strip = (elements.end - first).min(most as i64) as usize;
                 let along = runs(&self.inner, first, strip);
                 for run in &along {
-                    let kept = lane * count as usize + first as usize + run.lane;
+                    let kept = lane * all + first as usize + run.lane;
                     let at = At { outer: &outer, inner: &run.index, strip: run.lane, uniform: lane, cyclic: 0, kept };
                     // SAFETY: the caller's promise.
                     unsafe { code.run((&self.elements[2], &self.outputs), registers, at, run.count) };

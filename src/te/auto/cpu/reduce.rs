@@ -453,11 +453,23 @@ impl Job {
             // SAFETY: the caller's promise.
             unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
         }
-        match &self.code.apply {
+        let Some(results) = &self.code.apply else { return Ok(()) };
+        let (count, parts) = (self.count(), self.tree.parts);
+        if parts == 1 {
             // SAFETY: the caller's promise.
-            Some(results) => unsafe { self.apply(registers, results, output, lanes) },
-            None => Ok(()),
+            return unsafe { self.apply(registers, results, (output, lanes), 0..count) };
         }
+        // As elements are combined in parts, by several threads, so are points computed.
+        let registers = &*registers;
+        parallel::try_for_each(
+            0..parts as usize,
+            || (registers.clone(), Fence),
+            |(registers, _), part| {
+                let elements = part_of(0..count, part as i64, parts);
+                // SAFETY: the caller's promise; no two parts share a point.
+                unsafe { self.apply(registers, results, (output, lanes), elements) }
+            },
+        )
     }
 
     /// Runs machine code whose points are neighbouring outputs.

@@ -12,20 +12,21 @@ use super::{LANES, Words, Work};
 /// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers.
 const ROWS: usize = 6;
 
-/// The words of A: rows in place, or a panel; strides are bytes.
+/// The words of A: every row is runs of words, which begin anywhere.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct Rows {
-    pub(in crate::gemm::cpu) pointer: *const u8,
-    /// From one row to the next.
-    pub(in crate::gemm::cpu) row: isize,
-    /// From one word to the next.
+pub(in crate::gemm::cpu) struct Rows<'a> {
+    /// Where the runs of the first row begin, then those of the second, and so on.
+    pub(in crate::gemm::cpu) starts: &'a [*const u8],
+    /// The words of each run.
+    pub(in crate::gemm::cpu) lengths: &'a [usize],
+    /// Bytes from one word to the next.
     pub(in crate::gemm::cpu) word: isize,
 }
 
-impl Rows {
-    #[inline(always)]
-    fn at(self, row: usize, word: usize) -> *const u8 {
-        self.pointer.wrapping_offset(row as isize * self.row).wrapping_offset(word as isize * self.word)
+impl Rows<'_> {
+    /// The number of rows.
+    pub(in crate::gemm::cpu) fn count(self) -> usize {
+        self.starts.len() / self.lengths.len().max(1)
     }
 }
 
@@ -36,41 +37,42 @@ pub(in crate::gemm::cpu) struct Panels<'a> {
     pub(in crate::gemm::cpu) deep: usize,
 }
 
-/// `to += a · b` for this many rows and columns, of the words `first..end`; the rows of `to` are `stride` apart.
+/// `to = a · b` for this many rows and columns, of the words of B's from `first` on; where `adds`, `to += a · b`. The rows of
+/// `to` are `stride` apart.
 ///
 /// # Safety
-/// `a` must have these rows of `end - first` words, which nobody writes meanwhile; the CPU must multiply such words.
+/// `a` must have the words that it says, which nobody writes meanwhile; the CPU must multiply such words.
 ///
 /// # Panics
-/// If `b` or `to` are too short.
+/// If `a` has other rows, or `b` or `to` are too short.
 pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     [rows, columns]: [usize; 2],
-    (first, end): (usize, usize),
-    a: Rows,
+    first: usize,
+    a: Rows<'_>,
     b: Panels<'_>,
-    to: &mut [W::Sum],
-    stride: usize,
+    (to, stride, adds): (&mut [W::Sum], usize, bool),
 ) {
     if rows == 0 || columns == 0 {
         return;
     }
-    assert!(b.words.len() >= super::panel_words(columns, b.deep) && first <= end && end <= b.deep, "all words of B");
+    let end = a.lengths.iter().fold(first, |end, length| end.saturating_add(*length));
+    assert!(a.starts.len() == a.lengths.len() * rows, "a start of every run");
+    assert!(b.words.len() >= super::panel_words(columns, b.deep) && end <= b.deep, "all words of B");
     assert!(to.len() >= (rows - 1) * stride + columns, "room for the block");
+    let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
-    unsafe {
-        W::compiled_for(Block::<W> { rows, columns, first, end, a, b, to: to.as_mut_ptr(), stride, of: PhantomData });
-    }
+    unsafe { W::compiled_for(Block::<W> { rows, columns, first, a, b, to, stride, adds, of: PhantomData }) }
 }
 
 struct Block<'a, W: Words> {
     rows: usize,
     columns: usize,
     first: usize,
-    end: usize,
-    a: Rows,
+    a: Rows<'a>,
     b: Panels<'a>,
     to: *mut W::Sum,
     stride: usize,
+    adds: bool,
     of: PhantomData<W>,
 }
 
@@ -117,28 +119,46 @@ impl<W: Words> Block<'_, W> {
         unsafe {
             let mut b = self.b.words.as_ptr().add(column * self.b.deep + self.first * WIDE * LANES);
             let mut sums = [[W::zero(); WIDE]; HIGH];
-            for word in 0..self.end - self.first {
-                let mut columns = [_mm512_setzero_si512(); WIDE];
-                for (j, to) in columns.iter_mut().enumerate() {
-                    *to = _mm512_loadu_si512(b.add(j * LANES).cast());
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let a = _mm512_set1_epi32(self.a.at(row + i, word).cast::<i32>().read_unaligned());
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = W::dot(*sum, a, column);
+            let (starts, runs) = (self.a.starts.as_ptr(), self.a.lengths.len());
+            for (run, &length) in self.a.lengths.iter().enumerate() {
+                let starts: [*const u8; HIGH] = std::array::from_fn(|i| *starts.add((row + i) * runs + run));
+                let mut at = 0isize;
+                for _ in 0..length {
+                    let mut columns = [_mm512_setzero_si512(); WIDE];
+                    for (j, to) in columns.iter_mut().enumerate() {
+                        *to = _mm512_loadu_si512(b.add(j * LANES).cast());
                     }
+                    for (start, sums) in starts.into_iter().zip(&mut sums) {
+                        let a = _mm512_set1_epi32(start.wrapping_offset(at).cast::<i32>().read_unaligned());
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = W::dot(*sum, a, column);
+                        }
+                    }
+                    at = at.wrapping_add(self.a.word);
+                    b = b.add(WIDE * LANES);
                 }
-                b = b.add(WIDE * LANES);
             }
             for (i, sums) in sums.into_iter().enumerate() {
                 for (j, sum) in sums.into_iter().enumerate() {
                     let first = column + j * LANES;
                     let to = self.to.add((row + i) * self.stride + first);
-                    add::<W>(to, sum, self.columns - first);
+                    if self.adds {
+                        add::<W>(to, sum, self.columns - first);
+                    } else {
+                        store::<W>(to, sum, self.columns - first);
+                    }
                 }
             }
         }
     }
+}
+
+/// Stores at most `count` sums.
+#[inline(always)]
+unsafe fn store<W: Words>(to: *mut W::Sum, sums: W::Sums, count: usize) {
+    let mask = u16::MAX >> (LANES - count.min(LANES));
+    // SAFETY: the caller's promise: there is room for as many.
+    unsafe { _mm512_mask_storeu_epi32(to.cast(), mask, W::bits(sums)) };
 }
 
 /// Adds sums to at most `count` numbers.

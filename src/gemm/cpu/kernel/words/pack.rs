@@ -140,19 +140,24 @@ impl<W: Words> Work for Pack<'_, W> {
         unsafe {
             let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
             let mut least = Least::new();
+            // Elements are read as they lie: along K, or row by row of a panel.
+            let by_rows = self.from.along != Self::BYTES as isize;
             for first in (0..self.columns).step_by(VECTORS * LANES) {
                 let vectors = (self.columns - first).div_ceil(LANES).min(VECTORS);
-                for vector in 0..vectors {
-                    let column = first + vector * LANES;
-                    for word in (0..words).step_by(LANES) {
-                        let cell = self.cell(word, column);
-                        for (i, x) in cell.into_iter().enumerate().take(words - word) {
-                            if W::ELEMENTS == 2 {
-                                least = least.with(x);
-                            }
-                            let at = to.add(((word + i) * vectors + vector) * LANES);
-                            _mm512_storeu_si512(at.cast(), _mm512_xor_si512(x, flip));
-                        }
+                let cells = words.div_ceil(LANES);
+                let (outer, inner) = if by_rows { (cells, vectors) } else { (vectors, cells) };
+                for i in 0..outer {
+                    for j in 0..inner {
+                        let (word, vector) = if by_rows { (i * LANES, j) } else { (j * LANES, i) };
+                        let column = first + vector * LANES;
+                        let to = to.add((word * vectors + vector) * LANES);
+                        // Loops over a whole cell have constant ends, so it stays in registers.
+                        let is_whole = (word + LANES) * W::ELEMENTS <= self.depth && column + LANES <= self.columns;
+                        least = if is_whole {
+                            self.cell::<true>(word, column, (to, vectors), flip, least)
+                        } else {
+                            self.cell::<false>(word, column, (to, vectors), flip, least)
+                        };
                     }
                 }
                 to = to.add(vectors * words * LANES);
@@ -165,20 +170,36 @@ impl<W: Words> Work for Pack<'_, W> {
 impl<W: Words> Pack<'_, W> {
     const BYTES: usize = 4 / W::ELEMENTS;
 
-    /// Sixteen words of sixteen columns, a vector for each word; 0 for what there isn't.
+    /// Writes sixteen words of sixteen columns, a vector for each word, at this many vectors' distance; 0 for what there isn't.
     #[inline(always)]
-    unsafe fn cell(&self, word: usize, column: usize) -> [__m512i; LANES] {
+    unsafe fn cell<const WHOLE: bool>(
+        &self,
+        word: usize,
+        column: usize,
+        (to, apart): (*mut i32, usize),
+        flip: __m512i,
+        mut least: Least,
+    ) -> Least {
         let k = word * W::ELEMENTS;
-        let (deep, wide) = (self.depth - k, (self.columns - column).min(LANES));
+        let whole = [LANES * W::ELEMENTS, LANES];
+        let [deep, wide] =
+            if WHOLE { whole } else { [(self.depth - k).min(whole[0]), (self.columns - column).min(LANES)] };
         // SAFETY: the caller's promise.
         unsafe {
-            if self.from.along == Self::BYTES as isize {
-                self.of_columns(k, column, deep.min(LANES * W::ELEMENTS), wide)
+            let cell = if self.from.along == Self::BYTES as isize {
+                self.of_columns(k, column, deep, wide)
             } else if self.from.across == Self::BYTES as isize {
                 self.of_rows(k, column, deep, wide)
             } else {
                 self.of_elements(k, column, deep, wide)
+            };
+            for (i, x) in cell.into_iter().enumerate().take(deep.div_ceil(W::ELEMENTS)) {
+                if W::DROPS_SUBNORMALS {
+                    least = least.with(x);
+                }
+                _mm512_storeu_si512(to.add(i * apart * LANES).cast(), _mm512_xor_si512(x, flip));
             }
+            least
         }
     }
 
@@ -284,22 +305,21 @@ unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
     }
 }
 
-/// The least magnitude of the bf16s in rows that are contiguous along K.
+/// The least magnitude of the bf16s in runs of neighbours: every row begins at as many places as there are numbers of elements.
 ///
 /// # Safety
 /// As for [`pack`], of words of bf16s.
-pub(in crate::gemm::cpu) unsafe fn magnitude(from: Source, depth: usize, rows: usize) -> Magnitude {
+pub(in crate::gemm::cpu) unsafe fn magnitude(starts: &[*const u8], lengths: &[usize]) -> Magnitude {
     // SAFETY: the caller's promise.
-    unsafe { super::Bf16::compiled_for(Scan { from, depth, rows }) }
+    unsafe { super::Bf16::compiled_for(Scan { starts, lengths }) }
 }
 
-struct Scan {
-    from: Source,
-    depth: usize,
-    rows: usize,
+struct Scan<'a> {
+    starts: &'a [*const u8],
+    lengths: &'a [usize],
 }
 
-impl Work for Scan {
+impl Work for Scan<'_> {
     type Output = Magnitude;
 
     #[inline(always)]
@@ -308,10 +328,12 @@ impl Work for Scan {
         // SAFETY: only elements that there are are read.
         unsafe {
             let mut least = Least::new();
-            for i in 0..self.rows {
-                for k in (0..self.depth).step_by(STEP) {
-                    let mask = u64::MAX >> (64 - 2 * (self.depth - k).min(STEP));
-                    least = least.with(_mm512_maskz_loadu_epi8(mask, self.from.at(k, i).cast()));
+            for starts in self.starts.chunks_exact(self.lengths.len().max(1)) {
+                for (start, &length) in starts.iter().zip(self.lengths) {
+                    for k in (0..length).step_by(STEP) {
+                        let mask = u64::MAX >> (64 - 2 * (length - k).min(STEP));
+                        least = least.with(_mm512_maskz_loadu_epi8(mask, start.wrapping_add(2 * k).cast()));
+                    }
                 }
             }
             least.magnitude()

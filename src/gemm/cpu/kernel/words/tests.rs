@@ -88,11 +88,25 @@ where
             let high = 64.min(rows - first);
             let word = panel_words(high, 1) * 4;
             let panel = &of_a[panel_words(first, words)..];
-            for (first_word, end) in [(0, words / 3), (words / 3, words)] {
-                let pointer = panel[first_word * word / 4..].as_ptr().cast();
-                let rows = Rows { pointer, row: 4, word: word as isize };
-                let to = &mut to[first * stride..];
-                block::<W>([high, columns], (first_word, end), rows, Panels { words: &of_b, deep: words }, to, stride);
+            let at = |row: usize, place: usize| panel.as_ptr().wrapping_add(place * word / 4 + row).cast();
+            // What it says of two runs in one call, and of a third one in another, is the whole.
+            let [one, two] = [words / 4, words / 2];
+            let panels = Panels { words: &of_b, deep: words };
+            let starts: Vec<*const u8> = (0..high).flat_map(|row| [at(row, 0), at(row, one)]).collect();
+            let rows = Rows { starts: &starts, lengths: &[one, two - one], word: word as isize };
+            block::<W>([high, columns], 0, rows, panels, (&mut to[first * stride..], stride, true));
+            let starts: Vec<*const u8> = (0..high).map(|row| at(row, two)).collect();
+            let rows = Rows { starts: &starts, lengths: &[words - two], word: word as isize };
+            block::<W>([high, columns], two, rows, panels, (&mut to[first * stride..], stride, true));
+            let mut alone = vec![W::Sum::from(1); to.len()];
+            block::<W>([high, columns], two, rows, panels, (&mut alone, stride, false));
+            block::<W>([high, columns], two, rows, panels, (&mut alone, stride, false));
+            for (at, &x) in alone.iter().enumerate() {
+                let (i, j) = (at / stride, at % stride);
+                let depth = (two * W::ELEMENTS).min(a.deep)..a.deep;
+                let sum = |i: usize| depth.clone().map(|k| a.at(k, first + i) * (b.at(k, j) + off)).sum::<i64>();
+                let wanted = if i < high && j < columns { sum(i) } else { 1 };
+                assert_eq!(as_wide(x), wanted.into(), "stored: row {i}, column {j}");
             }
         }
         compare(&to, "panels");
@@ -232,8 +246,9 @@ proptest! {
                 prop_assert_eq!(found.has_normal_products(other_found), normal);
             }
             if of == Order::AlongK {
+                let starts: Vec<*const u8> = (0..wide).flat_map(|j| [0, deep / 2].map(|k| operand.source().at(k, j))).collect();
                 // SAFETY: as above.
-                prop_assert_eq!(unsafe { magnitude(operand.source(), deep, wide) }, found);
+                prop_assert_eq!(unsafe { magnitude(&starts, &[deep / 2, deep - deep / 2]) }, found);
             }
         }
     }
