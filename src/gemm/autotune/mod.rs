@@ -228,7 +228,7 @@ fn time<E>(
 impl ChosenKernel {
     /// The same candidates with another one chosen.
     fn as_measured(&self, chosen: Candidate, tuning: Tuning) -> Self {
-        Self { chosen, candidates: Arc::clone(&self.candidates), asked: false, tuning }
+        Self { chosen, candidates: Arc::clone(&self.candidates), asked: false, unboxed: self.unboxed, tuning }
     }
 }
 

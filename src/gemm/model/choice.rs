@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::candidate::Candidate;
 use super::later::Later;
 use crate::gemm::kernel::KernelKey;
+use crate::gemm::problem::Unboxed;
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct ChosenKernel {
     pub(crate) candidates: Arc<[Candidate]>,
     /// Whether the user asked for this kernel.
     pub(crate) asked: bool,
+    /// Why there is no kernel for sm_90a, where tensor copies don't load the patches that A is.
+    pub(crate) unboxed: Option<Unboxed>,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
@@ -131,8 +134,11 @@ impl fmt::Display for Choice {
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, tuning } = self;
+        let Self { chosen, candidates, asked, unboxed, tuning } = self;
         write!(f, "{chosen}")?;
+        if let Some(limit) = unboxed {
+            write!(f, "; kernels for sm_90a load patches only where {limit}")?;
+        }
         if *asked {
             return write!(f, " (as asked)");
         }

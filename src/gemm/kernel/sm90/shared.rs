@@ -304,6 +304,7 @@ mod tests {
             pending: 1,
             dependent_launch: false,
             divided: Divided::Nothing,
+            patches: 0,
             fast_math: false,
         }
     }

@@ -34,7 +34,8 @@ pub fn candidates(
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
-            if request.swap_ab.is_none() && swap_ab != (w.problem.m < 64 && w.problem.n >= 64) {
+            let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.patches.is_none();
+            if request.swap_ab.is_none() && swap_ab != few_rows {
                 continue;
             }
             let Some((fitted, traffic)) = fitted(machine, w, request, tile, swap_ab, packed) else { continue };
@@ -97,6 +98,7 @@ fn fitted(
         promoted,
         dependent_launch: false,
         divided: w.problem.grouping.divided(),
+        patches: w.problem.boxed().map_or(0, |boxes| boxes.axes),
         fast_math: false,
     };
     if !key.holds_accumulators() {
