@@ -555,6 +555,28 @@ exports! {
         *map = words;
         SUCCESS
     }
+    cuTensorMapEncodeIm2col(
+        map: *mut [u64; 16], element: c_uint, rank: c_uint, address: Address, extents: *const u64, strides: *const u64,
+        lower: *const c_int, upper: *const c_int, channels: c_uint, pixels: c_uint, steps: *const c_uint,
+        interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
+    ) {
+        if !(map as usize).is_multiple_of(64) || interleave != 0 || fill != 0 || promotion > 3 || swizzle > 3 { return INVALID_VALUE; }
+        let rank = rank as usize;
+        let (extents, strides) = (std::slice::from_raw_parts(extents, rank), std::slice::from_raw_parts(strides, rank - 1));
+        let corner = |from: *const c_int| std::slice::from_raw_parts(from, rank - 2);
+        let steps = std::slice::from_raw_parts(steps, rank);
+        if !(3..=5).contains(&rank) || steps[0] != 1 || steps[rank - 1] != 1 || !address.is_multiple_of(16) { return INVALID_VALUE; }
+        // A bit that must not be set where the images are small, as of drivers to 13.1.
+        let mut words = [0, u64::from(element) | 1 << 21, address, u64::from(channels) | u64::from(pixels) << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        words[4..4 + rank].copy_from_slice(extents);
+        words[9..8 + rank].copy_from_slice(strides);
+        for axis in 0..rank - 2 {
+            let numbers = [corner(lower)[axis] as u16, corner(upper)[axis] as u16, steps[axis + 1] as u16];
+            words[13 + axis] = numbers.iter().rev().fold(0, |word, number| word << 16 | u64::from(*number));
+        }
+        *map = words;
+        SUCCESS
+    }
     cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
         let config = &*config;
         with(|d| {

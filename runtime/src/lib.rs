@@ -113,7 +113,7 @@ pub use source::{Compiled, Output, Source};
 pub use status::STATUS_VARIABLE;
 pub use stream::{Event, Stream, StreamKey};
 pub use tensor::DeviceTensor;
-pub use tensor_map::{L2Promotion, Swizzle, TensorMap, TiledMap};
+pub use tensor_map::{Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 /// Emulated devices run on it; its options are theirs.
 #[cfg(feature = "emulated")]

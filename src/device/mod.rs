@@ -58,6 +58,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/epilogue.cuh", include_str!("sm90/epilogue.cuh")),
     ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
     ("sm90/groups.cuh", include_str!("sm90/groups.cuh")),
+    ("sm90/patches.cuh", include_str!("sm90/patches.cuh")),
 ];
 
 /// The headers, with everything that they include, each once and before its first use.

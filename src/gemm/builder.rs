@@ -17,7 +17,7 @@ use super::planned::Gemm;
 use super::problem::operand::common_layout;
 use super::problem::picked;
 use super::problem::{
-    Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchError, Problem, Right,
+    Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchBoxes, PatchError, Problem, Right,
 };
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
@@ -215,6 +215,14 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn patches(mut self, elements: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_patches(elements));
+        self
+    }
+
+    /// That tensor copies load the patches so; without it, plans by extents have kernels for sm_80, on sm_90a, too.
+    /// [`operands`](Self::operands) finds it.
+    #[must_use]
+    pub fn patch_boxes(mut self, boxes: PatchBoxes) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).in_boxes(boxes));
         self
     }
 

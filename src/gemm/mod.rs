@@ -45,8 +45,8 @@ pub use model::{
 pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
-    Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchError, Problem, Right, Rows,
-    RowsError, Window, depth, filter, patches, rows,
+    Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError, Problem, Right,
+    Rows, RowsError, Unboxed, Window, depth, filter, patches, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

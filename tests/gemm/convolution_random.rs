@@ -185,4 +185,10 @@ fn on_emulated_devices() {
         let arithmetic = if elements.0 == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };
         run(&device, elements, arithmetic, (3, 5));
     }
+    // By boxes where those reach, and by the same kernels where not.
+    let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
+    let hopper = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+    for elements in [(F16, F16), (I8, I8)] {
+        run(&hopper, elements, Arithmetic::Exact, (4, 5));
+    }
 }

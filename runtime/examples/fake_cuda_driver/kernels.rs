@@ -55,6 +55,39 @@ pub(super) fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status:
                 }
             })
         }
+        // Pixels of a map in im2col mode, of images [N, H, W, C] of floats.
+        "copy_pixels" => {
+            let words: Vec<u64> = arguments[0].chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
+            let (to, mut w, mut h, mut n) = (address(1), int(2), int(3), int(4));
+            let offsets = int(5);
+            let (from, channels, pixels) = (words[2], words[3] as u32, words[3] >> 32);
+            let extents = [5, 6, 7].map(|i| words[i] as i32);
+            let bytes = 4 * u64::from(channels) * words[5..8].iter().product::<u64>();
+            assert_eq!(words[1] >> 21 & 1 == 1, bytes >= 128 << 10, "the bit of small images");
+            let axis = |i: usize| [0, 16, 32].map(|at| i32::from((words[i] >> at) as i16));
+            let ([low_w, up_w, step_w], [low_h, up_h, step_h]) = (axis(13), axis(14));
+            Arc::new(move |memory: &mut Memory| {
+                for pixel in 0..pixels {
+                    let place = [w + (offsets & 0xffff), h + (offsets >> 16), n];
+                    let inside = place.iter().zip(extents).all(|(at, extent)| (0..extent).contains(at));
+                    for channel in 0..u64::from(channels) {
+                        let start = from + 4 * channel;
+                        let further = (0..3).map(|i| (place[i] as u64).wrapping_mul(words[9 + i]));
+                        let value =
+                            if inside { memory.floats(further.fold(start, u64::wrapping_add), 1)[0] } else { 0.0 };
+                        let at = to + 4 * (pixel * u64::from(channels) + channel);
+                        memory.bytes(at, 4).copy_from_slice(&value.to_ne_bytes());
+                    }
+                    w += step_w;
+                    if w > extents[0] - 1 + up_w {
+                        (w, h) = (low_w, h + step_h);
+                    }
+                    if h > extents[1] - 1 + up_h {
+                        (h, n) = (low_h, n + 1);
+                    }
+                }
+            })
+        }
         "pick" => {
             let (x, index, y, n, count) = (address(0), address(1), address(2), int(3), int(4));
             Arc::new(move |memory: &mut Memory| {
@@ -91,6 +124,7 @@ pub(super) fn parameter_bytes(name: &str) -> Option<&'static [usize]> {
         "cluster_shape" => Some(&[8]),
         "pick" => Some(&[8, 8, 8, 4, 4]),
         "copy_box" => Some(&[128, 8, 4, 4]),
+        "copy_pixels" => Some(&[128, 8, 4, 4, 4, 4]),
         _ => None,
     }
 }

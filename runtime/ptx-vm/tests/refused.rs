@@ -4,7 +4,7 @@
 
 use ptx_vm::Module;
 
-const REFUSED: [(&str, &str); 29] = [
+const REFUSED: [(&str, &str); 32] = [
     ("wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1]", "`mma.sync` with `ldmatrix` is"),
     ("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1]", "several devices"),
     ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%r1}, {%r1}, {%r1}, {%r1}", "`mma.sync` with `ldmatrix` is"),
@@ -28,11 +28,25 @@ const REFUSED: [(&str, &str); 29] = [
     ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f1}, %rd1, %rd1, %r1, 0, 1, 1, 1, 0, 0", "sparse"),
     ("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r1}, %rd1, %rd1, 1", "1-bit"),
     ("redux.sync.add.f32 %f1, %f2, 0xffffffff", "sm_100a"),
-    ("cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%rd1, {%r1, %r1, %r1}], {%h1}", "`.tile` maps are"),
+    ("cp.async.bulk.prefetch.tensor.3d.L2.global.im2col::w [%rd1, {%r1, %r1, %r1}], {%h1, %h1}", "sm_100"),
     (
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
-         [%r1], [%rd1, {%r1, %r1, %r1}], [%r1], {%h1}",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w::128.mbarrier::complete_tx::bytes \
+         [%r1], [%rd1, {%r1, %r1, %r1}], [%r1], {%h1, %h1}",
+        "sm_100",
+    ),
+    (
+        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%rd1, {%r1, %r1, %r1}], [%r1]",
         "`.tile` maps are",
+    ),
+    (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
+         [%r1], [%rd1, {%r1, %r1}], [%r1], {%h1}",
+        "3 to 5 dimensions",
+    ),
+    (
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes \
+         [%r1], [%rd1, {%r1, %r1, %r1, %r1}], [%r1], {%h1}",
+        "1 offsets where 2 are expected",
     ),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}]", "textures"),
     ("tcgen05.wait::ld.sync.aligned", "sm_100"),

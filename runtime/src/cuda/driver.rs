@@ -14,7 +14,7 @@ use crate::error::{Absent, Error, Result};
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
 /// Every function of the driver that this crate calls. cudarc panics at the first call of one that is missing.
-const SYMBOLS: [&str; 49] = [
+const SYMBOLS: [&str; 50] = [
     "cuCtxPopCurrent_v2",
     "cuCtxPushCurrent_v2",
     "cuCtxSynchronize",
@@ -62,6 +62,7 @@ const SYMBOLS: [&str; 49] = [
     "cuStreamGetCaptureInfo_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuTensorMapEncodeIm2col",
     "cuTensorMapEncodeTiled",
     "cuThreadExchangeStreamCaptureMode",
 ];

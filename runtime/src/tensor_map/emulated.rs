@@ -1,8 +1,10 @@
 //! Encodes tensor maps in ptx-vm's format.
 
+use ptx_vm::numerics::im2col::Im2col;
 use ptx_vm::numerics::swizzle::Swizzle as EmulatedSwizzle;
 use ptx_vm::numerics::tensor_map::{Fill, MapElement, TensorMap as EmulatedMap, Tiled};
 
+use super::im2col::Im2colMap;
 use super::tiled::{Swizzle, TiledMap};
 use crate::element::ElementType;
 use crate::error::{Error, Result};
@@ -21,6 +23,25 @@ pub(super) fn encode(map: &TiledMap<'_>) -> Result<[u8; super::TensorMap::BYTES]
         fill: Fill::Zero,
     });
     encoded.map(|map| map.to_bytes()).map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })
+}
+
+/// # Errors
+/// [`Error::TensorMap`] for what no map in im2col mode can describe.
+pub(super) fn encode_im2col(map: &Im2colMap<'_>) -> Result<[u8; super::TensorMap::BYTES]> {
+    let encoded = EmulatedMap::encode_im2col(&Im2col {
+        element: map_element(map.tensor.element_type()),
+        address: map.tensor.device_address(),
+        sizes: map.extents,
+        strides: map.strides,
+        lower_corner: map.lower_corner,
+        upper_corner: map.upper_corner,
+        channels_per_pixel: map.channels,
+        pixels_per_column: map.pixels,
+        element_strides: &map.element_strides(),
+        swizzle: emulated_swizzle(map.swizzle),
+        fill: Fill::Zero,
+    });
+    encoded.map_err(|refusal| Error::TensorMap { reason: refusal.to_string() })
 }
 
 /// Tensor copies move bits, so FP8 is moved as bytes.

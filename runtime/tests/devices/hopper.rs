@@ -1,10 +1,11 @@
 //! Clusters and tensor maps.
 
-use epilogue_runtime::{Device, KernelArgument, L2Promotion, Launch, Source, Swizzle, TensorMap, TiledMap};
+use epilogue_runtime::{Device, Im2colMap, KernelArgument, L2Promotion, Launch, Source, Swizzle, TensorMap, TiledMap};
 
 use super::{ON_FAKE_DRIVER, devices};
 
-/// Kernels that need compute capability 9.0. The box of `copy_box` has 8 rows of 16 floats.
+/// Kernels that need compute capability 9.0. The box of `copy_box` has 8 rows of 16 floats, that of `copy_pixels` 32 pixels
+/// of 4.
 const HOPPER_KERNELS: &str = r#"
 extern "C" __global__ void cluster_shape(unsigned* out) {
     unsigned x, y, z;
@@ -28,6 +29,26 @@ extern "C" __global__ void copy_box(const __grid_constant__ Map map, float* out,
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(bar) : "memory");
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                      " [%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(bar) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{\n.reg .pred p;\nWAIT:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@!p bra WAIT;\n}" :: "r"(bar) : "memory");
+    out[threadIdx.x] = box[threadIdx.x];
+}
+
+extern "C" __global__ void copy_pixels(const __grid_constant__ Map map, float* out, int w, int h, int n, int offsets) {
+    __shared__ __align__(128) float box[128];
+    __shared__ unsigned long long barrier;
+    const unsigned to = (unsigned)__cvta_generic_to_shared(box);
+    const unsigned bar = (unsigned)__cvta_generic_to_shared(&barrier);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" :: "r"(bar) : "memory");
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+                     :: "r"(to), "l"(&map), "r"(0), "r"(w), "r"(h), "r"(n), "r"(bar),
+                        "h"((unsigned short)offsets), "h"((unsigned short)(offsets >> 16)) : "memory");
     }
     __syncthreads();
     asm volatile("{\n.reg .pred p;\nWAIT:\n"
@@ -87,6 +108,61 @@ fn clusters_and_tensor_maps() {
             let expected: Vec<f32> =
                 (0..8).flat_map(|row| (0..16).map(move |column| at(y + row, x + column))).collect();
             assert_eq!(out.to_vec::<f32>().unwrap(), expected, "{device} at {x}, {y}");
+        }
+    }
+}
+
+/// Images on both sides of 128 KiB, below which drivers encode a map that must be mended.
+#[test]
+fn copies_of_pixels() {
+    let hopper = |device: &Device| device.arch().is_some_and(|arch| arch.capability() == (9, 0));
+    for device in devices("copies_of_pixels").into_iter().filter(hopper) {
+        let stream = device.default_stream();
+        let copy = device.compile(&Source::new("hopper.cu", "copy_pixels", HOPPER_KERNELS)).unwrap();
+        for [images, rows, columns] in [[3, 6, 7], [2, 80, 60]] {
+            let host: Vec<f32> = (0..images * rows * columns * 4).map(|i| i as f32 + 1.0).collect();
+            let tensor = device.tensor(&host, [images, rows, columns, 4]).unwrap();
+            let (wide, high, all) = (columns as u64, rows as u64, images as u64);
+            // A window of 3x3 that moves by 2 along the rows, with a padding of 1 around; 2 behind the last row.
+            let map = TensorMap::im2col(&Im2colMap {
+                tensor: &tensor,
+                extents: &[4, wide, high, all],
+                strides: &[16, 16 * wide, 16 * wide * high],
+                lower_corner: &[-1, -1],
+                upper_corner: &[-1, 0],
+                steps: &[2, 1],
+                channels: 4,
+                pixels: 32,
+                swizzle: Swizzle::None,
+                l2_promotion: L2Promotion::None,
+            });
+            let map = map.unwrap();
+            let places = |from: i32, last: i32, step: usize| (from..=last).step_by(step);
+            let (last_w, last_h) = (columns as i32 - 2, rows as i32 - 1);
+            for (w, h, n, off) in [(-1, -1, 0, (0, 0)), (3, 2, 0, (2, 1)), (1, last_h, images as i32 - 1, (0, 2))] {
+                let out = device.zeros::<f32>([32, 4]).unwrap();
+                let numbers = [w, h, n, off.0 | off.1 << 16].map(i32::to_ne_bytes);
+                let mut arguments = vec![KernelArgument::Value(map.as_bytes()), KernelArgument::Output(&out)];
+                arguments.extend(numbers.iter().map(|number| KernelArgument::Value(number)));
+                arguments.push(KernelArgument::Reads(&tensor));
+                copy.launch(&Launch { block: [128, 1, 1], ..Launch::default() }, &arguments, &stream).unwrap();
+                let all = (0..images as i32 + 40).flat_map(|n| {
+                    places(-1, last_h, 1).flat_map(move |h| places(-1, last_w, 2).map(move |w| [w, h, n]))
+                });
+                let expected: Vec<f32> = all
+                    .skip_while(|place| *place != [w, h, n])
+                    .take(32)
+                    .flat_map(|[w, h, n]| {
+                        let [w, h] = [w + off.0, h + off.1];
+                        let inside = (0..columns as i32).contains(&w)
+                            && (0..rows as i32).contains(&h)
+                            && (0..images as i32).contains(&n);
+                        let first = ((n * rows as i32 + h) * columns as i32 + w) * 4;
+                        (0..4).map(move |c| if inside { (first + c + 1) as f32 } else { 0.0 })
+                    })
+                    .collect();
+                assert_eq!(out.to_vec::<f32>().unwrap(), expected, "{device}: {images} images at {w}, {h}, {n}");
+            }
         }
     }
 }

@@ -27,6 +27,17 @@ struct Common {
     u32* split_k_counters;
 };
 
+// How A and B are loaded: by boxes of matrices. Kernels of another A specialise it for their `Config`.
+template <class Config>
+struct Loads {
+    template <class Parameters>
+    static __device__ __forceinline__ void produce(typename Mainloop<Config>::Ring& ring, const Parameters& parameters,
+                                                   const Work& work, const ClusterPlace<Config>& cluster, u32 shared) {
+        const auto& common = parameters.common;
+        Mainloop<Config>::produce(ring, parameters.maps, work, common.a_batched, common.b_batched, cluster, shared);
+    }
+};
+
 template <class Config, class Multiply, class Visitor, class Parameters>
 struct Gemm {
     using S = Shape<Config>;
@@ -64,7 +75,7 @@ struct Gemm {
             if (L::lane() != 0 || common.problem.k == 0) return;
             typename Loop::Ring ring;
             for_each_unit(common, cluster.rank, [&](const Work& work, int) {
-                Loop::produce(ring, parameters.maps, work, common.a_batched, common.b_batched, cluster, shared);
+                Loads<Config>::produce(ring, parameters, work, cluster, shared);
             });
             if constexpr (Config::DEPENDENT_LAUNCH) let_next_launch_start();
         } else if (warp == 1) {

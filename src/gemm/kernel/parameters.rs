@@ -19,6 +19,9 @@ pub(crate) const GROUPS_BYTES: usize = 24;
 /// Size of `sm80::Patches`, likewise.
 pub(crate) const PATCHES_BYTES: usize = 136;
 
+/// Size of `sm90::Patches`, likewise.
+pub(crate) const PIXELS_BYTES: usize = 120;
+
 /// Size of `RowIndex` in bytes, which follows that.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 

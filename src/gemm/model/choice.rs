@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::candidate::Candidate;
 use super::later::Later;
 use crate::gemm::kernel::{Finish, KernelKey};
+use crate::gemm::problem::Unboxed;
 
 /// The choice of a kernel, with the model's ranking of the others.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct ChosenKernel {
     pub(crate) asked: bool,
     /// Where the user asked later phases to be computed.
     pub(crate) finish: Option<Finish>,
+    /// Why there is no kernel for sm_90a, where tensor copies don't load the patches that A is.
+    pub(crate) unboxed: Option<Unboxed>,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
@@ -165,8 +168,11 @@ impl fmt::Display for Choice {
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, tuning, finish: _ } = self;
+        let Self { chosen, candidates, asked, unboxed, tuning, finish: _ } = self;
         write!(f, "{chosen}")?;
+        if let Some(limit) = unboxed {
+            write!(f, "; kernels for sm_90a load patches only where {limit}")?;
+        }
         if *asked {
             return write!(f, " (as asked)");
         }

@@ -12,10 +12,10 @@ use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NO_PATCHES, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, sm90};
-use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
+use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share the K of a tile.
@@ -167,15 +167,23 @@ impl<'a> Selection<'a> {
         let problem = self.problem.shared_alike();
         let repacking = Repacking::of(self.machine, &problem, instruction, self.layouts, way.tree.cost().products());
         let (a, b) = repacking.layouts(instruction, self.layouts);
-        let fast_fp8 = self.arithmetic == Arithmetic::FastFp8;
+        let (problem, fast_fp8) = (problem.in_k_tiles(instruction.tile_k()), self.arithmetic == Arithmetic::FastFp8);
         let (tree, lines) = (way.tree, way.lines);
         (ranking::Workload { problem, instruction, a, b, fast_fp8, tree, lines }, repacking)
+    }
+
+    /// Why tensor copies don't load A's patches; `None` if they do.
+    fn unboxed(&self) -> Option<Unboxed> {
+        match self.problem.boxes {
+            Ok(_) if self.layouts.0 != OperandLayout::packed(Major::K) => Some(Unboxed::UNALIGNED),
+            boxes => boxes.err(),
+        }
     }
 
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
     fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
         match self.problem.grouping {
-            _ if self.problem.patches.is_some() => Some(NO_PATCHES),
+            _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
             _ if self.problem.picked => Some(PICKED_ROWS),
             Grouping::None => None,
             Grouping::Depth => Some(NO_GROUPS_OF_K),
@@ -254,8 +262,9 @@ impl<'a> Selection<'a> {
         for candidate in std::iter::once(&mut chosen).chain(&mut candidates) {
             candidate.key = candidate.key.with(switches);
         }
+        let unboxed = self.unboxed().filter(|_| self.problem.patches.is_some() && self.wgmma().is_some());
         let finish = request.finish;
-        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, finish, tuning: Tuning::None })
+        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, finish, unboxed, tuning: Tuning::None })
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.

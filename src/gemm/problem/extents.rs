@@ -5,6 +5,7 @@ use epilogue_runtime::DeviceTensor;
 use super::error::Error;
 use super::groups::Grouping;
 use super::operand::{Left, Right};
+use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::patch_error::PatchError;
 use super::patches::Patches;
 
@@ -25,6 +26,8 @@ pub struct Problem {
     pub grouping: Grouping,
     /// How many elements the images have of which A is [patches](super::window::patches), if it is.
     pub patches: Option<usize>,
+    /// How tensor copies load these patches, or why they don't.
+    pub boxes: Result<PatchBoxes, Unboxed>,
     /// Whether an index picks the M rows from an A of any number of rows.
     pub picked: bool,
 }
@@ -36,7 +39,8 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None, picked: false }
+        let (grouping, boxes) = (Grouping::None, Err(Unboxed::MATRIX));
+        Self { m, n, k, batch: 1, batched: false, grouping, patches: None, boxes, picked: false }
     }
 
     /// The same product `batch` times.
@@ -66,7 +70,34 @@ impl Problem {
     /// The same with an A that is patches of images of so many elements; [`patches`](super::window::patches) says how.
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {
-        Self { patches: Some(elements), ..self }
+        let boxes = match self.boxes {
+            Ok(boxes) => Ok(boxes),
+            Err(_) => Err(Unboxed::UNKNOWN),
+        };
+        Self { patches: Some(elements), boxes, ..self }
+    }
+
+    /// The same with patches that tensor copies load so.
+    #[must_use]
+    pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {
+        Self { boxes: Ok(boxes), ..self }
+    }
+
+    /// How tensor copies load A's patches, if it is patches and they do.
+    pub(crate) const fn boxed(&self) -> Option<PatchBoxes> {
+        match (self.patches, self.boxes) {
+            (Some(_), Ok(boxes)) => Some(boxes),
+            _ => None,
+        }
+    }
+
+    /// The product as a kernel counts it whose k-tiles are so deep, and which loads patches by boxes: with the channels of
+    /// each element of the window in whole k-tiles.
+    pub(crate) const fn in_k_tiles(&self, tile_k: usize) -> Self {
+        match self.boxed() {
+            Some(boxes) => Self { k: boxes.depth(tile_k), ..*self },
+            None => *self,
+        }
     }
 
     /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
@@ -126,7 +157,8 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let problem = Self { m, n, k, batch, batched, grouping, patches: None, picked };
+        let boxes = Err(Unboxed::MATRIX);
+        let problem = Self { m, n, k, batch, batched, grouping, patches: None, boxes, picked };
         problem.check_extents()?;
         Ok(problem)
     }
@@ -149,7 +181,7 @@ impl Problem {
         problem.check_extents()?;
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
-            None => Ok(problem.of_patches(patches.elements())),
+            None => Ok(Self { boxes: patches.boxes(left.tensor()), ..problem.of_patches(patches.elements()) }),
         }
     }
 

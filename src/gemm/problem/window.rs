@@ -118,6 +118,8 @@ impl<const AXES: usize> Window<AXES> {
 /// `[N, P, Q]`. A `RowVector`, and what a reduction along `Column` leaves, is of the K filters: statistics of batch
 /// normalisation come from the convolution's own launch.
 ///
+/// Plans for sm_90a load patches by tensor copies where those can: see [`Unboxed`](super::patch_boxes::Unboxed).
+///
 /// A window of one element that moves by 1, without padding, over images whose axes are one stride apart is a product of
 /// matrices like any other, and becomes that.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::fill::Fill;
-use super::patches::{images, put_patches};
+use super::patches::{images, put_patches, put_pixels};
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
@@ -107,8 +107,8 @@ impl Run<'_> {
     }
 
     fn tensors(&self) -> Tensors<'_> {
-        let Self { tree, problem, a, b, arguments, .. } = *self;
-        Tensors { tree, problem, a, b, arguments }
+        let Self { tree, problem, a, b, arguments, patches, .. } = *self;
+        Tensors { tree, problem, a, b, arguments, patches }
     }
 
     /// The kernel's parameter: what every kernel of its family takes, followed by the emitted `Arguments`.
@@ -222,6 +222,9 @@ impl Run<'_> {
         put_sums(&mut bytes, maps.len() + 112, places, workspace);
         if let Some(bounds) = self.bounds {
             put_groups(&mut bytes, maps.len() + sm90::COMMON_BYTES, bounds, self.problem.batch);
+        }
+        if let (Some(patches), 1..) = (&self.patches, key.patches) {
+            put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k());
         }
         Ok((bytes, at))
     }

@@ -4,6 +4,7 @@ use epilogue_runtime::DeviceTensor;
 
 use crate::gemm::kernel::digits::reciprocal;
 use crate::gemm::kernel::parameters::ParameterBytes;
+use crate::gemm::kernel::sm90::grid::Divisor;
 use crate::gemm::problem::OperandView;
 use crate::gemm::problem::patches::Patches;
 
@@ -48,4 +49,33 @@ pub(crate) fn put_patches(bytes: &mut ParameterBytes, offset: usize, patches: &P
         bytes.put_named_ints(offset + 72 + 12 * i, &numbers, |axis| format!("patches.{of}.{axis}"));
     }
     bytes.put_named_ints(offset + 132, &[0], |_| "patches.unused".to_owned());
+}
+
+/// `sm90::Patches`, of a kernel whose k-tiles are so deep.
+pub(crate) fn put_pixels(bytes: &mut ParameterBytes, offset: usize, patches: &Patches, tile_k: usize) {
+    let Patches { outputs, channels, window, .. } = patches;
+    let blocks = channels.div_ceil(tile_k);
+    let taps = window.size.iter().product();
+    let int = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    bytes.put_named_ints(offset, &[int(blocks), int(taps)], |i| format!("patches.{}", ["blocks", "taps"][i]));
+    // None of them divides by 0 where there is nothing.
+    let outputs = outputs.map(|extent| extent.max(1));
+    let lists = [
+        ("size", &window.size),
+        ("outputs", &outputs),
+        ("stride", &window.stride),
+        ("before", &window.before),
+        ("dilation", &window.dilation),
+    ];
+    for (i, (of, numbers)) in lists.into_iter().enumerate() {
+        bytes.put_named_ints(offset + 8 + 12 * i, &numbers.map(int), |axis| format!("patches.{of}.{axis}"));
+    }
+    // The last axis is the fastest.
+    let [first, middle, last] = outputs;
+    let divisors = [blocks, window.size[2], window.size[1], last, middle, first];
+    for (i, divisor) in divisors.into_iter().enumerate() {
+        let name = |word: usize| format!("patches.divisor.{i}.{}", ["multiplier", "shift"][word]);
+        bytes.put_named_ints(offset + 68 + 8 * i, &Divisor::of(divisor).words(), name);
+    }
+    bytes.put_named_ints(offset + 116, &[0], |_| "patches.unused".to_owned());
 }

@@ -391,7 +391,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), a.patches()?, a.picked());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
-            let operands = std::iter::once((Operand::A, key.a, a.tensor()));
+            let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
                 if !loads_as_it_lies(key, operand, major, tensor) {
@@ -401,6 +401,13 @@ impl Plan {
                     });
                 }
             }
+        }
+        if let KernelKey::Sm90(Sm90Key { patches: 1.., .. }) = &variant.key {
+            return Err(Error::NoLaunch {
+                device: self.device.to_string(),
+                reason: "its kernel loads patches by a tensor map in im2col mode, which descriptions don't have; choose a \
+                         kernel for sm_80, as by `.tile(…)`",
+            });
         }
         let tree = self.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
@@ -435,7 +442,9 @@ impl Plan {
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
-            for (operand, major, tensor) in std::iter::once((Operand::A, key.a, &mut a)).chain(all_b) {
+            // Patches are loaded as they lie, or the kernel is another.
+            let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
+            for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
                 if !loads_as_it_lies(key, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
@@ -444,6 +453,10 @@ impl Plan {
                 }
             }
         }
+        let problem = match &variant.key {
+            KernelKey::Sm90(key) if key.patches > 0 => problem.in_k_tiles(key.instruction.tile_k()),
+            _ => problem,
+        };
         let (variant, a) = (&variant, &a);
         let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked };
         run.launch(&self.workspaces, stream)?;
@@ -538,6 +551,9 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Option<(Wanted, Repacking)> {
         let KernelKey::Sm90(key) = &gpu.chosen.key else { return None };
+        if problem.patches.is_some() && problem.boxes.is_err() {
+            return None;
+        }
         let machine = Machine::of(self.device.properties())?;
         let repacking =
             Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);

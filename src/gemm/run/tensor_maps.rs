@@ -1,6 +1,6 @@
 //! Makes the tensor maps of a kernel from a run's tensors.
 
-use epilogue_runtime::{DeviceTensor, L2Promotion, Swizzle, TensorMap, TiledMap};
+use epilogue_runtime::{DeviceTensor, Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
 
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
@@ -8,6 +8,8 @@ use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, in_place, takes, takes_groups, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes};
 use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::sliding::MOST_AXES;
 use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
@@ -103,6 +105,8 @@ pub(crate) struct Tensors<'a> {
     /// Those of the live accumulators.
     pub(crate) b: &'a [DeviceTensor],
     pub(crate) arguments: &'a [Argument<'a>],
+    /// Where A's elements are, if it is patches.
+    pub(crate) patches: Option<Patches>,
 }
 
 impl Tensors<'_> {
@@ -117,7 +121,11 @@ impl Tensors<'_> {
         for (map, to) in maps.into_iter().zip(bytes.chunks_exact_mut(TensorMap::BYTES)) {
             // Without K there is nothing to load, nor perhaps any memory.
             if !matches!(map, MapOf::A | MapOf::B(_)) || self.problem.k > 0 {
-                to.copy_from_slice(self.map(key, map).encode()?.as_bytes());
+                let encoded = match &self.patches {
+                    Some(patches) if map == MapOf::A => patch_map(key, self.a, patches)?,
+                    _ => self.map(key, map).encode()?,
+                };
+                to.copy_from_slice(encoded.as_bytes());
             }
         }
         Ok(bytes)
@@ -152,11 +160,16 @@ impl Tensors<'_> {
         let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
         let outer = view.outer_extent;
-        let (extents, strides, box_extents) = match major {
-            Major::K => {
-                ([view.k_extent, outer, view.batch_extent], [view.outer, view.batch], [tile_k, key.box_rows(first)])
+        let (k, batches, batch) = match &self.patches {
+            None => (view.k_extent, view.batch_extent, view.batch),
+            // Each element of the window has a matrix of its own.
+            Some(Patches { channels, window, .. }) => {
+                (*channels, window.size.iter().product(), view.k.saturating_mul(*channels as isize))
             }
-            Major::Mn => ([outer, view.k_extent, view.batch_extent], [view.k, view.batch], [64, tile_k]),
+        };
+        let (extents, strides, box_extents) = match major {
+            Major::K => ([k, outer, batches], [view.outer, batch], [tile_k, key.box_rows(first)]),
+            Major::Mn => ([outer, k, batches], [view.k, batch], [64, tile_k]),
         };
         Matrix { tensor, extents, strides }.map(box_extents, Swizzle::Bytes128)
     }
@@ -178,6 +191,36 @@ impl Tensors<'_> {
     }
 }
 
+/// The map of A's patches: of one element of the window, some channels of a box's rows.
+fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<TensorMap, Error> {
+    let Patches { images, inputs, channels, window, image, steps, .. } = patches;
+    let (axes, size) = (window.axes.clamp(1, MOST_AXES), x.element_type().size());
+    // Innermost first: the last axis is.
+    let own = || (MOST_AXES - axes..MOST_AXES).rev();
+    let extents = std::iter::once(*channels).chain(own().map(|i| inputs[i])).chain([*images]);
+    let extents: Vec<u64> = extents.map(|extent| extent.max(1) as u64).collect();
+    let strides = own().map(|i| steps[i]).chain([*image]).zip(&extents[1..]);
+    let strides: Vec<u64> =
+        strides.map(|(stride, extent)| if *extent > 1 { (stride.unsigned_abs() * size) as u64 } else { 16 }).collect();
+    let corner = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let lower: Vec<i32> = own().map(|i| -corner(window.before[i])).collect();
+    let reach = |i: usize| (window.size[i] - 1).saturating_mul(window.dilation[i]);
+    let upper: Vec<i32> = own().map(|i| corner(window.after[i]).saturating_sub(corner(reach(i)))).collect();
+    let of_window: Vec<u32> = own().map(|i| u32::try_from(window.stride[i]).unwrap_or(u32::MAX)).collect();
+    Ok(TensorMap::im2col(&Im2colMap {
+        tensor: x,
+        extents: &extents,
+        strides: &strides,
+        lower_corner: &lower,
+        upper_corner: &upper,
+        steps: &of_window,
+        channels: key.instruction.tile_k() as u32,
+        pixels: key.box_rows(true) as u32,
+        swizzle: Swizzle::Bytes128,
+        l2_promotion: L2Promotion::Bytes256,
+    })?)
+}
+
 /// The variant of a kernel for other layouts and other arguments without tensor copies; everything that the model chose
 /// stays. `None` if tensor copies can't load the operands, or shared memory has no room, also for the problem's groups.
 pub(crate) fn variant(
@@ -188,7 +231,8 @@ pub(crate) fn variant(
     problem: &Problem,
 ) -> Option<Sm90Key> {
     let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab) | in_place(tree, key.divided);
-    let key = Sm90Key { a: a.major, b: b.major, direct, ..*key };
+    let patches = problem.boxed().map_or(0, |boxes| boxes.axes);
+    let key = Sm90Key { a: a.major, b: b.major, direct, patches, ..*key };
     let loads = takes(key.instruction, a)
         && takes(key.instruction, b)
         && key.holds_accumulators()

@@ -10,7 +10,7 @@ use crate::evt::reference::Multiplication;
 use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuilder};
 use crate::gemm::kernel::sm80::Tile;
 use crate::gemm::kernel::{Finish, SplitK};
-use crate::gemm::problem::{Major, OperandLayout};
+use crate::gemm::problem::{Major, OperandLayout, PatchBoxes};
 use crate::gemm::{Builder, Candidate, sm90};
 
 /// Element types that are supported alike.
@@ -24,6 +24,9 @@ const GROUPS: [(&str, &[ElementType]); 8] = [
     ("i32", &[I32]),
     ("i64", &[I64]),
 ];
+
+/// Patches whose K is 2048.
+const BOXES: PatchBoxes = PatchBoxes { axes: 2, taps: 8, channels: 256 };
 
 fn devices() -> [Device; 3] {
     let emulated = |arch| Device::emulated(arch).expect("an emulated device");
@@ -242,7 +245,7 @@ fn divided() -> String {
     let of_k = taken(Feature::Groups, Builder::depth_groups);
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
-    let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16));
+    let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16).patch_boxes(BOXES));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))

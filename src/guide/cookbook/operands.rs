@@ -165,7 +165,10 @@
 //!
 //! One plan runs any window over images of any size. What is outside of an image is 0. Weights that are used again and again
 //! are packed as those of any product: `gemm.pack(filter.matrix())`. Channels whose bytes are a multiple of 16 are copied
-//! fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces.
+//! fastest on GPUs; others, such as the 3 of a first layer, in narrower pieces. On Hopper those channels are loaded by its
+//! tensor copies, where pixels begin at multiples of 16 bytes, the window moves by at most 8, and padding and reach fit a
+//! tensor map (with two axes: padding before of at most 128, and a reach of at most 128 more than the padding after); the
+//! printed choice says where not.
 //! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
 //! # Heads apart: matrices of several axes

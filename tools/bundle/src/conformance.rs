@@ -9,6 +9,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 use ptx_vm::Options;
+use ptx_vm::numerics::im2col::Im2col;
 use ptx_vm::numerics::swizzle::Swizzle;
 use ptx_vm::numerics::tensor_map::{MapElement, Tiled};
 use ptx_vm_conformance::device::{Device, Emulated, Shape};
@@ -80,6 +81,8 @@ fn all_on<D: Device>(device: &D, goes_on: impl Fn() -> bool, machine: &Machine, 
 /// The GPU, through the driver.
 struct Gpu {
     name: String,
+    /// As the driver counts: CUDA 13.1 is 13010.
+    version: i32,
     driver: String,
     capability: (u32, u32),
 }
@@ -142,7 +145,7 @@ impl Gpu {
         let capability = machine.device.arch().map_or((8, 0), epilogue::Arch::capability);
         let capability = (u32::from(capability.0), u32::from(capability.1));
         let name = machine.device.properties().name.clone();
-        Ok(Self { name, driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10), capability })
+        Ok(Self { name, version, driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10), capability })
     }
 }
 
@@ -218,6 +221,39 @@ impl Device for Gpu {
         };
         check("cuTensorMapEncodeTiled", status)?;
         Ok(bytemuck::cast(map.opaque))
+    }
+
+    /// With the correction that `runtime/src/cuda/tensor_map.rs` makes: of tensors under 128 KiB, by drivers up to CUDA 13.1.
+    fn im2col_map(&self, images: &Im2col<'_>) -> Result<[u8; 128], DriverError> {
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        // SAFETY: lists of one entry for each dimension (strides: all but the first, corners: all but the first and the
+        // last), as the case has them.
+        let status = unsafe {
+            sys::cuTensorMapEncodeIm2col(
+                &raw mut map,
+                data_type(images.element),
+                images.sizes.len() as u32,
+                images.address as *mut c_void,
+                images.sizes.as_ptr(),
+                images.strides.as_ptr(),
+                images.lower_corner.as_ptr(),
+                images.upper_corner.as_ptr(),
+                images.channels_per_pixel,
+                images.pixels_per_column,
+                images.element_strides.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                swizzle(images.swizzle),
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        check("cuTensorMapEncodeIm2col", status)?;
+        let mut words: [u64; 16] = bytemuck::cast(map.opaque);
+        let bytes = images.element.bytes() as u64 * images.sizes.iter().product::<u64>();
+        if bytes < 128 << 10 && self.version <= 13_010 {
+            words[1] &= !(1 << 21);
+        }
+        Ok(bytemuck::cast(words))
     }
 
     fn launch(&self, module: &Loaded, shape: Shape, arguments: &[&[u8]]) -> Result<(), DriverError> {

@@ -250,6 +250,8 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
             findings.push(format!("{} {} writes an open accumulator", instruction.opcode, instruction.operands));
         }
         expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
+        let pixels = sass.count_where(|i| i.opcode.starts_with("UTMALDG") && i.opcode.contains("IM2COL"));
+        expect(findings, "UTMALDG.IM2COL", pixels, key.patches > 0);
         match sass.stray_between_products() {
             None => findings.push("no loop of products".to_owned()),
             Some(stray) => {

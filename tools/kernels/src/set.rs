@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use epilogue::evt::{InTile, Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Divided, Instruction, KernelKey, Machine, Major, OperandLayout, Problem, Sm80Key, SplitK, SplitKind, Tile,
-    is_crowded,
+    Divided, Instruction, KernelKey, Machine, Major, OperandLayout, PatchBoxes, Problem, Sm80Key, SplitK, SplitKind,
+    Tile, is_crowded,
 };
 use epilogue_runtime::Arch;
 
@@ -230,7 +230,33 @@ fn covering_patches() -> Vec<Subject> {
         (Instruction::MmaF64, (64, 64), 16, SplitKind::None, plain()),
     ];
     let bytes = int8.map(|int8| (int8, (128, 128), 16, SplitKind::None, plain()));
-    kernels.into_iter().chain(bytes).filter_map(of).collect()
+    kernels.into_iter().chain(bytes).filter_map(of).chain(covering_patches_sm90()).collect()
+}
+
+/// Patches that tensor copies load, of one to three axes: on the largest tiles of both schedules and on small ones, with
+/// clusters that share them and every way of sharing K.
+fn covering_patches_sm90() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let (bf16, tf32) = (Wgmma::Bf16, Wgmma::Tf32);
+    let cluster = |m, n| Cluster { m, n };
+    let kernels = [
+        (bf16, (128, 256, Cooperative, 2), 2, cluster(2, 1), SplitK::None, bias_gelu_residual()),
+        (bf16, (256, 128, Cooperative, 2), 2, cluster(1, 2), SplitK::None, bias_gelu_residual()),
+        (bf16, (128, 128, PingPong, 2), 2, cluster(1, 1), SplitK::None, row_reduction()),
+        (bf16, (128, 192, PingPong, 2), 3, cluster(1, 1), SplitK::None, bias_gelu_residual()),
+        (bf16, (64, 64, Cooperative, 1), 3, cluster(1, 2), SplitK::Parallel(2), everything()),
+        (bf16, (128, 128, Cooperative, 2), 1, cluster(1, 2), SplitK::Stream, row_reduction()),
+        (tf32, (128, 64, Cooperative, 2), 1, cluster(1, 1), SplitK::Serial(2), plain()),
+    ];
+    let of = |(i, (instruction, (rows, columns, schedule, consumers), axes, cluster, split_k, tree))| {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, cluster: Some(cluster), split_k: Some(split_k), ..Default::default() };
+        let boxes = PatchBoxes { axes, taps: 9, channels: 256 };
+        let problem = Problem::new(65536, 4096, 9 * 256).of_patches(65536 * 256).in_boxes(boxes);
+        let b = if i % 3 == 1 { Major::Mn } else { Major::K };
+        sm90_for(&tree, instruction, (Major::K, b), problem, request)
+    };
+    kernels.into_iter().enumerate().filter_map(of).collect()
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.

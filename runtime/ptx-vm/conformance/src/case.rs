@@ -73,6 +73,8 @@ pub enum Extra {
     None,
     /// A third parameter of 128 bytes: a tensor map over the input buffer.
     TensorMap(crate::tensor::TensorCase),
+    /// The same of a map in im2col mode.
+    Images(crate::images::ImageCase),
 }
 
 /// Computes the bits of a thread's result from those of its operands.

@@ -1,6 +1,7 @@
 //! Devices that run the cases: the emulated machine here, a GPU elsewhere.
 
-use ptx_vm::numerics::tensor_map::{Fill, TensorMap, TensorMapError, Tiled};
+use ptx_vm::numerics::im2col::Im2col;
+use ptx_vm::numerics::tensor_map::{Fill, MapElement, TensorMap, TensorMapError, Tiled};
 use ptx_vm::{Address, Arch, Argument, Launch, LaunchFailure, Machine, MemoryError, Module, Options, ParseError};
 
 use crate::case::{Case, Extra, Target};
@@ -47,6 +48,11 @@ pub trait Device {
     /// # Errors
     /// If the driver refuses it.
     fn tensor_map(&self, tensor: &Tiled<'_>) -> Result<[u8; 128], Self::Error>;
+    /// A tensor map in im2col mode (`cuTensorMapEncodeIm2col`), likewise.
+    ///
+    /// # Errors
+    /// If the driver refuses it.
+    fn im2col_map(&self, images: &Im2col<'_>) -> Result<[u8; 128], Self::Error>;
     /// Launches `test`. The arguments are given as their bytes.
     ///
     /// # Errors
@@ -88,6 +94,22 @@ pub fn output<D: Device>(device: &D, case: &Case, input: &[u8]) -> Result<Vec<u8
             swizzle: tensor.swizzle,
             fill: Fill::Zero,
         })?),
+        Extra::Images(images) => {
+            let (rank, axes) = (images.rank, images.rank - 2);
+            Some(device.im2col_map(&Im2col {
+                element: MapElement::U16,
+                address: device.address(&source),
+                sizes: &images.sizes[..rank],
+                strides: &images.strides()[..rank - 1],
+                lower_corner: &images.corner(false)[..axes],
+                upper_corner: &images.corner(true)[..axes],
+                channels_per_pixel: images.channels,
+                pixels_per_column: images.pixels,
+                element_strides: &images.element_strides()[..rank],
+                swizzle: images.swizzle,
+                fill: Fill::Zero,
+            })?)
+        }
     };
     let mut arguments: Vec<&[u8]> = addresses.iter().map(<[u8; 8]>::as_slice).collect();
     arguments.extend(map.iter().map(<[u8; 128]>::as_slice));
@@ -187,6 +209,10 @@ impl Device for Emulated {
 
     fn tensor_map(&self, tensor: &Tiled<'_>) -> Result<[u8; 128], EmulatedError> {
         Ok(TensorMap::encode(tensor)?)
+    }
+
+    fn im2col_map(&self, images: &Im2col<'_>) -> Result<[u8; 128], EmulatedError> {
+        Ok(TensorMap::encode_im2col(images)?)
     }
 
     fn launch(&self, module: &Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), EmulatedError> {

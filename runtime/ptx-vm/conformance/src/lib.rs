@@ -12,6 +12,7 @@ pub mod case;
 pub mod cases;
 pub mod device;
 pub mod elementwise;
+pub mod images;
 pub mod oracle;
 pub mod record;
 pub mod run;

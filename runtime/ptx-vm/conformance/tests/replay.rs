@@ -92,6 +92,9 @@ impl Device for OneBitOff {
     fn tensor_map(&self, tensor: &ptx_vm::numerics::tensor_map::Tiled<'_>) -> Result<[u8; 128], EmulatedError> {
         self.0.tensor_map(tensor)
     }
+    fn im2col_map(&self, images: &ptx_vm::numerics::im2col::Im2col<'_>) -> Result<[u8; 128], EmulatedError> {
+        self.0.im2col_map(images)
+    }
     fn launch(&self, module: &Self::Module, shape: Shape, arguments: &[&[u8]]) -> Result<(), EmulatedError> {
         self.0.launch(module, shape, arguments)
     }

@@ -34,15 +34,18 @@ impl<'a> Decoder<'a> {
             self.push(i);
             return Ok(());
         }
-        if opcode.text.contains("im2col") {
-            return Err(opcode.error("`.im2col` maps are not supported; `.tile` maps are"));
+        if opcode.take_any(&["im2col::w", "im2col::w::128"]).is_some() {
+            return Err(opcode.error("it needs sm_100; `.im2col` is executed"));
+        }
+        if opcode.take("im2col_no_offs") {
+            return Err(opcode.error("stores in im2col mode are not supported; those by `.tile` maps are"));
         }
         if opcode.take("prefetch") {
             opcode.take("tensor");
             opcode.take_any(&["1d", "2d", "3d", "4d", "5d"]);
             opcode.take("L2");
             opcode.take("global");
-            opcode.take("tile");
+            opcode.take_any(&["tile", "im2col"]);
             opcode.skip_cache_hints();
             self.push(self.with(handler::<Nothing>()));
             return Ok(());
@@ -66,7 +69,10 @@ impl<'a> Decoder<'a> {
         let (Some(to), Some(from)) = (opcode.take_any(&spaces), opcode.take_any(&spaces)) else {
             return Err(opcode.error("the state spaces are missing"));
         };
-        opcode.take("tile");
+        let im2col = opcode.take("im2col");
+        if !im2col {
+            opcode.take("tile");
+        }
         let direction = match (to, from) {
             ("global", "shared::cta") => Direction::Store,
             ("shared::cta" | "shared::cluster", "global") => Direction::Load,
@@ -75,6 +81,9 @@ impl<'a> Decoder<'a> {
         };
         if reduces && direction == Direction::Load {
             return Err(opcode.error("there is no reduction in this direction"));
+        }
+        if im2col && (direction != Direction::Load || rank < 3) {
+            return Err(opcode.error("`.im2col` is a mode of loads of 3 to 5 dimensions"));
         }
         let completes = if direction == Direction::Store { "bulk_group" } else { "mbarrier::complete_tx::bytes" };
         if !opcode.take(completes) {
@@ -102,6 +111,16 @@ impl<'a> Decoder<'a> {
             let Some(operand) = rest.next() else { return Err(opcode.error("the mbarrier is missing")) };
             mbarrier = Some(self.bulk_address(operand, forms::MBARRIER_ROW, &mut rows)?);
         }
+        let mut offsets = vec![];
+        if im2col {
+            let given = rest.next().map_or(&[][..], elements_of);
+            if given.len() != rank - 2 {
+                return Err(opcode.error(format!("{} offsets where {} are expected", given.len(), rank - 2)));
+            }
+            for offset in given {
+                offsets.push(self.source(offset, ScalarType::U16)?);
+            }
+        }
         if multicast {
             let Some(mask) = rest.next() else { return Err(opcode.error("the multicast mask is missing")) };
             rows[forms::MULTICAST_ROW] = self.source(mask, ScalarType::U16)?;
@@ -110,8 +129,10 @@ impl<'a> Decoder<'a> {
             return Err(opcode.error("too many operands"));
         }
         rows.extend(coordinates);
+        rows.extend(&offsets);
+        let (coordinates, offsets, has_map) = (rank, offsets.len(), tensor);
         let form =
-            BulkForm { direction, coordinates: rank, shared, global, mbarrier, multicast, has_map: tensor, reduction };
+            BulkForm { direction, coordinates, offsets, shared, global, mbarrier, multicast, has_map, reduction };
         self.push_bulk(form, &rows);
         Ok(())
     }
@@ -277,6 +298,7 @@ impl<'a> Decoder<'a> {
         let form = BulkForm {
             direction: Direction::Put { bytes: scalar.bytes() },
             coordinates: count,
+            offsets: 0,
             shared,
             global: shared,
             mbarrier: Some(mbarrier),

@@ -33,33 +33,33 @@ impl TensorMap {
         for (c, given) in corner.iter_mut().zip(coordinates).take(self.rank()) {
             *c = (*given).into();
         }
-        let element = self.element().bytes() as i64;
-        let row_elements = i64::from(self.box_size(0));
-        let bytes = (row_elements * element) as u32;
-        let first = corner[0].max(0);
-        let last = (corner[0] + row_elements).min(self.size(0) as i64);
         let count: u32 = (1..self.rank()).map(|d| self.moved(d)).product();
         (0..count).map(move |row| {
             let mut index = row;
-            let mut address = self.address().wrapping_add_signed(first * element);
-            let mut inside = first < last;
-            for (dimension, start) in corner.iter().enumerate().take(self.rank()).skip(1) {
+            let mut place = corner;
+            for (dimension, at) in place.iter_mut().enumerate().take(self.rank()).skip(1) {
                 let step = index % self.moved(dimension);
                 index /= self.moved(dimension);
-                let at = start + i64::from(step * self.element_stride(dimension));
-                inside &= (0..self.size(dimension) as i64).contains(&at);
-                address = address.wrapping_add((at as u64).wrapping_mul(self.stride(dimension)));
+                *at += i64::from(step * self.element_stride(dimension));
             }
-            BoxRow {
-                shared_offset: row * bytes,
-                bytes,
-                inside: inside.then(|| Inside {
-                    skip: ((first - corner[0]) * element) as u32,
-                    bytes: ((last - first) * element) as u32,
-                    address,
-                }),
-            }
+            self.row_at(row, &place)
         })
+    }
+
+    /// Row `row` of a box, whose first element is at these indices.
+    pub(super) fn row_at(&self, row: u32, place: &[i64; MAXIMUM_RANK]) -> BoxRow {
+        let (element, bytes) = (self.element().bytes() as i64, self.row_bytes());
+        let first = place[0].max(0);
+        let last = (place[0] + i64::from(bytes) / element).min(self.size(0) as i64);
+        let mut address = self.address().wrapping_add_signed(first * element);
+        let mut inside = first < last;
+        for (dimension, at) in place.iter().enumerate().take(self.rank()).skip(1) {
+            inside &= (0..self.size(dimension) as i64).contains(at);
+            address = address.wrapping_add((*at as u64).wrapping_mul(self.stride(dimension)));
+        }
+        let (skip, inner) = (((first - place[0]) * element) as u32, ((last - first) * element) as u32);
+        let inside = inside.then_some(Inside { skip, bytes: inner, address });
+        BoxRow { shared_offset: row * bytes, bytes, inside }
     }
 }
 

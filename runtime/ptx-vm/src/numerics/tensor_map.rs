@@ -3,20 +3,21 @@
 //! [`TensorMap::encode`] checks every limit of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object
 //! Management") and gives 128 bytes in a layout of this crate, since the hardware's is not public. A kernel passes the
 //! bytes on without reading them, so the same kernel works with both. [`super::tensor_box`] finds the bytes that a box
-//! covers.
+//! covers. [`super::im2col`] has the other mode of maps.
 //!
-//! Not supported, and refused: interleaved layouts, im2col, and the `_FTZ` and `TFLOAT32` element types, which change
-//! the values that are copied.
+//! Not supported, and refused: interleaved layouts, and the `_FTZ` and `TFLOAT32` element types, which change the values
+//! that are copied.
 //!
 //! The layout (little-endian): bytes 0–3 `PVTM`; 4 element type; 5 rank; 6 swizzle; 7 fill; 8–15 global address;
-//! 16–47 four strides; 48–87 five sizes; 88–97 five 16-bit box sizes; 98–102 five element strides; 103–119 zero;
-//! 120–127 a checksum of the bytes before it.
+//! 16–47 four strides; 48–87 five sizes; 88–97 five 16-bit box sizes; 98–102 five element strides; 103 mode (1:
+//! im2col); 104–115 three lower and three upper corners; 116–119 channels and pixels; 120–127 a checksum of the bytes before it.
 
+use super::im2col::{Im2col, PixelBox};
 use super::reduction::Element;
 use super::swizzle::Swizzle;
-use super::tensor_field::MapField;
 
 pub use super::tensor_field::MAXIMUM_RANK;
+pub use super::tensor_map_error::TensorMapError;
 
 /// Number of bytes of an encoded map.
 pub const MAP_BYTES: usize = 128;
@@ -121,10 +122,13 @@ pub struct TensorMap {
     sizes: [u64; MAXIMUM_RANK],
     /// The distance in bytes between successive indices of a dimension; for dimension 0 it is the element's size.
     strides: [u64; MAXIMUM_RANK],
+    /// 1 in im2col mode.
     box_sizes: [u32; MAXIMUM_RANK],
     element_strides: [u32; MAXIMUM_RANK],
     swizzle: Swizzle,
     fill: Fill,
+    /// In im2col mode, what a copy moves.
+    pixels: Option<PixelBox>,
 }
 
 /// The arguments of [`TensorMap::encode`], named like those of `cuTensorMapEncodeTiled`.
@@ -148,97 +152,23 @@ pub struct Tiled<'a> {
     pub fill: Fill,
 }
 
-/// Arguments that `cuTensorMapEncodeTiled` refuses.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TensorMapError {
-    /// The number of dimensions is not one to five.
-    #[error("a tensor map has 1 to 5 dimensions, not {0}")]
-    Rank(usize),
-    /// A list has the wrong length.
-    #[error("a map of {rank} dimensions takes {expected} {what}, not {given}")]
-    Length {
-        /// The number of sizes.
-        rank: usize,
-        /// The list.
-        what: &'static str,
-        /// How many it must have.
-        expected: usize,
-        /// How many it has.
-        given: usize,
-    },
-    /// A misaligned tensor.
-    #[error("the tensor's global address {0:#x} must be a multiple of 16")]
-    Address(u64),
-    /// A size that is zero or too large.
-    #[error("size {size} of dimension {dimension} must be between 1 and 2^32")]
-    Size {
-        /// The dimension.
-        dimension: usize,
-        /// Its size.
-        size: u64,
-    },
-    /// A stride that is misaligned or too large.
-    #[error("stride {stride} of dimension {dimension} must be a multiple of 16 bytes below 2^40")]
-    Stride {
-        /// The dimension.
-        dimension: usize,
-        /// Its stride.
-        stride: u64,
-    },
-    /// A box size that is zero or too large.
-    #[error("box size {size} of dimension {dimension} must be between 1 and 256")]
-    Box {
-        /// The dimension.
-        dimension: usize,
-        /// The box's size.
-        size: u32,
-    },
-    /// An element stride out of range.
-    #[error("element stride {stride} of dimension {dimension} must be between 1 and 8")]
-    ElementStride {
-        /// The dimension.
-        dimension: usize,
-        /// Its element stride.
-        stride: u32,
-    },
-    /// A row of the box is not a whole number of chunks.
-    #[error("the box's inner dimension has {bytes} bytes; it must be a multiple of 16")]
-    InnerMultiple {
-        /// Number of bytes in the row.
-        bytes: usize,
-    },
-    /// A row of the box that is wider than the swizzle.
-    #[error("the box's inner dimension has {bytes} bytes; with this swizzle it must not exceed {limit}")]
-    InnerSwizzle {
-        /// Number of bytes in the row.
-        bytes: usize,
-        /// Number of bytes in a row of the swizzle.
-        limit: u32,
-    },
-    /// NaN fill for an integer type.
-    #[error("NaN fill needs a floating-point type, not {0:?}")]
-    Fill(MapElement),
-    /// A value that a field of a map can't have.
-    #[error("{field:?} of a tensor map cannot be {value}; supported are {allowed}")]
-    Field {
-        /// The field.
-        field: MapField,
-        /// The value given.
-        value: u64,
-        /// The supported values.
-        allowed: &'static str,
-    },
-    /// Bytes that were not made by [`TensorMap::encode`].
-    #[error("the 128 bytes at the tensor map's address are no tensor map of this machine, or were altered")]
-    NotAMap,
-}
-
-fn exactly<'a, T>(what: &'static str, list: &'a [T], rank: usize, expected: usize) -> Result<&'a [T], TensorMapError> {
+pub(super) fn exactly<T>(what: &'static str, list: &[T], rank: usize, expected: usize) -> Result<(), TensorMapError> {
     if list.len() == expected {
-        Ok(list)
+        Ok(())
     } else {
         Err(TensorMapError::Length { rank, what, expected, given: list.len() })
     }
+}
+
+/// What maps of both modes have.
+pub(super) struct Common<'a> {
+    pub(super) element: MapElement,
+    pub(super) address: u64,
+    pub(super) sizes: &'a [u64],
+    pub(super) strides: &'a [u64],
+    pub(super) element_strides: &'a [u32],
+    pub(super) swizzle: Swizzle,
+    pub(super) fill: Fill,
 }
 
 impl TensorMap {
@@ -247,59 +177,76 @@ impl TensorMap {
     /// # Errors
     /// The first limit of `cuTensorMapEncodeTiled` that they break.
     pub fn new(tiled: &Tiled) -> Result<Self, TensorMapError> {
-        let rank = tiled.sizes.len();
-        if !(1..=MAXIMUM_RANK).contains(&rank) {
-            return Err(TensorMapError::Rank(rank));
-        }
-        exactly("strides", tiled.strides, rank, rank - 1)?;
-        exactly("box sizes", tiled.box_sizes, rank, rank)?;
-        exactly("element strides", tiled.element_strides, rank, rank)?;
-        if !tiled.address.is_multiple_of(16) {
-            return Err(TensorMapError::Address(tiled.address));
-        }
-        let mut map = TensorMap {
-            element: tiled.element,
-            rank,
-            address: tiled.address,
-            sizes: [1; MAXIMUM_RANK],
-            strides: [0; MAXIMUM_RANK],
-            box_sizes: [1; MAXIMUM_RANK],
-            element_strides: [1; MAXIMUM_RANK],
-            swizzle: tiled.swizzle,
-            fill: tiled.fill,
-        };
-        map.strides[0] = tiled.element.bytes() as u64;
-        for dimension in 0..rank {
-            let size = tiled.sizes[dimension];
-            if !(1..=1 << 32).contains(&size) {
-                return Err(TensorMapError::Size { dimension, size });
+        let &Tiled { element, address, sizes, strides, box_sizes, element_strides, swizzle, fill } = tiled;
+        let rank = sizes.len();
+        let mut map = Self::without_box(&Common { element, address, sizes, strides, element_strides, swizzle, fill })?;
+        exactly("box sizes", box_sizes, rank, rank)?;
+        for (dimension, &size) in box_sizes.iter().enumerate() {
+            if !(1..=256).contains(&size) {
+                return Err(TensorMapError::Box { dimension, size });
             }
-            map.sizes[dimension] = size;
-            let box_size = tiled.box_sizes[dimension];
-            if !(1..=256).contains(&box_size) {
-                return Err(TensorMapError::Box { dimension, size: box_size });
-            }
-            map.box_sizes[dimension] = box_size;
-            if dimension == 0 {
-                continue;
-            }
-            let stride = tiled.strides[dimension - 1];
-            if !stride.is_multiple_of(16) || stride >= 1 << 40 {
-                return Err(TensorMapError::Stride { dimension, stride });
-            }
-            map.strides[dimension] = stride;
-            let stride = tiled.element_strides[dimension];
-            if !(1..=8).contains(&stride) {
-                return Err(TensorMapError::ElementStride { dimension, stride });
-            }
-            map.element_strides[dimension] = stride;
+            map.box_sizes[dimension] = size;
         }
         map.check_inner()?;
         Ok(map)
     }
 
+    /// Checks what maps of both modes have. The map has a box of one element.
+    pub(super) fn without_box(common: &Common<'_>) -> Result<Self, TensorMapError> {
+        let rank = common.sizes.len();
+        if !(1..=MAXIMUM_RANK).contains(&rank) {
+            return Err(TensorMapError::Rank(rank));
+        }
+        exactly("strides", common.strides, rank, rank - 1)?;
+        exactly("element strides", common.element_strides, rank, rank)?;
+        if !common.address.is_multiple_of(16) {
+            return Err(TensorMapError::Address(common.address));
+        }
+        let mut map = TensorMap {
+            element: common.element,
+            rank,
+            address: common.address,
+            sizes: [1; MAXIMUM_RANK],
+            strides: [0; MAXIMUM_RANK],
+            box_sizes: [1; MAXIMUM_RANK],
+            element_strides: [1; MAXIMUM_RANK],
+            swizzle: common.swizzle,
+            fill: common.fill,
+            pixels: None,
+        };
+        map.strides[0] = common.element.bytes() as u64;
+        for dimension in 0..rank {
+            let size = common.sizes[dimension];
+            if !(1..=1 << 32).contains(&size) {
+                return Err(TensorMapError::Size { dimension, size });
+            }
+            map.sizes[dimension] = size;
+            if dimension == 0 {
+                continue;
+            }
+            let stride = common.strides[dimension - 1];
+            if !stride.is_multiple_of(16) || stride >= 1 << 40 {
+                return Err(TensorMapError::Stride { dimension, stride });
+            }
+            map.strides[dimension] = stride;
+            let stride = common.element_strides[dimension];
+            if !(1..=8).contains(&stride) {
+                return Err(TensorMapError::ElementStride { dimension, stride });
+            }
+            map.element_strides[dimension] = stride;
+        }
+        Ok(map)
+    }
+
+    /// The same that copies pixels.
+    pub(super) fn of_pixels(self, pixels: PixelBox) -> Result<Self, TensorMapError> {
+        let map = Self { pixels: Some(pixels), ..self };
+        map.check_inner()?;
+        Ok(map)
+    }
+
     fn check_inner(&self) -> Result<(), TensorMapError> {
-        let bytes = self.box_sizes[0] as usize * self.element.bytes();
+        let bytes = self.row_bytes() as usize;
         if !bytes.is_multiple_of(16) {
             return Err(TensorMapError::InnerMultiple { bytes });
         }
@@ -334,6 +281,7 @@ impl TensorMap {
             sizes: self.sizes,
             box_sizes: self.box_sizes.map(|size| size as u16),
             element_strides: self.element_strides.map(|stride| stride as u8),
+            pixels: self.pixels,
         }
         .to_bytes()
     }
@@ -350,6 +298,22 @@ impl TensorMap {
         let rank = usize::from(image.rank);
         if rank == 0 {
             return Err(TensorMapError::Rank(0));
+        }
+        if let Some(pixels) = image.pixels {
+            let axes = rank.saturating_sub(2);
+            return TensorMap::im2col(&Im2col {
+                element: image.element,
+                address: image.address,
+                sizes: &image.sizes[..rank],
+                strides: &image.strides[..rank - 1],
+                lower_corner: &pixels.lower.map(i32::from)[..axes],
+                upper_corner: &pixels.upper.map(i32::from)[..axes],
+                channels_per_pixel: pixels.channels,
+                pixels_per_column: pixels.pixels,
+                element_strides: &image.element_strides.map(u32::from)[..rank],
+                swizzle: image.swizzle,
+                fill: if image.nan_fill { Fill::Nan } else { Fill::Zero },
+            });
         }
         TensorMap::new(&Tiled {
             element: image.element,
@@ -418,10 +382,21 @@ impl TensorMap {
         self.swizzle.atom().max(128)
     }
 
+    /// What a copy moves in im2col mode; `None` in tiled mode.
+    pub const fn pixel_box(&self) -> Option<PixelBox> {
+        self.pixels
+    }
+
+    /// The bytes of one row of the box in shared memory.
+    pub fn row_bytes(&self) -> u32 {
+        self.pixels.map_or(self.box_sizes[0], |pixels| pixels.channels) * self.element.bytes() as u32
+    }
+
     /// The bytes of one box in shared memory, including elements outside the tensor. The copy counts these on its
     /// mbarrier.
     pub fn box_bytes(&self) -> u32 {
-        (0..self.rank).map(|d| self.moved(d)).product::<u32>() * self.element.bytes() as u32
+        let rows = |pixels: PixelBox| pixels.pixels;
+        self.row_bytes() * self.pixels.map_or_else(|| (1..self.rank).map(|d| self.moved(d)).product(), rows)
     }
 }
 
@@ -439,6 +414,7 @@ pub(super) struct Image {
     pub(super) sizes: [u64; MAXIMUM_RANK],
     pub(super) box_sizes: [u16; MAXIMUM_RANK],
     pub(super) element_strides: [u8; MAXIMUM_RANK],
+    pub(super) pixels: Option<PixelBox>,
 }
 
 const MARK: &[u8] = b"PVTM";
@@ -461,6 +437,7 @@ impl Image {
             sizes: std::array::from_fn(|i| word(48 + 8 * i)),
             box_sizes: std::array::from_fn(|i| u16::from_le_bytes([bytes[88 + 2 * i], bytes[89 + 2 * i]])),
             element_strides: std::array::from_fn(|i| bytes[98 + i]),
+            pixels: (bytes[103] == 1).then(|| PixelBox::read(&bytes[104..120])),
         })
     }
 
@@ -480,6 +457,10 @@ impl Image {
         self.sizes.iter().for_each(|size| put(&size.to_le_bytes()));
         self.box_sizes.iter().for_each(|size| put(&size.to_le_bytes()));
         put(&self.element_strides);
+        if let Some(pixels) = self.pixels {
+            put(&[1]);
+            put(&pixels.to_bytes());
+        }
         let checksum = checksum(&bytes[..120]);
         bytes[120..].copy_from_slice(&checksum.to_le_bytes());
         bytes

@@ -24,9 +24,13 @@ const ELEMENT_TYPES: [(u64, MapElement); 10] = [
 /// Sets a field of the map in `bytes`, which must be an encoded map or 128 zeros.
 ///
 /// # Errors
-/// [`TensorMapError::NotAMap`] for other bytes; the limit that `value` breaks by itself.
+/// [`TensorMapError::NotAMap`] for other bytes; [`TensorMapError::ReplacedImages`]; the limit that `value` breaks by
+/// itself.
 pub fn replace(bytes: &mut [u8; MAP_BYTES], field: MapField, value: u64) -> Result<(), TensorMapError> {
     let mut image = Image::read(bytes)?;
+    if image.pixels.is_some() {
+        return Err(TensorMapError::ReplacedImages);
+    }
     let refused = |allowed| Err(TensorMapError::Field { field, value, allowed });
     match field {
         MapField::GlobalAddress if value.is_multiple_of(16) => image.address = value,

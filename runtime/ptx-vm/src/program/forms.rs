@@ -6,13 +6,15 @@ use crate::numerics::reduction::{Element, Reduction};
 use crate::numerics::wgmma::Wgmma;
 
 /// The form of a bulk copy. Its rows are in the program's list: [`SHARED_ROW`], [`GLOBAL_ROW`], [`MBARRIER_ROW`],
-/// [`SIZE_ROW`], [`MULTICAST_ROW`], then the coordinates.
+/// [`SIZE_ROW`], [`MULTICAST_ROW`], then the coordinates, then the offsets.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkForm {
     /// The direction of the copy.
     pub(crate) direction: Direction,
     /// The number of coordinates; 0 for copies without a tensor map.
     pub(crate) coordinates: usize,
+    /// The number of offsets; 0 but in im2col mode.
+    pub(crate) offsets: usize,
     /// The shared address.
     pub(crate) shared: Operand,
     /// The other address: the source of a load, the destination of a store, or the tensor map's.

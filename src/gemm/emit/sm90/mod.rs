@@ -22,7 +22,11 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm90Key, u64), symbol:
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
-    let family = if key.in_groups() { "sm90/groups.cuh" } else { "sm90/gemm.cuh" };
+    let (family, common) = match (key.in_groups(), key.patches) {
+        (true, _) => ("sm90/groups.cuh", "GroupCommon"),
+        (false, 0) => ("sm90/gemm.cuh", "Common"),
+        (false, _) => ("sm90/patches.cuh", "PatchCommon"),
+    };
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &[family]);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
@@ -34,10 +38,15 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm90Key, u64), symbol:
                 using GroupScheduler::GroupScheduler;
             }};" }
     }
+    if key.patches > 0 {
+        writeln! { kernel.code, "
+            template <>
+            struct sm90::Loads<Config> : sm90::PatchLoads<Config, {}> {{}};", key.patches }
+    }
     kernel.code.blank();
     wgmma::multiply(&mut kernel.code, key);
     kernel.definitions();
-    let (maps, common) = (traffic.maps().len(), if key.in_groups() { "GroupCommon" } else { "Common" });
+    let maps = traffic.maps().len();
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());
     let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
     let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);

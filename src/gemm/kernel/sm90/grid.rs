@@ -36,20 +36,21 @@ pub struct Turn {
 
 /// Divides numbers below 2^31 as the kernels do, by a multiplication and a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Divisor {
+pub(crate) struct Divisor {
     multiplier: u32,
     shift: u32,
 }
 
 impl Divisor {
     /// `divisor` must be below 2^31. 0 is taken as 1: nothing is divided by it.
-    fn of(divisor: usize) -> Self {
+    pub(crate) fn of(divisor: usize) -> Self {
         let divisor = (divisor as u64).max(1);
         let shift = divisor.next_power_of_two().trailing_zeros();
         Self { multiplier: (1_u64 << (31 + shift)).div_ceil(divisor) as u32, shift }
     }
 
-    const fn words(self) -> [i32; 2] {
+    /// As kernels take it.
+    pub(crate) const fn words(self) -> [i32; 2] {
         [self.multiplier as i32, self.shift as i32]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::parameters::GROUPS_BYTES;
+use super::super::parameters::{GROUPS_BYTES, PIXELS_BYTES};
 use super::super::split_k::SplitKind;
 use super::COMMON_BYTES;
 use super::instruction::Wgmma;
@@ -114,6 +114,8 @@ pub struct Sm90Key {
     pub divided: Divided,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
     pub in_tile: bool,
+    /// The number of axes of the images whose patches A is; 0 where A is a matrix.
+    pub patches: usize,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -121,7 +123,9 @@ pub struct Sm90Key {
 impl Sm90Key {
     /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
     pub(crate) const fn common_bytes(&self) -> usize {
-        if self.in_groups() { COMMON_BYTES + GROUPS_BYTES } else { COMMON_BYTES }
+        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
+        let patches = if self.patches > 0 { PIXELS_BYTES } else { 0 };
+        COMMON_BYTES + groups + patches
     }
 
     /// Whether rows are divided into groups.
@@ -255,6 +259,10 @@ impl fmt::Display for Sm90Key {
         if self.in_tile {
             f.write_str(", all phases in the tile")?;
         }
-        Ok(())
+        match self.patches {
+            0 => Ok(()),
+            1 => f.write_str(", patches of one axis"),
+            axes => write!(f, ", patches of {axes} axes"),
+        }
     }
 }

@@ -305,6 +305,7 @@ mod tests {
             dependent_launch: false,
             divided: Divided::Nothing,
             in_tile: false,
+            patches: 0,
             fast_math: false,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
-use super::key::Sm90Key;
+use super::key::{Hint, Sm90Key};
 use crate::gemm::problem::Divided;
 
 /// The most accumulators per thread that leave room for a second set, in which a stage is summed.
@@ -22,9 +22,13 @@ pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: lea
 pub(crate) const NO_GROUPS_OF_K: &str =
     "those for sm_90a have no groups of K: leave `.sm90(…)` out for a kernel for sm_80";
 
-/// Why there is no kernel for patches.
-pub(crate) const NO_PATCHES: &str =
-    "those for sm_90a load no patches of images: leave `.sm90(…)` out for a kernel for sm_80";
+/// Why the columns of a convolution are not the rows of its instructions.
+const SWAPPED_PATCHES: &str =
+    "patches of images are the rows of a tile: ask for `swap_ab: Some(false)`, or leave it open";
+
+/// Why patches have no hint.
+const HINTED_PATCHES: &str =
+    "patches of images are read again for each element of the window, and take no hint for A: ask for none";
 
 /// Why there is no kernel for rows that are contiguous.
 pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
@@ -47,6 +51,12 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
         (Divided::Nothing, _) | (Divided::Rows, SplitKind::None) => {}
         (Divided::Rows, _) => return Err(UNSPLIT_GROUPS),
         (Divided::Depth, _) => return Err(NO_GROUPS_OF_K),
+    }
+    if key.patches > 0 && key.swap_ab {
+        return Err(SWAPPED_PATCHES);
+    }
+    if key.patches > 0 && key.hints.a != Hint::Normal {
+        return Err(HINTED_PATCHES);
     }
     if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
         return Err("sums of FP8 products are promoted to f32, and no others: ask for none");

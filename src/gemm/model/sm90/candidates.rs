@@ -35,9 +35,10 @@ pub fn candidates(
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
+            let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.patches.is_none();
             let usual = match w.lines {
                 Some(lines) => holds_lines(lines, swap_ab),
-                None => request.swap_ab.is_some() || swap_ab == (w.problem.m < 64 && w.problem.n >= 64),
+                None => request.swap_ab.is_some() || swap_ab == few_rows,
             };
             if !usual {
                 continue;
@@ -111,6 +112,7 @@ fn fitted(
         dependent_launch: false,
         divided: w.problem.grouping.divided(),
         in_tile: w.lines.is_some(),
+        patches: w.problem.boxed().map_or(0, |boxes| boxes.axes),
         fast_math: false,
     };
     if !key.holds_accumulators() {

@@ -196,7 +196,9 @@ pub(crate) fn predict(
     let element = w.instruction.element_size() as f64;
     let sums = if splits > 1 { e.products() as f64 * m * n * 8.0 * splits as f64 } else { 0.0 };
     let all_b = e.products() as f64 * k * n;
-    let bytes = l * ((m * k + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
+    // Patches overlap: memory has each element of the images once.
+    let of_a = p.patches.map_or(m * k, |elements| elements as f64);
+    let bytes = l * ((of_a + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power; this also breaks ties.
     let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);

@@ -7,7 +7,8 @@ use crate::gemm::problem::{Divided, OperandLayout, Problem};
 /// What a kernel is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
-    /// Extents; of groups, as if all had equally many rows, or an equal part of K.
+    /// Extents; of groups, as if all had equally many rows, or an equal part of K; of patches, with the channels of each
+    /// element of the window in whole k-tiles.
     pub problem: Problem,
     /// The instruction that multiplies.
     pub instruction: Wgmma,

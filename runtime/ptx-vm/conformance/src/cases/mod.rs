@@ -9,6 +9,7 @@ mod convert;
 mod float;
 mod half;
 mod hopper;
+mod images;
 mod integer;
 mod logic;
 mod matrix;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Case> {
         synchronise::cases,
         hopper::cases,
         tensors::cases,
+        images::cases,
         warpgroup::cases,
         asynchronous::cases,
     ];

@@ -60,7 +60,8 @@ fn coordinates(tensor: &TensorCase, corner: &[i64; 5]) -> (String, String) {
     (set, list)
 }
 
-const MAP: &str = "    mov.b64 %rd40, map;\n    cvta.param.u64 %rd41, %rd40;\n    prefetch.tensormap [%rd41];\n";
+pub(super) const MAP: &str =
+    "    mov.b64 %rd40, map;\n    cvta.param.u64 %rd41, %rd40;\n    prefetch.tensormap [%rd41];\n";
 
 fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: usize, body: &str) -> Case {
     Case {
@@ -84,7 +85,7 @@ fn tensor_case(name: String, covers: &[&str], tensor: TensorCase, output_bytes: 
 }
 
 /// The place of byte `at` of a box in its swizzled image.
-fn place(swizzle: Swizzle, at: usize) -> usize {
+pub(super) fn place(swizzle: Swizzle, at: usize) -> usize {
     let (row, chunk, byte) = match swizzle {
         Swizzle::None => return at,
         Swizzle::Bytes32 => (at / 32, (at / 16 % 2) ^ (at / 128 % 2), at % 16),
@@ -100,7 +101,7 @@ fn place(swizzle: Swizzle, at: usize) -> usize {
 }
 
 /// Text that copies `bytes` bytes from one address to another, 8 at a time over the block's threads.
-fn copy(from: &str, space: &str, to: &str, to_space: &str, bytes: usize, label: &str) -> String {
+pub(super) fn copy(from: &str, space: &str, to: &str, to_space: &str, bytes: usize, label: &str) -> String {
     format!(
         "    mul.wide.u32 %rd50, %r391, 8;\n{label}:\n    setp.ge.u64 %p3, %rd50, {bytes};\n    @%p3 bra {label}_done;\n\
          \x20   add.s64 %rd51, {from}, %rd50;\n    add.s64 %rd52, {to}, %rd50;\n    ld.{space}.u64 %rd53, [%rd51];\n\

@@ -6,6 +6,7 @@ use crate::error::MemorySpace;
 use crate::exec::context::{Context, Flow};
 use crate::exec::state::bulk::Pending;
 use crate::exec::state::fault::FaultKind;
+use crate::numerics::tensor_box::BoxRow;
 use crate::numerics::tensor_map::{Fill, TensorMap};
 use crate::program::Instruction;
 use crate::program::forms::BulkForm;
@@ -34,11 +35,17 @@ pub(in crate::exec) fn load_image(
         return Ok(bytes);
     };
     let coordinates = context.coordinates(i, form, lane);
+    let rows: Vec<BoxRow> = if form.offsets > 0 {
+        let offsets = context.offsets(i, form, lane);
+        map.pixels(&coordinates, &offsets).map_err(|e| context.invalid(Some(lane), e.to_string()))?
+    } else {
+        map.rows(&coordinates).collect()
+    };
     let fill = map.element().fill_bytes(map.fill());
     let element = map.element().bytes();
     let mut image = vec![0; size as usize];
     let mut bytes = vec![];
-    for row in map.rows(&coordinates) {
+    for row in rows {
         bytes.clear();
         bytes.resize(row.bytes as usize, 0);
         if map.fill() != Fill::Zero {

@@ -60,6 +60,12 @@ impl Context<'_> {
         (0..form.coordinates).map(|n| self.lane_value(i, COORDINATE_ROW + n, lane).cast_signed()).collect()
     }
 
+    /// The offsets of a copy in im2col mode.
+    fn offsets(&self, i: &Instruction, form: &BulkForm, lane: usize) -> Vec<u16> {
+        let first = COORDINATE_ROW + form.coordinates;
+        (0..form.offsets).map(|n| self.lane_value(i, first + n, lane) as u16).collect()
+    }
+
     /// Reads global bytes, with checks.
     fn read_global(&mut self, lane: usize, address: u64, to: &mut [u8]) -> Result<(), Flow> {
         let length = to.len() as u64;
@@ -94,7 +100,18 @@ fn issue(context: &mut Context<'_>, i: &Instruction, form: &BulkForm, lane: usiz
     let shared_operand = context.lane_address(i, form.shared, lane);
     let map = if form.has_map {
         let address = context.lane_address(i, form.global, lane);
-        Some(context.tensor_map(lane, address)?)
+        let map = context.tensor_map(lane, address)?;
+        let modes =
+            [form.offsets > 0, map.pixel_box().is_some()].map(|im2col| if im2col { ".im2col" } else { ".tile" });
+        if modes[0] != modes[1] {
+            let message = format!("a copy in mode `{}` by a tensor map of mode `{}`", modes[0], modes[1]);
+            return Err(context.invalid(Some(lane), message));
+        }
+        if map.rank() != form.coordinates {
+            let message = format!("a copy of {} dimensions by a tensor map of {}", form.coordinates, map.rank());
+            return Err(context.invalid(Some(lane), message));
+        }
+        Some(map)
     } else {
         None
     };

@@ -1,0 +1,162 @@
+//! Whether tensor copies load patches: what tensor maps in im2col mode can say of images and a window.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::patches::Patches;
+use super::sliding::MOST_AXES;
+use crate::evt::MOST;
+
+/// How tensor copies load an A that is patches, box by box: of one element of the window and some channels. Kernels for
+/// sm_90a count K so, and are chosen and generated for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PatchBoxes {
+    /// The axes that the window slides along: 1, 2 or 3.
+    pub axes: usize,
+    /// Elements of the window.
+    pub taps: usize,
+    /// Channels of the images.
+    pub channels: usize,
+}
+
+impl PatchBoxes {
+    /// K with the channels of each element of the window in whole k-tiles.
+    pub(crate) const fn depth(&self, tile_k: usize) -> usize {
+        self.taps.saturating_mul(self.channels.next_multiple_of(tile_k))
+    }
+}
+
+/// Why tensor copies don't load patches, so that kernels for sm_80 serve sm_90a, too. As text, it is where they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unboxed {
+    limit: &'static str,
+    refusal: &'static str,
+}
+
+impl Unboxed {
+    /// The refusal of a kernel for sm_90a.
+    pub(crate) const fn refusal(&self) -> &'static str {
+        self.refusal
+    }
+}
+
+impl std::fmt::Display for Unboxed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.limit)
+    }
+}
+
+macro_rules! only_where {
+    ($limit:literal) => {
+        Unboxed {
+            limit: $limit,
+            refusal: concat!(
+                "those for sm_90a load patches only where ",
+                $limit,
+                ": leave `.sm90(…)` out for a kernel for sm_80"
+            ),
+        }
+    };
+}
+
+impl Unboxed {
+    /// Of an A that is a matrix.
+    pub(crate) const MATRIX: Self = only_where!("A is patches of images");
+    /// Of a plan by extents.
+    pub(crate) const UNKNOWN: Self =
+        only_where!("the window is known (plan with `.operands(…)`, or say `.patch_boxes(…)`)");
+    pub(crate) const UNALIGNED: Self =
+        only_where!("channels are contiguous, and pixels begin at multiples of 16 bytes and are whole ones");
+    const BACKWARDS: Self = only_where!("images go forwards in memory, with strides below 2^40 bytes");
+    const EMPTY: Self = only_where!("images have elements");
+    const STEPS: Self = only_where!("the window moves by at most 8");
+    const CORNERS: Self = only_where!(
+        "the padding before each axis, and the window's reach less the padding after it, fit 16 bits (of one axis), 8 (of \
+         two) or 5 (of three), signed; and the reach, unsigned"
+    );
+    const LARGE: Self = only_where!("K is below 2^31 with the channels in whole k-tiles");
+}
+
+/// The largest stride of a tensor map, in bytes, plus one.
+const STRIDES: u64 = 1 << 40;
+/// The largest step of a window in a tensor map.
+const MOST_STEPS: usize = 8;
+/// The deepest k-tile in elements.
+const DEEPEST: usize = 128;
+
+impl Patches {
+    /// How tensor copies load them.
+    ///
+    /// # Errors
+    /// Why they don't.
+    pub(crate) fn boxes(&self, x: &DeviceTensor) -> Result<PatchBoxes, Unboxed> {
+        let Self { images, inputs, channels, window, image, steps, .. } = self;
+        let (size, axes) = (x.element_type().size(), window.axes);
+        if self.layout(x.device_address(), size).copy_bytes != 16 {
+            return Err(Unboxed::UNALIGNED);
+        }
+        if inputs.contains(&0) {
+            return Err(Unboxed::EMPTY);
+        }
+        let extents = [*images, inputs[0], inputs[1], inputs[2]];
+        let strides = [*image, steps[0], steps[1], steps[2]];
+        let forwards = |(extent, stride): (usize, isize)| {
+            extent <= 1 || (stride >= 0 && (stride as u64).saturating_mul(size as u64) < STRIDES)
+        };
+        if !extents.into_iter().zip(strides).all(forwards) {
+            return Err(Unboxed::BACKWARDS);
+        }
+        if window.stride.iter().any(|step| *step > MOST_STEPS) {
+            return Err(Unboxed::STEPS);
+        }
+        let bits = [16, 8, 5][axes.clamp(1, MOST_AXES) - 1];
+        let signed = 1 << (bits - 1);
+        let fits = |i: usize| {
+            let reach = (window.size[i] - 1).saturating_mul(window.dilation[i]);
+            let (before, after) = (window.before[i], window.after[i]);
+            before <= signed && reach < 2 * signed && reach <= after + signed && after < reach + signed
+        };
+        if !(0..MOST_AXES).all(fits) {
+            return Err(Unboxed::CORNERS);
+        }
+        let taps = window.size.into_iter().fold(1, usize::saturating_mul);
+        let boxes = PatchBoxes { axes, taps, channels: *channels };
+        if boxes.depth(DEEPEST) > MOST { Err(Unboxed::LARGE) } else { Ok(boxes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gemm::problem::{Window, patches};
+    use crate::{Arch, Device, ElementType};
+
+    /// The boxes of images of f16 whose axes have 300 elements.
+    fn of<const AXES: usize>(window: Window<AXES>) -> Result<PatchBoxes, Unboxed> {
+        let device = Device::emulated(Arch::SM_90A).expect("a device");
+        let mut shape = vec![1];
+        shape.extend([300; AXES]);
+        shape.push(8);
+        let x = device.without_memory(ElementType::F16, shape).expect("a tensor");
+        patches(&x, window).patches().expect("patches").expect("a window").boxes(&x)
+    }
+
+    /// The limits of PTX ISA 5.5.4, each and one beyond.
+    #[test]
+    fn windows_fit_to_the_last_bit() {
+        assert_eq!(of(Window::of([3, 3])), Ok(PatchBoxes { axes: 2, taps: 9, channels: 8 }));
+        assert!(of(Window::of([3, 3]).stride([8, 8])).is_ok());
+        assert_eq!(of(Window::of([3, 3]).stride([1, 9])), Err(Unboxed::STEPS));
+        // The lower corner, -before; the upper one, after - reach; the offset, up to reach.
+        assert!(of(Window::of([1, 1]).padding_around([(128, 127), (0, 0)])).is_ok());
+        assert_eq!(of(Window::of([1, 1]).padding_around([(129, 0), (0, 0)])), Err(Unboxed::CORNERS));
+        assert_eq!(of(Window::of([1, 1]).padding_around([(0, 128), (0, 0)])), Err(Unboxed::CORNERS));
+        assert!(of(Window::of([1, 129])).is_ok());
+        assert_eq!(of(Window::of([1, 130])), Err(Unboxed::CORNERS));
+        assert!(of(Window::of([1, 2]).dilation([1, 255]).padding([0, 127])).is_ok());
+        assert_eq!(of(Window::of([1, 2]).dilation([1, 256]).padding([0, 128])), Err(Unboxed::CORNERS));
+        assert!(of(Window::of([16, 1, 1]).dilation([2, 1, 1]).padding_around([(16, 15), (0, 0), (0, 0)])).is_ok());
+        assert_eq!(of(Window::of([17, 1, 1]).dilation([2, 1, 1]).padding([16, 0, 0])), Err(Unboxed::CORNERS));
+        assert!(of(Window::of([250]).dilation([1]).padding([20000])).is_ok());
+        assert_eq!(of(Window::of([1]).padding([32769])), Err(Unboxed::CORNERS));
+    }
+}
