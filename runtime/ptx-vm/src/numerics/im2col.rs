@@ -304,7 +304,7 @@ mod tests {
                     }
                 }
             }
-            let start = all[skipped % (all.len() / 2).min(150).max(1)];
+            let start = all[skipped % (all.len() / 2).clamp(1, 150)];
             let begin = all.iter().position(|place| *place == start).unwrap();
             let mut coordinates = vec![first_channel];
             coordinates.extend((0..axes).map(|i| start[i] as i32));
