@@ -2,7 +2,7 @@
 
 use epilogue::gemm::{Arithmetic, Builder, Candidate, KernelKey, Left, SplitK, Window, filter, patches, sm90};
 use epilogue::prelude::*;
-use epilogue::{Arch, DeviceTensor, Error};
+use epilogue::{Arch, Argument, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
 
@@ -264,6 +264,14 @@ fn one_plan_runs_other_windows() -> Result<(), Error> {
     let mut planes = planes.permute(&[0, 2, 3, 1])?;
     planes.copy_from_bytes(&x.to_bytes()?)?;
     assert_eq!(run(patches(&planes, window), of_plan.matrix(), &[2, 6, 5, 16])?, first);
+    // Its launch has a map that descriptions don't have.
+    let mut y = device.zeros::<f32>([2, 6, 5, 16])?;
+    let described = gemm.describe_launch(patches(&x, window), &of_plan, &[Argument::Output(&mut y)]);
+    let refused = described.expect_err("a map in im2col mode").to_string();
+    assert!(
+        refused.contains("loads patches by a tensor map in im2col mode, which descriptions don't have"),
+        "{refused}"
+    );
     // Other windows, of other axes.
     let one = halves(&device, &[8, 2, 1, 16], 3)?;
     let of_window = Window::of([2, 1]).stride([2, 9]);
@@ -271,6 +279,24 @@ fn one_plan_runs_other_windows() -> Result<(), Error> {
     run(patches(&x, of_window.stride([2, 3])), filter(&one)?.matrix(), &[2, 3, 2, 8])?;
     let line = halves(&device, &[2, 30, 16], 4)?;
     run(patches(&line, Window::of([2]).dilation([7])), filter(&one)?.matrix(), &[2, 23, 8])?;
+    Ok(())
+}
+
+/// Places along an axis are counted in 32 bits; kernels for sm_80 have 16 for all but the last.
+#[test]
+fn places_are_counted_in_32_bits() -> Result<(), Error> {
+    if testing::compiler("convolution_boxes::places_are_counted_in_32_bits").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated(Arch::SM_90A)?;
+    let (x, w) = (halves(&device, &[1, 40_000, 1, 8], 1)?, halves(&device, &[8, 3, 1, 8], 2)?);
+    let (filter, window) = (filter(&w)?, Window::of([3, 1]).stride([8, 1]));
+    let request = sm90::Request { tile: tile(128, 8, sm90::Schedule::Cooperative), ..sm90::Request::default() };
+    let gemm = in_boxes(Gemm::builder::<Plain>(&device).operands(patches(&x, window), &filter)?, request).plan()?;
+    let mut y = device.zeros::<f32>([1, 5000, 1, 8])?;
+    let expected = gemm.reference(patches(&x, window), &filter, Plain { y: &mut y })?;
+    gemm.run(patches(&x, window), &filter, Plain { y: &mut y })?;
+    expected.compare("y", &y)?.check()?;
     Ok(())
 }
 

@@ -1295,6 +1295,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn patches(self, elements: usize) -> Self {}
     #[must_use]
+    pub fn patch_boxes(self, boxes: PatchBoxes) -> Self {}
+    #[must_use]
     pub fn elements(self, a: ElementType, b: ElementType) -> Self {}
     #[must_use]
     pub fn layouts(self, a: OperandLayout, b: OperandLayout) -> Self {}
@@ -1864,6 +1866,12 @@ impl Parameter {
     #[must_use]
     pub fn with(&self, machine: &Machine, value: f64) -> Machine {}
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PatchBoxes {
+    pub axes: usize,
+    pub taps: usize,
+    pub channels: usize,
+}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -1905,6 +1913,7 @@ pub struct Problem {
     pub batched: bool,
     pub grouping: Grouping,
     pub patches: Option<usize>,
+    pub boxes: Result<PatchBoxes, Unboxed>,
     pub picked: bool,
 }
 impl Problem {
@@ -1920,6 +1929,8 @@ impl Problem {
     pub const fn in_depth_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {}
+    #[must_use]
+    pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {}
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {}
     pub fn of<'a, 'b>(
@@ -2074,6 +2085,9 @@ impl Tile {
     pub fn shared_bytes(&self, instruction: Instruction) -> usize {}
 }
 impl fmt::Display for Tile {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Unboxed {}
+impl std::fmt::Display for Unboxed {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreachable {
     Unaligned,
@@ -2286,6 +2300,7 @@ pub struct Sm90Key {
     pub promoted: bool,
     pub dependent_launch: bool,
     pub divided: Divided,
+    pub patches: usize,
     pub fast_math: bool,
 }
 impl Sm90Key {
@@ -4788,6 +4803,19 @@ impl<'a> HostAccess<'a> {
     #[must_use]
     pub fn write_pointer(&self, i: usize) -> Option<*mut u8> {}
 }
+#[derive(Clone, Copy, Debug)]
+pub struct Im2colMap<'a> {
+    pub tensor: &'a DeviceTensor,
+    pub extents: &'a [u64],
+    pub strides: &'a [u64],
+    pub lower_corner: &'a [i32],
+    pub upper_corner: &'a [i32],
+    pub steps: &'a [u32],
+    pub channels: u32,
+    pub pixels: u32,
+    pub swizzle: Swizzle,
+    pub l2_promotion: L2Promotion,
+}
 #[derive(Debug, thiserror::Error)]
 pub struct Kept {
     pub tensor: DeviceTensor,
@@ -5163,6 +5191,7 @@ pub struct TensorMap(_);
 impl TensorMap {
     pub const BYTES: usize = _;
     pub fn new(map: &TiledMap<'_>) -> Result<Self> {}
+    pub fn im2col(map: &Im2colMap<'_>) -> Result<Self> {}
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {}
 }
@@ -5989,6 +6018,36 @@ pub fn mul<T: Half>(a: u16, b: u16, mode: HalfMode) -> u16 {}
 pub fn neg<T: Half>(a: u16, flush: bool) -> u16 {}
 pub fn sub<T: Half>(a: u16, b: u16, mode: HalfMode) -> u16 {}
 
+// ptx_vm::numerics::im2col
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Im2col<'a> {
+    pub element: MapElement,
+    pub address: u64,
+    pub sizes: &'a [u64],
+    pub strides: &'a [u64],
+    pub lower_corner: &'a [i32],
+    pub upper_corner: &'a [i32],
+    pub channels_per_pixel: u32,
+    pub pixels_per_column: u32,
+    pub element_strides: &'a [u32],
+    pub swizzle: Swizzle,
+    pub fill: Fill,
+}
+pub const MAXIMUM_AXES: usize = _;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PixelBox {
+    pub lower: [i16; MAXIMUM_AXES],
+    pub upper: [i16; MAXIMUM_AXES],
+    pub channels: u32,
+    pub pixels: u32,
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PixelError {
+    Base { dimension: usize, given: i64, first: i64, last: i64 },
+    Offset { dimension: usize, given: u16, limit: u32, rank: usize },
+}
+
 // ptx_vm::numerics::integer
 
 pub fn dp2a(a: u32, a_signed: bool, b: u32, b_signed: bool, c: u32, high: bool) -> u32 {}
@@ -6235,6 +6294,15 @@ impl MapElement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorMap {}
 impl TensorMap {
+    pub fn im2col(map: &Im2col<'_>) -> Result<Self, TensorMapError> {}
+    pub fn encode_im2col(map: &Im2col<'_>) -> Result<[u8; MAP_BYTES], TensorMapError> {}
+    pub fn pixels(
+        &self,
+        coordinates: &[i32],
+        offsets: &[u16],
+    ) -> Result<Vec<BoxRow>, PixelError> {}
+}
+impl TensorMap {
     pub fn new(tiled: &Tiled) -> Result<Self, TensorMapError> {}
     pub fn encode(tiled: &Tiled) -> Result<[u8; MAP_BYTES], TensorMapError> {}
     pub fn to_bytes(&self) -> [u8; MAP_BYTES] {}
@@ -6250,6 +6318,8 @@ impl TensorMap {
     pub const fn swizzle(&self) -> Swizzle {}
     pub const fn fill(&self) -> Fill {}
     pub fn shared_alignment(&self) -> u32 {}
+    pub const fn pixel_box(&self) -> Option<PixelBox> {}
+    pub fn row_bytes(&self) -> u32 {}
     pub fn box_bytes(&self) -> u32 {}
 }
 impl TensorMap {
@@ -6268,6 +6338,13 @@ pub enum TensorMapError {
     InnerSwizzle { bytes: usize, limit: u32 },
     Fill(MapElement),
     Field { field: MapField, value: u64, allowed: &'static str },
+    ImageRank(usize),
+    Corner { dimension: usize, corner: i32, rank: usize, limit: i32 },
+    NoPlace { dimension: usize, first: i64, last: i64 },
+    Channels(u32),
+    Pixels(u32),
+    ImageStride(u32),
+    ReplacedImages,
     NotAMap,
 }
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

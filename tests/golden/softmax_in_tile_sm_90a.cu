@@ -77,34 +77,34 @@ struct Multiply {
     }
 };
 
-// What `softmax` stores or reduces of one element.
+// What `softmax` stores or reduces of one element, in sweep 0.
 struct Values0 {
     float _x;
 };
 
-// `softmax` of one element.
+// `softmax` of one element, in sweep 0.
 __device__ __forceinline__ Values0 softmax_0_(const float accum, const float mask) {
     const float x = accum + mask;
     return {x};
 }
 
-// What `softmax` stores or reduces of one element.
+// What `softmax` stores or reduces of one element, in sweep 1.
 struct Values1 {
     float _e;
 };
 
-// `softmax` of one element.
+// `softmax` of one element, in sweep 1.
 __device__ __forceinline__ Values1 softmax_1_(const float x, const float most) {
     const float e = math::exp(x - most);
     return {e};
 }
 
-// What `softmax` stores or reduces of one element.
+// What `softmax` stores or reduces of one element, in sweep 2.
 struct Values2 {
     float _t1;
 };
 
-// `softmax` of one element.
+// `softmax` of one element, in sweep 2.
 __device__ __forceinline__ Values2 softmax_2_(const float e, const float sum) {
     const float t1 = math::approx8::div(e, sum);
     return {t1};

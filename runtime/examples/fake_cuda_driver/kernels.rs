@@ -58,7 +58,7 @@ pub(super) fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status:
         // Pixels of a map in im2col mode, of images [N, H, W, C] of floats.
         "copy_pixels" => {
             let words: Vec<u64> = arguments[0].chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
-            let (to, mut w, mut h, mut n) = (address(1), int(2), int(3), int(4));
+            let (to, begin) = (address(1), [int(2), int(3), int(4)]);
             let offsets = int(5);
             let (from, channels, pixels) = (words[2], words[3] as u32, words[3] >> 32);
             let extents = [5, 6, 7].map(|i| words[i] as i32);
@@ -67,6 +67,7 @@ pub(super) fn kernel(name: &str, config: &Config, arguments: &[Vec<u8>], status:
             let axis = |i: usize| [0, 16, 32].map(|at| i32::from((words[i] >> at) as i16));
             let ([low_w, up_w, step_w], [low_h, up_h, step_h]) = (axis(13), axis(14));
             Arc::new(move |memory: &mut Memory| {
+                let [mut w, mut h, mut n] = begin;
                 for pixel in 0..pixels {
                     let place = [w + (offsets & 0xffff), h + (offsets >> 16), n];
                     let inside = place.iter().zip(extents).all(|(at, extent)| (0..extent).contains(at));

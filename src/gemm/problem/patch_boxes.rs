@@ -3,7 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::patches::Patches;
-use super::sliding::MOST_AXES;
+use super::sliding::{MOST_AXES, Sliding};
 use crate::evt::MOST;
 
 /// How tensor copies load an A that is patches, box by box: of one element of the window and some channels. Kernels for
@@ -89,8 +89,10 @@ impl Patches {
     /// # Errors
     /// Why they don't.
     pub(crate) fn boxes(&self, x: &DeviceTensor) -> Result<PatchBoxes, Unboxed> {
-        let Self { images, inputs, channels, window, image, steps, .. } = self;
-        let (size, axes) = (x.element_type().size(), window.axes);
+        // Every number counts: one that is new here must be in the map, or refused.
+        let Self { images, inputs, outputs: _, channels, window, image, steps, channel: _ } = self;
+        let &Sliding { axes, size: taps, stride, before, after, dilation } = window;
+        let size = x.element_type().size();
         if self.layout(x.device_address(), size).copy_bytes != 16 {
             return Err(Unboxed::UNALIGNED);
         }
@@ -105,20 +107,20 @@ impl Patches {
         if !extents.into_iter().zip(strides).all(forwards) {
             return Err(Unboxed::BACKWARDS);
         }
-        if window.stride.iter().any(|step| *step > MOST_STEPS) {
+        if stride.iter().any(|step| *step > MOST_STEPS) {
             return Err(Unboxed::STEPS);
         }
         let bits = [16, 8, 5][axes.clamp(1, MOST_AXES) - 1];
         let signed = 1 << (bits - 1);
         let fits = |i: usize| {
-            let reach = (window.size[i] - 1).saturating_mul(window.dilation[i]);
-            let (before, after) = (window.before[i], window.after[i]);
+            let reach = (taps[i] - 1).saturating_mul(dilation[i]);
+            let (before, after) = (before[i], after[i]);
             before <= signed && reach < 2 * signed && reach <= after + signed && after < reach + signed
         };
         if !(0..MOST_AXES).all(fits) {
             return Err(Unboxed::CORNERS);
         }
-        let taps = window.size.into_iter().fold(1, usize::saturating_mul);
+        let taps = taps.into_iter().fold(1, usize::saturating_mul);
         let boxes = PatchBoxes { axes, taps, channels: *channels };
         if boxes.depth(DEEPEST) > MOST { Err(Unboxed::LARGE) } else { Ok(boxes) }
     }

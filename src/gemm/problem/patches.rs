@@ -113,7 +113,7 @@ impl Patches {
         if given == needed { Ok(()) } else { Err(PatchError::FilterSize { given, needed }.into()) }
     }
 
-    /// Whether kernels, which have 16 bits for where a window begins along all axes but the last, can count that.
+    /// Whether kernels for sm_80, which have 16 bits for where a window begins along all axes but the last, can count that.
     ///
     /// # Errors
     /// [`PatchError::Position`].

@@ -29,6 +29,7 @@ use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
+use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{
     Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
 };
@@ -212,7 +213,7 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Result<(), Error> {
         let problem = Problem::of(a, b.clone())?;
-        self.check_reading(a, &problem)?;
+        self.check_reading(&problem)?;
         let tile = self.choice.tile();
         check::arguments(&self.device, self.tree(), &problem, tile, (a, b), arguments)?;
         let Problem { m, n, k, batch, .. } = problem;
@@ -258,7 +259,7 @@ impl Plan {
     }
 
     /// Whether a run's product has groups, picked rows or patches, if the plan's has.
-    fn check_reading(&self, a: Left<'_>, problem: &Problem) -> Result<(), Error> {
+    fn check_reading(&self, problem: &Problem) -> Result<(), Error> {
         if self.problem.picked != problem.picked {
             return Err(RowsError::Other { given: problem.picked }.into());
         }
@@ -270,10 +271,7 @@ impl Plan {
         if planned != given {
             return Err(PatchError::OtherReading { given }.into());
         }
-        match (&self.choice.kind, a.patches()?) {
-            (Chosen::Gpu(_), Some(patches)) => patches.check_positions(),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// For a plan whose phases are all computed in the tile: the choice for a run for which they can't be, because its lines
@@ -374,7 +372,7 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Result<LaunchDescription, Error> {
         let problem = Problem::of(a, b.clone())?;
-        self.check_reading(a, &problem)?;
+        self.check_reading(&problem)?;
         check::arguments(&self.device, self.tree(), &problem, self.choice.tile(), (a, b), arguments)?;
         if gpu.chosen.key.in_tile() && self.beyond_tile(gpu, &problem, a, b, arguments)?.is_some() {
             return Err(Error::NoLaunch {
@@ -389,7 +387,7 @@ impl Plan {
             });
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
-        let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), a.patches()?, a.picked());
+        let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -437,7 +435,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
         let mut b = self.live(b)?;
-        let (bounds, patches, picked) = (a.bounds(), a.patches()?, a.picked());
+        let (bounds, patches, picked) = (a.bounds(), positioned(a, &variant)?, a.picked());
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -580,6 +578,15 @@ impl Plan {
         let microseconds = product + later;
         Some((Wanted { key: KernelKey::Sm80(key), split_k: *split_k }, microseconds))
     }
+}
+
+/// Where A's elements are, if it is patches whose positions the kernel can count.
+fn positioned(a: Left<'_>, variant: &Variant) -> Result<Option<Patches>, Error> {
+    let patches = a.patches()?;
+    if let (Some(patches), KernelKey::Sm80(_)) = (&patches, &variant.key) {
+        patches.check_positions()?;
+    }
+    Ok(patches)
 }
 
 /// Whether a kernel loads an operand that lies so, without a copy of it.

@@ -10,104 +10,10 @@
 //!                                                                read at:    1   3   5* |  1 ...   * outside: zeros
 //! ```
 
-use super::swizzle::Swizzle;
 use super::tensor_box::BoxRow;
-use super::tensor_map::{Common, Fill, MAP_BYTES, MAXIMUM_RANK, MapElement, TensorMap, TensorMapError, exactly};
+use super::tensor_map::{Common, MAP_BYTES, MAXIMUM_RANK, TensorMap, TensorMapError, exactly};
 
-/// The most axes of an image.
-pub const MAXIMUM_AXES: usize = MAXIMUM_RANK - 2;
-
-/// What a copy moves in im2col mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PixelBox {
-    /// Where the window may begin first, along W, H, D; 0 beyond the rank.
-    pub lower: [i16; MAXIMUM_AXES],
-    /// Where it may begin last, from the last index; 0 beyond the rank.
-    pub upper: [i16; MAXIMUM_AXES],
-    /// Channels of a pixel.
-    pub channels: u32,
-    /// The number of pixels.
-    pub pixels: u32,
-}
-
-impl PixelBox {
-    /// Reads what [`to_bytes`](Self::to_bytes) gives.
-    pub(super) fn read(bytes: &[u8]) -> Self {
-        let half = |i: usize| [bytes[2 * i], bytes[2 * i + 1]];
-        Self {
-            lower: std::array::from_fn(|i| i16::from_le_bytes(half(i))),
-            upper: std::array::from_fn(|i| i16::from_le_bytes(half(MAXIMUM_AXES + i))),
-            channels: u16::from_le_bytes(half(2 * MAXIMUM_AXES)).into(),
-            pixels: u16::from_le_bytes(half(2 * MAXIMUM_AXES + 1)).into(),
-        }
-    }
-
-    pub(super) fn to_bytes(self) -> [u8; 16] {
-        let corners = self.lower.into_iter().chain(self.upper).map(i16::cast_unsigned);
-        let halves = corners.chain([self.channels as u16, self.pixels as u16]);
-        let mut bytes = [0; 16];
-        for (to, half) in bytes.chunks_exact_mut(2).zip(halves) {
-            to.copy_from_slice(&half.to_le_bytes());
-        }
-        bytes
-    }
-}
-
-/// The arguments of [`TensorMap::im2col`], named like those of `cuTensorMapEncodeIm2col`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Im2col<'a> {
-    /// `tensorDataType`.
-    pub element: MapElement,
-    /// `globalAddress`.
-    pub address: u64,
-    /// `globalDim`: channels, W, H, D as far as there are, images.
-    pub sizes: &'a [u64],
-    /// `globalStrides` in bytes, of dimensions 1 and up.
-    pub strides: &'a [u64],
-    /// `pixelBoxLowerCorner`: of W, H, D.
-    pub lower_corner: &'a [i32],
-    /// `pixelBoxUpperCorner`: of W, H, D.
-    pub upper_corner: &'a [i32],
-    /// `channelsPerPixel`.
-    pub channels_per_pixel: u32,
-    /// `pixelsPerColumn`.
-    pub pixels_per_column: u32,
-    /// `elementStrides`, one for each dimension; that of dimension 0 is ignored.
-    pub element_strides: &'a [u32],
-    /// `swizzle`.
-    pub swizzle: Swizzle,
-    /// `oobFill`.
-    pub fill: Fill,
-}
-
-/// Operands of a copy that its map does not allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PixelError {
-    /// The window begins outside of the corners.
-    #[error("coordinate {given} of dimension {dimension} must be between the map's corners, {first} and {last}")]
-    Base {
-        /// The dimension.
-        dimension: usize,
-        /// Where it begins.
-        given: i64,
-        /// Where it may begin first.
-        first: i64,
-        /// Where it may begin last.
-        last: i64,
-    },
-    /// An offset that is too large.
-    #[error("offset {given} of dimension {dimension} must be below {limit} in a copy of {rank} dimensions")]
-    Offset {
-        /// The dimension.
-        dimension: usize,
-        /// The offset.
-        given: u16,
-        /// What it must be below.
-        limit: u32,
-        /// The number of dimensions.
-        rank: usize,
-    },
-}
+pub use super::pixel_box::{Im2col, MAXIMUM_AXES, PixelBox, PixelError};
 
 /// Bits of offsets and, with their sign, of corners, for maps of a rank.
 const fn corner_bits(rank: usize) -> u32 {
@@ -218,6 +124,8 @@ impl TensorMap {
 
 #[cfg(test)]
 mod tests {
+    use super::super::swizzle::Swizzle;
+    use super::super::tensor_map::{Fill, MapElement};
     use super::*;
     use proptest::prelude::*;
 
@@ -396,7 +304,7 @@ mod tests {
                     }
                 }
             }
-            let start = all[skipped % (all.len() / 2).min(150).max(1)];
+            let start = all[skipped % (all.len() / 2).clamp(1, 150)];
             let begin = all.iter().position(|place| *place == start).unwrap();
             let mut coordinates = vec![first_channel];
             coordinates.extend((0..axes).map(|i| start[i] as i32));

@@ -1,7 +1,7 @@
 //! Why something is no tensor map.
 
+use super::tensor_element::MapElement;
 use super::tensor_field::MapField;
-use super::tensor_map::MapElement;
 
 /// Arguments that `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

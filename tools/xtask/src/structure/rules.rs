@@ -51,6 +51,7 @@ const LAYERS: &[&str] = &[
     "runtime/src/bundle/tests.rs",
     "runtime/src/copy",
     "runtime/src/tensor_map/tiled.rs",
+    "runtime/src/tensor_map/im2col.rs",
     "runtime/src/cuda/tensor_map.rs",
     "runtime/src/tensor_map",
     "runtime/src/lib.rs",
