@@ -353,3 +353,17 @@ impl<T: Copy> Lowered<T> {
         Self { values, outputs: self.outputs.iter().map(|&id| place[id]).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops;
+
+    #[test]
+    fn gelu_by_tanh_is_computed_by_an_exponential() {
+        let gelu = std::slice::from_ref(ops::gelu_tanh::function());
+        let lowered = lower_functions::<f32>(gelu, 1);
+        let has = |op| lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(of, _) if of == op));
+        assert!(has(Op::Exp) && !has(Op::Tanh), "{lowered:?}");
+    }
+}

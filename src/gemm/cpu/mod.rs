@@ -23,6 +23,7 @@ mod own;
 mod packed;
 mod panel;
 mod patches;
+mod place;
 mod product;
 mod program;
 mod programs;

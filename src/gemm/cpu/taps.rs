@@ -8,15 +8,17 @@ use smallvec::SmallVec;
 
 use super::element::View;
 use super::kernel::words::{Rows, Words};
-use super::patches::Place;
-use super::words::DEEP;
+use super::place::Place;
 use crate::gemm::problem::patches::Patches;
 
 /// The least number of words of a tap. Shorter ones are copied together.
 const LEAST: usize = 8;
 
-/// What is read outside of images: as much as a part of K is deep.
-static ZEROS: [u32; DEEP] = [0; DEEP];
+/// The most words of a row: as many as a part of K has.
+const MOST: usize = 512;
+
+/// What is read outside of images.
+static ZEROS: [u32; MOST] = [0; MOST];
 
 /// The runs of some rows, along a part of K.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Taps {
     ) -> Option<Self> {
         let Patches { channels, window, steps, .. } = patches;
         let are_words = [*channels, depth.start, depth.end].iter().all(|end| end.is_multiple_of(W::ELEMENTS));
-        if patches.channel != 1 || !are_words || *channels < LEAST * W::ELEMENTS || depth.len() > DEEP {
+        if patches.channel != 1 || !are_words || *channels < LEAST * W::ELEMENTS || depth.len() > MOST {
             return None;
         }
         let size = view.element.size().cast_signed();

@@ -361,6 +361,41 @@ fn random_reductions_have_the_same_bits() {
     assert!(!has_vectors() || compiled >= CASES as usize / 4, "{compiled} loops of {CASES} reductions");
 }
 
+/// Where elements are combined in parts, points are computed in parts, too: each once, and all of them.
+#[test]
+fn points_of_outputs_that_are_cut_into_parts() {
+    let device = Device::cpu();
+    for (shape, axis) in [([4099, 96], 0), ([2, 70_001], 1)] {
+        let a = placeholder_of(ElementType::F32, shape.map(extent), "A");
+        let output = ops::softmax(&a, axis).expect("it has such an axis");
+        let kernel = auto::build(&[&output]).expect("it is a chain").build(&device).expect("it has code");
+        let given: Vec<f32> = (0..shape[0] * shape[1]).map(|i| (i * 7919 % 1009) as f32 / 100.0).collect();
+        let x = device.tensor(&given, shape).expect("there is memory");
+        let mut results = [false, true].map(|forced| {
+            FORCED.set(Some(forced));
+            let mut y = device.full::<f32>(shape, f32::NAN).expect("there is memory");
+            kernel.run_bound(&[(&a, (&x).into()), (&output, (&mut y).into())]).expect("it runs");
+            assert!(kernel.choice().contains("parts per output"), "{}", kernel.choice());
+            FORCED.set(None);
+            y.to_vec::<f32>().expect("it is read")
+        });
+        let apart = if axis == 0 { shape[1] } else { 1 };
+        for first in 0..shape[1 - axis] {
+            let first = if axis == 0 { first } else { first * shape[1] };
+            let places = (0..shape[axis]).map(|k| first + k * apart);
+            let total: f64 = places.clone().map(|at| f64::from(given[at]).exp()).sum();
+            for at in places {
+                let wanted = f64::from(given[at]).exp() / total;
+                for result in &mut results {
+                    let got = f64::from(std::mem::replace(&mut result[at], f32::NAN));
+                    assert!((got - wanted).abs() <= 1e-5 * wanted, "{got} instead of {wanted}");
+                }
+            }
+        }
+        assert!(results.concat().iter().all(|x| x.is_nan()), "every element is looked at");
+    }
+}
+
 /// Rows that are one after the other take the same code, wherever they and what they share lie.
 #[test]
 fn rows_of_two_loops_have_the_same_bits() {
