@@ -56,6 +56,7 @@ mod tests {
             divided: Divided::Nothing,
             patches: false,
             picked: false,
+            scaled: false,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

@@ -101,6 +101,7 @@ impl fmt::Display for KernelKey {
                 f.write_str(match key {
                     _ if key.patches => ", patches",
                     _ if key.picked => ", picked rows",
+                    _ if key.scaled => ", block scales",
                     _ => "",
                 })
             }

@@ -21,8 +21,14 @@ pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm9
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
-    let family = if key.in_groups() { "sm90/groups.cuh" } else { "sm90/gemm.cuh" };
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &[family]);
+    let (header, common) =
+        if key.in_groups() { ("sm90/groups.cuh", "GroupCommon") } else { ("sm90/gemm.cuh", "Common") };
+    let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
+    if key.scaled {
+        family.push("sm90/scaled.cuh");
+        common = format!("ScaledCommon<{common}, {}>", key.accumulators);
+    }
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &family);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
     if key.in_groups() {
@@ -36,13 +42,13 @@ pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm9
     kernel.code.blank();
     wgmma::multiply(&mut kernel.code, key);
     kernel.definitions();
-    let (maps, common) = (traffic.maps().len(), if key.in_groups() { "GroupCommon" } else { "Common" });
+    let maps = traffic.maps().len();
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());
     let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
     let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);
     kernel.parameters(
-        &format!("sm90::TensorMap maps[{maps}];\nsm90::{common} common;"),
-        &format!("sizeof(sm90::{common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
+        &format!("sm90::TensorMap maps[{maps}];\n{common} common;"),
+        &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
     let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";

@@ -87,6 +87,7 @@ mod tests {
             pending: 1,
             dependent_launch: false,
             divided: Divided::Nothing,
+            scaled: false,
             fast_math: false,
         }
     }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::super::parameters::GROUPS_BYTES;
+use super::super::parameters::{GROUPS_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::COMMON_BYTES;
 use super::instruction::Wgmma;
 use super::tile::Tile;
+use crate::gemm::problem::scaled::SCALE_BLOCK;
 use crate::gemm::problem::{Divided, Major};
 
 /// Blocks that run together and load operands for each other, in product terms: the `m` blocks along M share the tile
@@ -112,6 +113,8 @@ pub struct Sm90Key {
     pub dependent_launch: bool,
     /// What is divided into groups: nothing or rows.
     pub divided: Divided,
+    /// Whether the operands have scales of blocks.
+    pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -119,7 +122,17 @@ pub struct Sm90Key {
 impl Sm90Key {
     /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
     pub(crate) const fn common_bytes(&self) -> usize {
-        if self.in_groups() { COMMON_BYTES + GROUPS_BYTES } else { COMMON_BYTES }
+        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
+        let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
+        COMMON_BYTES + groups + scales
+    }
+
+    /// Whether each warpgroup's columns of the product are in one block of columns, so that a block of K has one scale of
+    /// each B.
+    #[must_use]
+    pub(crate) const fn columns_are_in_a_block(&self) -> bool {
+        let columns = if self.swap_ab { self.tile.warpgroup_rows() / self.accumulators } else { self.result_tile().1 };
+        SCALE_BLOCK.is_multiple_of(columns)
     }
 
     /// Whether rows are divided into groups.
@@ -249,6 +262,9 @@ impl fmt::Display for Sm90Key {
         }
         if self.divided != Divided::Nothing {
             write!(f, ", {}", self.divided)?;
+        }
+        if self.scaled {
+            f.write_str(", block scales")?;
         }
         Ok(())
     }

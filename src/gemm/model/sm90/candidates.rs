@@ -97,6 +97,7 @@ fn fitted(
         promoted,
         dependent_launch: false,
         divided: w.problem.grouping.divided(),
+        scaled: w.problem.scaled,
         fast_math: false,
     };
     if !key.holds_accumulators() {
