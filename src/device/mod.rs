@@ -22,6 +22,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),
+    ("block_scales.cuh", include_str!("block_scales.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),
     ("reduction.cuh", include_str!("reduction.cuh")),
     ("indexed.cuh", include_str!("indexed.cuh")),
@@ -46,6 +47,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
     ("sm80/patches.cuh", include_str!("sm80/patches.cuh")),
+    ("sm80/scaled.cuh", include_str!("sm80/scaled.cuh")),
     ("sm90/config.cuh", include_str!("sm90/config.cuh")),
     ("sm90/pipeline.cuh", include_str!("sm90/pipeline.cuh")),
     ("sm90/tma.cuh", include_str!("sm90/tma.cuh")),
@@ -59,6 +61,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
     ("sm90/groups.cuh", include_str!("sm90/groups.cuh")),
     ("sm90/patches.cuh", include_str!("sm90/patches.cuh")),
+    ("sm90/scaled.cuh", include_str!("sm90/scaled.cuh")),
 ];
 
 /// The headers, with everything that they include, each once and before its first use.

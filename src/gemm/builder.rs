@@ -15,10 +15,10 @@ use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
-use super::problem::picked;
 use super::problem::{
     Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchBoxes, PatchError, Problem, Right,
 };
+use super::problem::{block_scales, picked};
 use super::remembered::{Question, Remembered};
 use super::run::plan::Plan;
 use super::support::supports;
@@ -193,6 +193,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn picked_rows(mut self) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_picked_rows());
+        self
+    }
+
+    /// That A and B are of FP8 and have scales of blocks; see [`Scaled`](super::Scaled).
+    #[must_use]
+    pub fn block_scales(mut self) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_scaled_operands());
         self
     }
 
@@ -436,7 +443,12 @@ impl<E> Builder<E> {
         if problem.picked {
             picked::check(self.layouts.0, problem.grouping)?;
         }
-        self.check_request(tree.types())?;
+        let types = tree.types();
+        problem.check_scaled()?;
+        if problem.scaled {
+            block_scales::check_types((types.a, types.b), self.arithmetic)?;
+        }
+        self.check_request(types)?;
         let choice = match machine {
             Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
             None => Choice { kind: self.choose_cpu(problem, &phases)?, later: None, not_in_tile: None },

@@ -7,6 +7,7 @@
 //! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply rows that an index picks | [`Rows::picked`] |
+//! | multiply FP8 with a scale for each block | [`Scaled`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
@@ -46,7 +47,7 @@ pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
     Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError, Problem, Right,
-    Rows, RowsError, Unboxed, Window, depth, filter, patches, rows,
+    Rows, RowsError, ScaleError, Scaled, Unboxed, Window, depth, filter, patches, rows, scaled,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -8,12 +8,15 @@ use super::model::choice::Chosen;
 use super::planned::Gemm;
 use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
+use super::problem::scaled::SCALE_BLOCK;
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::with_matrices;
 use super::run::picked::read_picked;
-use crate::evt::reference::{self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product};
+use crate::evt::reference::{
+    self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
+};
 use crate::evt::{BroadcastClass, ParameterClass};
 use crate::{Argument, Arguments, Epilogue};
 
@@ -74,6 +77,8 @@ impl<E> Gemm<E> {
         let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
         let groups = rows.map(|rows| Groups { rows, of_one_matrix });
         let patches = a.patches()?;
+        let of_a = a.scales().map(Values::of).transpose()?;
+        let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
         let picked = read_picked(a, &problem, divided.as_deref())?;
         let all = Values::of(a.tensor())?;
         let a = match picked {
@@ -89,9 +94,15 @@ impl<E> Gemm<E> {
         let images = &a.values;
         let a = a.matrix(problem.m, problem.k);
         let mut products = Vec::with_capacity(b.len());
-        for b in &b {
+        for (i, b) in b.iter().enumerate() {
             let b = b.matrix(problem.k, problem.n);
             let (types, k) = (tree.types(), problem.k);
+            if let (Some(of_a), Some(of_b)) = (&of_a, of_b.get(i)) {
+                let (of_k, of_n) = (k.div_ceil(SCALE_BLOCK), problem.n.div_ceil(SCALE_BLOCK));
+                let scales = Scales { a: of_a.matrix(problem.m, of_k), b: of_b.matrix(of_k, of_n) };
+                products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
+                continue;
+            }
             if let Some(patches) = &patches {
                 let convolution = convolution(patches);
                 products.push(Product::of_convolution(types, multiplication, &convolution, images, &b, problem.n)?);

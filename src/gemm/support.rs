@@ -27,6 +27,8 @@ pub enum Feature {
     Groups,
     /// An A of [`patches`](super::patches()): convolutions.
     Patches,
+    /// FP8 operands with [scales of blocks](super::Scaled).
+    BlockScales,
 }
 
 impl From<(ElementType, ElementType)> for Feature {
@@ -78,7 +80,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
             Some(reason) => Err(Error::NoKnob { knob, device: device.to_string(), reason }),
         },
         // On every GPU by kernels for sm_80, at least.
-        Feature::Groups | Feature::Patches => Ok(()),
+        Feature::Groups | Feature::Patches | Feature::BlockScales => Ok(()),
     }
 }
 

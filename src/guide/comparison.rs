@@ -78,6 +78,7 @@
 //!   ([`Rows::picked`](crate::gemm::Rows::picked)), by kernels for sm_80 also on Hopper.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
 //! - **GPUs of other makers**, and instructions that are newer than Hopper's. Newer GPUs run the kernels for sm_80.
-//! - **Block-scaled and 4-bit types.**
+//! - **4-bit types, and scales of one for 32 or 16 elements** (MX, NVFP4). FP8 has scales of blocks of 128:
+//!   [`scaled`](crate::gemm::scaled).
 //! - **A framework**: the backward pass of an epilogue can be [derived](crate::evt::derive), that of a whole program can't;
 //!   no models, no loading of their files.

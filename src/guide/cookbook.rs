@@ -30,7 +30,7 @@
 //! |---|---|
 //! | [`reductions`] | norms, softmax, scales of rows, cross-entropy, the largest, your own |
 //! | [`training`] | dropout, gradients, backward passes |
-//! | [`operands`] | batches, experts, convolutions, views, products of 8-bit types |
+//! | [`operands`] | batches, experts, convolutions, views, products of 8-bit types, scales of blocks |
 //!
 //! # Add a bias
 //!
@@ -173,8 +173,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Scales that change along K, one for each group of 128 or so, can't be applied here: the epilogue sees the sum over all
-//! of K.
+//! FP8 operands (`f8e4m3`, `f8e5m2`) are scaled by the same function. Scales that change along K can't be applied here, since
+//! the epilogue sees the sum over all of K: for FP8 see "Scales of blocks" in [`operands`].
 //!
 //! # Add a low-rank update (LoRA)
 //!

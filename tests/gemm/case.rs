@@ -4,13 +4,14 @@ use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
 use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Types, ValidTree};
 use epilogue::gemm::{
-    Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, SplitK, Tile, rows, sm90,
+    Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, Right, SplitK, Tile, rows, scaled, sm90,
 };
 use epilogue::{Argument, Device, ElementType, Gemm};
 
 use crate::divided::Groups;
 use crate::picking::Picking;
 use crate::placement::{Digits, Placed, Placement};
+use crate::scaling::Scaling;
 
 /// A plan with everything that its cases need to know.
 pub(crate) struct Kernel {
@@ -31,6 +32,8 @@ pub(crate) struct Kernel {
     divided: Divided,
     /// Whether an index picks the rows of A.
     picked: bool,
+    /// Whether the operands have scales of blocks.
+    scaled: bool,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -100,6 +103,12 @@ impl Kernel {
         if picked {
             builder = builder.picked_rows();
         }
+        let is_fp8 = |element| matches!(element, ElementType::F8E4M3 | ElementType::F8E5M2);
+        let are_fp8 = is_fp8(elements.0) && is_fp8(elements.1) && arithmetic == Arithmetic::Exact;
+        let scaled = are_fp8 && number % 3 != 2 && !picked && divided != Divided::Depth;
+        if scaled {
+            builder = builder.block_scales();
+        }
         let size = elements.0.size();
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
@@ -134,7 +143,8 @@ impl Kernel {
             // From the smallest tile up: a small one has more edges, where most can go wrong. Not every tile has room
             // for several accumulators.
             let from = |number: usize| builder.clone().tile(tiles[tiles.len() - 1 - number % tiles.len()]);
-            let next = (number..number + tiles.len()).map(from).find(|tiled| !several || tiled.choose().is_ok());
+            let next =
+                (number..number + tiles.len()).map(from).find(|tiled| !(several || scaled) || tiled.choose().is_ok());
             builder = next.unwrap_or_else(|| builder.clone()).split_k(split_k);
         }
         let gemm = builder.plan().map_err(|error| error.to_string())?;
@@ -154,6 +164,7 @@ impl Kernel {
             digits,
             divided,
             picked,
+            scaled,
         })
     }
 
@@ -176,6 +187,7 @@ impl Kernel {
             digits: Some(0),
             divided: Divided::Nothing,
             picked: false,
+            scaled: false,
         })
     }
 
@@ -217,6 +229,7 @@ struct Case<'k> {
     problem: Problem,
     groups: Option<Groups>,
     picking: Option<Picking>,
+    scaling: Option<Scaling>,
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
@@ -234,12 +247,12 @@ impl<'k> Case<'k> {
     fn new(kernel: &'k Kernel, choices: &mut Choices<'_>) -> Result<Self, String> {
         let extents: Vec<usize> = EXTENTS.into_iter().filter(|x| *x <= kernel.largest).collect();
         let (m, n, mut k) = (choices.pick(&extents), choices.pick(&extents), choices.pick(&extents));
-        if kernel.long && choices.once_in(4) {
+        if (kernel.long || kernel.scaled) && choices.once_in(4) {
             // As many k-tiles as a pipeline has stages, one more, and many times as many.
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);
-        let problem = Problem { picked: kernel.picked, ..Problem::new(m, n, k) };
+        let problem = Problem { picked: kernel.picked, scaled: kernel.scaled, ..Problem::new(m, n, k) };
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         // Rows are picked from one matrix.
         let drawn = if kernel.picked { &[1] } else { &[0, 1, 2][..] };
@@ -276,7 +289,11 @@ impl<'k> Case<'k> {
             let own = shared & 2 == 0 && (i == 0 || !choices.once_in(4));
             b.push(operand(kernel, choices, [k, n], own.then_some(batch), kernel.layouts.1, Major::K)?);
         }
-        let mut case = Self { kernel, problem, groups, picking, a, b, parameters: Vec::new(), outputs: Vec::new() };
+        let shapes: Vec<&[usize]> = b.iter().map(|(b, _)| b.view.shape()).collect();
+        let scaling =
+            kernel.scaled.then(|| Scaling::random(&kernel.device, a.0.view.shape(), &shapes, choices).map_err(text));
+        let (scaling, parameters, outputs) = (scaling.transpose()?, Vec::new(), Vec::new());
+        let mut case = Self { kernel, problem, groups, picking, scaling, a, b, parameters, outputs };
         case.arguments(choices)?;
         Ok(case)
     }
@@ -397,10 +414,14 @@ impl<'k> Case<'k> {
         };
         let extent = Extent { m, n, l };
         let mut products = Vec::new();
-        for (placed, values) in &self.b {
+        for (i, (placed, values)) in self.b.iter().enumerate() {
             let b = Array { values, offset: 0, strides: strides(placed, k, n) };
             let (types, rows) = (tree.types(), self.groups.as_ref().and_then(Groups::of_rows));
             let product = match (rows, &self.groups) {
+                _ if self.kernel.scaled => {
+                    let scaling = self.scaling.as_ref().ok_or("no scales")?;
+                    Product::of_scaled(types, extent, k, (&a, &b), scaling.of(i), rows)
+                }
                 (Some(rows), _) => Product::of_groups(types, multiplication, extent, k, (&a, &b), rows),
                 (None, Some(groups)) => Product::of_depths(types, multiplication, extent, (&a, &b), groups.of_k()),
                 (None, None) => Product::new(types, multiplication, extent, k, &a, &b),
@@ -458,12 +479,14 @@ impl<'k> Case<'k> {
         let stream = self.kernel.device.default_stream();
         let b: Vec<_> = self.b.iter().map(|(placed, _)| &placed.view).collect();
         let a = &self.a.0.view;
+        let scales = self.scaling.as_ref().map(|scaling| &scaling.a.0.view);
         let a = match (&self.groups, &self.picking) {
-            (Some(groups), picking) => groups.left(a, picking.as_ref()),
+            (Some(groups), picking) => groups.left(a, picking.as_ref(), scales),
             (None, Some(picking)) => rows(a).picked(&picking.index).into(),
-            (None, None) => a.into(),
+            (None, None) => scales.map_or_else(|| a.into(), |scales| scaled(a, scales).into()),
         };
-        gemm.run_arguments(&stream, a, &b[..], &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
+        let b = self.scaling.as_ref().map_or_else(|| Right::from(&b[..]), |scaling| scaling.right(&b));
+        gemm.run_arguments(&stream, a, b, &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
         for (i, (output, expected)) in tree.outputs().iter().zip(&expected).enumerate() {
             let untouched = self.untouched(i);
             let placed = match output.parameter {

@@ -82,11 +82,17 @@ impl Groups {
         }
     }
 
-    /// A with its rows divided, and before that picked.
-    pub(crate) fn left<'a>(&'a self, a: &'a DeviceTensor, picking: Option<&'a Picking>) -> Left<'a> {
-        let rows = |a: &'a DeviceTensor| match picking {
-            Some(picking) => rows(a).picked(&picking.index),
-            None => rows(a),
+    /// A with its rows divided, and before that picked, or with scales of blocks.
+    pub(crate) fn left<'a>(
+        &'a self,
+        a: &'a DeviceTensor,
+        picking: Option<&'a Picking>,
+        scales: Option<&'a DeviceTensor>,
+    ) -> Left<'a> {
+        let rows = |a: &'a DeviceTensor| match (picking, scales) {
+            (Some(picking), _) => rows(a).picked(&picking.index),
+            (None, Some(scales)) => rows(a).scaled(scales),
+            (None, None) => rows(a),
         };
         match self.what {
             Bounds::Offsets if self.of_depth() => depth(a).in_groups(&self.tensor),

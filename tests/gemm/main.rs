@@ -26,6 +26,8 @@ mod picking;
 mod placement;
 mod reducers;
 mod repack;
+mod scaled;
+mod scaling;
 mod stream_k;
 mod traced;
 mod typed;

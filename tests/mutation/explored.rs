@@ -2,7 +2,7 @@
 //! warps take turns at random; strong reads see older values. Whatever the race detector finds is wrong, and so is a
 //! wrong result.
 
-use epilogue::gemm::{Finish, depth, rows};
+use epilogue::gemm::{Finish, depth, rows, scaled, sm90};
 use epilogue::prelude::*;
 use epilogue::{DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Options, explore};
@@ -80,6 +80,36 @@ fn phases(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
+#[epilogue]
+fn layer(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
+    let d = accum + bias;
+    d
+}
+
+/// FP8 with a scale for each block, by the device's own family.
+fn block_scales(device: &Device) -> Result<(), Error> {
+    let (m, n, k) = (40, 140, 400);
+    let fp8 = |shape: [usize; 2], seed: usize| {
+        let value = |i: usize| f8e4m3::from_f32(((i + seed * 977) as f32 * 0.618_034).fract() - 0.5);
+        device.tensor(&(0..shape[0] * shape[1]).map(value).collect::<Vec<_>>(), shape)
+    };
+    let numbers = |shape: &[usize]| {
+        let value = |i: usize| ((i * 7 + 3) as f32 * 0.618_034).fract();
+        device.tensor(&(0..shape.iter().product()).map(value).collect::<Vec<_>>(), shape)
+    };
+    let (a, b) = (fp8([m, k], 1)?, fp8([n, k], 2)?.transpose()?);
+    let (of_a, of_b, bias) = (numbers(&[m, 4])?, numbers(&[4, 2])?, numbers(&[n])?);
+    let (left, right) = (scaled(&a, &of_a), scaled(&b, &of_b));
+    let builder = Gemm::builder::<Layer>(device).operands(left, right)?;
+    let on_sm90 = device.arch() == Some(Arch::SM_90A);
+    let gemm = if on_sm90 { builder.sm90(sm90::Request::default()) } else { builder }.plan()?;
+    let mut d = device.zeros::<f32>([m, n])?;
+    let expected = gemm.reference(left, right, Layer { bias: &bias, d: &mut d })?;
+    gemm.run(left, right, Layer { bias: &bias, d: &mut d })?;
+    expected.compare("d", &d)?.check()?;
+    Ok(())
+}
+
 /// The copy of a transposed view.
 fn copies(device: &Device) -> Result<(), Error> {
     let (m, n) = (70, 45);
@@ -97,8 +127,13 @@ type Trial<'t> = Box<dyn Fn(&Device) -> Result<(), String> + Sync + 't>;
 type Family = (&'static str, fn(&Device) -> Result<(), Error>);
 
 /// The families that have no mutants.
-const OTHERS: [Family; 4] =
-    [("groups of rows", groups_of_rows), ("groups of K", groups_of_k), ("phases", phases), ("copies", copies)];
+const OTHERS: [Family; 5] = [
+    ("groups of rows", groups_of_rows),
+    ("groups of K", groups_of_k),
+    ("block scales", block_scales),
+    ("phases", phases),
+    ("copies", copies),
+];
 
 /// What is wrong in any of the schedules.
 fn wrong(name: &str, arch: Arch, seed: u64, trial: &Trial<'_>) -> Option<String> {

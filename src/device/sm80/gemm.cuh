@@ -25,6 +25,12 @@ __device__ __forceinline__ const Operand& operand_a(const Common<Config>& common
     return common.a;
 }
 
+// What the products are added to.
+template <class Config, class Sums, class OfWork>
+__device__ __forceinline__ PlainSums<Sums> sums_of(const Common<Config>&, Sums& acc, const OfWork&, int) {
+    return {acc};
+}
+
 // Bytes of dynamic shared memory.
 template <class Config>
 inline constexpr int SHARED_BYTES = Mainloop<Config>::SHARED_BYTES > Staging<Config>::SHARED_BYTES
@@ -48,8 +54,10 @@ __device__ __forceinline__ void multiply(const Parameters& parameters, unsigned 
             for (int r = 0; r < 4; ++r) acc[i][j][r / 2][r % 2] = 0;
 
     const auto part = find_work();
-    Loop::run(acc, operand_a(parameters.common), common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin,
-              part.k_end, part.batch, thread_in_tile<Config>(), shared_address(shared));
+    const int thread = thread_in_tile<Config>();
+    auto sums = sums_of<Config>(parameters.common, acc, part, thread);
+    Loop::run(sums, operand_a(parameters.common), common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin,
+              part.k_end, part.batch, thread, shared_address(shared));
     if (!complete(acc)) return;
     const auto work = find_work();
     Visitor visitor(parameters, work, Walk<Config>::column());

@@ -23,6 +23,16 @@
 
 namespace epilogue::sm80 {
 
+// The sums of a product, to which every k-tile's are added as they come. scaled.cuh has others.
+template <class Accumulators>
+struct PlainSums {
+    static constexpr int SETS = 1;  // of accumulators
+    Accumulators& acc;
+
+    __device__ __forceinline__ Accumulators& of_k_tile() { return acc; }
+    __device__ __forceinline__ void close_k_tile() {}
+};
+
 template <class Config>
 struct Mainloop {
     static constexpr int MI = Config::WARP_M / 16;
@@ -47,9 +57,9 @@ struct Mainloop {
     using Of = Parts<Config>;
     using BLoader = Loader<BTile, Config::B_COPY, THREADS, Of::PARTS, Of::WIDTH>;
 
-    // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..), of every B, to `acc`. Ends with shared memory free for other use.
-    template <class Source>
-    static __device__ __forceinline__ void run(Accumulator (&acc)[MI][NJ][2][2], const Source& a,
+    // Adds A[m.., k_begin..k_end) · B[k_begin..k_end, n..), of every B, to `sums`. Ends with shared memory free for other use.
+    template <class OfSums, class Source>
+    static __device__ __forceinline__ void run(OfSums& sums, const Source& a,
                                                const Operand (&b)[Config::ACCUMULATORS], int m, int n,
                                                int extent_m, int extent_n, int k_begin, int k_end, int batch,
                                                int thread, u32 shared) {
@@ -93,11 +103,12 @@ struct Mainloop {
         constexpr bool CONVERTED = Config::ARITHMETIC == Arithmetic::FP8 || Config::ARITHMETIC == Arithmetic::MIXED;
         constexpr bool LEAN = CONVERTED && MI * NJ * 4 >= 128;
         // Fragments that are rounded as they are loaded, or whose bytes change places, take more registers, and fewer
-        // blocks would run at once. And a k-tile's first fragments may not be where the one before has its last.
+        // blocks would run at once. And a k-tile's first fragments may not be where the one before has its last. Beside a second
+        // set of accumulators there are no registers for them while the first is added to.
         constexpr bool MADE =
             IN_WORDS<Config::ARITHMETIC> || (Config::ARITHMETIC == Arithmetic::INT8 &&
                                              (Config::A_MAJOR == Major::MN || Config::B_MAJOR == Major::MN));
-        constexpr bool AHEAD = !COPY_FIRST && !LEAN && !MADE && STEPS % 2 == 0;
+        constexpr bool AHEAD = OfSums::SETS == 1 && !COPY_FIRST && !LEAN && !MADE && STEPS % 2 == 0;
         typename Multiply::Fragments fragments[LEAN ? 1 : 2];
         auto land = [&] {
             copy_async_wait<STAGES - 2>();
@@ -115,8 +126,9 @@ struct Mainloop {
                     constexpr int FRAGMENTS = LEAN ? 1 : 2;
                     if (next < STEPS) multiply.load(fragments[next % FRAGMENTS], read, read + ATile::BYTES, next);
                     if (step == 0 && !COPY_FIRST && !LEAN) refill(kt);
-                    Multiply::multiply(acc, fragments[step % FRAGMENTS]);
+                    Multiply::multiply(sums.of_k_tile(), fragments[step % FRAGMENTS]);
                 }
+                sums.close_k_tile();
                 read = read + STAGE_BYTES == end ? shared : read + STAGE_BYTES;
             }
         } else if (k_tiles > 0) {
@@ -132,8 +144,9 @@ struct Mainloop {
                     }
                     multiply.load(fragments[(step + 1) % 2], read, read + ATile::BYTES, (step + 1) % STEPS);
                     if (step == 0) refill(kt);
-                    Multiply::multiply(acc, fragments[step % 2]);
+                    Multiply::multiply(sums.of_k_tile(), fragments[step % 2]);
                 }
+                sums.close_k_tile();
             }
         }
         copy_async_wait<0>();  // the groups left are zeros or empty

@@ -38,6 +38,11 @@ struct Loads {
     }
 };
 
+template <class Config>
+__device__ __forceinline__ Promotion<Config> promotion_of(const Common&, const Work&) {
+    return {};
+}
+
 template <class Config, class Multiply, class Visitor, class Parameters>
 struct Gemm {
     using S = Shape<Config>;
@@ -122,8 +127,9 @@ struct Gemm {
                 return;
             }
             Visitor visitor(parameters, work);
+            const auto promotion = promotion_of<Config>(parameters.common, work);
             turns.wait(L::team());
-            Loop::template consume<Multiply>(acc, ring, work.k_tiles, problem.k > 0, L::member(), release, shared,
+            Loop::template consume<Multiply>(acc, ring, work.k_tiles, problem.k > 0, L::member(), promotion, release, shared,
                                              [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
             if (!SplitKReduction<Config>::complete(acc, work, problem, common.deal, common.split_k_sums,

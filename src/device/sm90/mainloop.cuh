@@ -96,6 +96,19 @@ struct OperandStage {
     }
 };
 
+// What becomes of a promoted k-tile's sums: they are added to the accumulators. scaled.cuh has another.
+template <class Config>
+struct Promotion {
+    using Sums = typename Config::Accumulator[Shape<Config>::BLOCKS][Shape<Config>::REGISTERS];
+
+    __device__ __forceinline__ void add(Sums& acc, const Sums& part) const {
+#pragma unroll
+        for (int i = 0; i < Shape<Config>::BLOCKS; ++i)
+#pragma unroll
+            for (int r = 0; r < Shape<Config>::REGISTERS; ++r) acc[i][r] += part[i][r];
+    }
+};
+
 template <class Config>
 struct Mainloop {
     using S = Shape<Config>;
@@ -202,10 +215,10 @@ struct Mainloop {
 
     // The product of `k_tiles` k-tiles, at least one, by warpgroup `member` of a team. `loaded` is false where the
     // first stage is all there is. Calls `last_begun` when nothing is waited for any more but the products.
-    template <class Multiply, class LastBegun>
+    template <class Multiply, class OfPromotion, class LastBegun>
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int k_tiles,
-                                                   bool loaded, int member, const Release& release, u32 shared,
-                                                   LastBegun last_begun) {
+                                                   bool loaded, int member, OfPromotion promotion, const Release& release,
+                                                   u32 shared, LastBegun last_begun) {
         if constexpr (S::TEAM > 1) member = __shfl_sync(0xffffffffu, member, 0);  // likewise
         const u32 a_tile = shared + Config::A_OFFSET +
                            Descriptor<Config::A_MAJOR, Config::TILE_K>::offset(S::first_row(member));
@@ -230,10 +243,7 @@ struct Mainloop {
                     release(ring.stage);
                     ring.advance();
                 }
-#pragma unroll
-                for (int i = 0; i < S::BLOCKS; ++i)
-#pragma unroll
-                    for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] += part[i][r];
+                promotion.add(acc, part);
             }
         } else {
             u32 before = 0;  // with products pending: the stage that they read

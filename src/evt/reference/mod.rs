@@ -18,6 +18,7 @@ mod integer;
 mod orders;
 mod pair;
 mod product;
+mod scaled;
 mod wide;
 
 pub use bounds::Bounds;
@@ -25,6 +26,7 @@ pub use convolution::Convolution;
 pub use element::{decode, encode, has_padding, round, unpack};
 pub use evaluate::{evaluate, evaluate_grouped};
 pub use product::{Multiplication, Product};
+pub use scaled::Scales;
 
 use std::ops::Range;
 

@@ -64,13 +64,24 @@ impl Product {
         (a, b): (&Array<'_>, &Array<'_>),
         groups: Groups<'_>,
     ) -> Result<Self, ReferenceError> {
+        Self::group_by_group(extent, groups, |batch, first, group, extent| {
+            let (own_a, own_b) = (a.from([batch, first, 0]), b.from([group, 0, 0]));
+            Self::new(types, multiplication, extent, k, &own_a, &own_b)
+        })
+    }
+
+    /// The products of groups. `of` gives that of a batch of A, from a row on, and a group's B.
+    pub(super) fn group_by_group(
+        extent: Extent,
+        groups: Groups<'_>,
+        of: impl Fn(usize, usize, usize, Extent) -> Result<Self, ReferenceError>,
+    ) -> Result<Self, ReferenceError> {
         let l = if groups.of_one_matrix { 1 } else { groups.rows.len() };
         let extent = Extent { l, ..extent };
         let mut this = Self::exact(extent, vec![0.0; extent.len()]);
         for (group, rows) in groups.rows.iter().enumerate() {
             let batch = if groups.of_one_matrix { 0 } else { group };
-            let (own_a, own_b) = (a.from([batch, rows.start, 0]), b.from([group, 0, 0]));
-            let own = Self::new(types, multiplication, Extent { m: rows.len(), l: 1, ..extent }, k, &own_a, &own_b)?;
+            let own = of(batch, rows.start, group, Extent { m: rows.len(), l: 1, ..extent })?;
             let start = (batch * extent.m + rows.start) * extent.n;
             this.values[start..start + own.values.len()].copy_from_slice(&own.values);
             this.errors[start..start + own.errors.len()].copy_from_slice(&own.errors);
@@ -169,6 +180,11 @@ impl Sum {
                 self.alignment += x.abs().max(y.abs()) * f64::from(f32::MIN_POSITIVE);
             }
         }
+    }
+
+    /// Whether it is 0 on every device, since every product is.
+    pub(super) fn is_zero(&self) -> bool {
+        self.high == 0.0 && self.magnitude == 0.0
     }
 
     pub(super) fn value(&self) -> f64 {

@@ -29,6 +29,7 @@ mod program;
 mod programs;
 mod reduce;
 mod rounded;
+mod scaled;
 mod slots;
 mod step;
 mod strip;
@@ -51,7 +52,7 @@ pub(crate) use self::gathered::gathered;
 use self::machine::Machine;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;
-use self::product::{Accumulation, Product};
+use self::product::{Accumulation, BlockScales, Product};
 use self::program::{Program, TileReduction};
 pub(crate) use self::programs::Programs;
 use self::programs::{Prepared, Typed, Worker};
@@ -88,10 +89,27 @@ pub(crate) fn check_operands(a: ElementType, b: ElementType) -> Result<(), Error
     accumulation(a, b).map(drop)
 }
 
-/// A (and where its elements are, if it is patches), every B, and the panels of those that were packed before (which may be
-/// left out for all).
-pub(crate) type Operands<'a> =
-    ((&'a DeviceTensor, Option<Patches>), &'a [&'a DeviceTensor], &'a [Option<&'a WholePanels>]);
+/// What is multiplied.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    pub(crate) a: &'a DeviceTensor,
+    /// Where A's elements are, if it is patches.
+    pub(crate) patches: Option<Patches>,
+    /// One for each accumulator.
+    pub(crate) b: &'a [&'a DeviceTensor],
+    /// The panels of those that were packed before; they may be left out for all.
+    pub(crate) panels: &'a [Option<&'a WholePanels>],
+    /// The scales of A's blocks and of those of every B.
+    pub(crate) scales: Option<(&'a DeviceTensor, &'a [&'a DeviceTensor])>,
+}
+
+#[cfg(test)]
+impl<'a> Operands<'a> {
+    /// Matrices as they are.
+    fn of(a: &'a DeviceTensor, b: &'a [&'a DeviceTensor]) -> Self {
+        Self { a, patches: None, b, panels: &[], scales: None }
+    }
+}
 
 /// Other CPUs multiply from no panels.
 ///
@@ -143,7 +161,7 @@ enum Order {
 fn execute_in(
     programs: &Programs,
     phases: &Phases,
-    ((a, patches), all_b, panels): Operands<'_>,
+    Operands { a, patches, b: all_b, panels, scales }: Operands<'_>,
     groups: Option<Groups<'_>>,
     arguments: &[Argument<'_>],
     tile: TileShape,
@@ -152,6 +170,7 @@ fn execute_in(
     let tree = &phases.tree;
     let mut reads: SmallVec<[&DeviceTensor; FEW]> = smallvec![a];
     reads.extend_from_slice(all_b);
+    reads.extend(scales.iter().flat_map(|(of_a, of_b)| std::iter::once(*of_a).chain(of_b.iter().copied())));
     let mut writes: SmallVec<[&DeviceTensor; FEW]> = SmallVec::new();
     let mut scalars: SmallVec<[f64; FEW]> = smallvec![0.0; arguments.len()];
     for (argument, scalar) in arguments.iter().zip(&mut scalars) {
@@ -177,7 +196,8 @@ fn execute_in(
     let products = all_b.iter().enumerate().map(|(i, b)| {
         let whole_panels = panels.get(i).copied().flatten();
         let a = if patches.is_some() { patches::images(a) } else { view(a, 2) };
-        Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, accumulation, depths }
+        let scales = scales.and_then(|(of_a, of_b)| Some(BlockScales { a: view(of_a, 2), b: view(of_b.get(i)?, 2) }));
+        Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, scales, accumulation, depths }
     });
     let products: SmallVec<[Product<'_>; 2]> = products.collect();
 

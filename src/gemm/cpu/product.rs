@@ -18,7 +18,7 @@ use crate::gemm::problem::WholePanels;
 use crate::gemm::problem::patches::Patches;
 
 /// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
-const PANEL: usize = 1024;
+pub(super) const PANEL: usize = 1024;
 
 /// Columns and rows of B that are widened at a time for few rows of A: they stay in a core's caches.
 const FEW_COLUMNS: usize = 24;
@@ -84,7 +84,7 @@ impl Accumulation {
 }
 
 /// A type that the `gemm` crate multiplies.
-trait Multiplied: Arithmetic + Lanes {
+pub(super) trait Multiplied: Arithmetic + Lanes {
     const ELEMENT: ElementType;
 }
 
@@ -94,6 +94,13 @@ impl Multiplied for f32 {
 
 impl Multiplied for f64 {
     const ELEMENT: ElementType = ElementType::F64;
+}
+
+/// The scales of blocks: of A `[L, M, K / 128]`, of B `[L, K / 128, N / 128]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockScales {
+    pub(super) a: View,
+    pub(super) b: View,
 }
 
 /// The operands, and how they are multiplied.
@@ -108,6 +115,8 @@ pub(super) struct Product<'a> {
     /// B's panels, if they were packed before the run.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others have none"))]
     pub(super) whole_panels: Option<&'a WholePanels>,
+    /// The scales of the operands' blocks, which are of FP8.
+    pub(super) scales: Option<BlockScales>,
     pub(super) accumulation: Accumulation,
     /// The part of K of every batch; without it all of K.
     pub(super) depths: Option<&'a [Range<usize>]>,
@@ -117,10 +126,12 @@ pub(super) struct Product<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Panels {
     words: WordPanels,
-    narrow: PanelPair<f32>,
+    pub(super) narrow: PanelPair<f32>,
     wide: PanelPair<f64>,
     /// The products of a tile that are not accumulated in the arithmetic type.
-    narrow_tile: Vec<f32>,
+    pub(super) narrow_tile: Vec<f32>,
+    /// The sums of a block of a tile, if blocks have scales.
+    pub(super) block: Vec<f32>,
     /// One for each accumulator.
     wide_tiles: Vec<Vec<f64>>,
 }
@@ -165,7 +176,7 @@ pub(super) struct Packed {
 }
 
 #[derive(Debug, Default)]
-struct PanelPair<C> {
+pub(super) struct PanelPair<C> {
     a: Vec<C>,
     b: Vec<C>,
     /// A tile's products in column-major order.
@@ -190,7 +201,11 @@ impl Product<'_> {
         panels: &mut Panels,
         to: &mut [T],
     ) {
-        let Panels { words, narrow, wide, narrow_tile, wide_tiles } = panels;
+        if let Some(scales) = &self.scales {
+            // SAFETY: the caller's promise.
+            return unsafe { self.by_blocks(scales, tile, panels, &mut to[..tile.rows.len() * tile.columns.len()]) };
+        }
+        let Panels { words, narrow, wide, narrow_tile, wide_tiles, .. } = panels;
         wide_tiles.resize_with(wide_tiles.len().max(accumulator + 1), Vec::new);
         let wide_tile = &mut wide_tiles[accumulator];
         let length = tile.rows.len() * tile.columns.len();
@@ -282,7 +297,10 @@ impl Product<'_> {
     }
 
     /// Multiplies over a range of K, in panels if an operand has to be widened.
-    unsafe fn multiply<C: Multiplied>(
+    ///
+    /// # Safety
+    /// The conditions of [`tile`](Self::tile).
+    pub(super) unsafe fn multiply<C: Multiplied>(
         &self,
         tile: &Tile,
         depth: Range<usize>,

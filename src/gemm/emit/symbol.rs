@@ -57,6 +57,7 @@ mod tests {
             patches: false,
             picked: false,
             in_tile: false,
+            scaled: false,
             fast_math: false,
         };
         symbol(&tree, &KernelKey::Sm80(key))

@@ -110,6 +110,7 @@ impl fmt::Display for KernelKey {
                 f.write_str(match key {
                     _ if key.patches => ", patches",
                     _ if key.picked => ", picked rows",
+                    _ if key.scaled => ", block scales",
                     _ => "",
                 })?;
                 f.write_str(if key.in_tile { ", all phases in the tile" } else { "" })

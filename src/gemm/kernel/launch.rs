@@ -67,6 +67,10 @@ pub enum Memory {
     Bounds,
     /// The index that picks A's rows.
     Index,
+    /// The block scales of A.
+    ScalesOfA,
+    /// The block scales of the B of an accumulator.
+    ScalesOfB(usize),
     /// The argument of an index, a tensor.
     Argument(usize),
     /// The counters.

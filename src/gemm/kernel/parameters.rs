@@ -25,6 +25,14 @@ pub(crate) const PIXELS_BYTES: usize = 120;
 /// Size of `RowIndex` in bytes, which follows that.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 
+/// Size of `OperandScales` in bytes: after all that, A's and those of every B.
+pub(crate) const OPERAND_SCALES_BYTES: usize = 32;
+
+/// Size of `Scales` in bytes.
+pub(crate) const fn scales_bytes(accumulators: usize) -> usize {
+    OPERAND_SCALES_BYTES * (1 + accumulators)
+}
+
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {

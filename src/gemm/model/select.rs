@@ -207,9 +207,10 @@ impl<'a> Selection<'a> {
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = way.tree.cost().products();
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
+        let taken = |tile: &&Tile| !self.problem.scaled || tile.takes_scales(accumulators);
         let all = ranking::candidates(self.machine, &workload, request, |key| {
             let same = |tile: &Tile| (tile.m, tile.product_columns(accumulators)) == key.product_tile();
-            let shared = other.is_empty() || other.iter().any(same);
+            let shared = other.is_empty() || other.iter().filter(taken).any(same);
             (!partial || shared) && supports(key).is_ok()
         });
         all.into_iter().map(|candidate| way.whole(candidate.after(repacking))).collect()

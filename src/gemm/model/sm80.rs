@@ -64,6 +64,17 @@ pub enum Misfit {
         /// The tile.
         tile: String,
     },
+    /// It is not for operands with scales of blocks.
+    #[error(
+        "tile {tile} takes no block scales of {accumulators} accumulators: those with k-tiles of 128, at most 64 accumulators a \
+         thread and all columns in one block do"
+    )]
+    Scales {
+        /// The tile.
+        tile: String,
+        /// The number of accumulators.
+        accumulators: usize,
+    },
     /// It needs too much shared memory.
     #[error("tile {tile} needs {needed} bytes of shared memory with this epilogue, and a block has {limit}")]
     SharedMemory {
@@ -198,6 +209,9 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     if !tile.has_room(accumulators, instruction, workload.b.major) {
         return Err(Misfit::Accumulators { tile: tile.to_string(), accumulators });
     }
+    if workload.problem.scaled && !tile.takes_scales(accumulators) {
+        return Err(Misfit::Scales { tile: tile.to_string(), accumulators });
+    }
     let accumulator = instruction.accumulator();
     let size = accumulator.size();
     let (warps_m, warps_n) = tile.warps();
@@ -236,7 +250,10 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
     let (of_a, of_b) = instruction.sizes();
     let fragments = (tile.warp_m * of_a + tile.warp_n * of_b) / 8;
     let row_numbers = if workload.problem.picked { tile.rows_of_thread(of_a) } else { 0 };
-    let product = BASE_REGISTERS + tile.accumulator_registers(accumulator) + fragments + row_numbers;
+    let own = tile.accumulator_registers(accumulator);
+    // A second set, and a block's scales.
+    let scaled = if workload.problem.scaled { own + tile.warp_m / 8 + accumulators } else { 0 };
+    let product = BASE_REGISTERS + own + scaled + fragments + row_numbers;
     let epilogue_registers = |vector: usize| {
         let per_column = epilogue.element_registers
             + epilogue.row_vector_registers
@@ -326,7 +343,9 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let (warps_m, warps_n) = tile.warps();
     let warps = (warps_m * warps_n) as f64;
 
-    let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0);
+    // Of a block of K, one multiply-add for each accumulator, of which a multiprocessor does 128 per clock.
+    let scales = if w.problem.scaled { accumulators * (k / tile.k as f64) / 128.0 } else { 0.0 };
+    let arithmetic = accumulators * k / w.instruction.rate(machine.arch.capability().0) + scales;
     let shared = warps * (tile.warp_m as f64 * of_a + tile.warp_n as f64 * of_b) * k / 128.0;
     // Copies narrower than 16 bytes cost one instruction each: about one warp instruction in 2 clocks.
     let copies = |extent: usize, size: f64, layout: OperandLayout| {
@@ -446,6 +465,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         patches: w.problem.patches.is_some(),
         picked: w.problem.picked,
         in_tile: w.lines.is_some(),
+        scaled: w.problem.scaled,
         fast_math: false,
     };
     Candidate {

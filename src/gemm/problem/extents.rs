@@ -2,12 +2,14 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::block_scales;
 use super::error::Error;
-use super::groups::Grouping;
+use super::groups::{Divided, Grouping};
 use super::operand::{Left, Right};
 use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::patch_error::PatchError;
 use super::patches::Patches;
+use super::scale_error::ScaleError;
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +32,8 @@ pub struct Problem {
     pub boxes: Result<PatchBoxes, Unboxed>,
     /// Whether an index picks the M rows from an A of any number of rows.
     pub picked: bool,
+    /// Whether A and B have [scales of blocks](super::scaled::Scaled).
+    pub scaled: bool,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -40,7 +44,7 @@ impl Problem {
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
         let (grouping, boxes) = (Grouping::None, Err(Unboxed::MATRIX));
-        Self { m, n, k, batch: 1, batched: false, grouping, patches: None, boxes, picked: false }
+        Self { m, n, k, batch: 1, batched: false, grouping, patches: None, boxes, picked: false, scaled: false }
     }
 
     /// The same product `batch` times.
@@ -106,15 +110,22 @@ impl Problem {
         Self { picked: true, ..self }
     }
 
+    /// The same of operands with scales of blocks; [`scaled`](super::scaled::scaled) says how.
+    #[must_use]
+    pub const fn of_scaled_operands(self) -> Self {
+        Self { scaled: true, ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
     /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
     /// group. If they are [picked](super::grouped::Rows::picked), M is the length of the index.
     ///
     /// # Errors
     /// [`Error::OperandRank`], [`Error::InnerExtents`], [`Error::BatchExtents`], [`Error::ExtentTooLarge`]; the errors
-    /// of several B that differ, of groups, and of patches.
+    /// of several B that differ, of groups, of patches, and of scales.
     pub fn of<'a, 'b>(a: impl Into<Left<'a>>, b: impl Into<Right<'b>>) -> Result<Self, Error> {
         let (left, right) = (a.into(), b.into());
+        block_scales::both(left, &right)?;
         match left.patches()? {
             Some(patches) => return Self::under_window(left, &right, &patches),
             None if !right.filters().is_empty() => return Err(PatchError::NoWindow.into()),
@@ -158,7 +169,8 @@ impl Problem {
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
         let boxes = Err(Unboxed::MATRIX);
-        let problem = Self { m, n, k, batch, batched, grouping, patches: None, boxes, picked };
+        let scaled = block_scales::check(left, &right)?;
+        let problem = Self { m, n, k, batch, batched, grouping, patches: None, boxes, picked, scaled };
         problem.check_extents()?;
         Ok(problem)
     }
@@ -214,6 +226,21 @@ impl Problem {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.k == 0 || self.batch == 0
+    }
+
+    /// Whether it is read and divided so that blocks may have scales.
+    ///
+    /// # Errors
+    /// [`ScaleError::With`].
+    pub(crate) const fn check_scaled(&self) -> Result<(), ScaleError> {
+        let what = match self.grouping.divided() {
+            _ if !self.scaled => return Ok(()),
+            _ if self.patches.is_some() => "patches of images",
+            _ if self.picked => "rows that an index picks",
+            Divided::Depth => "groups of K",
+            Divided::Nothing | Divided::Rows => return Ok(()),
+        };
+        Err(ScaleError::With { what })
     }
 
     /// # Errors

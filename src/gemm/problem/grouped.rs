@@ -39,17 +39,18 @@ use super::picked::Picked;
 pub struct Rows<'a> {
     tensor: &'a DeviceTensor,
     picked: Option<Picked<'a>>,
+    scales: Option<&'a DeviceTensor>,
 }
 
 /// The rows of A, to be divided into groups or picked by an index; see [`Rows`].
 #[must_use]
 pub const fn rows(a: &DeviceTensor) -> Rows<'_> {
-    Rows { tensor: a, picked: None }
+    Rows { tensor: a, picked: None, scales: None }
 }
 
 impl<'a> From<Rows<'a>> for Left<'a> {
-    fn from(Rows { tensor, picked }: Rows<'a>) -> Self {
-        Self::from(tensor).picking(picked)
+    fn from(Rows { tensor, picked, scales }: Rows<'a>) -> Self {
+        Self::from(tensor).picking(picked).scaled(scales)
     }
 }
 
@@ -95,23 +96,34 @@ impl<'a> Rows<'a> {
         Self { picked: Some(Picked { index }), ..self }
     }
 
+    /// The rows of an FP8 A with a scale for each row and 128 of K; see [`Scaled`](super::Scaled). Each group's B has scales,
+    /// too: `[G, ceil(K / 128), ceil(N / 128)]`.
+    #[must_use]
+    pub const fn scaled(self, scales: &'a DeviceTensor) -> Self {
+        Self { scales: Some(scales), ..self }
+    }
+
+    const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
+        let bounds = Bounds { tensor, form, of_depth: false };
+        Left::grouped(self.tensor, bounds).picking(self.picked).scaled(self.scales)
+    }
+
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: offsets, form: Form::Offsets, of_depth: false })
-            .picking(self.picked)
+        self.grouped(offsets, Form::Offsets)
     }
 
     /// Groups that follow each other from row 0 on, by where each ends: `ends` is `[G]` of i32, A is `[T, K]`.
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: ends, form: Form::Ends, of_depth: false }).picking(self.picked)
+        self.grouped(ends, Form::Ends)
     }
 
     /// A matrix for every group, of which it has the first rows: `counts` is `[G]` of i32, A is `[G, Mmax, K]`.
     #[must_use]
     pub const fn in_groups_of(self, counts: &'a DeviceTensor) -> Left<'a> {
-        Left::grouped(self.tensor, Bounds { tensor: counts, form: Form::Counts, of_depth: false }).picking(self.picked)
+        self.grouped(counts, Form::Counts)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Extents, layouts and types only: nothing here knows a kernel or a device's speed.
 
 pub(crate) mod arithmetic;
+pub(crate) mod block_scales;
 pub(crate) mod bounds;
 pub(crate) mod comparison;
 pub(crate) mod digits;
@@ -21,6 +22,8 @@ pub(crate) mod patch_error;
 pub(crate) mod patches;
 pub(crate) mod picked;
 mod rows_error;
+mod scale_error;
+pub(crate) mod scaled;
 pub(crate) mod sliding;
 pub(crate) mod window;
 
@@ -40,4 +43,6 @@ pub(crate) use packed::{Purpose, WholePanels};
 pub use patch_boxes::{PatchBoxes, Unboxed};
 pub use patch_error::PatchError;
 pub use rows_error::RowsError;
+pub use scale_error::ScaleError;
+pub use scaled::{Scaled, scaled};
 pub use window::{Window, patches};

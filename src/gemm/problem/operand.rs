@@ -11,6 +11,7 @@ use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
 use super::patches::Patches;
 use super::picked::Picked;
+use super::scaled::Scaled;
 use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
@@ -19,13 +20,15 @@ use crate::evt::MAX_ACCUMULATORS;
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
 /// divides its rows into groups, and picks them by an index; [`patches`](super::window::patches) are those of images under a
-/// window.
+/// window; one of FP8 may be [`scaled`](super::scaled::scaled) block by block.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
     bounds: Option<Bounds<'a>>,
     window: Option<Sliding>,
     picked: Option<Picked<'a>>,
+    /// A scale for each row and block of K.
+    scales: Option<&'a DeviceTensor>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -71,53 +74,55 @@ pub struct Right<'a> {
     packed: SmallVec<[&'a Packed; 2]>,
     /// The sizes of those that are filters.
     filters: SmallVec<[FilterSize; 2]>,
+    /// The scales of their blocks, for each tensor or none.
+    scales: SmallVec<[&'a DeviceTensor; 2]>,
 }
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self::plain(tensor)
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self::plain(tensor)
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self::plain(tensor)
     }
 }
 
 impl<'a> From<&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![tensor], packed: SmallVec::new(), filters: SmallVec::new() }
+        Self::plain(smallvec![tensor])
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensors: smallvec![*tensor], packed: SmallVec::new(), filters: SmallVec::new() }
+        Self::plain(smallvec![*tensor])
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Right<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensors: smallvec![&*tensor], packed: SmallVec::new(), filters: SmallVec::new() }
+        Self::plain(smallvec![&*tensor])
     }
 }
 
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {
     fn from(tensors: &[&'a DeviceTensor]) -> Self {
-        Self { tensors: tensors.iter().copied().collect(), packed: SmallVec::new(), filters: SmallVec::new() }
+        Self::plain(tensors.iter().copied().collect())
     }
 }
 
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {
     fn from(tensors: [&'a DeviceTensor; COUNT]) -> Self {
-        Self { tensors: tensors.into_iter().collect(), packed: SmallVec::new(), filters: SmallVec::new() }
+        Self::plain(tensors.into_iter().collect())
     }
 }
 
@@ -136,7 +141,7 @@ impl<'a> From<&'a Packed> for Right<'a> {
 impl<'a> From<&[&'a Packed]> for Right<'a> {
     fn from(packed: &[&'a Packed]) -> Self {
         let tensors = packed.iter().map(|packed| packed.tensor()).collect();
-        Self { tensors, packed: packed.iter().copied().collect(), filters: SmallVec::new() }
+        Self { packed: packed.iter().copied().collect(), ..Self::plain(tensors) }
     }
 }
 
@@ -156,7 +161,7 @@ impl<'a> From<&[&'a Filter]> for Right<'a> {
     fn from(filters: &[&'a Filter]) -> Self {
         let tensors = filters.iter().map(|filter| filter.matrix()).collect();
         let filters = filters.iter().map(|filter| filter.size()).collect();
-        Self { tensors, packed: SmallVec::new(), filters }
+        Self { filters, ..Self::plain(tensors) }
     }
 }
 
@@ -166,10 +171,40 @@ impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {
     }
 }
 
+impl<'a> From<Scaled<'a>> for Left<'a> {
+    fn from(Scaled { tensor, scales }: Scaled<'a>) -> Self {
+        Self::plain(tensor).scaled(Some(scales))
+    }
+}
+
+impl<'a> From<Scaled<'a>> for Right<'a> {
+    fn from(scaled: Scaled<'a>) -> Self {
+        Self::from(&[scaled][..])
+    }
+}
+
+impl<'a> From<&[Scaled<'a>]> for Right<'a> {
+    fn from(all: &[Scaled<'a>]) -> Self {
+        let scales = all.iter().map(|scaled| scaled.scales).collect();
+        Self { scales, ..Self::plain(all.iter().map(|scaled| scaled.tensor).collect()) }
+    }
+}
+
+impl<'a, const COUNT: usize> From<[Scaled<'a>; COUNT]> for Right<'a> {
+    fn from(all: [Scaled<'a>; COUNT]) -> Self {
+        Self::from(&all[..])
+    }
+}
+
 impl<'a> Left<'a> {
+    /// A matrix, or a batch of them.
+    const fn plain(tensor: &'a DeviceTensor) -> Self {
+        Self { tensor, bounds: None, window: None, picked: None, scales: None }
+    }
+
     /// The patches of images.
     pub(crate) const fn under_window(tensor: &'a DeviceTensor, window: Sliding) -> Self {
-        Self { tensor, bounds: None, window: Some(window), picked: None }
+        Self { window: Some(window), ..Self::plain(tensor) }
     }
 
     /// The same of another tensor.
@@ -177,7 +212,7 @@ impl<'a> Left<'a> {
     where
         'a: 'b,
     {
-        Left { tensor, bounds: self.bounds, window: self.window, picked: self.picked }
+        Left { tensor, ..*self }
     }
 
     /// Where the patches' elements are, if it is patches.
@@ -199,12 +234,22 @@ impl<'a> Left<'a> {
 
     /// A tensor whose rows are divided.
     pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { tensor, bounds: Some(bounds), window: None, picked: None }
+        Self { bounds: Some(bounds), ..Self::plain(tensor) }
     }
 
     /// The same with rows that an index picks, or all in their order.
     pub(crate) const fn picking(self, picked: Option<Picked<'a>>) -> Self {
         Self { picked, ..self }
+    }
+
+    /// The same with scales of blocks, or without.
+    pub(crate) const fn scaled(self, scales: Option<&'a DeviceTensor>) -> Self {
+        Self { scales, ..self }
+    }
+
+    /// The scales of blocks, if it has some.
+    pub(crate) const fn scales(&self) -> Option<&'a DeviceTensor> {
+        self.scales
     }
 
     /// What picks the rows.
@@ -266,6 +311,16 @@ impl<'a> Left<'a> {
 }
 
 impl<'a> Right<'a> {
+    /// Tensors, and nothing else is known of them.
+    fn plain(tensors: SmallVec<[&'a DeviceTensor; 2]>) -> Self {
+        Self { tensors, packed: SmallVec::new(), filters: SmallVec::new(), scales: SmallVec::new() }
+    }
+
+    /// The scales of blocks: one for each tensor, or none.
+    pub(crate) fn scales(&self) -> &[&'a DeviceTensor] {
+        &self.scales
+    }
+
     /// The tensors, one for each accumulator.
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {

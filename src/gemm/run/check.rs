@@ -20,11 +20,20 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     if let Some(picked) = a.picked() {
         on_device(device, Picked::NAME, picked.index)?;
     }
+    for (name, scales) in scales(a, b) {
+        on_device(device, name, scales)?;
+    }
     let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
     for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
         operand(device, name, tensor, needed)?;
     }
     Ok(())
+}
+
+/// The scales of the operands' blocks, under their names.
+fn scales<'a>(a: Left<'a>, b: &'a Right<'_>) -> impl Iterator<Item = (&'static str, &'a DeviceTensor)> {
+    let of_b = b.scales().iter().map(|scales| ("b_scales", *scales));
+    a.scales().map(|scales| ("a_scales", scales)).into_iter().chain(of_b)
 }
 
 /// Checks the device and the element type of one of them.
@@ -82,6 +91,7 @@ pub(crate) fn arguments(
     let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
     let bounds = bounds.into_iter().chain(a.picked().map(|picked| (Picked::NAME, picked.index)));
     let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(bounds);
+    let operands = operands.chain(scales(a, b));
     let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)
 }

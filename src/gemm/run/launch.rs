@@ -2,11 +2,12 @@
 
 use super::fill::Fill;
 use super::patches::{images, put_patches, put_pixels};
+use super::scales::Scales;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
-use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -39,6 +40,8 @@ pub(crate) struct Run<'a> {
     pub(crate) patches: Option<Patches>,
     /// What picks the rows of A.
     pub(crate) picked: Option<Picked<'a>>,
+    /// The scales of the operands' blocks.
+    pub(crate) scales: Option<Scales<'a>>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -61,6 +64,7 @@ impl Run<'_> {
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
         arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
         arguments.extend(self.picked.iter().map(|picked| KernelArgument::Reads(picked.index)));
+        arguments.extend(self.scales.into_iter().flat_map(Scales::tensors).map(KernelArgument::Reads));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -155,7 +159,16 @@ impl Run<'_> {
     }
 
     fn memory_of_b(&self, i: usize) -> Memory {
-        Memory::B(self.tree.live_accumulators().nth(i).unwrap_or(0))
+        Memory::B(self.accumulator(i))
+    }
+
+    fn scales_of_b(&self, i: usize) -> Memory {
+        Memory::ScalesOfB(self.accumulator(i))
+    }
+
+    /// The accumulator of the kernel's B of this place.
+    fn accumulator(&self, i: usize) -> usize {
+        self.tree.live_accumulators().nth(i).unwrap_or(0)
     }
 
     /// `sm80::Common`; `sm80/gemm.cuh` describes its fields.
@@ -192,6 +205,10 @@ impl Run<'_> {
             let rows = OperandView::of_a(self.a).outer_extent;
             put_index(&mut bytes, offset, (Memory::Index, "picked"), index, [rows, key.index_site()]);
         }
+        if let Some(scales) = self.scales {
+            let offset = key.common_bytes() - scales_bytes(key.accumulators);
+            scales.put(&mut bytes, offset, |i| self.scales_of_b(i));
+        }
         Ok((bytes, key.common_bytes()))
     }
 
@@ -225,6 +242,9 @@ impl Run<'_> {
         }
         if let (Some(patches), 1..) = (&self.patches, key.patches) {
             put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k());
+        }
+        if let Some(scales) = self.scales {
+            scales.put(&mut bytes, at - scales_bytes(key.accumulators), |i| self.scales_of_b(i));
         }
         Ok((bytes, at))
     }

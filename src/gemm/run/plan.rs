@@ -12,6 +12,7 @@ use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
 use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
+use super::scales::Scales;
 use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
@@ -32,6 +33,7 @@ use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{
     Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
+    ScaleError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -228,9 +230,10 @@ impl Plan {
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
+                let scales = a.scales().map(|a| (a, b.scales()));
                 let run = |a: Left<'_>, b: &[&DeviceTensor]| {
-                    let a = (a.tensor(), a.patches()?);
-                    cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
+                    let operands = cpu::Operands { a: a.tensor(), patches: a.patches()?, b, panels: &panels, scales };
+                    cpu::execute(&self.cpu_programs, &self.phases, operands, groups, arguments, tile)
                 };
                 let gathered = picked.map(|rows| cpu::gathered(a.tensor(), &rows)).transpose()?;
                 let a = a.with_tensor(gathered.as_ref().unwrap_or(a.tensor()));
@@ -258,10 +261,13 @@ impl Plan {
         }
     }
 
-    /// Whether a run's product has groups, picked rows or patches, if the plan's has.
-    fn check_reading(&self, problem: &Problem) -> Result<(), Error> {
+    /// Whether a run's product has groups, picked rows, patches or scales, if the plan's has.
+    fn check_reading(&self, a: Left<'_>, problem: &Problem) -> Result<(), Error> {
         if self.problem.picked != problem.picked {
             return Err(RowsError::Other { given: problem.picked }.into());
+        }
+        if self.problem.scaled != problem.scaled {
+            return Err(ScaleError::Other { given: problem.scaled }.into());
         }
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned != given {
@@ -387,6 +393,8 @@ impl Plan {
             });
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
+        let of_b = self.live_of(b.scales());
+        let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
@@ -409,18 +417,23 @@ impl Plan {
         }
         let tree = self.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked }.describe()
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
     fn live(&self, b: &Right<'_>) -> Result<SmallVec<[DeviceTensor; MAX_ACCUMULATORS]>, Error> {
-        let first = b.first()?;
-        let live = self.phases.first().live_accumulators().filter_map(|i| b.tensors().get(i).map(|b| (*b).clone()));
-        let mut live: SmallVec<[DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
+        b.first()?;
+        Ok(self.live_of(b.tensors()).into_iter().cloned().collect())
+    }
+
+    /// Those of a list with one for each accumulator; the first one if nothing reads any.
+    fn live_of<'a>(&self, all: &[&'a DeviceTensor]) -> SmallVec<[&'a DeviceTensor; MAX_ACCUMULATORS]> {
+        let live = self.phases.first().live_accumulators().filter_map(|i| all.get(i).copied());
+        let mut live: SmallVec<[&DeviceTensor; MAX_ACCUMULATORS]> = live.collect();
         if live.is_empty() {
-            live.push(first.clone());
+            live.extend(all.first().copied());
         }
-        Ok(live)
+        live
     }
 
     fn run_kernel(
@@ -434,6 +447,8 @@ impl Plan {
     ) -> Result<(), Error> {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
+        let of_b = self.live_of(b.scales());
+        let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let mut b = self.live(b)?;
         let (bounds, patches, picked) = (a.bounds(), positioned(a, &variant)?, a.picked());
         let mut a = a.tensor().clone();
@@ -456,7 +471,7 @@ impl Plan {
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
-        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked };
+        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));

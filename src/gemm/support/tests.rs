@@ -245,12 +245,19 @@ fn divided() -> String {
     let of_k = taken(Feature::Groups, Builder::depth_groups);
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
+    let scaled = devices().map(|device| {
+        let choice = large(&device, F8E4M3, F8E5M2).block_scales().choose();
+        assert!(supports(&device, Feature::BlockScales).is_ok() && choice.is_ok(), "{device}: {choice:?}");
+        let family = choice.ok().and_then(|choice| choice.kernel().map(|kernel| kernel.key.family()));
+        if family == device.arch() { "yes" } else { "yes, by kernels for sm_80" }
+    });
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16).patch_boxes(BOXES));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
+        + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Recipes: batches, groups, convolutions, views, products of 8-bit types, and weights of 8 bits.
+//! Recipes: batches, groups, convolutions, views, products of 8-bit types, scales of blocks, and weights of 8 bits.
 //!
 //! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super).
 //!
@@ -292,5 +292,70 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `f8e5m2` is the other type, and A and B may have one each. Weights with more than one scale along K: see "Scale rows and
-//! columns" in [the cookbook](super).
+//! `f8e5m2` is the other type, and A and B may have one each. A scale for each row and column is "Scale rows and columns" in
+//! [the cookbook](super).
+//!
+//! # Scales of blocks
+//!
+//! Checkpoints in the manner of DeepSeek-V3 have an FP8 weight `[N, K]` with an f32 for each 128×128 of it, and activations
+//! with one for each row and 128 of K. [`scaled`](crate::gemm::scaled) gives an operand its scales. Each 128 of K is summed by
+//! itself, multiplied by both scales, and added; the epilogue gets the complete sum, as ever:
+//!
+//! ```
+//! use epilogue::gemm::scaled;
+//! # use epilogue::prelude::*;
+//! # use half::bf16;
+//! #[epilogue]
+//! fn layer(accum: Accum, residual: Tensor<bf16>) -> Tensor<bf16> {
+//!     let d = accum + residual;
+//!     d
+//! }
+//! # let device = Device::cpu();
+//!
+//! let (m, n, k) = (2, 4, 256);
+//! let x = device.full([m, k], f8e4m3::from_f32(1.0))?;
+//! let x_scales = device.tensor(&[1f32, 0.5, 2.0, 0.0], [m, k / 128])?;
+//! let weight = device.full([n, k], f8e4m3::from_f32(0.5))?; // [N, K] in memory, as checkpoints have it
+//! let weight_scales = device.tensor(&[0.25f32, 1.0], [1, k / 128])?; // [N / 128, K / 128], rounded up
+//! let residual = device.zeros::<bf16>([m, n])?;
+//! let mut d = device.zeros::<bf16>([m, n])?;
+//!
+//! let (b, b_scales) = (weight.transpose()?, weight_scales.transpose()?);
+//! let (left, right) = (scaled(&x, &x_scales), scaled(&b, &b_scales));
+//! let gemm = Gemm::plan::<Layer>(&device, left, right)?;
+//! gemm.run(left, right, Layer { residual: &residual, d: &mut d })?;
+//! // 64 · 1 · 0.25 + 64 · 0.5 · 1, and 64 · 2 · 0.25 + 64 · 0 · 1
+//! assert_eq!(d.to_vec::<bf16>()?, [48.0, 48.0, 48.0, 48.0, 32.0, 32.0, 32.0, 32.0].map(bf16::from_f32));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Scaled`](crate::gemm::Scaled) has shapes and accuracy. With experts it is
+//! [`rows(&x).scaled(&x_scales).in_groups(&offsets)`](crate::gemm::Rows::scaled). On a GPU scales of x that are contiguous
+//! along M, `[K / 128, M]` in memory, take the fewest sectors of it.
+//!
+//! Activations get their scales from a tensor expression: the largest magnitude of each 128 of K becomes 448, the largest
+//! number of `f8e4m3`. Here x is `[M, K / 128, 128]`, a view of `[M, K]`:
+//!
+//! ```
+//! use epilogue::ops::abs;
+//! use epilogue::{Device, ElementType, f8e4m3, te};
+//!
+//! let (m, blocks, block) = (te::var("m"), te::var("blocks"), te::var("block"));
+//! let x = te::placeholder([m, blocks, block], "x");
+//! let k = te::reduce_axis((0, block), "k");
+//! let most = te::compute([m, blocks], "most", |[i, b]| te::max(abs(x.at([i, b, k])), [k]))?;
+//! // Of a block of zeros the scale is a small number, since 0 / 0 would be NaN.
+//! let scales = te::compute([m, blocks], "scales", |[i, b]| most.at([i, b]).max(1e-30) / 448.0)?;
+//! let quantized = te::compute([m, blocks, block], "quantized", |[i, b, k]| {
+//!     (x.at([i, b, k]) / scales.at([i, b])).cast(ElementType::F8E4M3)
+//! })?;
+//!
+//! let device = Device::cpu();
+//! let kernel = te::auto::build(&[&quantized, &scales])?.build(&device)?;
+//! let xs = device.full::<f32>([2, 2 * 128], -7.0)?.reshape([2, 2, 128])?;
+//! let (mut x8, mut x_scales) = (device.zeros::<f8e4m3>([2, 2, 128])?, device.zeros::<f32>([2, 2])?);
+//! kernel.run_bound(&[(&x, (&xs).into()), (&quantized, (&mut x8).into()), (&scales, (&mut x_scales).into())])?;
+//! assert_eq!(x_scales.to_vec::<f32>()?, [7.0 / 448.0; 4]);
+//! assert!(x8.to_vec::<f8e4m3>()?.iter().all(|x| x.to_f32() == -448.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```

@@ -36,6 +36,8 @@ mod ranks;
 mod record;
 mod run;
 mod sanitizer;
+#[path = "../../../tests/gemm/scaling.rs"]
+mod scaling;
 mod step;
 mod table;
 mod te;

@@ -86,6 +86,14 @@ impl fmt::Display for Report {
     }
 }
 
+impl Report {
+    /// How many products of tensor cores there are in the machine code, if it was looked at.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares them"))]
+    pub(crate) fn products(&self) -> Option<usize> {
+        self.counts.map(|[(_, of_warps), (_, of_warpgroups), ..]| of_warps + of_warpgroups)
+    }
+}
+
 /// Compiles and disassembles.
 pub(crate) struct Gate {
     pub(crate) compiler: Compiler,

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use epilogue::evt::{InTile, Tree, Types};
 use epilogue::gemm::sm90::{self, Cluster, Wgmma};
 use epilogue::gemm::{
-    Divided, Instruction, KernelKey, Machine, Major, OperandLayout, PatchBoxes, Problem, Sm80Key, SplitK, SplitKind,
-    Tile, is_crowded,
+    Divided, Fp8, Instruction, KernelKey, Machine, Major, OperandLayout, Pair, PatchBoxes, Problem, Sm80Key, SplitK,
+    SplitKind, Tile, is_crowded,
 };
 use epilogue_runtime::Arch;
 
@@ -47,6 +47,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         patches: false,
         picked: false,
         in_tile: false,
+        scaled: false,
         fast_math: false,
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_groups());
     set.extend(covering_patches());
     set.extend(covering_in_tile());
+    set.extend(covering_scaled());
     set
 }
 
@@ -257,6 +259,59 @@ fn covering_patches_sm90() -> Vec<Subject> {
         sm90_for(&tree, instruction, (Major::K, b), problem, request)
     };
     kernels.into_iter().enumerate().filter_map(of).collect()
+}
+
+/// FP8 with scales of blocks: on the tiles with the most accumulators of both families, of which a second set is summed, with
+/// narrow copies, every way of sharing K, groups, and two accumulators; and, on sm_90a, with rows that are N.
+fn covering_scaled() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let pair = Pair { a: Fp8::E4M3, b: Fp8::E4M3 };
+    let (instruction, mut set) = (Instruction::MmaFp8(pair), Vec::new());
+    for (i, ((m, n), layouts, copy_bytes, split_k, accumulators)) in [
+        ((128, 64), (Major::K, Major::K), 16, SplitKind::None, 1),
+        ((64, 128), (Major::K, Major::Mn), 16, SplitKind::Parallel, 1),
+        ((64, 64), (Major::Mn, Major::K), 16, SplitKind::Stream, 1),
+        ((64, 64), (Major::K, Major::K), 1, SplitKind::Serial, 1),
+        ((128, 64), (Major::K, Major::K), 16, SplitKind::None, 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let is_it = |tile: &&Tile| (tile.m, tile.n) == (m, n) && tile.takes_scales(accumulators);
+        set.extend(Tile::all(instruction).iter().find(is_it).map(|tile| {
+            let [a, b] = [layouts.0, layouts.1].map(|major| OperandLayout { major, copy_bytes });
+            let key = Sm80Key { a, b, split_k, accumulators, scaled: true, ..sm80(instruction, *tile) };
+            let tree =
+                if accumulators == 2 { swiglu() } else { [bias_gelu_residual(), row_reduction()][i % 2].clone() };
+            Subject { tree, key: KernelKey::Sm80(key), arch: if i == 1 { Arch::SM_90A } else { Arch::SM_80 } }
+        }));
+    }
+    let product = Problem::new(4096, 4096, 4096).of_scaled_operands();
+    for (i, (rows, columns, schedule, consumers, swap_ab, split_k)) in [
+        (128, 128, Cooperative, 2, false, SplitK::None),
+        (64, 128, PingPong, 2, false, SplitK::None),
+        (256, 64, Cooperative, 2, false, SplitK::Serial(2)),
+        (128, 64, PingPong, 2, false, SplitK::Stream),
+        (64, 64, PingPong, 2, true, SplitK::Parallel(2)),
+        (64, 16, Cooperative, 1, true, SplitK::Stream),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let cluster = Some(if i % 2 == 0 { Cluster { m: 2, n: 1 } } else { Cluster::NONE });
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, swap_ab: Some(swap_ab), cluster, ..sm90::Request::default() };
+        let split = sm90::Request { split_k: Some(split_k), ..request };
+        let (instruction, along_k) = (Wgmma::Fp8(pair), (Major::K, Major::K));
+        let trees = [bias_gelu_residual(), row_reduction(), plain(), everything()];
+        let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
+        set.extend(lighter.into_iter().find_map(|tree| sm90_for(tree, instruction, along_k, product, split)));
+        if i < 2 {
+            set.extend(sm90_for(&swiglu(), instruction, along_k, product, request));
+            set.extend(sm90_for(&row_reduction(), instruction, along_k, product.in_groups(32), request));
+        }
+    }
+    set
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use epilogue_runtime::Device;
 
-use super::super::{Programs, choose_tile, execute};
+use super::super::{Operands, Programs, choose_tile, execute};
 use crate::evt::{BroadcastClass, Phases, Prices, Tree, TreeBuilder, Types};
 use crate::{Argument, ElementType};
 
@@ -32,7 +32,7 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
             execute(
                 &Programs::default(),
                 &Phases::of(tree.clone(), Prices::CPU),
-                ((&shared, None), &[&shared], &[]),
+                Operands::of(&shared, &[&shared]),
                 None,
                 &[Argument::Output(&mut d)],
                 tile,

@@ -9,7 +9,7 @@ mod words;
 use epilogue_runtime::{Device, DeviceTensor};
 use half::{bf16, f16};
 
-use super::{Error, Programs, TileShape, choose_tile, execute};
+use super::{Error, Operands, Programs, TileShape, choose_tile, execute};
 use crate::evt::{
     Axis, BroadcastClass, Form, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree, TreeBuilder, Types,
 };
@@ -83,7 +83,7 @@ fn run_linear<T: Element>(
     execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        ((&at, None), &[&bt], &[]),
+        Operands::of(&at, &[&bt]),
         None,
         &arguments,
         tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1, 0)),
@@ -179,7 +179,7 @@ fn sums_of_integer_products_are_exact() {
     execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        ((&at, None), &[&bt], &[]),
+        Operands::of(&at, &[&bt]),
         None,
         &[Argument::Output(&mut d)],
         choose_tile(m, n, k, 1, 1, 0),
@@ -202,7 +202,7 @@ fn operands_without_a_product_are_refused() {
     let refused = execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        ((&a, None), &[&b], &[]),
+        Operands::of(&a, &[&b]),
         None,
         &[Argument::Output(&mut d)],
         choose_tile(2, 2, 2, 1, 1, 0),

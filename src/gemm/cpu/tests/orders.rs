@@ -2,7 +2,7 @@
 
 use epilogue_runtime::Device;
 
-use super::super::{Order, Programs, TileShape, execute_in};
+use super::super::{Operands, Order, Programs, TileShape, execute_in};
 use super::{tensor, values};
 use crate::evt::{Axis, BroadcastClass, Form, NodeId, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types};
 use crate::expr::Op;
@@ -43,10 +43,10 @@ fn both_orders_give_the_same_bits() {
             let mut outputs = shapes.map(|shape| device.full::<f32>(shape, f32::NAN).expect("memory"));
             let arguments: Vec<Argument<'_>> = outputs.iter_mut().map(Argument::Output).collect();
             let programs = Programs::default();
-            execute_in(&programs, &phases, ((&a, None), &[&b], &[]), None, &arguments, tile, Some(order))
+            execute_in(&programs, &phases, Operands::of(&a, &[&b]), None, &arguments, tile, Some(order))
                 .expect("a run");
             // Once more, in memory that was used.
-            execute_in(&programs, &phases, ((&a, None), &[&b], &[]), None, &arguments, tile, Some(order))
+            execute_in(&programs, &phases, Operands::of(&a, &[&b]), None, &arguments, tile, Some(order))
                 .expect("a run");
             drop(arguments);
             outputs.map(|output| output.to_bytes().expect("bytes"))

@@ -4,7 +4,7 @@ use epilogue_runtime::{Device, DeviceTensor, testing};
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use super::super::{Programs, TileShape, choose_tile, execute};
+use super::super::{Operands, Programs, TileShape, choose_tile, execute};
 use crate::evt::reference::{self, Array, Extent, Multiplication, Options, Product};
 use crate::evt::{
     Axis, BroadcastClass, Form, NodeId, OutputKind, ParameterClass, Phases, Prices, ReduceOp, Reduction, Tree,
@@ -419,15 +419,8 @@ impl Setup {
         arguments.extend(results.iter_mut().flatten().map(Argument::Output));
         let all_b: Vec<&DeviceTensor> = self.all_b.iter().map(|(b, _)| &b.tensor).collect();
         let phases = Phases::of(tree.clone(), Prices::CPU);
-        execute(
-            &Programs::default(),
-            &phases,
-            ((&self.a.tensor, None), &all_b, &[]),
-            None,
-            &arguments,
-            self.shape.tile,
-        )
-        .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        execute(&Programs::default(), &phases, Operands::of(&self.a.tensor, &all_b), None, &arguments, self.shape.tile)
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
         drop(arguments);
         let mut values = Vec::new();
         for (output, result) in tree.outputs().iter().zip(&results) {

@@ -20,7 +20,7 @@ fn multiply<A: Element, B: Element>(a: &[A], b: &[B], [m, n, k]: [usize; 3], alo
     execute(
         &Programs::default(),
         &Phases::of(tree.clone(), Prices::CPU),
-        ((&a, None), &[&b], &[]),
+        Operands::of(&a, &[&b]),
         None,
         &[Argument::Output(&mut d)],
         choose_tile(m, n, k, 1, 1, 0),
@@ -108,7 +108,7 @@ fn panels_are_of_one_matrix_and_of_one_run() {
             let mut results: Vec<DeviceTensor> = (0..count).map(|_| device.zeros::<f32>([m, n]).unwrap()).collect();
             let arguments: Vec<Argument<'_>> = results.iter_mut().map(Argument::Output).collect();
             let operands: Vec<&DeviceTensor> = all_b.iter().collect();
-            execute(&programs, &phases, ((&a, None), &operands, &[]), None, &arguments, TileShape { m: 64, n: 256 })
+            execute(&programs, &phases, Operands::of(&a, &operands), None, &arguments, TileShape { m: 64, n: 256 })
                 .unwrap();
             drop(arguments);
             for (got, b) in results.iter().zip(&given) {

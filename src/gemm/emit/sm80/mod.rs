@@ -27,6 +27,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm80Key, u64), split_k
         family.push("sm80/picked.cuh");
         common = format!("sm80::PickedCommon<{common}>");
     }
+    if key.scaled {
+        family.push("sm80/scaled.cuh");
+        common = format!("ScaledCommon<{common}, {}>", key.accumulators);
+    }
     let (name, file, instruction, tile) = (tree.name(), tree.file(), key.instruction, key.tile);
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {instruction}; {tile}."), &family);
     configuration(&mut kernel.code, key, split_k);

@@ -22,12 +22,17 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm90Key, u64), symbol:
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, digits);
     let (name, file) = (tree.name(), tree.file());
-    let (family, common) = match (key.in_groups(), key.patches) {
+    let (header, common) = match (key.in_groups(), key.patches) {
         (true, _) => ("sm90/groups.cuh", "GroupCommon"),
         (false, 0) => ("sm90/gemm.cuh", "Common"),
         (false, _) => ("sm90/patches.cuh", "PatchCommon"),
     };
-    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &[family]);
+    let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
+    if key.scaled {
+        family.push("sm90/scaled.cuh");
+        common = format!("ScaledCommon<{common}, {}>", key.accumulators);
+    }
+    kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &family);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
     if key.in_groups() {
@@ -51,8 +56,8 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm90Key, u64), symbol:
     let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
     let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);
     kernel.parameters(
-        &format!("sm90::TensorMap maps[{maps}];\nsm90::{common} common;"),
-        &format!("sizeof(sm90::{common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
+        &format!("sm90::TensorMap maps[{maps}];\n{common} common;"),
+        &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
     let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";

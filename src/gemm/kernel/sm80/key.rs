@@ -1,6 +1,6 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES};
+use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
@@ -34,6 +34,8 @@ pub struct Sm80Key {
     pub picked: bool,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
     pub in_tile: bool,
+    /// Whether the operands have scales of blocks.
+    pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -44,7 +46,8 @@ impl Sm80Key {
         let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
         let index = if self.picked { ROW_INDEX_BYTES } else { 0 };
         let patches = if self.patches { PATCHES_BYTES } else { 0 };
-        common_bytes(self.accumulators) + groups + index + patches
+        let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
+        common_bytes(self.accumulators) + groups + index + patches + scales
     }
 
     /// Bytes of the table of a tile's rows, of an A that is patches.

@@ -5,6 +5,7 @@ use std::fmt;
 use super::instruction::Instruction;
 use crate::ElementType;
 use crate::gemm::problem::Major;
+use crate::gemm::problem::scaled::SCALE_BLOCK;
 
 /// A block's tile and how its warps and its pipeline divide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,6 +135,15 @@ impl Tile {
     pub const fn has_room(&self, accumulators: usize, instruction: Instruction, b: Major) -> bool {
         let part = self.warp_n / Self::parts(accumulators);
         part >= 8 && (matches!(b, Major::K) || (part * instruction.sizes().1).is_multiple_of(16))
+    }
+
+    /// Whether kernels for operands with scales of blocks have the tile: its k-tiles are blocks, its columns are in one
+    /// block, and there are registers for a second set of accumulators.
+    #[must_use]
+    pub const fn takes_scales(&self, accumulators: usize) -> bool {
+        self.k == SCALE_BLOCK
+            && SCALE_BLOCK.is_multiple_of(self.product_columns(accumulators))
+            && self.warp_m * self.warp_n / 32 <= 64
     }
 
     /// The warps of a block, along M and along N.

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::super::parameters::{GROUPS_BYTES, PIXELS_BYTES};
+use super::super::parameters::{GROUPS_BYTES, PIXELS_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::COMMON_BYTES;
 use super::instruction::Wgmma;
 use super::tile::Tile;
+use crate::gemm::problem::scaled::SCALE_BLOCK;
 use crate::gemm::problem::{Divided, Major};
 
 /// Blocks that run together and load operands for each other, in product terms: the `m` blocks along M share the tile
@@ -116,6 +117,8 @@ pub struct Sm90Key {
     pub in_tile: bool,
     /// The number of axes of the images whose patches A is; 0 where A is a matrix.
     pub patches: usize,
+    /// Whether the operands have scales of blocks.
+    pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
     pub fast_math: bool,
 }
@@ -125,7 +128,16 @@ impl Sm90Key {
     pub(crate) const fn common_bytes(&self) -> usize {
         let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
         let patches = if self.patches > 0 { PIXELS_BYTES } else { 0 };
-        COMMON_BYTES + groups + patches
+        let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
+        COMMON_BYTES + groups + patches + scales
+    }
+
+    /// Whether each warpgroup's columns of the product are in one block of columns, so that a block of K has one scale of
+    /// each B.
+    #[must_use]
+    pub(crate) const fn columns_are_in_a_block(&self) -> bool {
+        let columns = if self.swap_ab { self.tile.warpgroup_rows() / self.accumulators } else { self.result_tile().1 };
+        SCALE_BLOCK.is_multiple_of(columns)
     }
 
     /// Whether rows are divided into groups.
@@ -255,6 +267,9 @@ impl fmt::Display for Sm90Key {
         }
         if self.divided != Divided::Nothing {
             write!(f, ", {}", self.divided)?;
+        }
+        if self.scaled {
+            f.write_str(", block scales")?;
         }
         if self.in_tile {
             f.write_str(", all phases in the tile")?;

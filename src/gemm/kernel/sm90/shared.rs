@@ -306,6 +306,7 @@ mod tests {
             divided: Divided::Nothing,
             in_tile: false,
             patches: 0,
+            scaled: false,
             fast_math: false,
         }
     }

@@ -42,6 +42,9 @@ pub(crate) const PICKED_ROWS: &str =
 pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all groups in shared memory, which has no room for so many: leave `.sm90(…)` out \
      for a kernel for sm_80";
 
+/// The most columns of a swapped kernel's tile with scales of blocks, of which a thread has a scale of A for every fourth.
+const MOST_SCALED_COLUMNS: usize = 64;
+
 /// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
@@ -65,6 +68,20 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
         return Err(
             "exact sums of FP8 products take twice a tile's registers: ask for a tile of at most 80 accumulators a \
              thread (128x128 by 2 warpgroups has 64), or for Arithmetic::FastFp8",
+        );
+    }
+    if key.scaled && !(key.promoted && matches!(key.instruction, Wgmma::Fp8(_))) {
+        return Err("block scales are multiplied by sums that are promoted to f32: ask for those, of FP8");
+    }
+    if key.scaled && !key.columns_are_in_a_block() {
+        return Err(
+            "with block scales a tile's columns are in one block of 128: ask for a tile that gives each accumulator 8, 16, 32, \
+             64 or 128 columns",
+        );
+    }
+    if key.scaled && key.swap_ab && key.tile.columns > MOST_SCALED_COLUMNS {
+        return Err(
+            "with block scales a tile whose rows are N has at most 64 columns: ask for fewer, or for rows that are M",
         );
     }
     if key.split_k == SplitKind::Stream && key.swap_ab && key.tile.accumulator_registers() >= MOST_STREAMED {

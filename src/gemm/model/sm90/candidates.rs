@@ -113,6 +113,7 @@ fn fitted(
         divided: w.problem.grouping.divided(),
         in_tile: w.lines.is_some(),
         patches: w.problem.boxed().map_or(0, |boxes| boxes.axes),
+        scaled: w.problem.scaled,
         fast_math: false,
     };
     if !key.holds_accumulators() {

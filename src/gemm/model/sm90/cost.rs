@@ -25,8 +25,12 @@ const VALUE_REGISTERS: usize = 9;
 fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     let e = w.tree.cost();
     let accumulators = key.tile.accumulator_registers() * if key.promoted { 2 } else { 1 };
+    // A block's: of A's rows and of every B.
+    let rows = if key.swap_ab { key.tile.columns / 4 } else { key.tile.warpgroup_rows() / 32 };
+    let scales = if key.scaled { rows + key.accumulators } else { 0 };
     let direct = (e.loads + e.stores).saturating_sub(traffic.inputs.len() + traffic.outputs.len());
-    accumulators + BASE_REGISTERS + VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * (direct + e.packed)
+    let values = VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * (direct + e.packed);
+    accumulators + scales + BASE_REGISTERS + values
 }
 
 /// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused.
