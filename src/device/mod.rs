@@ -45,6 +45,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/gemm.cuh", include_str!("sm80/gemm.cuh")),
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
     ("sm80/patches.cuh", include_str!("sm80/patches.cuh")),
+    ("sm80/gradient_patches.cuh", include_str!("sm80/gradient_patches.cuh")),
+    ("sm80/transposed_patches.cuh", include_str!("sm80/transposed_patches.cuh")),
     ("sm90/config.cuh", include_str!("sm90/config.cuh")),
     ("sm90/pipeline.cuh", include_str!("sm90/pipeline.cuh")),
     ("sm90/tma.cuh", include_str!("sm90/tma.cuh")),

@@ -70,8 +70,8 @@
 //!   model's times are predictions.
 //! - **A reduction's result in the same launch.** A softmax or a norm of the product is one function, but on a GPU each of
 //!   its phases after the first is a launch of its own, over memory, unless all that follows is a vector.
-//! - **Gradients of convolutions**, convolutions with groups of channels, and Hopper's own copies of patches: a
-//!   [convolution](crate::gemm::patches()) runs forward, on every GPU by kernels for sm_80.
+//! - **Convolutions with groups of channels**, and Hopper's own copies of patches: a
+//!   [convolution](crate::gemm::patches()) and its gradients run on every GPU by kernels for sm_80.
 //! - **Chains of products in one kernel**: no attention.
 //! - **Results whose rows are scattered** by an index while a product runs. Rows of A are gathered
 //!   ([`Rows::picked`](crate::gemm::Rows::picked)), by kernels for sm_80 also on Hopper.

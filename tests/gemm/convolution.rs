@@ -42,7 +42,12 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// One that moves by 1, without padding.
-    fn of<const AXES: usize>(inputs: [usize; AXES], channels: usize, filters: usize, size: [usize; AXES]) -> Self {
+    pub(crate) fn of<const AXES: usize>(
+        inputs: [usize; AXES],
+        channels: usize,
+        filters: usize,
+        size: [usize; AXES],
+    ) -> Self {
         let (ones, inputs, size) = (vec![1; AXES], inputs.to_vec(), size.to_vec());
         let (stride, dilation, padding) = (ones.clone(), ones, vec![(0, 0); AXES]);
         Self { images: 2, inputs, channels, filters, size, stride, padding, dilation }
@@ -73,16 +78,17 @@ impl Shape {
         [&self.of_rows()[..], &[self.filters]].concat()
     }
 
+    pub(crate) fn window<const AXES: usize>(&self) -> Window<AXES> {
+        let of = |numbers: &[usize]| -> [usize; AXES] { numbers.try_into().expect("as many axes") };
+        let window = Window::of(of(&self.size)).stride(of(&self.stride)).dilation(of(&self.dilation));
+        window.padding_around(self.padding.clone().try_into().expect("as many axes"))
+    }
+
     pub(crate) fn left<'a>(&self, x: &'a DeviceTensor) -> Left<'a> {
-        fn window<const AXES: usize>(shape: &Shape) -> Window<AXES> {
-            let of = |numbers: &[usize]| -> [usize; AXES] { numbers.try_into().expect("as many axes") };
-            let window = Window::of(of(&shape.size)).stride(of(&shape.stride)).dilation(of(&shape.dilation));
-            window.padding_around(shape.padding.clone().try_into().expect("as many axes"))
-        }
         match self.size.len() {
-            1 => patches(x, window::<1>(self)),
-            2 => patches(x, window::<2>(self)),
-            _ => patches(x, window::<3>(self)),
+            1 => patches(x, self.window::<1>()),
+            2 => patches(x, self.window::<2>()),
+            _ => patches(x, self.window::<3>()),
         }
     }
 
@@ -127,11 +133,16 @@ impl Shape {
 }
 
 /// Small integers, so that sums are exact.
-fn integers(count: usize, seed: usize, least: f64, values: usize) -> Vec<f64> {
+pub(crate) fn integers(count: usize, seed: usize, least: f64, values: usize) -> Vec<f64> {
     (0..count).map(|i| ((i + seed * 977).wrapping_mul(2_654_435_761) >> 7) % values).map(|x| x as f64 + least).collect()
 }
 
-fn tensor(device: &Device, element: ElementType, shape: &[usize], values: &[f64]) -> Result<DeviceTensor, Error> {
+pub(crate) fn tensor(
+    device: &Device,
+    element: ElementType,
+    shape: &[usize],
+    values: &[f64],
+) -> Result<DeviceTensor, Error> {
     Ok(device.tensor_from_bytes(element, &encode(element, values), shape)?)
 }
 
@@ -181,7 +192,7 @@ fn check(
 }
 
 /// What is easily done wrong.
-fn hard_cases() -> Vec<Shape> {
+pub(crate) fn hard_cases() -> Vec<Shape> {
     let padded = |shape: Shape, padding: &[(usize, usize)]| Shape { padding: padding.to_vec(), ..shape };
     let vgg = |inputs, channels, filters| padded(Shape::of(inputs, channels, filters, [3, 3]), &[(1, 1); 2]);
     vec![

@@ -7,6 +7,7 @@ mod case;
 mod chance;
 mod concurrent;
 mod convolution;
+mod convolution_gradients;
 mod convolution_random;
 mod described;
 mod divided;

@@ -1905,6 +1905,7 @@ pub struct Problem {
     pub batched: bool,
     pub grouping: Grouping,
     pub patches: Option<usize>,
+    pub input_dilated: bool,
     pub picked: bool,
 }
 impl Problem {
@@ -2004,6 +2005,7 @@ pub struct Sm80Key {
     pub accumulators: usize,
     pub divided: Divided,
     pub patches: bool,
+    pub input_dilated: bool,
     pub picked: bool,
     pub fast_math: bool,
 }
@@ -2128,6 +2130,7 @@ pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Erro
 #[derive(Clone, Debug)]
 pub struct Filter {}
 pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
+pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
 
 // epilogue::gemm::launch
 

@@ -29,6 +29,7 @@ mod programs;
 mod reduce;
 mod rounded;
 mod slots;
+mod spread;
 mod step;
 mod strip;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use epilogue_runtime::DeviceTensor;
 use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
 use super::kernel::words::{Magnitude, Panels, Rows, Source, Words, block, magnitude};
+use super::spread::spread_stretches;
 use crate::gemm::problem::patches::Patches;
 
 /// Rows that are gathered at a time.
@@ -61,8 +62,10 @@ impl Place {
         mut each: impl FnMut(Range<usize>, Option<*const u8>),
     ) {
         let Patches { inputs, channels, window, image, steps, channel, .. } = patches;
-        let begin =
-            |axis: usize| (self.output[axis] * window.stride[axis]).wrapping_sub(window.before[axis]).cast_signed();
+        if window.is_spread() {
+            return spread_stretches(patches, view, (self.image, self.output), depth, each);
+        }
+        let begin = |axis: usize| (self.output[axis] * window.stride[axis]).cast_signed() - window.before[axis];
         let (extent, dilation) = (inputs[2].cast_signed(), window.dilation[2].cast_signed());
         let at = begin(2);
         // The window's elements along the last axis that are inside: from `first` to `end`.

@@ -19,6 +19,9 @@ pub(crate) const GROUPS_BYTES: usize = 24;
 /// Size of `sm80::Patches`, likewise.
 pub(crate) const PATCHES_BYTES: usize = 136;
 
+/// Size of the divisors of three axes, which follow that in kernels of gradients.
+pub(crate) const DIVISORS_BYTES: usize = 48;
+
 /// Size of `RowIndex` in bytes, which follows that.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 

@@ -25,6 +25,9 @@ pub struct Problem {
     pub grouping: Grouping,
     /// How many elements the images have of which A is [patches](super::window::patches), if it is.
     pub patches: Option<usize>,
+    /// Whether zeros lie between the elements of these images, as in the [gradient](super::gradients::gradient_patches) of
+    /// images over which a window moved by more than 1.
+    pub input_dilated: bool,
     /// Whether an index picks the M rows from an A of any number of rows.
     pub picked: bool,
 }
@@ -36,7 +39,8 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None, picked: false }
+        let (grouping, patches) = (Grouping::None, None);
+        Self { m, n, k, batch: 1, batched: false, grouping, patches, input_dilated: false, picked: false }
     }
 
     /// The same product `batch` times.
@@ -67,6 +71,12 @@ impl Problem {
     #[must_use]
     pub const fn of_patches(self, elements: usize) -> Self {
         Self { patches: Some(elements), ..self }
+    }
+
+    /// The same with zeros between the elements of these images.
+    #[must_use]
+    pub const fn with_input_dilation(self) -> Self {
+        Self { input_dilated: true, ..self }
     }
 
     /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
@@ -126,7 +136,7 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let problem = Self { m, n, k, batch, batched, grouping, patches: None, picked };
+        let problem = Self { batch, batched, grouping, picked, ..Self::new(m, n, k) };
         problem.check_extents()?;
         Ok(problem)
     }
@@ -134,21 +144,27 @@ impl Problem {
     /// The product of patches.
     fn under_window(left: Left<'_>, right: &Right<'_>, patches: &Patches) -> Result<Self, Error> {
         right.filters().iter().try_for_each(|filter| patches.check_filter(*filter))?;
+        let matrices = patches.matrices(right.tensors())?;
+        let right = right.as_matrices(&matrices);
         let first = right.first()?;
-        if let Some(batched) = right.tensors().iter().find(|b| b.rank() == 3) {
+        let mut all_b = right.tensors().iter();
+        if let Some(other) = all_b.clone().find(|b| b.rank() != 2 && patches.are_columns()) {
+            return Err(patches.refused(left.tensor(), other, 0));
+        }
+        if let Some(batched) = all_b.find(|b| b.rank() == 3) {
             return Err(PatchError::Batches { b: batched.shape().to_vec() }.into());
         }
         let (_, [rows, n]) = split_shape("B", first)?;
         let [m, k] = patches.extents();
         if k != rows {
-            let (images, b) = (left.tensor().shape().to_vec(), first.shape().to_vec());
-            return Err(PatchError::Channels { images, elements: k, channels: patches.channels, b, rows }.into());
+            return Err(patches.refused(left.tensor(), first, rows));
         }
         right.check_alike()?;
         let problem = Self::new(m, n, k);
         problem.check_extents()?;
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
+            None if patches.window.is_spread() => Ok(problem.of_patches(patches.elements()).with_input_dilation()),
             None => Ok(problem.of_patches(patches.elements())),
         }
     }

@@ -429,7 +429,10 @@ impl Plan {
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
-                v.digits == digits && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
+                v.digits == digits
+                    && (key.input_dilated || !problem.input_dilated)
+                    && a.fits(key.a).unwrap_or(false)
+                    && b.iter().all(|b| b.fits(key.b))
             }
             KernelKey::Sm90(_) => false,
         };
@@ -464,7 +467,7 @@ impl Plan {
             return Ok(*wanted);
         }
         let time = |repacking| gpu.chosen.clone().after(repacking).microseconds;
-        match (self.on_sm80(gpu, layouts), on_sm90) {
+        match (self.on_sm80(gpu, problem, layouts), on_sm90) {
             (Some((wanted, microseconds)), Some((_, repacking))) if microseconds < time(repacking) => Ok(wanted),
             (_, Some((wanted, _))) | (Some((wanted, _)), None) => Ok(wanted),
             (None, None) => {
@@ -495,10 +498,17 @@ impl Plan {
     }
 
     /// The best kernel for sm_80 and later, and its predicted time.
-    fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
+    fn on_sm80(
+        &self,
+        gpu: &ChosenKernel,
+        given: &Problem,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> Option<(Wanted, f64)> {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
-        let key = Sm80Key { a, b, ..*key };
+        // Without products there is no A to be read.
+        let input_dilated = if given.is_empty() { key.input_dilated } else { given.input_dilated };
+        let key = Sm80Key { a, b, input_dilated, ..*key };
         let (problem, instruction, epilogue) =
             (self.problem.shared_alike(), key.instruction, self.phases.first().cost());
         let machine = Machine::of(self.device.properties())?;

@@ -228,10 +228,16 @@ fn divided() -> String {
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16));
+    let of_gradients = taken(Feature::Patches, |builder, images| {
+        let across = OperandLayout::packed(Major::Mn);
+        builder.layouts(across, across).patches(images << 16)
+    });
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
+        + &row(std::iter::once("of patches as columns, or of a gradient with strides: gradients of convolutions")
+            .chain(of_gradients))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
 }
 
