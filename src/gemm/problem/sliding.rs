@@ -50,12 +50,11 @@ impl Sliding {
         (self.size[axis] - 1).saturating_mul(self.dilation[axis]).saturating_add(1)
     }
 
-    /// The window that slides over `outputs` of this one to give the gradient of images of these extents. Output p had
-    /// element `p * stride - before + r * dilation` at r, so element h of an image was at r for the output that is `h + before
-    /// - r * dilation` in a picture of outputs that are `stride` apart. Counting r from the other end, that is a window which
-    /// moves by 1.
+    /// The window that slides over `outputs` of this one to give the gradient of images of these extents.
     ///
-    /// Both extents have been counted.
+    /// Output p had element `h = p * stride - before + r * dilation` at r. So where outputs are `stride` apart, element h had
+    /// r for the one at `h + before - r * dilation`, if that is an output. Counting r from the other end, this is a window that
+    /// moves by 1. Both extents have been counted.
     pub(crate) fn mirrored(&self, outputs: &[usize; MOST_AXES], images: &[usize; MOST_AXES]) -> Self {
         let mut this = Self { stride: [1; MOST_AXES], ..*self };
         for axis in 0..MOST_AXES {
