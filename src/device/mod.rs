@@ -48,6 +48,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm80/groups.cuh", include_str!("sm80/groups.cuh")),
     ("sm80/patches.cuh", include_str!("sm80/patches.cuh")),
     ("sm80/scaled.cuh", include_str!("sm80/scaled.cuh")),
+    ("sm80/gradient_patches.cuh", include_str!("sm80/gradient_patches.cuh")),
+    ("sm80/transposed_patches.cuh", include_str!("sm80/transposed_patches.cuh")),
     ("sm90/config.cuh", include_str!("sm90/config.cuh")),
     ("sm90/pipeline.cuh", include_str!("sm90/pipeline.cuh")),
     ("sm90/tma.cuh", include_str!("sm90/tma.cuh")),

@@ -164,7 +164,9 @@ impl<E> Builder<E> {
         b.check_count(self.tree.name(), self.tree.accumulators())?;
         self.problem = Some(Problem::of(a, b.clone())?);
         self.elements = Some((a.tensor().element_type(), b.first()?.element_type()));
-        self.layouts = (a.layout()?, a.layout_of_b(common_layout(&b.views()), b.first()?.element_type()));
+        let matrices = a.patches()?.map(|patches| patches.matrices(b.tensors())).transpose()?;
+        let views = matrices.as_ref().map_or_else(|| b.views(), |matrices| b.as_matrices(matrices).views());
+        self.layouts = (a.layout()?, a.layout_of_b(common_layout(&views), b.first()?.element_type()));
         Ok(self)
     }
 
@@ -218,7 +220,8 @@ impl<E> Builder<E> {
     }
 
     /// That A is patches of images, which have this many elements; see [`patches`](super::patches()). M is the number of
-    /// outputs and K that of a patch's elements.
+    /// outputs and K that of a patch's elements. If the patches are [transposed](super::transposed_patches), A's layout is
+    /// contiguous along M; else along K.
     #[must_use]
     pub fn patches(mut self, elements: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_patches(elements));
@@ -401,10 +404,6 @@ impl<E> Builder<E> {
         }
         if let (Some(problem), Some((a, b))) = (self.problem, self.elements) {
             self.layouts.0 = self.layouts.0.of_a_in_groups(problem.grouping, a);
-            if problem.patches.is_some() {
-                // Channels are what is contiguous.
-                self.layouts.0.major = Major::K;
-            }
             self.layouts.1 = self.layouts.1.of_b_in_groups(problem.grouping, b);
         }
         Ok(self)

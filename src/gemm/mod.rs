@@ -10,6 +10,7 @@
 //! | multiply FP8 with a scale for each block | [`Scaled`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
+//! | compute gradients of convolutions, and transposed convolutions | [`gradient_patches`], [`transposed_patches`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
 //! | compare results with the f64 reference | [`Gemm::reference`] |
@@ -47,7 +48,8 @@ pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
     Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError, Problem, Right,
-    Rows, RowsError, ScaleError, Scaled, Unboxed, Window, depth, filter, patches, rows, scaled,
+    Rows, RowsError, ScaleError, Scaled, Unboxed, Window, depth, filter, gradient_filter, gradient_patches, patches,
+    rows, scaled, transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -9,6 +9,7 @@ use super::planned::Gemm;
 use super::problem::digits::shape_of;
 use super::problem::patches::Patches;
 use super::problem::scaled::SCALE_BLOCK;
+use super::problem::sliding::{Kind, Sliding};
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
@@ -17,13 +18,15 @@ use super::run::picked::read_picked;
 use crate::evt::reference::{
     self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
 };
-use crate::evt::{BroadcastClass, ParameterClass};
+use crate::evt::{BroadcastClass, ParameterClass, Types};
 use crate::{Argument, Arguments, Epilogue};
 
 /// The correct outputs of one run: values in f64, and the bounds within which every correct device's results lie.
 #[derive(Clone, Debug)]
 pub struct Reference {
     outputs: Vec<Output>,
+    /// The shape in which a matrix of filters, one in each column, may be given.
+    filters: Option<Vec<usize>>,
 }
 
 impl<E> Gemm<E> {
@@ -61,10 +64,17 @@ impl<E> Gemm<E> {
         let plan = self.inner();
         let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
-        with_matrices(a, &b, tree, arguments, |a, b, arguments| self.reference_product(a, b, arguments))
+        let filters = match a.patches()? {
+            Some(patches) if patches.are_columns() => {
+                Some([&[Problem::of(a, b.clone())?.n], &patches.patch_shape()[..]].concat())
+            }
+            _ => None,
+        };
+        let outputs = with_matrices(a, &b, tree, arguments, |a, b, of| self.reference_product(a, b, of))?;
+        Ok(Reference { outputs, filters })
     }
 
-    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
+    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Output>, Error> {
         let plan = self.inner();
         let tree = plan.tree();
         let problem = Problem::of(a, b.clone())?;
@@ -76,9 +86,9 @@ impl<E> Gemm<E> {
         let depths = divided.as_deref().filter(|_| problem.grouping == Grouping::Depth);
         let rows = divided.as_deref().filter(|_| problem.grouping != Grouping::Depth);
         let groups = rows.map(|rows| Groups { rows, of_one_matrix });
-        let patches = a.patches()?;
         let of_a = a.scales().map(Values::of).transpose()?;
         let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
+        let patches = a.patches()?.zip(a.window());
         let picked = read_picked(a, &problem, divided.as_deref())?;
         let all = Values::of(a.tensor())?;
         let a = match picked {
@@ -103,9 +113,8 @@ impl<E> Gemm<E> {
                 products.push(Product::of_scaled(types, extent, k, (&a, &b), scales, groups)?);
                 continue;
             }
-            if let Some(patches) = &patches {
-                let convolution = convolution(patches);
-                products.push(Product::of_convolution(types, multiplication, &convolution, images, &b, problem.n)?);
+            if let Some((patches, window)) = &patches {
+                products.push(product_of_patches(types, multiplication, (patches, window), images, &b, problem.n)?);
                 continue;
             }
             products.push(match (groups, depths) {
@@ -140,14 +149,31 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)? })
+        Ok(reference::evaluate_grouped(tree, &products, &given, options, groups)?)
     }
 }
 
-fn convolution(patches: &Patches) -> Convolution {
-    let Patches { images, inputs, outputs, channels, window, .. } = *patches;
-    let (stride, before, dilation) = (window.stride, window.before, window.dilation);
-    Convolution { images, inputs, outputs, channels, window: window.size, stride, before, dilation }
+/// The product of patches, from the window as it was given.
+fn product_of_patches(
+    types: Types,
+    multiplication: Multiplication,
+    (patches, window): (&Patches, &Sliding),
+    values: &[f64],
+    b: &Array<'_>,
+    n: usize,
+) -> Result<Product, Error> {
+    let Patches { images, inputs, outputs, channels, .. } = *patches;
+    let (stride, before, dilation) = (window.stride, window.before.map(isize::cast_unsigned), window.dilation);
+    let (window, kind) = (window.size, window.kind);
+    let of = Convolution { images, inputs, outputs, channels, window, stride, before, dilation };
+    Ok(match kind {
+        Kind::Rows => Product::of_convolution(types, multiplication, &of, values, b, n)?,
+        Kind::Columns => Product::of_filter_gradient(types, multiplication, &of, values, b, n)?,
+        Kind::Gradient(images) => {
+            let of = Convolution { inputs: images, outputs: inputs, channels: n, ..of };
+            Product::of_input_gradient(types, multiplication, &of, (values, channels), b, n)?
+        }
+    })
 }
 
 impl Reference {
@@ -157,7 +183,7 @@ impl Reference {
         &self.outputs
     }
 
-    /// Compares a device's output, by the output's name.
+    /// Compares a device's output, by the output's name. Filters of a gradient may be given as such or as the matrix of them.
     ///
     /// # Errors
     /// [`Error::NoOutput`] for a name that the epilogue doesn't return; or the output can't be read.
@@ -167,6 +193,14 @@ impl Reference {
             name: name.to_owned(),
             outputs: self.outputs.iter().map(|output| output.name).collect(),
         })?;
+        let matrix = match &self.filters {
+            Some(filters) if actual.shape() == filters.as_slice() => {
+                let order: Vec<usize> = (1..filters.len()).chain([0]).collect();
+                Some(actual.permute(&order)?)
+            }
+            _ => None,
+        };
+        let actual = matrix.as_ref().unwrap_or(actual);
         let results = match (output.packed, output.shape.last()) {
             (true, Some(columns)) => {
                 let mut values = Values::of_bits(actual, *columns)?.values;

@@ -25,7 +25,7 @@ pub enum Feature {
     Knob(Knob),
     /// Groups of rows ([`rows`](super::rows)) or of K ([`depth`](super::depth)).
     Groups,
-    /// An A of [`patches`](super::patches()): convolutions.
+    /// An A of [`patches`](super::patches()): convolutions and their gradients.
     Patches,
     /// FP8 operands with [scales of blocks](super::Scaled).
     BlockScales,

@@ -71,8 +71,8 @@
 //! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
 //!   launch where its rows have at most 256 columns; beyond that each of its phases after the first is a launch of its own on
 //!   a GPU, over memory, unless all that follows is a vector.
-//! - **Gradients of convolutions**, and convolutions with groups of channels: a [convolution](crate::gemm::patches()) runs
-//!   forward.
+//! - **Convolutions with groups of channels.** The gradients of a [convolution](crate::gemm::patches()) run by kernels for
+//!   sm_80 on Hopper, too.
 //! - **Chains of products in one kernel**: no attention.
 //! - **Results whose rows are scattered** by an index while a product runs. Rows of A are gathered
 //!   ([`Rows::picked`](crate::gemm::Rows::picked)), by kernels for sm_80 also on Hopper.

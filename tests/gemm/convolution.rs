@@ -78,16 +78,17 @@ impl Shape {
         [&self.of_rows()[..], &[self.filters]].concat()
     }
 
+    pub(crate) fn window<const AXES: usize>(&self) -> Window<AXES> {
+        let of = |numbers: &[usize]| -> [usize; AXES] { numbers.try_into().expect("as many axes") };
+        let window = Window::of(of(&self.size)).stride(of(&self.stride)).dilation(of(&self.dilation));
+        window.padding_around(self.padding.clone().try_into().expect("as many axes"))
+    }
+
     pub(crate) fn left<'a>(&self, x: &'a DeviceTensor) -> Left<'a> {
-        fn window<const AXES: usize>(shape: &Shape) -> Window<AXES> {
-            let of = |numbers: &[usize]| -> [usize; AXES] { numbers.try_into().expect("as many axes") };
-            let window = Window::of(of(&shape.size)).stride(of(&shape.stride)).dilation(of(&shape.dilation));
-            window.padding_around(shape.padding.clone().try_into().expect("as many axes"))
-        }
         match self.size.len() {
-            1 => patches(x, window::<1>(self)),
-            2 => patches(x, window::<2>(self)),
-            _ => patches(x, window::<3>(self)),
+            1 => patches(x, self.window::<1>()),
+            2 => patches(x, self.window::<2>()),
+            _ => patches(x, self.window::<3>()),
         }
     }
 

@@ -1,8 +1,8 @@
-//! Random convolutions with random epilogues, compared with the reference.
+//! Random convolutions and gradients of convolutions, with random epilogues, compared with the reference.
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass};
-use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter};
+use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter, gradient_filter};
 use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
@@ -34,8 +34,17 @@ fn shape(choices: &mut Choices<'_>, channels: &[usize]) -> Shape {
 /// What of a run has memory: parameters that are tensors, and outputs.
 type Memory = Vec<Option<Placed>>;
 
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Outputs,
+    Images,
+    Filters,
+}
+
 struct Plan<'a> {
     device: &'a Device,
+    of: Of,
     elements: (ElementType, ElementType),
     channels: &'a [usize],
     gemm: Option<epilogue::Gemm>,
@@ -45,7 +54,11 @@ struct Plan<'a> {
 impl Plan<'_> {
     fn case(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
         let (device, on_gpu) = (self.device, self.device.arch().is_some());
-        let shape = shape(choices, self.channels);
+        let mut shape = shape(choices, self.channels);
+        if self.of == Of::Images {
+            // The channels that are read are those of the outputs.
+            (shape.channels, shape.filters) = (shape.filters, shape.channels);
+        }
         let (a, b) = self.elements;
         let mut placed = |element, shape: &[usize], placement: Placement| {
             let values = random::values(choices, element, shape.iter().product());
@@ -54,10 +67,20 @@ impl Plan<'_> {
         let whole = Placement { transposed: false, multiple: 1, padding: 0, offset: 0, stretched: false, digits: None };
         let width = 16 / a.size();
         let beside = Placement { multiple: width, padding: width, offset: width, ..whole };
-        let x = placed(a, &shape.of_x(), if self.channels[0].is_multiple_of(width) { beside } else { whole })?;
-        let w = placed(b, &shape.of_w(), whole)?;
-        let filter = filter(&w.view).map_err(text)?;
-        let (left, right) = (shape.left(&x.view), Right::from(&filter));
+        let of_x = if self.channels[0].is_multiple_of(width) { beside } else { whole };
+        let x = placed(a, &if self.of == Of::Images { shape.of_y() } else { shape.of_x() }, of_x)?;
+        let y = placed(b, &if self.of == Of::Filters { shape.of_y() } else { shape.of_w() }, whole)?;
+        let filter = match self.of {
+            Of::Outputs => Some(filter(&y.view).map_err(text)?),
+            Of::Images => Some(gradient_filter(&y.view).map_err(text)?),
+            Of::Filters => None,
+        };
+        let left = match self.of {
+            Of::Outputs => shape.left(&x.view),
+            Of::Images => shape.of_gradient(&x.view),
+            Of::Filters => shape.transposed(&x.view),
+        };
+        let right = filter.as_ref().map_or(Right::from(&y.view), Right::from);
         let problem = Problem::of(left, right.clone()).map_err(text)?;
         if problem.patches.is_none() {
             return Ok(()); // it is a plain product, which this plan doesn't run
@@ -69,7 +92,12 @@ impl Plan<'_> {
         let Some(gemm) = &self.gemm else { return Err("no plan".to_owned()) };
         let tree = gemm.tree();
         // Rows are images, or those of a matrix; columns may be strided.
-        let rows = if choices.once_in(3) { vec![problem.m] } else { shape.of_rows() };
+        let rows = match self.of {
+            _ if choices.once_in(3) => vec![problem.m],
+            Of::Outputs => shape.of_rows(),
+            Of::Images => shape.of_x()[..=shape.size.len()].to_vec(),
+            Of::Filters => shape.of_patch(),
+        };
         let place = |choices: &mut Choices<'_>, class: BroadcastClass| match class {
             // Rows that are several axes of a vector must be one stride apart.
             BroadcastClass::ColumnVector => whole,
@@ -83,6 +111,9 @@ impl Plan<'_> {
                 Scalar => vec![],
                 RowVector => vec![problem.n],
                 ColumnVector => rows.clone(),
+                // Columns of bits are neighbours.
+                Tensor if packed && self.of == Of::Filters => vec![problem.m, columns],
+                Tensor if rows.len() > 1 && self.of == Of::Filters => [&[columns], &rows[..]].concat(),
                 Tensor => [&rows[..], &[columns]].concat(),
             }
         };
@@ -121,7 +152,7 @@ impl Plan<'_> {
                 (Some(_), Some(placed)) => Argument::Input(&placed.view),
             });
         }
-        let said = |error: String| format!("{shape:?}: {error}\n{}", gemm.choice());
+        let said = |error: String| format!("{:?} of {shape:?}: {error}\n{}", self.of, gemm.choice());
         let expected = gemm.reference_arguments(left, right.clone(), &arguments).map_err(text).map_err(said)?;
         let stream = device.default_stream();
         gemm.run_arguments(&stream, left, right, &arguments).map_err(text).map_err(said)?;
@@ -140,7 +171,13 @@ impl Plan<'_> {
 }
 
 /// Random epilogues, each with random windows and images.
-fn run(device: &Device, elements: (ElementType, ElementType), arithmetic: Arithmetic, (kernels, cases): (u32, usize)) {
+fn run(
+    device: &Device,
+    of: Of,
+    elements: (ElementType, ElementType),
+    arithmetic: Arithmetic,
+    (kernels, cases): (u32, usize),
+) {
     let config =
         Config { failure_persistence: None, max_shrink_iters: 40, ..Config::with_cases(testing::cases(kernels)) };
     let number = std::cell::Cell::new(0usize);
@@ -155,7 +192,7 @@ fn run(device: &Device, elements: (ElementType, ElementType), arithmetic: Arithm
             let width = 16 / elements.0.size();
             let aligned = [width, 3 * width, 5 * width];
             let channels: &[usize] = [&aligned[..], &[3, 1, 7], &[4, 12]][this % 3];
-            let mut plan = Plan { device, elements, channels, gemm: None, builder };
+            let mut plan = Plan { device, of, elements, channels, gemm: None, builder };
             for case in &cases {
                 plan.case(&mut Choices::new(case)).map_err(TestCaseError::fail)?;
             }
@@ -164,26 +201,39 @@ fn run(device: &Device, elements: (ElementType, ElementType), arithmetic: Arithm
         .unwrap_or_else(|error| panic!("{error}\nkernel {}", number.get()));
 }
 
-#[test]
-fn on_the_cpu() {
+fn all_on_the_cpu(of: Of) {
     use ElementType::{BF16, F8E5M2, F16, F32, F64, I8, U8};
     for elements in [(F32, F32), (BF16, BF16), (F16, F32), (F64, F64), (I8, I8), (U8, I8), (F8E5M2, F16)] {
-        run(&Device::cpu(), elements, Arithmetic::Exact, (6, 12));
+        run(&Device::cpu(), of, elements, Arithmetic::Exact, (6, 12));
     }
-    run(&Device::cpu(), (F32, F32), Arithmetic::FastBf16, (4, 8));
+    run(&Device::cpu(), of, (F32, F32), Arithmetic::FastBf16, (4, 8));
 }
 
 #[test]
-fn on_emulated_devices() {
+fn on_the_cpu() {
+    all_on_the_cpu(Of::Outputs);
+}
+
+#[test]
+fn input_gradients_on_the_cpu() {
+    all_on_the_cpu(Of::Images);
+}
+
+#[test]
+fn filter_gradients_on_the_cpu() {
+    all_on_the_cpu(Of::Filters);
+}
+
+fn all_on_emulated_devices(of: Of, test: &str) {
     use ElementType::{BF16, F16, F32, I8};
-    if testing::compiler("convolution_random::on_emulated_devices").is_none() {
+    if testing::compiler(test).is_none() {
         return;
     }
     let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(3);
     let device = Device::emulated_with(Arch::SM_80, options).expect("an emulated device");
     for elements in [(F16, F16), (F32, F32), (I8, I8), (BF16, BF16)] {
         let arithmetic = if elements.0 == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };
-        run(&device, elements, arithmetic, (3, 5));
+        run(&device, of, elements, arithmetic, (3, 5));
     }
     // By boxes where those reach, and by the same kernels where not.
     let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
@@ -191,4 +241,19 @@ fn on_emulated_devices() {
     for elements in [(F16, F16), (I8, I8)] {
         run(&hopper, elements, Arithmetic::Exact, (4, 5));
     }
+}
+
+#[test]
+fn on_emulated_devices() {
+    all_on_emulated_devices(Of::Outputs, "convolution_random::on_emulated_devices");
+}
+
+#[test]
+fn input_gradients_on_emulated_devices() {
+    all_on_emulated_devices(Of::Images, "convolution_random::input_gradients_on_emulated_devices");
+}
+
+#[test]
+fn filter_gradients_on_emulated_devices() {
+    all_on_emulated_devices(Of::Filters, "convolution_random::filter_gradients_on_emulated_devices");
 }

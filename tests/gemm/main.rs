@@ -8,6 +8,7 @@ mod chance;
 mod concurrent;
 mod convolution;
 mod convolution_boxes;
+mod convolution_gradients;
 mod convolution_random;
 mod described;
 mod divided;

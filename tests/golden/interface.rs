@@ -983,6 +983,24 @@ impl Product {
         n: usize,
     ) -> Result<Self, ReferenceError> {}
 }
+impl Product {
+    pub fn of_input_gradient(
+        types: Types,
+        multiplication: Multiplication,
+        convolution: &Convolution,
+        _: (&[f64], usize),
+        b: &Array<'_>,
+        n: usize,
+    ) -> Result<Self, ReferenceError> {}
+    pub fn of_filter_gradient(
+        types: Types,
+        multiplication: Multiplication,
+        convolution: &Convolution,
+        images: &[f64],
+        b: &Array<'_>,
+        n: usize,
+    ) -> Result<Self, ReferenceError> {}
+}
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
     Arguments { given: usize, needed: usize },
@@ -1894,6 +1912,18 @@ pub enum PatchError {
         b: Vec<usize>,
         rows: usize,
     },
+    Filters {
+        gradient: Vec<usize>,
+        elements: usize,
+        filters: usize,
+        b: Vec<usize>,
+        rows: usize,
+    },
+    Outputs { images: Vec<usize>, outputs: Vec<usize>, b: Vec<usize> },
+    OutputStrides { shape: Vec<usize>, strides: Vec<isize> },
+    GradientExtents { image: Vec<usize>, given: Vec<usize>, needed: Vec<usize> },
+    Strides { given: Vec<usize>, limit: usize },
+    FilterKind { needed: &'static str },
     FilterSize { given: Vec<usize>, needed: Vec<usize> },
     FilterShape { given: Vec<usize> },
     FilterStrides { shape: Vec<usize>, strides: Vec<isize> },
@@ -1914,6 +1944,7 @@ pub struct Problem {
     pub grouping: Grouping,
     pub patches: Option<usize>,
     pub boxes: Result<PatchBoxes, Unboxed>,
+    pub input_dilated: bool,
     pub picked: bool,
 }
 impl Problem {
@@ -1931,6 +1962,7 @@ impl Problem {
     pub const fn of_patches(self, elements: usize) -> Self {}
     #[must_use]
     pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {}
+    pub const fn with_input_dilation(self) -> Self {}
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {}
     pub fn of<'a, 'b>(
@@ -2015,6 +2047,7 @@ pub struct Sm80Key {
     pub accumulators: usize,
     pub divided: Divided,
     pub patches: bool,
+    pub input_dilated: bool,
     pub picked: bool,
     pub fast_math: bool,
 }
@@ -2123,6 +2156,13 @@ pub fn estimate(
     tile: Tile,
     split_k: SplitK,
 ) -> Result<Candidate, Misfit> {}
+pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
+#[must_use]
+pub const fn gradient_patches<const AXES: usize>(
+    gradient: &DeviceTensor,
+    window: Window<AXES>,
+    image: [usize; AXES],
+) -> Left<'_> {}
 #[must_use]
 pub fn is_crowded(key: &KernelKey) -> bool {}
 pub use model::LaunchConstants;
@@ -2136,12 +2176,18 @@ pub fn rank(
 pub const fn rows(a: &DeviceTensor) -> Rows<'_> {}
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {}
 pub fn supports(device: &Device, feature: impl Into<Feature>) -> Result<(), Error> {}
+#[must_use]
+pub const fn transposed_patches<const AXES: usize>(
+    x: &DeviceTensor,
+    window: Window<AXES>,
+) -> Left<'_> {}
 
 // epilogue::gemm::filter
 
 #[derive(Clone, Debug)]
 pub struct Filter {}
 pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
+pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
 
 // epilogue::gemm::launch
 

@@ -39,17 +39,6 @@ struct PatchCommon : Common<Config> {
     Patches patches;
 };
 
-// A, as its loader takes it.
-struct PatchOperand {
-    const Operand& images;
-    const Patches& patches;
-};
-
-template <class Config>
-__device__ __forceinline__ PatchOperand operand_a(const PatchCommon<Config>& common) {
-    return {common.a, common.patches};
-}
-
 // Where a row's window begins; it is read by one access.
 struct alignas(16) PatchRow {
     u32 offset[2];  // bytes behind the images' first, in halves
@@ -82,35 +71,36 @@ __device__ __forceinline__ void store_shared_element(u32 shared, unsigned short 
     }
 }
 
-template <class Tile, int COPY_BYTES, int THREADS>
-class PatchLoader {
-    using Element = typename Tile::Element;
-    static constexpr int SIZE = static_cast<int>(sizeof(Element));
-    static constexpr int PIECES = 16 / COPY_BYTES;
-    static constexpr int PIECE_ELEMENTS = COPY_BYTES / SIZE;
-    static constexpr int ROWS_PER_PASS = THREADS / Tile::CHUNKS;
-    static constexpr int PASSES = (Tile::ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
-    static constexpr bool EVEN = Tile::ROWS % ROWS_PER_PASS == 0;
-    static_assert(Tile::MAJOR == Major::K && THREADS % Tile::CHUNKS == 0 && COPY_BYTES >= SIZE);
+// Copies `valid` bytes, all or none, and writes zeros for the others.
+template <int BYTES>
+__device__ __forceinline__ void copy_piece(u32 shared, const char* from, int valid) {
+    if constexpr (BYTES == 16) {
+        copy_async_16(shared, from, valid);
+    } else if constexpr (BYTES == 8) {
+        copy_async_8(shared, from, valid);
+    } else if constexpr (BYTES == 4) {
+        copy_async_4(shared, from, valid);
+    } else if constexpr (BYTES == 2) {
+        store_shared_element<2>(shared, valid ? *reinterpret_cast<const unsigned short*>(from) : 0);
+    } else {
+        store_shared_element<1>(shared, valid ? *reinterpret_cast<const unsigned char*>(from) : 0);
+    }
+}
 
+// An element of the window, and a channel.
+struct Tap {
+    const char* source;  // for a window that begins at the images' first byte
+    int at_0, at_1, at_2;
+};
+
+// A, as its loader takes it: where the elements of patches are. gradient_patches.cuh has another.
+struct PatchOperand {
     const Operand& images;
     const Patches& patches;
-    int row, chunk;  // this thread's first row and its chunk column in the tile
-    u32 table;       // what is known of that row
-    int k;           // the column of A where that chunk begins in the k-tile that is next
 
-    // An element of the window, and a channel.
-    struct Tap {
-        const char* source;  // for a window that begins at the images' first byte
-        int at_0, at_1, at_2;
-    };
-
-    static __device__ __forceinline__ PatchRow* rows() {
-        __shared__ PatchRow of_tile[Tile::ROWS];
-        return of_tile;
-    }
-
-    __device__ __forceinline__ PatchRow row_of(int m, int extent, int batch) const {
+    // Of a row that there is, if it is `inside`; elements have SIZE bytes.
+    template <int SIZE>
+    __device__ __forceinline__ PatchRow row_of(int m, bool inside, int batch) const {
         const Patches& p = patches;
         const u32 of_1 = static_cast<u32>(m) / p.outputs[2];
         const u32 of_0 = of_1 / p.outputs[1];
@@ -120,12 +110,10 @@ class PatchLoader {
         const int at_0 = static_cast<int>(of_0 - image * p.outputs[0]) * p.stride[0] - p.before[0];
         const index_t elements = batch * images.batch + index_t(image) * images.outer + at_0 * p.step[0] +
                                  at_1 * p.step[1] + at_2 * p.step[2];
-        constexpr int NOWHERE = -2147483647 - 1;
-        const u64 bytes = static_cast<u64>(elements * SIZE);
-        const u32 at_01 = (static_cast<u32>(at_0) & 0xffff) | static_cast<u32>(at_1) << 16;
-        return {{static_cast<u32>(bytes), static_cast<u32>(bytes >> 32)}, at_01, m < extent ? at_2 : NOWHERE};
+        return row_at(static_cast<u64>(elements * SIZE), at_0, at_1, inside ? at_2 : NOWHERE);
     }
 
+    template <int SIZE>
     __device__ __forceinline__ Tap tap_of(u32 column) const {
         const Patches& p = patches;
         const u32 tap = p.channels.quotient(column);
@@ -150,16 +138,54 @@ class PatchLoader {
         return at_2 & at_1 & at_0;
     }
 
+    __device__ __forceinline__ index_t bytes(const PatchRow& of) const { return of.bytes(); }
+
+  protected:
+    static constexpr int NOWHERE = -2147483647 - 1;
+
+    static __device__ __forceinline__ PatchRow row_at(u64 bytes, int at_0, int at_1, int at_2) {
+        const u32 at_01 = (static_cast<u32>(at_0) & 0xffff) | static_cast<u32>(at_1) << 16;
+        return {{static_cast<u32>(bytes), static_cast<u32>(bytes >> 32)}, at_01, at_2};
+    }
+};
+
+template <class Config>
+__device__ __forceinline__ PatchOperand operand_a(const PatchCommon<Config>& common) {
+    return {common.a, common.patches};
+}
+
+template <class Tile, int COPY_BYTES, int THREADS, class Source>
+class PatchLoader {
+    using Element = typename Tile::Element;
+    static constexpr int SIZE = static_cast<int>(sizeof(Element));
+    static constexpr int PIECES = 16 / COPY_BYTES;
+    static constexpr int PIECE_ELEMENTS = COPY_BYTES / SIZE;
+    static constexpr int ROWS_PER_PASS = THREADS / Tile::CHUNKS;
+    static constexpr int PASSES = (Tile::ROWS + ROWS_PER_PASS - 1) / ROWS_PER_PASS;
+    static constexpr bool EVEN = Tile::ROWS % ROWS_PER_PASS == 0;
+    static_assert(Tile::MAJOR == Major::K && THREADS % Tile::CHUNKS == 0 && COPY_BYTES >= SIZE);
+
+    const Source of_a;
+    int row, chunk;  // this thread's first row and its chunk column in the tile
+    u32 table;       // what is known of that row
+    int k;           // the column of A where that chunk begins in the k-tile that is next
+
+    static __device__ __forceinline__ PatchRow* rows() {
+        __shared__ PatchRow of_tile[Tile::ROWS];
+        return of_tile;
+    }
+
   public:
     // `outer`: the tile's first row; `extent`: how many rows there are; `first_k`: the first column.
-    __device__ __forceinline__ PatchLoader(const PatchOperand& operand, int thread, int outer, int extent, int first_k,
-                                           int batch)
-        : images(operand.images), patches(operand.patches) {
+    __device__ __forceinline__ PatchLoader(const Source& operand, int thread, int outer, int extent, int first_k, int batch)
+        : of_a(operand) {
         row = thread / Tile::CHUNKS;
         table = shared_address(rows()) + static_cast<u32>(row * sizeof(PatchRow));
         chunk = thread % Tile::CHUNKS;
         k = first_k + chunk * Tile::CHUNK_ELEMENTS;
-        for (int r = thread; r < Tile::ROWS; r += THREADS) rows()[r] = row_of(outer + r, extent, batch);
+        for (int r = thread; r < Tile::ROWS; r += THREADS) {
+            rows()[r] = of_a.template row_of<SIZE>(outer + r, outer + r < extent, batch);
+        }
         __syncthreads();  // the rows of all threads are known
     }
 
@@ -168,7 +194,7 @@ class PatchLoader {
     __device__ __forceinline__ void load(u32 shared, int k_left) {
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece) {
-            const Tap tap = tap_of(static_cast<u32>(k + piece * PIECE_ELEMENTS));
+            const auto tap = of_a.template tap_of<SIZE>(static_cast<u32>(k + piece * PIECE_ELEMENTS));
             // All of the copy or nothing; but of what the compiler knows to be so it makes a branch, and the products around
             // it wait for that.
             const int left = (k_left - chunk * Tile::CHUNK_ELEMENTS - piece * PIECE_ELEMENTS) * SIZE;
@@ -178,34 +204,20 @@ class PatchLoader {
                 const int r = row + pass * ROWS_PER_PASS;
                 if (EVEN || r < Tile::ROWS) {
                     const PatchRow of = load_patch_row(table + pass * (ROWS_PER_PASS * sizeof(PatchRow)));
-                    copy(shared + static_cast<u32>(Tile::offset(r, chunk) + piece * COPY_BYTES), tap.source + of.bytes(),
-                         is_inside(of, tap) ? bytes : 0);
+                    copy_piece<COPY_BYTES>(shared + static_cast<u32>(Tile::offset(r, chunk) + piece * COPY_BYTES),
+                                           tap.source + of_a.bytes(of), of_a.is_inside(of, tap) ? bytes : 0);
                 }
             }
         }
         k += Tile::COLUMNS;
     }
-
-  private:
-    static __device__ __forceinline__ void copy(u32 shared, const char* from, int valid) {
-        if constexpr (COPY_BYTES == 16) {
-            copy_async_16(shared, from, valid);
-        } else if constexpr (COPY_BYTES == 8) {
-            copy_async_8(shared, from, valid);
-        } else if constexpr (COPY_BYTES == 4) {
-            copy_async_4(shared, from, valid);
-        } else if constexpr (COPY_BYTES == 2) {
-            store_shared_element<2>(shared, valid ? *reinterpret_cast<const unsigned short*>(from) : 0);
-        } else {
-            store_shared_element<1>(shared, valid ? *reinterpret_cast<const unsigned char*>(from) : 0);
-        }
-    }
 };
 
 template <class Tile, int COPY_BYTES, int THREADS>
-__device__ __forceinline__ PatchLoader<Tile, COPY_BYTES, THREADS> loader_of_a(const PatchOperand& a, int thread, int m,
-                                                                              int extent, int k, int batch) {
-    return PatchLoader<Tile, COPY_BYTES, THREADS>(a, thread, m, extent, k, batch);
+__device__ __forceinline__ PatchLoader<Tile, COPY_BYTES, THREADS, PatchOperand> loader_of_a(const PatchOperand& a, int thread,
+                                                                                            int m, int extent, int k,
+                                                                                            int batch) {
+    return PatchLoader<Tile, COPY_BYTES, THREADS, PatchOperand>(a, thread, m, extent, k, batch);
 }
 
 }  // namespace epilogue::sm80

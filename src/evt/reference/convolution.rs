@@ -1,4 +1,4 @@
-//! The product of a convolution, by plain loops over images, outputs, filters, the window and channels.
+//! The products of a convolution and of its gradients, by plain loops over images, outputs, filters, the window and channels.
 
 use super::product::{Multiplication, Product, Sum};
 use super::{Array, Extent, ReferenceError};
@@ -47,6 +47,19 @@ impl Convolution {
         let element = images.get(place * self.channels + channel).copied();
         element.ok_or(ReferenceError::Element { name: "a", index: [image, place, channel] })
     }
+
+    /// The output at which the window's element `of` is at this place of an image; `None` if it is there at none.
+    fn output(&self, at: [usize; 3], of: [usize; 3]) -> Option<[usize; 3]> {
+        let mut output = [0; 3];
+        for axis in 0..3 {
+            let begin = (at[axis] + self.before[axis]).checked_sub(of[axis] * self.dilation[axis])?;
+            output[axis] = begin / self.stride[axis];
+            if begin % self.stride[axis] != 0 || output[axis] >= self.outputs[axis] {
+                return None;
+            }
+        }
+        Some(output)
+    }
 }
 
 impl Product {
@@ -80,6 +93,90 @@ impl Product {
                     }
                     this.values.push(sum.value());
                     this.errors.push(sum.error(types, multiplication, k));
+                }
+            }
+        }
+        Ok(this)
+    }
+}
+
+impl Product {
+    /// The gradient of a convolution's images, of which `n` channels: the product of the gradient of its outputs (`[N, P0, P1,
+    /// P2, K]`, row-major, of so many filters) and B (`[T·R·S·K, N]`, where the window's elements are mirrored). What is not
+    /// an output is 0.
+    ///
+    /// # Errors
+    /// [`ReferenceError::Element`] if the gradient or B have no element that is needed.
+    pub fn of_input_gradient(
+        types: Types,
+        multiplication: Multiplication,
+        convolution: &Convolution,
+        (gradient, filters): (&[f64], usize),
+        b: &Array<'_>,
+        n: usize,
+    ) -> Result<Self, ReferenceError> {
+        let Convolution { inputs, outputs, window, .. } = *convolution;
+        let m = convolution.images * inputs.iter().product::<usize>();
+        let mut this = Self { extent: Extent { m, n, l: 1 }, values: Vec::new(), errors: Vec::new() };
+        let taps = window.iter().product::<usize>();
+        for image in 0..convolution.images {
+            for at in places(inputs) {
+                for channel in 0..n {
+                    let mut sum = Sum::of(types, multiplication);
+                    for (number, of) in places(window).enumerate() {
+                        let output = convolution.output(at, of);
+                        for filter in 0..filters {
+                            let x = match output {
+                                None => 0.0,
+                                Some([p0, p1, p2]) => {
+                                    let pixel = ((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2;
+                                    let element = gradient.get(pixel * filters + filter).copied();
+                                    let index = [image, pixel, filter];
+                                    element.ok_or(ReferenceError::Element { name: "a", index })?
+                                }
+                            };
+                            let y = b.get("b", [0, (taps - 1 - number) * filters + filter, channel])?;
+                            sum.add(multiplication.operand(x), multiplication.operand(y));
+                        }
+                    }
+                    this.values.push(sum.value());
+                    this.errors.push(sum.error(types, multiplication, taps * filters));
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    /// The gradient of a convolution's `n` filters: for each element of one and each filter, the sum over all outputs of what
+    /// of the images (`[N, D, H, W, C]`, row-major) met it and the output's gradient, in B (`[N·P·Q, K]`).
+    ///
+    /// # Errors
+    /// [`ReferenceError::Element`] if the images or B have no element that is needed.
+    pub fn of_filter_gradient(
+        types: Types,
+        multiplication: Multiplication,
+        convolution: &Convolution,
+        images: &[f64],
+        b: &Array<'_>,
+        n: usize,
+    ) -> Result<Self, ReferenceError> {
+        let Convolution { outputs, window, channels, .. } = *convolution;
+        let m = window.iter().product::<usize>() * channels;
+        let mut this = Self { extent: Extent { m, n, l: 1 }, values: Vec::new(), errors: Vec::new() };
+        let of_image = outputs.iter().product::<usize>();
+        for of in places(window) {
+            for channel in 0..channels {
+                for filter in 0..n {
+                    let mut sum = Sum::of(types, multiplication);
+                    for image in 0..convolution.images {
+                        for (number, output) in places(outputs).enumerate() {
+                            let x = convolution.element(images, image, output, of, channel)?;
+                            let y = b.get("b", [0, image * of_image + number, filter])?;
+                            sum.add(multiplication.operand(x), multiplication.operand(y));
+                        }
+                    }
+                    this.values.push(sum.value());
+                    this.errors.push(sum.error(types, multiplication, convolution.images * of_image));
                 }
             }
         }

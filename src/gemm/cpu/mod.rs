@@ -31,6 +31,7 @@ mod reduce;
 mod rounded;
 mod scaled;
 mod slots;
+mod spread;
 mod step;
 mod strip;
 #[cfg(target_arch = "x86_64")]

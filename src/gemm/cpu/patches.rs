@@ -15,6 +15,7 @@ use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
 use super::kernel::words::{Magnitude, Panels, Rows, Words, block, magnitude};
 use super::place::Place;
+use super::spread::spread_stretches;
 #[cfg(target_arch = "x86_64")]
 use super::taps::Taps;
 use crate::gemm::problem::patches::Patches;
@@ -41,6 +42,9 @@ impl Place {
         mut each: impl FnMut(Range<usize>, Option<*const u8>),
     ) {
         let Patches { channels, window, steps, channel, .. } = patches;
+        if window.is_spread() {
+            return spread_stretches(patches, view, (self.image, self.output), depth, each);
+        }
         let dilation = window.dilation[2].cast_signed();
         let [inside_0, inside_1, inside] = [0, 1, 2].map(|axis| self.inside(patches, axis));
         let (first, end) = (inside.start * channels, inside.end * channels);

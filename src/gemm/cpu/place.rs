@@ -7,8 +7,8 @@ use crate::gemm::problem::patches::Patches;
 /// Where the window of a row begins: the image, and the place along every axis.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    image: usize,
-    output: [usize; 3],
+    pub(super) image: usize,
+    pub(super) output: [usize; 3],
 }
 
 impl Place {
@@ -35,7 +35,7 @@ impl Place {
     #[inline(always)]
     fn along(&self, patches: &Patches, axis: usize) -> isize {
         let Patches { window, .. } = patches;
-        (self.output[axis] * window.stride[axis]).wrapping_sub(window.before[axis]).cast_signed()
+        (self.output[axis] * window.stride[axis]).cast_signed() - window.before[axis]
     }
 
     /// The window's elements along an axis that are inside of the image.

@@ -227,7 +227,7 @@ impl Product<'_> {
                 wide_tile.resize(length, 0.0);
                 let all = self.depth(tile);
                 // SAFETY: the caller's promise.
-                if unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
+                if self.has_columns() || unsafe { !self.integers_by_words(tile, all.clone(), words, wide_tile) } {
                     narrow_tile.resize(length, 0.0);
                     for first in all.clone().step_by(exact) {
                         let depth = first..all.end.min(first + exact);
@@ -267,6 +267,9 @@ impl Product<'_> {
     }
 
     unsafe fn floats_by_words(&self, tile: &Tile, depth: Range<usize>, words: &mut WordPanels, to: &mut [f32]) -> bool {
+        if self.has_columns() {
+            return false;
+        }
         // SAFETY: the caller's promise.
         unsafe {
             self.f32_by_words(tile, depth.clone(), words, to)
@@ -312,8 +315,8 @@ impl Product<'_> {
             return;
         }
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        // Patches are copied row by row.
-        let of_a = if self.patches.is_some() { (true, false) } else { along::<C>(&self.a) };
+        // A patch's elements are copied one after another.
+        let of_a = self.patches.map_or_else(|| along::<C>(&self.a), |of| (!of.are_columns(), of.are_columns()));
         let of_b = along::<C>(&self.b);
         // SAFETY: the caller's promise.
         unsafe {
@@ -425,6 +428,11 @@ impl Product<'_> {
         }
     }
 
+    /// Whether patches are columns: words are packed along K, and these lie across it.
+    fn has_columns(&self) -> bool {
+        self.patches.is_some_and(Patches::are_columns)
+    }
+
     /// Whether both operands are multiplied in place.
     fn is_in_place<C: Multiplied>(&self) -> bool {
         self.a.element == C::ELEMENT && self.b.element == C::ELEMENT && self.patches.is_none()
@@ -443,10 +451,16 @@ impl Product<'_> {
             match self.patches {
                 None => widened(&self.a, self.a_from(tile, k), [rows, depth], panel),
                 Some(patches) => {
-                    let first = tile.rows.start;
+                    let (of_rows, of_depth) = (tile.rows.start..tile.rows.start + rows, k..k + depth);
                     panel.resize(panel.len().max(rows * depth), C::ZERO);
-                    gather(patches, &self.a, first..first + rows, k..k + depth, &mut panel[..rows * depth]);
-                    Matrix { pointer: panel.as_ptr(), row: depth as isize, column: 1 }
+                    let to = &mut panel[..rows * depth];
+                    if patches.are_columns() {
+                        gather(patches, &self.a, of_depth, of_rows, to);
+                        Matrix { pointer: panel.as_ptr(), row: 1, column: rows as isize }
+                    } else {
+                        gather(patches, &self.a, of_rows, of_depth, to);
+                        Matrix { pointer: panel.as_ptr(), row: depth as isize, column: 1 }
+                    }
                 }
             }
         }

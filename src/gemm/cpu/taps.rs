@@ -37,7 +37,12 @@ impl Taps {
     ) -> Option<Self> {
         let Patches { channels, window, steps, .. } = patches;
         let are_words = [*channels, depth.start, depth.end].iter().all(|end| end.is_multiple_of(W::ELEMENTS));
-        if patches.channel != 1 || !are_words || *channels < LEAST * W::ELEMENTS || depth.len() > MOST {
+        if window.is_spread()
+            || patches.channel != 1
+            || !are_words
+            || *channels < LEAST * W::ELEMENTS
+            || depth.len() > MOST
+        {
             return None;
         }
         let size = view.element.size().cast_signed();
@@ -90,7 +95,7 @@ mod tests {
     use super::super::kernel::words::F32;
     use super::super::patches::{gather, images};
     use super::*;
-    use crate::gemm::problem::sliding::Sliding;
+    use crate::gemm::problem::sliding::{Kind, Sliding};
 
     proptest! {
         /// Runs have the elements that are gathered otherwise.
@@ -98,14 +103,16 @@ mod tests {
         fn runs_have_the_elements_of_patches(
             inputs in prop::array::uniform3(1usize..6), size in prop::array::uniform3(1usize..4),
             stride in prop::array::uniform3(1usize..4), dilation in prop::array::uniform3(1usize..4),
-            before in prop::array::uniform3(0usize..4), after in prop::array::uniform3(0usize..4),
+            before in prop::array::uniform3(-1isize..4), after in prop::array::uniform3(-1isize..4),
             (count, channels) in (1usize..3, LEAST..2 * LEAST), part in any::<[prop::sample::Index; 4]>(),
         ) {
             let [d, h, w] = inputs;
             let values: Vec<f32> = (0..count * (d + 1) * (h + 1) * (w + 2) * (channels + 3)).map(|i| i as f32 + 1.0).collect();
             let x = Device::cpu().tensor(&values, [count, d + 1, h + 1, w + 2, channels + 3]).unwrap();
             let x = (1..5).zip([d, h, w, channels]).fold(x, |x, (axis, extent)| x.slice(axis, 1..1 + extent).unwrap());
-            let window = Sliding { axes: 3, size, stride, before, after, dilation };
+            let window = Sliding {
+                axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], kind: Kind::Rows,
+            };
             // Others reach beyond the image.
             if let Ok(patches) = Patches::of(&x, window) {
                 let (view, [m, k]) = (images(&x), patches.extents());

@@ -55,6 +55,7 @@ mod tests {
             accumulators: 1,
             divided: Divided::Nothing,
             patches: false,
+            input_dilated: false,
             picked: false,
             in_tile: false,
             scaled: false,

@@ -108,6 +108,8 @@ impl fmt::Display for KernelKey {
                     write!(f, ", {}", key.divided)?;
                 }
                 f.write_str(match key {
+                    _ if key.has_transposed_patches() => ", transposed patches",
+                    _ if key.input_dilated => ", patches of a gradient",
                     _ if key.patches => ", patches",
                     _ if key.picked => ", picked rows",
                     _ if key.scaled => ", block scales",

@@ -22,6 +22,9 @@ pub(crate) const PATCHES_BYTES: usize = 136;
 /// Size of `sm90::Patches`, likewise.
 pub(crate) const PIXELS_BYTES: usize = 120;
 
+/// Size of the divisors of three axes, which follow that in kernels of gradients.
+pub(crate) const DIVISORS_BYTES: usize = 48;
+
 /// Size of `RowIndex` in bytes, which follows that.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 

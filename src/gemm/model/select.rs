@@ -12,7 +12,7 @@ use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
@@ -183,6 +183,8 @@ impl<'a> Selection<'a> {
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
     fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
         match self.problem.grouping {
+            _ if self.problem.input_dilated => Some(NO_GRADIENTS),
+            _ if self.problem.patches.is_some() && self.layouts.0.major == Major::Mn => Some(NO_GRADIENTS),
             _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
             _ if self.problem.picked => Some(PICKED_ROWS),
             Grouping::None => None,

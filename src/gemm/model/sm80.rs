@@ -235,7 +235,8 @@ fn resources(machine: &Machine, workload: &Workload<'_>, tile: Tile) -> Result<R
         * (epilogue.row_reductions * warps_n * tile.m
             + epilogue.column_reductions * warps_m * columns
             + epilogue.all_reductions * warps_m * warps_n);
-    let rows = if workload.problem.patches.is_some() { Sm80Key::patch_row_bytes(tile.m) } else { 0 };
+    let has_rows = workload.problem.patches.is_some() && workload.a.major == Major::K;
+    let rows = if has_rows { Sm80Key::patch_row_bytes(tile.m) } else { 0 };
     let shared_bytes = dynamic + reductions + rows + 32;
     let misfit = |needed, limit| Misfit::SharedMemory { tile: tile.to_string(), needed, limit };
     if shared_bytes > machine.shared_per_block {
@@ -463,6 +464,7 @@ fn predict(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK, r: 
         accumulators: w.epilogue.products(),
         divided: w.problem.grouping.divided(),
         patches: w.problem.patches.is_some(),
+        input_dilated: w.problem.input_dilated,
         picked: w.problem.picked,
         in_tile: w.lines.is_some(),
         scaled: w.problem.scaled,

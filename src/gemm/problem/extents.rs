@@ -30,6 +30,9 @@ pub struct Problem {
     pub patches: Option<usize>,
     /// How tensor copies load these patches, or why they don't.
     pub boxes: Result<PatchBoxes, Unboxed>,
+    /// Whether zeros lie between the elements of these images, as in the [gradient](super::gradients::gradient_patches) of
+    /// images over which a window moved by more than 1.
+    pub input_dilated: bool,
     /// Whether an index picks the M rows from an A of any number of rows.
     pub picked: bool,
     /// Whether A and B have [scales of blocks](super::scaled::Scaled).
@@ -43,8 +46,9 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        let (grouping, boxes) = (Grouping::None, Err(Unboxed::MATRIX));
-        Self { m, n, k, batch: 1, batched: false, grouping, patches: None, boxes, picked: false, scaled: false }
+        let (grouping, patches, boxes) = (Grouping::None, None, Err(Unboxed::MATRIX));
+        let (input_dilated, picked, scaled) = (false, false, false);
+        Self { m, n, k, batch: 1, batched: false, grouping, patches, boxes, input_dilated, picked, scaled }
     }
 
     /// The same product `batch` times.
@@ -102,6 +106,12 @@ impl Problem {
             Some(boxes) => Self { k: boxes.depth(tile_k), ..*self },
             None => *self,
         }
+    }
+
+    /// The same with zeros between the elements of these images.
+    #[must_use]
+    pub const fn with_input_dilation(self) -> Self {
+        Self { input_dilated: true, ..self }
     }
 
     /// The same with M rows that an index picks; [`Rows::picked`](super::grouped::Rows::picked) says how.
@@ -168,9 +178,8 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let boxes = Err(Unboxed::MATRIX);
         let scaled = block_scales::check(left, &right)?;
-        let problem = Self { m, n, k, batch, batched, grouping, patches: None, boxes, picked, scaled };
+        let problem = Self { batch, batched, grouping, picked, scaled, ..Self::new(m, n, k) };
         problem.check_extents()?;
         Ok(problem)
     }
@@ -178,22 +187,31 @@ impl Problem {
     /// The product of patches.
     fn under_window(left: Left<'_>, right: &Right<'_>, patches: &Patches) -> Result<Self, Error> {
         right.filters().iter().try_for_each(|filter| patches.check_filter(*filter))?;
+        let matrices = patches.matrices(right.tensors())?;
+        let right = right.as_matrices(&matrices);
         let first = right.first()?;
-        if let Some(batched) = right.tensors().iter().find(|b| b.rank() == 3) {
+        let mut all_b = right.tensors().iter();
+        if let Some(other) = all_b.clone().find(|b| b.rank() != 2 && patches.are_columns()) {
+            return Err(patches.refused(left.tensor(), other, 0));
+        }
+        if let Some(batched) = all_b.find(|b| b.rank() == 3) {
             return Err(PatchError::Batches { b: batched.shape().to_vec() }.into());
         }
         let (_, [rows, n]) = split_shape("B", first)?;
         let [m, k] = patches.extents();
         if k != rows {
-            let (images, b) = (left.tensor().shape().to_vec(), first.shape().to_vec());
-            return Err(PatchError::Channels { images, elements: k, channels: patches.channels, b, rows }.into());
+            return Err(patches.refused(left.tensor(), first, rows));
         }
         right.check_alike()?;
         let problem = Self::new(m, n, k);
         problem.check_extents()?;
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
-            None => Ok(Self { boxes: patches.boxes(left.tensor()), ..problem.of_patches(patches.elements()) }),
+            None => Ok(Self {
+                boxes: patches.boxes(left.tensor()),
+                input_dilated: patches.window.is_spread(),
+                ..problem.of_patches(patches.elements())
+            }),
         }
     }
 

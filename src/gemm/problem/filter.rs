@@ -6,17 +6,38 @@ use super::error::Error;
 use super::patch_error::PatchError;
 use super::sliding::MOST_AXES;
 
-/// The filters of a convolution, a view of them as the matrix B.
+/// The filters of a convolution as the matrix B.
 ///
-/// [`filter`] makes it.
+/// [`filter`] makes it, for a convolution, and [`gradient_filter`] for the gradient of its images.
 #[derive(Clone, Debug)]
 pub struct Filter {
     matrix: DeviceTensor,
     size: FilterSize,
 }
 
-/// How many axes a filter has, and its size along the last of three.
-pub(crate) type FilterSize = (usize, [usize; MOST_AXES]);
+/// How many axes a filter has, its size along the last of three, and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterSize {
+    pub(crate) axes: usize,
+    pub(crate) size: [usize; MOST_AXES],
+    /// Whether it is mirrored, with the number of filters in the place of the channels.
+    pub(crate) of_gradient: bool,
+}
+
+impl FilterSize {
+    /// # Errors
+    /// [`PatchError::FilterShape`].
+    fn of(filters: &DeviceTensor, of_gradient: bool) -> Result<Self, Error> {
+        let shape = filters.shape();
+        let axes = shape.len().wrapping_sub(2);
+        if !(1..=MOST_AXES).contains(&axes) {
+            return Err(PatchError::FilterShape { given: shape.to_vec() }.into());
+        }
+        let mut size = [1; MOST_AXES];
+        size[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
+        Ok(Self { axes, size, of_gradient })
+    }
+}
 
 /// Filters `[K, S, C]`, `[K, R, S, C]` or `[K, T, R, S, C]` as the B of a convolution: a matrix of a filter in each of its K
 /// columns. Nothing is copied. A run takes it in place of B, one or an array of them, and refuses one whose size is not the
@@ -26,22 +47,48 @@ pub(crate) type FilterSize = (usize, [usize; MOST_AXES]);
 /// [`PatchError::FilterShape`]; [`PatchError::FilterStrides`] for filters that are no matrix, since something lies between
 /// the elements of one.
 pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {
+    let size = FilterSize::of(filters, false)?;
     let shape = filters.shape();
-    let given = || shape.to_vec();
-    let axes = shape.len().wrapping_sub(2);
-    if !(1..=MOST_AXES).contains(&axes) {
-        return Err(PatchError::FilterShape { given: given() }.into());
+    let rows = filters.reshape([shape[0], shape[1..].iter().product()]);
+    let (given, strides) = (|| shape.to_vec(), || filters.strides().to_vec());
+    let rows = rows.map_err(|_| PatchError::FilterStrides { shape: given(), strides: strides() })?;
+    Ok(Filter { matrix: rows.transpose()?, size })
+}
+
+/// The same filters as the B of the gradient of a convolution's images, and of a transposed convolution: a matrix
+/// `[R·S·K, C]`, in which the window is mirrored along every axis. It goes with
+/// [`gradient_patches`](super::gradients::gradient_patches), which has an example.
+///
+/// It is a copy, of filters of any strides: R·S small ones on the device's default stream. Make it anew when the filters
+/// have changed.
+///
+/// # Errors
+/// [`PatchError::FilterShape`]; no memory for the copy.
+pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {
+    let size = FilterSize::of(filters, true)?;
+    let (axes, last) = (size.axes, size.axes + 1);
+    let order: Vec<usize> = (1..=axes).chain([0, last]).collect();
+    let taps = filters.permute(&order)?;
+    let mirrored = filters.device().zeros_of(filters.element_type(), taps.shape())?;
+    let count: usize = taps.shape()[..axes].iter().product();
+    for number in 0..count {
+        let (mut rest, mut from, mut to) = (number, taps.clone(), mirrored.clone());
+        for axis in 0..axes {
+            let extent = taps.shape()[axis];
+            let (at, other) = (rest % extent, extent - 1 - rest % extent);
+            rest /= extent;
+            from = from.slice(axis, at..at + 1)?;
+            to = to.slice(axis, other..other + 1)?;
+        }
+        to.copy_from_tensor(&from)?;
     }
-    let mut size = [1; MOST_AXES];
-    size[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
-    let elements = shape[1..].iter().product();
-    let rows = filters.reshape([shape[0], elements]);
-    let rows = rows.map_err(|_| PatchError::FilterStrides { shape: given(), strides: filters.strides().to_vec() })?;
-    Ok(Filter { matrix: rows.transpose()?, size: (axes, size) })
+    let [of_filters, channels] = [taps.shape()[axes], taps.shape()[axes + 1]];
+    Ok(Filter { matrix: mirrored.reshape([count * of_filters, channels])?, size })
 }
 
 impl Filter {
-    /// The matrix `[R·S·C, K]`: for [`Gemm::pack`](crate::Gemm::pack), or for a part of its columns.
+    /// The matrix `[R·S·C, K]`: for [`Gemm::pack`](crate::Gemm::pack), or for a part of its columns. Of a
+    /// [gradient](gradient_filter), `[R·S·K, C]`.
     #[must_use]
     pub const fn matrix(&self) -> &DeviceTensor {
         &self.matrix

@@ -20,7 +20,9 @@ use crate::evt::MAX_ACCUMULATORS;
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
 /// divides its rows into groups, and picks them by an index; [`patches`](super::window::patches) are those of images under a
-/// window; one of FP8 may be [`scaled`](super::scaled::scaled) block by block.
+/// window, [`gradient_patches`](super::gradients::gradient_patches) and
+/// [`transposed_patches`](super::gradients::transposed_patches) those of its gradients; one of FP8 may be
+/// [`scaled`](super::scaled::scaled) block by block.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     tensor: &'a DeviceTensor,
@@ -228,8 +230,18 @@ impl<'a> Left<'a> {
     /// # Errors
     /// Those of [`patches`](Self::patches).
     pub(crate) fn as_plain_matrix(&self) -> Result<Option<DeviceTensor>, Error> {
-        let single = self.patches()?.filter(|patches| patches.window.is_single());
-        Ok(single.and_then(|patches| self.tensor.reshape(patches.extents()).ok()))
+        let Some(patches) = self.patches()?.filter(|patches| patches.window.is_single()) else { return Ok(None) };
+        let [rows, columns] = patches.extents();
+        Ok(if patches.are_columns() {
+            self.tensor.reshape([columns, rows]).and_then(|matrix| matrix.transpose()).ok()
+        } else {
+            self.tensor.reshape([rows, columns]).ok()
+        })
+    }
+
+    /// The window as it was given.
+    pub(crate) const fn window(&self) -> Option<Sliding> {
+        self.window
     }
 
     /// A tensor whose rows are divided.
@@ -332,9 +344,13 @@ impl<'a> Right<'a> {
         &self.packed
     }
 
-    /// The same, of which none is a filter any more.
-    pub(crate) fn as_matrices(&self) -> Self {
-        Self { filters: SmallVec::new(), ..self.clone() }
+    /// The same as these matrices, of which none is a filter any more.
+    pub(crate) fn as_matrices<'b>(&self, matrices: &'b [DeviceTensor]) -> Right<'b>
+    where
+        'a: 'b,
+    {
+        let packed = self.packed.iter().copied().collect();
+        Right { tensors: matrices.iter().collect(), packed, filters: SmallVec::new() }
     }
 
     /// The sizes of those that are filters.

@@ -3,7 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::patches::Patches;
-use super::sliding::{MOST_AXES, Sliding};
+use super::sliding::{Kind, MOST_AXES, Sliding};
 use crate::evt::MOST;
 
 /// How tensor copies load an A that is patches, box by box: of one element of the window and some channels. Kernels for
@@ -66,6 +66,7 @@ impl Unboxed {
         only_where!("the window is known (plan with `.operands(…)`, or say `.patch_boxes(…)`)");
     pub(crate) const UNALIGNED: Self =
         only_where!("channels are contiguous, and pixels begin at multiples of 16 bytes and are whole ones");
+    const GRADIENT: Self = only_where!("they are a convolution's own, and no gradient's");
     const BACKWARDS: Self = only_where!("images go forwards in memory, with strides below 2^40 bytes");
     const EMPTY: Self = only_where!("images have elements");
     const STEPS: Self = only_where!("the window moves by at most 8");
@@ -91,7 +92,10 @@ impl Patches {
     pub(crate) fn boxes(&self, x: &DeviceTensor) -> Result<PatchBoxes, Unboxed> {
         // Every number counts: one that is new here must be in the map, or refused.
         let Self { images, inputs, outputs: _, channels, window, image, steps, channel: _ } = self;
-        let &Sliding { axes, size: taps, stride, before, after, dilation } = window;
+        let &Sliding { axes, size: taps, stride, before, after, dilation, input_dilation, kind } = window;
+        if kind != Kind::Rows || input_dilation != [1; MOST_AXES] {
+            return Err(Unboxed::GRADIENT);
+        }
         let size = x.element_type().size();
         if self.layout(x.device_address(), size).copy_bytes != 16 {
             return Err(Unboxed::UNALIGNED);
@@ -114,8 +118,9 @@ impl Patches {
         let signed = 1 << (bits - 1);
         let fits = |i: usize| {
             let reach = (taps[i] - 1).saturating_mul(dilation[i]);
-            let (before, after) = (before[i], after[i]);
-            before <= signed && reach < 2 * signed && reach <= after + signed && after < reach + signed
+            // None is below 0, or it would be too large.
+            let (before, after) = (before[i].cast_unsigned(), after[i].cast_unsigned());
+            before <= signed && reach < 2 * signed && reach <= after.saturating_add(signed) && after < reach + signed
         };
         if !(0..MOST_AXES).all(fits) {
             return Err(Unboxed::CORNERS);

@@ -87,6 +87,78 @@ pub enum PatchError {
         /// Its rows.
         rows: usize,
     },
+    /// B has not as many rows as a patch of a gradient has elements.
+    #[error(
+        "patches of a gradient of shape {gradient:?} have {elements} elements, {} of the window for each of {filters} filters, \
+         and B of shape {b:?} has {rows} rows: give the filters that made these outputs",
+        elements / (*filters).max(1)
+    )]
+    Filters {
+        /// The shape of the outputs' gradient.
+        gradient: Vec<usize>,
+        /// Elements of a patch.
+        elements: usize,
+        /// How many filters made the outputs.
+        filters: usize,
+        /// B's shape.
+        b: Vec<usize>,
+        /// Its rows.
+        rows: usize,
+    },
+    /// B is no gradient of the window's outputs.
+    #[error(
+        "the window has outputs {outputs:?} in images of shape {images:?}, and B has shape {b:?}: give the gradient of these \
+         outputs, of their shape with the filters behind it, or as a matrix"
+    )]
+    Outputs {
+        /// The shape of the images.
+        images: Vec<usize>,
+        /// Images, and outputs along each axis.
+        outputs: Vec<usize>,
+        /// B's shape.
+        b: Vec<usize>,
+    },
+    /// A gradient of outputs that is no matrix.
+    #[error(
+        "the outputs' gradient of shape {shape:?} has strides {strides:?}, and its pixels must lie one stride apart: give a \
+         contiguous copy"
+    )]
+    OutputStrides {
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Its strides, in elements.
+        strides: Vec<isize>,
+    },
+    /// A gradient of other outputs than the window has in the images.
+    #[error(
+        "the window has outputs {needed:?} in images of {image:?}, and their gradient is of {given:?}: give the extents of the \
+         images that the outputs were made of"
+    )]
+    GradientExtents {
+        /// Extents of the images whose gradient it is to be.
+        image: Vec<usize>,
+        /// Those of the gradient that is given.
+        given: Vec<usize>,
+        /// The window's outputs.
+        needed: Vec<usize>,
+    },
+    /// Strides whose product is larger than what kernels count.
+    #[error(
+        "the window moves by {given:?}, and kernels of a gradient count the product of these to {limit}: give smaller strides, or \
+         compute it on the CPU"
+    )]
+    Strides {
+        /// The strides.
+        given: Vec<usize>,
+        /// The limit.
+        limit: usize,
+    },
+    /// A filter for other patches.
+    #[error("B is a filter of another kind than A's patches: multiply {needed}")]
+    FilterKind {
+        /// What these patches are multiplied by.
+        needed: &'static str,
+    },
     /// A filter that is not as large as the window.
     #[error("a filter of {given:?} elements and a window of {needed:?}: give a window of the filter's size")]
     FilterSize {

@@ -1,18 +1,21 @@
 //! Patches of images: where the elements of a convolution's A are.
 
 use epilogue_runtime::DeviceTensor;
+use smallvec::SmallVec;
 
 use super::error::Error;
 use super::filter::FilterSize;
 use super::layout::{Major, OperandLayout};
 use super::patch_error::PatchError;
-use super::sliding::{MOST_AXES, Sliding};
+use super::sliding::{Kind, MOST_AXES, Sliding};
 use crate::evt::MOST;
 
 /// The images and the window, of three axes: those that there are not have one element.
 ///
 /// Row m of A is output `((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2`. Column k is channel
-/// `k % channels` of the window's element `k / channels`, the last axis fastest.
+/// `k % channels` of the window's element `k / channels`, the last axis fastest. Of [columns](Kind::Columns) it is the
+/// other way round. Of a [gradient](Kind::Gradient), the images are the outputs' gradient, `outputs` are the extents of the
+/// images whose gradient is computed, and the window is the mirrored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
     pub(crate) images: usize,
@@ -49,20 +52,17 @@ impl Patches {
         let (mut inputs, mut steps) = ([1; MOST_AXES], [0; MOST_AXES]);
         inputs[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
         steps[MOST_AXES - axes..].copy_from_slice(&strides[1..=axes]);
-        let mut outputs = [1; MOST_AXES];
-        for (i, axis) in AXES.into_iter().enumerate() {
-            let (extent, before, after) = (inputs[i], window.before[i], window.after[i]);
-            let reach = (window.size[i] - 1).saturating_mul(window.dilation[i]).saturating_add(1);
-            let padded = extent.saturating_add(before).saturating_add(after);
-            for counted in [padded, window.stride[i], window.size[i]] {
-                if counted > MOST {
-                    return Err(PatchError::Padded { axis, extent: counted, limit: MOST }.into());
+        let (window, outputs) = match window.kind {
+            Kind::Rows | Kind::Columns => (window, places(&window, &inputs)?),
+            Kind::Gradient(images) => {
+                let needed = places(&window, &images)?;
+                if needed != inputs {
+                    let (image, given, needed) = (window.own(&images), window.own(&inputs), window.own(&needed));
+                    return Err(PatchError::GradientExtents { image, given, needed }.into());
                 }
+                (window.mirrored(&inputs, &images), images)
             }
-            let room = padded.checked_sub(reach);
-            let room = room.ok_or(PatchError::Beyond { axis, reach, extent, before, after })?;
-            outputs[i] = room / window.stride[i] + 1;
-        }
+        };
         let (images, channels) = (shape[0], shape[axes + 1]);
         let (image, channel) = (strides[0], strides[axes + 1]);
         Ok(Self { images, inputs, outputs, channels, window, image, steps, channel })
@@ -71,7 +71,13 @@ impl Patches {
     /// M and K, as far as they can be counted.
     pub(crate) fn extents(&self) -> [usize; 2] {
         let product = |first: usize, of: [usize; MOST_AXES]| of.into_iter().fold(first, usize::saturating_mul);
-        [product(self.images, self.outputs), product(self.channels, self.window.size)]
+        let (outputs, elements) = (product(self.images, self.outputs), product(self.channels, self.window.size));
+        if self.are_columns() { [elements, outputs] } else { [outputs, elements] }
+    }
+
+    /// Whether a patch is a column of A.
+    pub(crate) fn are_columns(&self) -> bool {
+        self.window.kind == Kind::Columns
     }
 
     /// Elements of all images.
@@ -83,6 +89,13 @@ impl Patches {
     pub(crate) fn output_shape(&self) -> Vec<usize> {
         let mut shape = vec![self.images];
         shape.extend(self.window.own(&self.outputs));
+        shape
+    }
+
+    /// The shape of a patch.
+    pub(crate) fn patch_shape(&self) -> Vec<usize> {
+        let mut shape = self.window.own(&self.window.size);
+        shape.push(self.channels);
         shape
     }
 
@@ -100,32 +113,119 @@ impl Patches {
                 && extents.into_iter().zip(strides).all(aligned)
         };
         let copy_bytes = [16, 8, 4].into_iter().find(|&width| width > size && fits(width)).unwrap_or(size);
-        OperandLayout { major: Major::K, copy_bytes }
+        let major = if self.are_columns() { Major::Mn } else { Major::K };
+        OperandLayout { major, copy_bytes }
     }
 
-    /// Whether a filter is as large as the window.
+    /// Whether a filter is as large as the window, and what these patches are multiplied by.
     ///
     /// # Errors
-    /// [`PatchError::FilterSize`].
-    pub(crate) fn check_filter(&self, (axes, size): FilterSize) -> Result<(), Error> {
+    /// [`PatchError::FilterKind`], [`PatchError::FilterSize`].
+    pub(crate) fn check_filter(&self, filter: FilterSize) -> Result<(), Error> {
+        let fits = match self.window.kind {
+            Kind::Rows => !filter.of_gradient,
+            Kind::Gradient(_) => filter.of_gradient,
+            Kind::Columns => false,
+        };
+        if !fits {
+            return Err(PatchError::FilterKind { needed: self.multiplied_by() }.into());
+        }
         let needed = self.window.own(&self.window.size);
-        let given = size[MOST_AXES - axes.min(MOST_AXES)..].to_vec();
+        let given = filter.size[MOST_AXES - filter.axes.min(MOST_AXES)..].to_vec();
         if given == needed { Ok(()) } else { Err(PatchError::FilterSize { given, needed }.into()) }
+    }
+
+    /// Why a B of so many rows is not multiplied.
+    pub(crate) fn refused(&self, x: &DeviceTensor, b: &DeviceTensor, rows: usize) -> Error {
+        let ([_, elements], channels) = (self.extents(), self.channels);
+        let (images, b) = (x.shape().to_vec(), b.shape().to_vec());
+        match self.window.kind {
+            Kind::Rows => PatchError::Channels { images, elements, channels, b, rows },
+            Kind::Gradient(_) => PatchError::Filters { gradient: images, elements, filters: channels, b, rows },
+            Kind::Columns => PatchError::Outputs { images, outputs: self.output_shape(), b },
+        }
+        .into()
+    }
+
+    /// Names of these patches, and of their B.
+    fn multiplied_by(&self) -> &'static str {
+        match self.window.kind {
+            Kind::Rows => "`patches(…)` by `filter(&w)?`",
+            Kind::Gradient(_) => "`gradient_patches(…)` by `gradient_filter(&w)?`",
+            Kind::Columns => "`transposed_patches(…)` by the gradient of the outputs, a tensor",
+        }
+    }
+
+    /// Every B as a matrix: what [columns](Kind::Columns) are multiplied by may be images, `[N, P, Q, K]`.
+    ///
+    /// # Errors
+    /// [`PatchError::OutputStrides`].
+    pub(crate) fn matrices(&self, all_b: &[&DeviceTensor]) -> Result<Matrices, Error> {
+        let outputs = self.output_shape();
+        let as_matrix = |b: &&DeviceTensor| match b.shape().split_last() {
+            Some((filters, rows)) if self.are_columns() && rows == outputs => {
+                let matrix = b.reshape([rows.iter().product(), *filters]);
+                let refused = || PatchError::OutputStrides { shape: b.shape().to_vec(), strides: b.strides().to_vec() };
+                matrix.map_err(|_| refused().into())
+            }
+            _ => Ok((*b).clone()),
+        };
+        all_b.iter().map(as_matrix).collect()
     }
 
     /// Whether kernels for sm_80, which have 16 bits for where a window begins along all axes but the last, can count that.
     ///
     /// # Errors
-    /// [`PatchError::Position`].
+    /// [`PatchError::Position`], [`PatchError::Strides`].
     pub(crate) fn check_positions(&self) -> Result<(), Error> {
         const LIMIT: usize = i16::MAX as usize;
+        // Those of columns are counted as they are needed.
+        if self.are_columns() {
+            return Ok(());
+        }
+        let Sliding { stride, before, input_dilation, .. } = self.window;
         for (i, axis) in AXES.into_iter().enumerate().take(MOST_AXES - 1) {
-            let last = self.outputs[i].saturating_sub(1).saturating_mul(self.window.stride[i]);
-            let given = last.saturating_sub(self.window.before[i]).max(self.window.before[i]);
+            let last = self.outputs[i].saturating_sub(1).saturating_mul(stride[i]).cast_signed();
+            let furthest = last.saturating_sub(before[i]).unsigned_abs().max(before[i].unsigned_abs());
+            let given = furthest.div_ceil(input_dilation[i]);
             if given > LIMIT {
                 return Err(PatchError::Position { axis, given, limit: LIMIT }.into());
             }
         }
+        // What is left of a position that is divided by the strides has 16 bits, too, for all axes.
+        let remainders = input_dilation.into_iter().fold(1, usize::saturating_mul);
+        if remainders > MOST_REMAINDERS {
+            let given = self.window.own(&input_dilation);
+            return Err(PatchError::Strides { given, limit: MOST_REMAINDERS }.into());
+        }
         Ok(())
     }
+}
+
+/// Of a position along all axes that is divided by the strides.
+const MOST_REMAINDERS: usize = 1 << 16;
+
+/// Matrices of every accumulator.
+pub(crate) type Matrices = SmallVec<[DeviceTensor; 2]>;
+
+/// How many places a window has along each axis of images of these extents.
+///
+/// # Errors
+/// [`PatchError::Padded`], [`PatchError::Beyond`].
+fn places(window: &Sliding, inputs: &[usize; MOST_AXES]) -> Result<[usize; MOST_AXES], Error> {
+    let mut outputs = [1; MOST_AXES];
+    for (i, axis) in AXES.into_iter().enumerate() {
+        let (extent, reach) = (inputs[i], window.reach(i));
+        let (before, after) = (window.before[i].unsigned_abs(), window.after[i].unsigned_abs());
+        let padded = extent.saturating_add(before).saturating_add(after);
+        for counted in [padded, window.stride[i], window.size[i]] {
+            if counted > MOST {
+                return Err(PatchError::Padded { axis, extent: counted, limit: MOST }.into());
+            }
+        }
+        let room = padded.checked_sub(reach);
+        let room = room.ok_or(PatchError::Beyond { axis, reach, extent, before, after })?;
+        outputs[i] = room / window.stride[i] + 1;
+    }
+    Ok(outputs)
 }

@@ -4,22 +4,68 @@
 pub(crate) const MOST_AXES: usize = 3;
 
 /// A [`Window`](super::window::Window) of any number of axes, as if it had three.
+///
+/// Element r of the window is at `p * stride - before + r * dilation` for output p, in a picture whose elements are those of
+/// the image, `input_dilation` apart. What is not one of them is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sliding {
     /// How many there are: the last ones. Of more than three there are no numbers, and they are refused.
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
     pub(crate) stride: [usize; MOST_AXES],
-    pub(crate) before: [usize; MOST_AXES],
-    pub(crate) after: [usize; MOST_AXES],
+    /// Zeros around the image; fewer than none where the window never reaches its first or last elements.
+    pub(crate) before: [isize; MOST_AXES],
+    pub(crate) after: [isize; MOST_AXES],
     pub(crate) dilation: [usize; MOST_AXES],
+    pub(crate) input_dilation: [usize; MOST_AXES],
+    pub(crate) kind: Kind,
+}
+
+/// What is made of what the window has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A row for each place of the window: a convolution.
+    Rows,
+    /// A column for each: the gradient of its filters.
+    Columns,
+    /// A row for each element of the images that the window slid over, which have these extents, of the places that it had
+    /// the element at: their gradient.
+    Gradient([usize; MOST_AXES]),
 }
 
 impl Sliding {
     /// Whether every patch is one element of the image, one after another.
     pub(crate) fn is_single(&self) -> bool {
-        let Self { size, stride, before, after, .. } = self;
-        (size, stride, before, after) == (&[1; 3], &[1; 3], &[0; 3], &[0; 3])
+        let Self { size, stride, before, after, input_dilation, .. } = self;
+        (size, stride, before, after) == (&[1; 3], &[1; 3], &[0; 3], &[0; 3]) && *input_dilation == [1; 3]
+    }
+
+    /// Whether there are zeros between the image's elements.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.input_dilation != [1; MOST_AXES]
+    }
+
+    /// From the window's first element to its last.
+    pub(crate) fn reach(&self, axis: usize) -> usize {
+        (self.size[axis] - 1).saturating_mul(self.dilation[axis]).saturating_add(1)
+    }
+
+    /// The window that slides over `outputs` of this one to give the gradient of images of these extents.
+    ///
+    /// Output p had element `h = p * stride - before + r * dilation` at r. So where outputs are `stride` apart, element h had
+    /// r for the one at `h + before - r * dilation`, if that is an output. Counting r from the other end, this is a window that
+    /// moves by 1. Both extents have been counted.
+    pub(crate) fn mirrored(&self, outputs: &[usize; MOST_AXES], images: &[usize; MOST_AXES]) -> Self {
+        let mut this = Self { stride: [1; MOST_AXES], ..*self };
+        for axis in 0..MOST_AXES {
+            let further = self.reach(axis).cast_signed() - 1;
+            // There is nothing between the elements of one.
+            this.input_dilation[axis] = if outputs[axis] > 1 { self.stride[axis] } else { 1 };
+            let picture = (outputs[axis].max(1) - 1) * this.input_dilation[axis] + 1;
+            this.before[axis] = further - self.before[axis];
+            this.after[axis] = images[axis].cast_signed() + further - picture.cast_signed() - this.before[axis];
+        }
+        this
     }
 
     /// Numbers of the axes that there are.

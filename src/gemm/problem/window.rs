@@ -3,7 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::operand::Left;
-use super::sliding::{MOST_AXES, Sliding};
+use super::sliding::{Kind, MOST_AXES, Sliding};
 
 /// A window that slides over images, along `AXES` axes: 1, 2 or 3.
 ///
@@ -84,7 +84,7 @@ impl<const AXES: usize> Window<AXES> {
     }
 
     /// The same with three axes, of which the first may be 1.
-    const fn sliding(self) -> Sliding {
+    pub(super) const fn sliding(self, kind: Kind) -> Sliding {
         let one = [1; MOST_AXES];
         let mut to = Sliding {
             axes: AXES,
@@ -93,18 +93,26 @@ impl<const AXES: usize> Window<AXES> {
             before: [0; MOST_AXES],
             after: [0; MOST_AXES],
             dilation: one,
+            input_dilation: one,
+            kind,
         };
         let mut axis = 0;
         while axis < AXES && AXES <= MOST_AXES {
             let at = axis + MOST_AXES - AXES;
             to.size[at] = self.size[axis];
             to.stride[at] = self.stride[axis];
-            (to.before[at], to.after[at]) = self.padding[axis];
+            let (before, after) = self.padding[axis];
+            (to.before[at], to.after[at]) = (signed(before), signed(after));
             to.dilation[at] = self.dilation[axis];
             axis += 1;
         }
         to
     }
+}
+
+/// More than any image has is refused where it is counted.
+const fn signed(zeros: usize) -> isize {
+    if zeros > isize::MAX.cast_unsigned() { isize::MAX } else { zeros.cast_signed() }
 }
 
 /// The patches of images under a window: the A of a convolution. One row is what the window has of all channels at one
@@ -122,7 +130,10 @@ impl<const AXES: usize> Window<AXES> {
 ///
 /// A window of one element that moves by 1, without padding, over images whose axes are one stride apart is a product of
 /// matrices like any other, and becomes that.
+///
+/// [`gradient_patches`](super::gradients::gradient_patches) are for the gradient of x (and for transposed convolutions),
+/// [`transposed_patches`](super::gradients::transposed_patches) for that of the filters.
 #[must_use]
 pub const fn patches<const AXES: usize>(x: &DeviceTensor, window: Window<AXES>) -> Left<'_> {
-    Left::under_window(x, window.sliding())
+    Left::under_window(x, window.sliding(Kind::Rows))
 }

@@ -1,10 +1,11 @@
-//! Runs of convolutions: their arguments as those of a product of matrices.
+//! Runs of convolutions and of their gradients: their arguments as those of a product of matrices.
 
 use epilogue_runtime::DeviceTensor;
 
 use super::later::{OwnArgument, borrowed};
 use crate::Argument;
 use crate::evt::{BroadcastClass, OutputKind, ValidTree};
+use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Left, PatchError, Problem, Right};
 
 /// Does something with the arguments of a convolution as matrices and vectors, and with an A that is a matrix where its
@@ -21,18 +22,18 @@ pub(crate) fn with_matrices<R>(
 ) -> Result<R, Error> {
     let Some(patches) = a.patches()? else { return work(a, b, arguments) };
     let Problem { m, n, .. } = Problem::of(a, b.clone())?;
-    let images = patches.output_shape();
-    let own = arguments.iter().enumerate().map(|(i, argument)| as_matrix(tree, i, argument, &images));
+    let rows = Rows::of(&patches, n);
+    let own = arguments.iter().enumerate().map(|(i, argument)| as_matrix(tree, i, argument, &rows));
     let mut own = own.collect::<Result<Vec<_>, Error>>()?;
-    let plain = a.as_plain_matrix()?;
+    let (plain, matrices) = (a.as_plain_matrix()?, patches.matrices(b.tensors())?);
     let a = plain.as_ref().map_or(a, Left::from);
-    work(a, &b.as_matrices(), &borrowed(&mut own)).map_err(|error| match error {
+    work(a, &b.as_matrices(&matrices), &borrowed(&mut own)).map_err(|error| match error {
         Error::ArgumentShape { name, given, needed } => {
-            let of_images = |rest: &str| format!("{needed}, or [{}{rest}]", list(&images));
+            let of_images = |shape: &[usize]| format!("{needed}, or [{}]", list(shape));
             let needed = if needed == format!("[{m}, {n}]") {
-                of_images(&format!(", {n}"))
+                of_images(&rows.tensor)
             } else if needed == format!("[{m}]") {
-                of_images("")
+                of_images(&rows.vector)
             } else {
                 needed
             };
@@ -42,20 +43,46 @@ pub(crate) fn with_matrices<R>(
     })
 }
 
+/// What the rows of the product are.
+struct Rows {
+    /// The shape of what has a value for each of them.
+    vector: Vec<usize>,
+    /// The shape of what has a value for each element.
+    tensor: Vec<usize>,
+    /// Which of its axes are rows, and which one the columns.
+    axes: (Vec<usize>, usize),
+}
+
+impl Rows {
+    /// Of pixels with n channels, or of n filters' elements.
+    fn of(patches: &Patches, n: usize) -> Self {
+        if patches.are_columns() {
+            let vector = patches.patch_shape();
+            let (tensor, axes) = ([&[n], &vector[..]].concat(), ((1..=vector.len()).collect(), 0));
+            return Self { vector, tensor, axes };
+        }
+        let vector = patches.output_shape();
+        let (tensor, axes) = ([&vector[..], &[n]].concat(), ((0..vector.len()).collect(), vector.len()));
+        Self { vector, tensor, axes }
+    }
+}
+
 fn list(extents: &[usize]) -> String {
     extents.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// An argument that is images as the matrix or vector of their rows.
-fn as_matrix(tree: &ValidTree, i: usize, argument: &Argument<'_>, images: &[usize]) -> Result<OwnArgument, Error> {
-    let axes = images.len();
+/// An argument that is images, or filters, as the matrix or vector of the product's rows.
+fn as_matrix(tree: &ValidTree, i: usize, argument: &Argument<'_>, rows: &Rows) -> Result<OwnArgument, Error> {
+    let Rows { vector, axes: (of_rows, of_columns), .. } = rows;
     let class = class_of(tree, i);
     let view = |tensor: &DeviceTensor| {
-        let rows: Vec<usize> = (0..axes).collect();
-        let of_images = tensor.axes().is_none() && tensor.shape().get(..axes) == Some(images);
+        let has_rows = tensor.axes().is_none() && tensor.rank() == vector.len() + 1;
+        let of_tensor = has_rows && of_rows.iter().map(|axis| tensor.shape()[*axis]).eq(vector.iter().copied());
+        let of_vector = tensor.axes().is_none() && tensor.shape() == vector;
+        let all: Vec<usize> = (0..vector.len()).collect();
         let view = match class {
-            Some(BroadcastClass::Tensor) if of_images && tensor.rank() == axes + 1 => tensor.as_matrix(&rows, &[axes]),
-            Some(BroadcastClass::ColumnVector) if of_images && tensor.rank() == axes => tensor.as_column_vector(&rows),
+            Some(BroadcastClass::Tensor) if of_tensor => tensor.as_matrix(of_rows, &[*of_columns]),
+            Some(BroadcastClass::ColumnVector) if of_vector => tensor.as_column_vector(&all),
             _ => return Ok(tensor.clone()),
         };
         view.map_err(|error| {

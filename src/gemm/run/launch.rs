@@ -1,13 +1,13 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
 use super::fill::Fill;
-use super::patches::{images, put_patches, put_pixels};
+use super::patches::{images, put_divisors, put_patches, put_pixels};
 use super::scales::Scales;
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
-use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
+use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, PATCHES_BYTES, ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -199,6 +199,9 @@ impl Run<'_> {
         }
         if let Some(patches) = &self.patches {
             put_patches(&mut bytes, at + 64, patches);
+            if key.divides_positions() {
+                put_divisors(&mut bytes, at + 64 + PATCHES_BYTES, patches);
+            }
         }
         if let Some(Picked { index }) = self.picked {
             let offset = key.common_bytes() - ROW_INDEX_BYTES;

@@ -262,7 +262,7 @@ impl Plan {
     }
 
     /// Whether a run's product has groups, picked rows, patches or scales, if the plan's has.
-    fn check_reading(&self, a: Left<'_>, problem: &Problem) -> Result<(), Error> {
+    fn check_reading(&self, problem: &Problem) -> Result<(), Error> {
         if self.problem.picked != problem.picked {
             return Err(RowsError::Other { given: problem.picked }.into());
         }
@@ -496,7 +496,9 @@ impl Plan {
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
                 let same = v.digits == digits && v.key.in_tile() == wanted.key.in_tile();
-                same && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
+                same && (key.input_dilated || !problem.input_dilated)
+                    && a.fits(key.a).unwrap_or(false)
+                    && b.iter().all(|b| b.fits(key.b))
             }
             KernelKey::Sm90(_) => false,
         };
@@ -545,7 +547,7 @@ impl Plan {
             return Ok(*wanted);
         }
         let time = |repacking| gpu.chosen.clone().after(repacking).microseconds;
-        match (self.on_sm80(gpu, layouts), on_sm90) {
+        match (self.on_sm80(gpu, problem, layouts), on_sm90) {
             (Some((wanted, microseconds)), Some((_, repacking))) if microseconds < time(repacking) => Ok(wanted),
             (_, Some((wanted, _))) | (Some((wanted, _)), None) => Ok(wanted),
             (None, None) => {
@@ -579,10 +581,17 @@ impl Plan {
     }
 
     /// The best kernel for sm_80 and later, and its predicted time.
-    fn on_sm80(&self, gpu: &ChosenKernel, (a, b): (OperandLayout, OperandLayout)) -> Option<(Wanted, f64)> {
+    fn on_sm80(
+        &self,
+        gpu: &ChosenKernel,
+        given: &Problem,
+        (a, b): (OperandLayout, OperandLayout),
+    ) -> Option<(Wanted, f64)> {
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
         let Candidate { key: KernelKey::Sm80(key), split_k, .. } = gpu.any_layout(same_tile)? else { return None };
-        let key = Sm80Key { a, b, ..*key };
+        // Without products there is no A to be read.
+        let input_dilated = if given.is_empty() { key.input_dilated } else { given.input_dilated };
+        let key = Sm80Key { a, b, input_dilated, ..*key };
         let (problem, instruction) = (self.problem.shared_alike(), key.instruction);
         let epilogue = self.phases.in_product(key.in_tile).cost();
         let lines = self.phases.in_tile.as_ref().map(InTile::lines).filter(|_| key.in_tile);

@@ -202,9 +202,9 @@ fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<Tenso
     let strides = own().map(|i| steps[i]).chain([*image]).zip(&extents[1..]);
     let strides: Vec<u64> =
         strides.map(|(stride, extent)| if *extent > 1 { (stride.unsigned_abs() * size) as u64 } else { 16 }).collect();
-    let corner = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let corner = |number: isize| i32::try_from(number).unwrap_or(i32::MAX);
     let lower: Vec<i32> = own().map(|i| -corner(window.before[i])).collect();
-    let reach = |i: usize| (window.size[i] - 1).saturating_mul(window.dilation[i]);
+    let reach = |i: usize| (window.size[i] - 1).saturating_mul(window.dilation[i]).cast_signed();
     let upper: Vec<i32> = own().map(|i| corner(window.after[i]).saturating_sub(corner(reach(i)))).collect();
     let of_window: Vec<u32> = own().map(|i| u32::try_from(window.stride[i]).unwrap_or(u32::MAX)).collect();
     Ok(TensorMap::im2col(&Im2colMap {

@@ -252,10 +252,16 @@ fn divided() -> String {
         if family == device.arch() { "yes" } else { "yes, by kernels for sm_80" }
     });
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16).patch_boxes(BOXES));
+    let of_gradients = taken(Feature::Patches, |builder, images| {
+        let across = OperandLayout::packed(Major::Mn);
+        builder.layouts(across, across).patches(images << 16)
+    });
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
+        + &row(std::iter::once("of patches as columns, or of a gradient with strides: gradients of convolutions")
+            .chain(of_gradients))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
         + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))
 }

@@ -171,6 +171,49 @@
 //! printed choice says where not.
 //! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
+//! # Gradients of convolutions, and transposed convolutions
+//!
+//! Both gradients are products with an A that is never in memory, too.
+//!
+//! | gradient of | A | B | D |
+//! |---|---|---|---|
+//! | the images | `gradient_patches(&dy, window, [h, w])` | `gradient_filter(&w)?` | `[N, H, W, C]` |
+//! | the filters | `transposed_patches(&x, window)` | `dy`, `[N, P, Q, K]` | `[K, R, S, C]` |
+//!
+//! [`gradient_patches`](crate::gemm::gradient_patches) take the extents of the images, since with strides images of several
+//! extents have the same outputs. A generator's transposed convolution (`ConvTranspose`) is the same product: its inputs are
+//! the `dy`, and its outputs the images. So the epilogue is that of the layer itself:
+//!
+//! ```
+//! use epilogue::gemm::{Window, gradient_filter, gradient_patches};
+//! # use epilogue::prelude::*;
+//! /// Twice as large, with the bias and the activation.
+//! #[epilogue]
+//! fn upsample(accum: Accum, bias: RowVector) -> Tensor {
+//!     let y = leaky_relu(accum + bias, 0.1);
+//!     y
+//! }
+//! # let device = Device::cpu();
+//!
+//! let x = device.full::<f32>([1, 3, 3, 8], 1.0)?; // [N, P, Q, K]: 8 channels in
+//! let w = device.full::<f32>([8, 4, 4, 2], 0.5)?; // [K, R, S, C]: 2 channels out
+//! let bias = device.full::<f32>([2], -6.0)?;
+//! let mut y = device.zeros::<f32>([1, 6, 6, 2])?;
+//!
+//! let window = Window::of([4, 4]).stride([2, 2]).padding([1, 1]);
+//! let (a, b) = (gradient_patches(&x, window, [6, 6]), gradient_filter(&w)?);
+//! Gemm::plan::<Upsample>(&device, a, &b)?.run(a, &b, Upsample { bias: &bias, y: &mut y })?;
+//! // In the corner one element of the input meets a filter's, in the middle 2·2 do.
+//! let y = y.to_vec::<f32>()?;
+//! assert!((y[0] - -0.2).abs() < 1e-6 && (y[(2 * 6 + 2) * 2] - 10.0).abs() < 1e-6);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The gradient of filters is `[R·S·C, K]`, in the shape of `filter(&w)?.matrix()`, and may be given as the filters
+//! themselves: [`transposed_patches`](crate::gemm::transposed_patches) has an example that updates them in place. Where the
+//! convolution moved by more than 1, gradients of images multiply the zeros between the outputs, too, so they take as long as
+//! a convolution over the whole image. One plan runs convolutions and both gradients, compiling what each needs once.
+//!
 //! # Heads apart: matrices of several axes
 //!
 //! The rows and the columns of an argument may be several axes of a tensor each. A projection's rows are `(batch, token)`

@@ -45,6 +45,7 @@ pub(crate) fn sm80(instruction: Instruction, tile: Tile) -> Sm80Key {
         accumulators: 1,
         divided: Divided::Nothing,
         patches: false,
+        input_dilated: false,
         picked: false,
         in_tile: false,
         scaled: false,
@@ -85,6 +86,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_patches());
     set.extend(covering_in_tile());
     set.extend(covering_scaled());
+    set.extend(covering_gradients());
     set
 }
 
@@ -312,6 +314,38 @@ fn covering_scaled() -> Vec<Subject> {
         }
     }
     set
+}
+
+/// Gradients of convolutions: patches with zeros between their elements, and patches as columns.
+fn covering_gradients() -> Vec<Subject> {
+    let int8 = Instruction::ALL.into_iter().find(|instruction| matches!(instruction, Instruction::MmaInt8(_)));
+    let of =
+        |(instruction, (m, n), copy_bytes, split_k, tree): (Instruction, (usize, usize), usize, SplitKind, Tree)| {
+            let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n))?;
+            Some([Major::K, Major::Mn].map(|major| {
+                let (a, b) = (OperandLayout { major, copy_bytes }, OperandLayout::packed(Major::Mn));
+                let (patches, input_dilated) = (true, major == Major::K);
+                let key = Sm80Key { a, b, split_k, patches, input_dilated, ..sm80(instruction, *tile) };
+                Subject { tree: tree.clone(), key: KernelKey::Sm80(key), arch: Arch::SM_80 }
+            }))
+        };
+    let (bf16, f16) = (Instruction::MmaBf16, Instruction::MmaF16);
+    let kernels = [
+        (bf16, (256, 128), 16, SplitKind::None, bias_gelu_residual()),
+        (bf16, (128, 256), 16, SplitKind::None, bias_gelu_residual()),
+        (f16, (128, 128), 16, SplitKind::Stream, row_reduction()),
+        (bf16, (128, 64), 16, SplitKind::Serial, everything()),
+        (bf16, (64, 64), 16, SplitKind::Parallel, row_reduction()),
+        (bf16, (128, 64), 8, SplitKind::None, bias_gelu_residual()),
+        (bf16, (64, 64), 4, SplitKind::None, bias_gelu_residual()),
+        (bf16, (64, 64), 2, SplitKind::None, bias_gelu_residual()),
+        (Instruction::MmaTf32, (128, 128), 16, SplitKind::Stream, bias_gelu_residual()),
+        (Instruction::MmaTf32, (64, 64), 4, SplitKind::None, plain()),
+        (Instruction::FmaF32, (64, 64), 4, SplitKind::None, plain()),
+        (Instruction::MmaF64, (64, 64), 16, SplitKind::None, plain()),
+    ];
+    let bytes = int8.map(|int8| (int8, (128, 128), 16, SplitKind::None, plain()));
+    kernels.into_iter().chain(bytes).filter_map(of).flatten().collect()
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.

@@ -17,6 +17,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm80Key, u64), split_k
     let tree = of.tree;
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, digits);
     let (header, common, gemm) = match key.divided {
+        Divided::Nothing if key.has_transposed_patches() => {
+            ("sm80/transposed_patches.cuh", "TransposedPatchCommon<Config>", "gemm")
+        }
+        Divided::Nothing if key.input_dilated => ("sm80/gradient_patches.cuh", "GradientPatchCommon<Config>", "gemm"),
         Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
         Divided::Nothing => ("sm80/gemm.cuh", "Common<Config>", "gemm"),
         Divided::Rows => ("sm80/groups.cuh", "GroupCommon<Config>", "group_gemm"),

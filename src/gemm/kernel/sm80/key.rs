@@ -1,11 +1,11 @@
 //! The key of a kernel for sm_80 and later.
 
-use super::super::parameters::{GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
+use super::super::parameters::{DIVISORS_BYTES, GROUPS_BYTES, PATCHES_BYTES, ROW_INDEX_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::common_bytes;
 use super::instruction::Instruction;
 use super::tile::Tile;
-use crate::gemm::problem::{Divided, OperandLayout};
+use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// What a kernel of the family for sm_80 and later is generated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +28,10 @@ pub struct Sm80Key {
     pub accumulators: usize,
     /// What is divided into groups.
     pub divided: Divided,
-    /// Whether A is patches of images.
+    /// Whether A is patches of images; if its layout is contiguous along M, a patch is a column.
     pub patches: bool,
+    /// Whether zeros lie between the images' elements.
+    pub input_dilated: bool,
     /// Whether an index picks the rows of A.
     pub picked: bool,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
@@ -46,11 +48,22 @@ impl Sm80Key {
         let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
         let index = if self.picked { ROW_INDEX_BYTES } else { 0 };
         let patches = if self.patches { PATCHES_BYTES } else { 0 };
+        let divisors = if self.divides_positions() { DIVISORS_BYTES } else { 0 };
         let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
-        common_bytes(self.accumulators) + groups + index + patches + scales
+        common_bytes(self.accumulators) + groups + index + patches + divisors + scales
     }
 
-    /// Bytes of the table of a tile's rows, of an A that is patches.
+    /// Whether patches are columns.
+    pub(crate) const fn has_transposed_patches(&self) -> bool {
+        self.patches && matches!(self.a.major, Major::Mn)
+    }
+
+    /// Whether loading patches divides positions by more than what an ordinary convolution does.
+    pub(crate) const fn divides_positions(&self) -> bool {
+        self.has_transposed_patches() || self.input_dilated
+    }
+
+    /// Bytes of the table of a tile's rows, of an A whose rows are patches.
     pub(crate) const fn patch_row_bytes(rows: usize) -> usize {
         16 * rows
     }

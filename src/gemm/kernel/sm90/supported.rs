@@ -30,6 +30,10 @@ const SWAPPED_PATCHES: &str =
 const HINTED_PATCHES: &str =
     "patches of images are read again for each element of the window, and take no hint for A: ask for none";
 
+/// Why there is no kernel for a convolution's gradients.
+pub(crate) const NO_GRADIENTS: &str = "those for sm_90a load neither transposed patches nor those of a gradient with strides: leave \
+     `.sm90(…)` out for a kernel for sm_80";
+
 /// Why there is no kernel for rows that are contiguous.
 pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
      for sm_80";

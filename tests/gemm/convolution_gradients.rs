@@ -1,0 +1,603 @@
+//! Gradients of convolutions made by hand, beside plain loops.
+
+use epilogue::evt::reference::decode;
+use epilogue::gemm::{
+    Builder, Filter, Left, SplitK, Tile, Window, filter, gradient_filter, gradient_patches, patches, transposed_patches,
+};
+use epilogue::prelude::*;
+use epilogue::{Arch, DeviceTensor, Error};
+use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
+use epilogue_runtime::testing;
+
+use crate::convolution::{Shape, hard_cases, integers, tensor};
+
+/// The gradient of what was before an activation, and statistics of every kind.
+#[epilogue]
+fn backward(
+    accum: Accum,
+    slope: Tensor<f32>,
+    scale: RowVector<f32>,
+    weight: ColumnVector<f32>,
+) -> (Tensor<f32>, RowVector<f32>, ColumnVector<f32>) {
+    let d = accum * slope * scale + weight;
+    let sums = reduction_op(d, Column, Add);
+    let largest = reduction_op(d, Row, Max);
+    (d, sums, largest)
+}
+
+#[epilogue]
+fn plain(accum: Accum) -> Tensor<f32> {
+    let y = accum;
+    y
+}
+
+impl Shape {
+    /// The window and, of three axes or fewer, the operands.
+    fn with_window<R>(
+        &self,
+        one: impl Fn(Window<1>) -> R,
+        two: impl Fn(Window<2>) -> R,
+        three: impl Fn(Window<3>) -> R,
+    ) -> R {
+        match self.size.len() {
+            1 => one(self.window::<1>()),
+            2 => two(self.window::<2>()),
+            _ => three(self.window::<3>()),
+        }
+    }
+
+    pub(crate) fn of_gradient<'a>(&self, dy: &'a DeviceTensor) -> Left<'a> {
+        fn of<const AXES: usize>(shape: &Shape) -> [usize; AXES] {
+            shape.inputs[..].try_into().expect("as many axes")
+        }
+        self.with_window(
+            |window| gradient_patches(dy, window, of(self)),
+            |window| gradient_patches(dy, window, of(self)),
+            |window| gradient_patches(dy, window, of(self)),
+        )
+    }
+
+    pub(crate) fn transposed<'a>(&self, x: &'a DeviceTensor) -> Left<'a> {
+        self.with_window(
+            |window| transposed_patches(x, window),
+            |window| transposed_patches(x, window),
+            |window| transposed_patches(x, window),
+        )
+    }
+
+    /// Of what has a value for each element of a filter.
+    pub(crate) fn of_patch(&self) -> Vec<usize> {
+        [&self.size[..], &[self.channels]].concat()
+    }
+
+    /// Calls `each` with the places of an element of the images, of an output's, and of the filters' that it is multiplied by.
+    fn each_product(&self, mut each: impl FnMut(usize, usize, usize)) {
+        let outputs = self.outputs();
+        let (of_image, taps): (usize, usize) = (outputs.iter().product(), self.size.iter().product());
+        let digits = |mut number: usize, extents: &[usize]| {
+            let mut digits: Vec<usize> = extents.iter().rev().map(|e| (number % e, number /= e).0).collect();
+            digits.reverse();
+            digits
+        };
+        for image in 0..self.images {
+            for output in 0..of_image {
+                let p = digits(output, &outputs);
+                for tap in 0..taps {
+                    let r = digits(tap, &self.size);
+                    let at =
+                        |i: usize| (p[i] * self.stride[i] + r[i] * self.dilation[i]).checked_sub(self.padding[i].0);
+                    let at: Option<Vec<usize>> = (0..r.len()).map(at).collect();
+                    let Some(at) = at.filter(|at| at.iter().zip(&self.inputs).all(|(at, extent)| at < extent)) else {
+                        continue;
+                    };
+                    let pixel = at.iter().zip(&self.inputs).fold(image, |pixel, (at, extent)| pixel * extent + at);
+                    for c in 0..self.channels {
+                        for k in 0..self.filters {
+                            let y = (image * of_image + output) * self.filters + k;
+                            each(pixel * self.channels + c, y, (k * taps + tap) * self.channels + c);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Which gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Images,
+    Filters,
+}
+
+fn count(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+/// A gradient with the epilogue, whose results are those of loops, bit for bit.
+fn check(
+    device: &Device,
+    of: Of,
+    element: ElementType,
+    shape: &Shape,
+    request: impl Fn(Builder<Backward>) -> Builder<Backward>,
+) -> Result<(), Error> {
+    let least = if element == ElementType::U8 { 0.0 } else { -2.0 };
+    let (x, w) = (integers(count(&shape.of_x()), 1, least, 5), integers(count(&shape.of_w()), 2, least, 4));
+    let dy = integers(count(&shape.of_y()), 5, least, 5);
+    let gradient = tensor(device, element, &shape.of_y(), &dy)?;
+    let (images, filters) = (tensor(device, element, &shape.of_x(), &x)?, tensor(device, element, &shape.of_w(), &w)?);
+    let mirrored = gradient_filter(&filters)?;
+    let (of_rows, of_d, n) = match of {
+        Of::Images => (shape.of_x()[..shape.of_x().len() - 1].to_vec(), shape.of_x(), shape.channels),
+        Of::Filters => (shape.of_patch(), shape.of_w(), shape.filters),
+    };
+    let m = count(&of_rows);
+    // D's element of a row and a column.
+    let place = |row: usize, column: usize| if of == Of::Images { row * n + column } else { column * m + row };
+
+    let slopes: Vec<f64> = (0..m * n).map(|i| [1.0, 0.0, -2.0][i % 3]).collect();
+    let (scales, weights) = (integers(n, 3, -2.0, 5), integers(m, 4, -5.0, 11));
+    let slope = tensor(device, ElementType::F32, &of_d, &slopes)?;
+    let scale = tensor(device, ElementType::F32, &[n], &scales)?;
+    let weight = tensor(device, ElementType::F32, &of_rows, &weights)?;
+    let mut d = device.full::<f32>(&of_d, f32::NAN)?;
+    let mut sums = device.full::<f32>([n], f32::NAN)?;
+    let mut largest = device.full::<f32>(&of_rows, f32::NAN)?;
+    let (slope, scale, weight) = (&slope, &scale, &weight);
+
+    let gemm = match of {
+        Of::Images => Gemm::builder::<Backward>(device).operands(shape.of_gradient(&gradient), &mirrored)?,
+        Of::Filters => Gemm::builder::<Backward>(device).operands(shape.transposed(&images), &gradient)?,
+    };
+    let gemm = request(gemm).plan()?;
+    let arguments = Backward { slope, scale, weight, d: &mut d, sums: &mut sums, largest: &mut largest };
+    let reference = match of {
+        Of::Images => gemm.reference(shape.of_gradient(&gradient), &mirrored, arguments)?,
+        Of::Filters => gemm.reference(shape.transposed(&images), &gradient, arguments)?,
+    };
+    let arguments = Backward { slope, scale, weight, d: &mut d, sums: &mut sums, largest: &mut largest };
+    match of {
+        Of::Images => gemm.run(shape.of_gradient(&gradient), &mirrored, arguments)?,
+        Of::Filters => gemm.run(shape.transposed(&images), &gradient, arguments)?,
+    }
+
+    let mut expected = vec![0.0; m * n];
+    shape.each_product(|in_x, in_y, in_w| match of {
+        Of::Images => expected[in_x] += dy[in_y] * w[in_w],
+        Of::Filters => expected[in_w] += dy[in_y] * x[in_x],
+    });
+    for (row, weight) in weights.iter().enumerate() {
+        for (column, scale) in scales.iter().enumerate() {
+            let at = place(row, column);
+            expected[at] = expected[at] * slopes[at] * scale + weight;
+        }
+    }
+    let got = |of: &DeviceTensor| Ok::<_, Error>(decode(ElementType::F32, &of.to_bytes()?));
+    let said = format!("{of:?} of {shape:?} of {element} on {device}: {}", gemm.choice());
+    assert_eq!(got(&d)?, expected, "{said}");
+    let column = |column: usize| (0..m).map(|row| expected[place(row, column)]).sum::<f64>();
+    assert_eq!(got(&sums)?, (0..n).map(column).collect::<Vec<_>>(), "{said}");
+    let row = |row: usize| (0..n).map(|column| expected[place(row, column)]).fold(f64::NEG_INFINITY, f64::max);
+    assert_eq!(got(&largest)?, (0..m).map(row).collect::<Vec<_>>(), "{said}");
+    for (name, of) in [("d", &d), ("sums", &sums), ("largest", &largest)] {
+        reference.compare(name, of)?.check()?;
+    }
+    Ok(())
+}
+
+/// Those of convolutions, and what is easily done wrong in gradients only.
+fn cases() -> Vec<Shape> {
+    let mut cases = hard_cases();
+    cases.extend([
+        // Strides beyond the filter: elements that no output has. And as the outputs end before the image does.
+        Shape { stride: vec![3, 4], ..Shape::of([8, 9], 8, 8, [2, 2]) },
+        Shape { stride: vec![5, 2], padding: vec![(1, 0), (2, 3)], ..Shape::of([7, 10], 3, 16, [3, 3]) },
+        // Strides and dilations with common divisors, and without.
+        Shape {
+            stride: vec![4, 6],
+            dilation: vec![6, 4],
+            padding: vec![(7, 5), (6, 9)],
+            ..Shape::of([13, 11], 4, 5, [3, 3])
+        },
+        Shape { stride: vec![2], dilation: vec![3], padding: vec![(4, 4)], ..Shape::of([21], 8, 24, [5]) },
+        // More padding than the filter's reach, with stride: the window never has the first outputs' elements.
+        Shape { stride: vec![2, 2], padding: vec![(5, 6), (3, 4)], ..Shape::of([4, 5], 8, 8, [1, 2]) },
+        Shape { stride: vec![9, 1], ..Shape::of([3, 4], 8, 8, [2, 2]) },
+    ]);
+    cases
+}
+
+#[test]
+fn cases_on_the_cpu() -> Result<(), Error> {
+    use ElementType::{BF16, F16, F32, F64, I8, U8};
+    let device = Device::cpu();
+    for shape in cases() {
+        for element in [F32, BF16, F16, U8, I8, F64] {
+            for of in [Of::Images, Of::Filters] {
+                check(&device, of, element, &shape, |builder| builder)?;
+            }
+        }
+    }
+    // Several tiles and parts of K, and more rows than the CPU gathers at once.
+    let large = Shape { images: 1, padding: vec![(1, 1); 2], ..Shape::of([13, 12], 64, 70, [3, 3]) };
+    for element in [F32, BF16, I8] {
+        for stride in [1, 2] {
+            for of in [Of::Images, Of::Filters] {
+                check(&device, of, element, &Shape { stride: vec![stride; 2], ..large.clone() }, |builder| builder)?;
+            }
+        }
+    }
+    let long = Shape { images: 9, padding: vec![(1, 1); 2], ..Shape::of([13, 12], 5, 6, [3, 3]) };
+    check(&device, Of::Filters, F32, &long, |builder| builder)
+}
+
+#[test]
+fn cases_on_emulated_devices() -> Result<(), Error> {
+    use ElementType::{BF16, F16, F32, F64, I8};
+    if testing::compiler("convolution_gradients::cases_on_emulated_devices").is_none() {
+        return Ok(());
+    }
+    let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
+    let device = Device::emulated_with(Arch::SM_80, options.clone())?;
+    for shape in cases() {
+        for of in [Of::Images, Of::Filters] {
+            check(&device, of, F16, &shape, |builder| builder)?;
+        }
+    }
+    // Every width of copies, of other elements.
+    for (element, channels) in [(F32, [3, 2, 4]), (BF16, [5, 6, 4]), (I8, [3, 12, 24]), (F64, [1, 2, 3])] {
+        for channels in channels {
+            let shape =
+                Shape { padding: vec![(1, 1); 2], stride: vec![2, 1], ..Shape::of([5, 4], channels, channels, [3, 2]) };
+            for of in [Of::Images, Of::Filters] {
+                check(&device, of, element, &shape, |builder| builder)?;
+            }
+        }
+    }
+    // The kernels' family serves Hopper, too.
+    let hopper = Device::emulated_with(Arch::SM_90A, options)?;
+    for (of, shape) in [(Of::Images, 0), (Of::Images, 2), (Of::Filters, 2)] {
+        check(&hopper, of, F16, &cases()[shape], |builder| builder)?;
+    }
+    Ok(())
+}
+
+/// Splits of K, which is long in gradients of filters, stages, the largest tile, and several tiles by one block.
+#[test]
+fn on_every_way_of_sharing_k() -> Result<(), Error> {
+    use ElementType::F16;
+    if testing::compiler("convolution_gradients::on_every_way_of_sharing_k").is_none() {
+        return Ok(());
+    }
+    let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(5);
+    let device = Device::emulated_with(Arch::SM_80, options)?;
+    let tiles = Tile::all(epilogue::gemm::Instruction::MmaF16);
+    let small = *tiles.last().expect("a tile");
+    let shape = Shape { images: 5, padding: vec![(1, 1); 2], stride: vec![1, 2], ..Shape::of([6, 7], 16, 40, [3, 3]) };
+    for of in [Of::Images, Of::Filters] {
+        for split_k in [SplitK::Serial(3), SplitK::Parallel(2), SplitK::Stream] {
+            check(&device, of, F16, &shape, |builder| builder.tile(small).split_k(split_k))?;
+        }
+        check(&device, of, F16, &shape, |builder| builder.tile(tiles[0]))?;
+        check(&device, of, F16, &Shape { channels: 3, filters: 5, ..shape.clone() }, |builder| builder.tile(tiles[4]))?;
+    }
+    Ok(())
+}
+
+/// One plan computes a convolution and both of its gradients, whatever the window.
+#[test]
+fn one_plan_runs_them_all() -> Result<(), Error> {
+    let mut devices = vec![Device::cpu()];
+    if testing::compiler("convolution_gradients::one_plan_runs_them_all").is_some() {
+        devices.extend([Device::emulated(Arch::SM_80)?, Device::emulated(Arch::SM_90A)?]);
+    }
+    for device in devices {
+        let of =
+            |shape: &[usize], seed| tensor(&device, ElementType::F16, shape, &integers(count(shape), seed, -2.0, 5));
+        let (x, w, dy) = (of(&[2, 6, 5, 8], 1)?, of(&[8, 3, 3, 8], 2)?, of(&[2, 3, 3, 8], 3)?);
+        let window = Window::of([3, 3]).padding([1, 1]).stride([2, 2]);
+        let gemm = Gemm::plan::<Plain>(&device, patches(&x, window), &filter(&w)?)?;
+        let (mut y, mut dx, mut dw) = (
+            device.zeros::<f32>([2, 3, 3, 8])?,
+            device.zeros::<f32>([2, 6, 5, 8])?,
+            device.zeros::<f32>([8, 3, 3, 8])?,
+        );
+        let (a, b) = (gradient_patches(&dy, window, [6, 5]), gradient_filter(&w)?);
+        gemm.run(patches(&x, window), &filter(&w)?, Plain { y: &mut y })?;
+        gemm.run(a, &b, Plain { y: &mut dx })?;
+        gemm.run(transposed_patches(&x, window), &dy, Plain { y: &mut dw })?;
+        let values = |of: &DeviceTensor| Ok::<_, Error>(decode(of.element_type(), &of.to_bytes()?));
+        let product = |one: Vec<f64>, two: Vec<f64>| one.iter().zip(&two).map(|(x, y)| x * y).sum::<f64>();
+        // All of small integers, so exact: <dy, y> is linear in x and in w.
+        let expected = product(values(&dy)?, values(&y)?);
+        assert!(expected != 0.0);
+        assert_eq!(product(values(&x)?, values(&dx)?), expected, "{device}");
+        assert_eq!(product(values(&w)?, values(&dw)?), expected, "{device}");
+        gemm.reference(a, &b, Plain { y: &mut dx })?.compare("y", &dx)?.check()?;
+    }
+    Ok(())
+}
+
+/// The gradients of a loss are its slopes.
+#[test]
+fn gradients_are_directional_differences() -> Result<(), Error> {
+    let device = Device::cpu();
+    let shapes = cases().into_iter().filter(|shape| shape.images > 0);
+    for (number, shape) in shapes.enumerate() {
+        let rough = |shape: &[usize], seed: usize| -> Vec<f64> {
+            (0..count(shape)).map(|i| ((i + 31 * seed + number) as f64 * 0.618_034).fract() - 0.5).collect()
+        };
+        let (x, w) = (rough(&shape.of_x(), 1), rough(&shape.of_w(), 2));
+        let (to_x, to_w) = (rough(&shape.of_x(), 3), rough(&shape.of_w(), 4));
+        let moved = |of: &[f64], to: &[f64], by: f64| of.iter().zip(to).map(|(x, d)| x + by * d).collect::<Vec<_>>();
+        let of = |shape: &[usize], values: &[f64]| tensor(&device, ElementType::F64, shape, values);
+        let outputs = |by: [f64; 2]| -> Result<Vec<f64>, Error> {
+            let (x, w) = (of(&shape.of_x(), &moved(&x, &to_x, by[0]))?, of(&shape.of_w(), &moved(&w, &to_w, by[1]))?);
+            let filter = filter(&w)?;
+            let mut y = device.zeros::<f64>(shape.of_y())?;
+            let gemm = Gemm::plan::<PlainF64>(&device, shape.left(&x), &filter)?;
+            gemm.run(shape.left(&x), &filter, PlainF64 { y: &mut y })?;
+            Ok(y.to_vec::<f64>()?)
+        };
+        let loss = |by| Ok::<f64, Error>(outputs(by)?.iter().map(|y| y * y / 2.0).sum());
+        // Of y²/2, the outputs' gradient is y.
+        let dy = of(&shape.of_y(), &outputs([0.0, 0.0])?)?;
+        let (images, weights) = (of(&shape.of_x(), &x)?, of(&shape.of_w(), &w)?);
+        let mirrored = gradient_filter(&weights)?;
+        let (mut dx, mut dw) = (device.zeros::<f64>(shape.of_x())?, device.zeros::<f64>(shape.of_w())?);
+        Gemm::plan::<PlainF64>(&device, shape.of_gradient(&dy), &mirrored)?.run(
+            shape.of_gradient(&dy),
+            &mirrored,
+            PlainF64 { y: &mut dx },
+        )?;
+        Gemm::plan::<PlainF64>(&device, shape.transposed(&images), &dy)?.run(
+            shape.transposed(&images),
+            &dy,
+            PlainF64 { y: &mut dw },
+        )?;
+        for (gradient, to, by) in [(&dx, &to_x, [1.0, 0.0]), (&dw, &to_w, [0.0, 1.0])] {
+            // The loss is a square along either, so differences over both sides have no error but rounding.
+            let h = 0.125;
+            let slope = (loss(by.map(|by| by * h))? - loss(by.map(|by| -by * h))?) / (2.0 * h);
+            let given: f64 = gradient.to_vec::<f64>()?.iter().zip(to).map(|(d, to)| d * to).sum();
+            assert!((given - slope).abs() <= 1e-10 * (1.0 + slope.abs()), "{shape:?}: {given} {slope}");
+        }
+    }
+    Ok(())
+}
+
+#[epilogue(name = PlainF64)]
+fn plain_f64(accum: Accum) -> Tensor<f64> {
+    let y = accum;
+    y
+}
+
+/// Where a gradient is a product of matrices it is that product: the plan, kernel and bits.
+#[test]
+fn windows_of_one_element_are_plain_products() -> Result<(), Error> {
+    let device = Device::cpu();
+    let rough = |shape: &[usize]| {
+        let values: Vec<f64> = (0..count(shape)).map(|i| (i as f64 * 0.618_034).fract() - 0.5).collect();
+        tensor(&device, ElementType::F32, shape, &values)
+    };
+    let (x, w, dy) = (rough(&[2, 7, 9, 40])?, rough(&[24, 1, 1, 40])?, rough(&[2, 7, 9, 24])?);
+    let window = Window::of([1, 1]);
+    let (a, b) = (gradient_patches(&dy, window, [7, 9]), gradient_filter(&w)?);
+    let (mut dx, mut dense) = (device.zeros::<f32>([2, 7, 9, 40])?, device.zeros::<f32>([126, 40])?);
+    let gemm = Gemm::plan::<Plain>(&device, a, &b)?;
+    gemm.run(a, &b, Plain { y: &mut dx })?;
+    gemm.run(&dy.reshape([126, 24])?, &w.reshape([24, 40])?, Plain { y: &mut dense })?;
+    assert_eq!(dx.to_bytes()?, dense.to_bytes()?);
+
+    let (mut dw, dense) = (device.zeros::<f32>([24, 1, 1, 40])?, device.zeros::<f32>([24, 40])?);
+    let a = transposed_patches(&x, window);
+    let gemm = Gemm::plan::<Plain>(&device, a, &dy)?;
+    gemm.run(a, &dy, Plain { y: &mut dw })?;
+    let (x, dy) = (x.reshape([126, 40])?.transpose()?, dy.reshape([126, 24])?);
+    gemm.run(&x, &dy, Plain { y: &mut dense.transpose()? })?;
+    assert_eq!(dw.to_bytes()?, dense.to_bytes()?);
+    assert!(dw.to_vec::<f32>()?.iter().any(|x| *x != 0.0));
+    Ok(())
+}
+
+/// Infinite elements spread to what they met, and to nothing else; what lies beside a view is never read.
+#[test]
+fn infinite_elements_stay_where_they_belong() -> Result<(), Error> {
+    let emulated = testing::compiler("convolution_gradients::infinite_elements_stay_where_they_belong").is_some();
+    let options = Options::default().detector(Detector::On);
+    let emulated = emulated.then(|| Device::emulated_with(Arch::SM_80, options)).transpose()?;
+    for device in [Device::cpu()].into_iter().chain(emulated) {
+        let inside = |shape: [usize; 4]| -> Result<DeviceTensor, Error> {
+            let [n, h, w, c] = shape;
+            let wide = device.full::<f16>([n + 1, h + 3, w + 2, c + 8], f16::INFINITY)?;
+            let mut view = wide.slice(0, 1..n + 1)?.slice(1, 1..h + 1)?.slice(2, 1..w + 1)?.slice(3, 8..c + 8)?;
+            view.copy_from(&vec![f16::ONE; n * h * w * c])?;
+            Ok(view)
+        };
+        let window = Window::of([3, 2]).stride([2, 3]).padding([1, 2]);
+        let (x, mut dy) = (inside([2, 6, 7, 8])?, inside([2, 3, 4, 8])?);
+        let filter = gradient_filter(&device.full::<f16>([8, 3, 2, 8], f16::ONE)?)?;
+        let (mut dx, mut dw) = (device.zeros::<f32>([2, 6, 7, 8])?, device.zeros::<f32>([4, 3, 2, 8])?);
+        let matrix = device.full::<f16>([2, 3, 4, 4], f16::ONE)?;
+        Gemm::plan::<Plain>(&device, transposed_patches(&x, window), &matrix)?.run(
+            transposed_patches(&x, window),
+            &matrix,
+            Plain { y: &mut dw },
+        )?;
+        assert!(dw.to_vec::<f32>()?.iter().all(|x| x.is_finite() && *x > 0.0));
+        let gemm = Gemm::plan::<Plain>(&device, gradient_patches(&dy, window, [6, 7]), &filter)?;
+        gemm.run(gradient_patches(&dy, window, [6, 7]), &filter, Plain { y: &mut dx })?;
+        assert!(dx.to_vec::<f32>()?.iter().all(|x| x.is_finite()));
+        // One output: the elements that its window had.
+        let (p, q) = (1, 2);
+        dy.slice(0, 0..1)?.slice(1, p..p + 1)?.slice(2, q..q + 1)?.copy_from(&[f16::INFINITY; 8])?;
+        gemm.run(gradient_patches(&dy, window, [6, 7]), &filter, Plain { y: &mut dx })?;
+        for (i, dx) in dx.to_vec::<f32>()?.chunks(8).enumerate() {
+            let (image, h, w) = (i / 42, i / 7 % 6, i % 7);
+            let near = image == 0 && (p * 2..p * 2 + 3).contains(&(h + 1)) && (q * 3..q * 3 + 2).contains(&(w + 2));
+            assert!(
+                dx.iter().all(|x| *x == f32::INFINITY) == near && (near || dx.iter().all(|x| x.is_finite())),
+                "{i}: {dx:?}"
+            );
+        }
+        // Of the filters, too: views of any strides.
+        dy = inside([2, 3, 4, 8])?;
+        let first = device.full::<f16>([8, 3, 2, 8], f16::ONE)?.permute(&[3, 1, 2, 0])?;
+        gemm.run(gradient_patches(&dy, window, [6, 7]), &gradient_filter(&first)?, Plain { y: &mut dx })?;
+        assert!(dx.to_vec::<f32>()?.iter().all(|x| x.is_finite()));
+    }
+    Ok(())
+}
+
+/// All of it is refused by name, and nothing is written.
+#[test]
+fn what_is_no_gradient_is_refused_by_name() -> Result<(), Error> {
+    let device = Device::cpu();
+    let (x, w) = (device.zeros::<f32>([2, 6, 5, 4])?, device.zeros::<f32>([8, 3, 3, 4])?);
+    let dy = device.zeros::<f32>([2, 3, 3, 8])?;
+    let window = Window::of([3, 3]).stride([2, 2]).padding([1, 1]);
+    let (forward, backward) = (filter(&w)?, gradient_filter(&w)?);
+    let plan = |left: Left<'_>, filter: &Filter| -> String {
+        Gemm::plan::<Plain>(&device, left, filter).expect_err("no gradient").to_string()
+    };
+    for (left, filter, message) in [
+        (
+            gradient_patches(&dy, window, [7, 5]),
+            &backward,
+            "the window has outputs [4, 3] in images of [7, 5], and their gradient is of [3, 3]: give the extents of the images \
+             that the outputs were made of",
+        ),
+        (
+            gradient_patches(&dy, window, [0, 5]),
+            &backward,
+            "the window reaches over 3 elements along H, and the image has 0 there with 1 before them and 1 after them: give a \
+             smaller window, a smaller dilation, or more padding",
+        ),
+        (
+            gradient_patches(&dy, window.stride([2, 0]), [6, 5]),
+            &backward,
+            "the window's stride is [2, 0]: give at least 1 for every axis",
+        ),
+        (
+            gradient_patches(&dy, Window::of([3]), [6]),
+            &backward,
+            "x has shape [2, 3, 3, 8], and the window 1 axes: give [N, W, C]",
+        ),
+        (
+            gradient_patches(&dy, Window::of([1, 3]).stride([2, 2]).padding([0, 1]), [6, 5]),
+            &backward,
+            "a filter of [3, 3] elements and a window of [1, 3]: give a window of the filter's size",
+        ),
+        (
+            gradient_patches(&dy, window, [6, 5]),
+            &forward,
+            "B is a filter of another kind than A's patches: multiply `gradient_patches(…)` by `gradient_filter(&w)?`",
+        ),
+        (
+            patches(&x, window),
+            &backward,
+            "B is a filter of another kind than A's patches: multiply `patches(…)` by `filter(&w)?`",
+        ),
+        (
+            transposed_patches(&x, window),
+            &forward,
+            "B is a filter of another kind than A's patches: multiply `transposed_patches(…)` by the gradient of the outputs, a \
+             tensor",
+        ),
+        (
+            gradient_patches(&device.zeros::<f32>([2, 3, 3, 7])?, window, [6, 5]),
+            &backward,
+            "patches of a gradient of shape [2, 3, 3, 7] have 63 elements, 9 of the window for each of 7 filters, and B of shape \
+             [72, 4] has 72 rows: give the filters that made these outputs",
+        ),
+    ] {
+        assert_eq!(plan(left, filter), message);
+    }
+    let far = plan(gradient_patches(&dy, window.padding([1 << 40, 1]), [6, 5]), &backward);
+    assert!(far.starts_with("H with its padding has 2199023255558 elements; the largest possible is"), "{far}");
+    let shape = gradient_filter(&device.zeros::<f32>([8, 3])?).expect_err("no filter").to_string();
+    assert!(shape.starts_with("filters have shape [8, 3]: give [K, S, C]"), "{shape}");
+
+    let transposed = |b: &DeviceTensor| -> String {
+        Gemm::plan::<Plain>(&device, transposed_patches(&x, window), b).expect_err("no gradient").to_string()
+    };
+    assert_eq!(
+        transposed(&device.zeros::<f32>([17, 8])?),
+        "the window has outputs [2, 3, 3] in images of shape [2, 6, 5, 4], and B has shape [17, 8]: give the gradient of these \
+         outputs, of their shape with the filters behind it, or as a matrix"
+    );
+    assert_eq!(
+        transposed(&device.zeros::<f32>([2, 3, 4, 8])?),
+        "the window has outputs [2, 3, 3] in images of shape [2, 6, 5, 4], and B has shape [2, 3, 4, 8]: give the gradient of \
+         these outputs, of their shape with the filters behind it, or as a matrix"
+    );
+    assert_eq!(
+        transposed(&device.zeros::<f32>([2, 3, 4, 8])?.slice(2, 0..3)?),
+        "the outputs' gradient of shape [2, 3, 3, 8] has strides [96, 32, 8, 1], and its pixels must lie one stride apart: give a \
+         contiguous copy"
+    );
+
+    // Runs.
+    let gemm = Gemm::plan::<Plain>(&device, transposed_patches(&x, window), &dy)?;
+    let mut turned = device.full::<f32>([3, 3, 4, 8], 5.0)?;
+    assert_eq!(
+        gemm.run(transposed_patches(&x, window), &dy, Plain { y: &mut turned }).expect_err("filters last").to_string(),
+        "argument `y` has shape [3, 3, 4, 8]; needed is [36, 8], or [8, 3, 3, 4]"
+    );
+    let left = gradient_patches(&dy, window, [6, 5]);
+    let gemm = Gemm::plan::<Plain>(&device, left, &backward)?;
+    let mut small = device.full::<f32>([2, 5, 5, 4], 5.0)?;
+    assert_eq!(
+        gemm.run(left, &backward, Plain { y: &mut small }).expect_err("another image").to_string(),
+        "argument `y` has shape [2, 5, 5, 4]; needed is [60, 4], or [2, 6, 5, 4]"
+    );
+    let mut images = device.full::<f32>([2, 6, 5, 4], 5.0)?;
+    let failed = gemm.run(gradient_patches(&dy, window, [5, 4]), &backward, Plain { y: &mut images });
+    assert!(failed.is_err());
+    assert!(
+        [&turned, &small, &images].iter().all(|of| of.to_vec::<f32>().is_ok_and(|of| of.iter().all(|y| *y == 5.0)))
+    );
+    Ok(())
+}
+
+/// What kernels have no gradients with.
+#[test]
+fn what_kernels_do_not_have() -> Result<(), Error> {
+    let hopper = Device::emulated(Arch::SM_90A)?;
+    let dy = hopper.without_memory(ElementType::F16, [2, 32, 32, 128])?;
+    let x = hopper.without_memory(ElementType::F16, [2, 64, 64, 64])?;
+    let window = Window::of([3, 3]).padding([1, 1]).stride([2, 2]);
+    let matrix = hopper.without_memory(ElementType::F16, [9 * 128, 64])?;
+    for (builder, said) in [
+        (
+            Gemm::builder::<Plain>(&hopper).operands(gradient_patches(&dy, window, [64, 64]), &matrix)?,
+            ", patches of a gradient",
+        ),
+        (Gemm::builder::<Plain>(&hopper).operands(transposed_patches(&x, window), &dy)?, ", transposed patches"),
+    ] {
+        let chosen = builder.choose()?.to_string();
+        assert!(chosen.contains(said) && chosen.contains("mma.m16n8k16"), "{chosen}");
+        let refused =
+            builder.sm90(epilogue::gemm::sm90::Request::default()).choose().expect_err("no kernel").to_string();
+        assert!(refused.contains("load neither transposed patches nor those of a gradient with strides"), "{refused}");
+    }
+    if testing::compiler("convolution_gradients::what_kernels_do_not_have").is_none() {
+        return Ok(());
+    }
+    // Remainders of positions are counted in 16 bits for all axes.
+    let device = Device::emulated(Arch::SM_80)?;
+    let filter = gradient_filter(&device.zeros::<f16>([8, 1, 1, 8])?)?;
+    let (dy, window) = (device.zeros::<f16>([1, 2, 2, 8])?, Window::of([1, 1]).stride([257, 256]));
+    let left = gradient_patches(&dy, window, [258, 257]);
+    let mut dx = device.zeros::<f32>([1, 258, 257, 8])?;
+    assert_eq!(
+        Gemm::plan::<Plain>(&device, left, &filter)?
+            .run(left, &filter, Plain { y: &mut dx })
+            .expect_err("16 bits")
+            .to_string(),
+        "the window moves by [257, 256], and kernels of a gradient count the product of these to 65536: give smaller strides, or \
+         compute it on the CPU"
+    );
+    Ok(())
+}
