@@ -350,7 +350,7 @@ impl<'a> Right<'a> {
         'a: 'b,
     {
         let packed = self.packed.iter().copied().collect();
-        Right { tensors: matrices.iter().collect(), packed, filters: SmallVec::new() }
+        Right { tensors: matrices.iter().collect(), packed, filters: SmallVec::new(), scales: SmallVec::new() }
     }
 
     /// The sizes of those that are filters.
