@@ -239,7 +239,7 @@ fn all_on_emulated_devices(of: Of, test: &str) {
     let options = Options::default().detector(Detector::On).completion(Completion::Lazy);
     let hopper = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
     for elements in [(F16, F16), (I8, I8)] {
-        run(&hopper, elements, Arithmetic::Exact, (4, 5));
+        run(&hopper, of, elements, Arithmetic::Exact, (4, 5));
     }
 }
 

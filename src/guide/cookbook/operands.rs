@@ -92,7 +92,8 @@
 //! ```
 //!
 //! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
-//! transposed as A and the gradient of the results as B, gives `[G, K, N]`.
+//! transposed as A and the gradient of the results as B, gives `[G, K, N]`. The repository's `examples/moe` is a whole block
+//! made so: router, top experts of each token, both layers, and all gradients.
 //!
 //! # Views, and outputs in another order
 //!

@@ -1,7 +1,8 @@
 //! Recipes: dropout and gradients.
 //!
 //! Where a recipe doesn't make them itself, `device`, `a`, `b` and `d` are those of [the cookbook](super). The repository's
-//! `examples/train` is a whole training made of such epilogues, held against the same in numpy.
+//! `examples/train` is a whole training made of such epilogues, held against the same in numpy; `examples/moe` has the gradients
+//! of a mixture of experts.
 //!
 //! # Dropout, and the same mask in the backward pass
 //!

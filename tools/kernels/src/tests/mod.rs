@@ -116,7 +116,7 @@ fn phases_in_a_tile_are_as_meant() {
     const NAME: &str = "phases_in_a_tile_are_as_meant";
     let Some(compiler) = testing::compiler(NAME) else { return };
     let set = set::covering_in_tile();
-    let is_wide = |subject: &&super::gate::Subject| subject.arch == Arch::SM_90A && subject.key.tile().1 == 256;
+    let is_wide = |subject: &&Subject| subject.arch == Arch::SM_90A && subject.key.tile().1 == 256;
     assert_eq!((set.len(), set.iter().filter(is_wide).count()), (12, 6));
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
     let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject).expect("it compiles")).collect();
