@@ -34,6 +34,7 @@ pub enum Error {
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
+    Scales(ScaleError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -65,6 +66,16 @@ pub enum Error {
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
     GroupedPhases { epilogue: &'static str, divided: Divided },
+    NotInTile { epilogue: &'static str, reason: String },
+    BeyondTile {
+        epilogue: &'static str,
+        tile_m: usize,
+        tile_n: usize,
+        m: usize,
+        n: usize,
+        lines: &'static str,
+    },
+    NothingToFinish { epilogue: &'static str },
     OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
@@ -364,6 +375,7 @@ pub struct Cost {
     pub all_reductions: usize,
     pub simple_operations: usize,
     pub costly_operations: usize,
+    pub later_sweeps: usize,
     pub element_registers: usize,
     pub scalar_registers: usize,
     pub row_vector_registers: usize,
@@ -379,6 +391,18 @@ impl Cost {
 pub enum Form {
     Complete,
     Partial,
+}
+#[derive(Clone, Debug, PartialEq)]
+pub struct InTile {}
+impl InTile {
+    #[must_use]
+    pub fn of(tree: &ValidTree) -> Option<Self> {}
+    #[must_use]
+    pub const fn tree(&self) -> &ValidTree {}
+    #[must_use]
+    pub const fn lines(&self) -> WholeLines {}
+    #[must_use]
+    pub const fn sweeps(&self) -> usize {}
 }
 pub const MAX_ACCUMULATORS: usize = _;
 pub const MAX_CHAIN: usize = _;
@@ -808,6 +832,15 @@ pub enum ValueType {
     Bool,
     Seed,
 }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct WholeLines {
+    pub rows: bool,
+    pub columns: bool,
+}
+impl WholeLines {
+    #[must_use]
+    pub const fn fit(self, _: (usize, usize), _: (usize, usize)) -> bool {}
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     Bits32,
@@ -1001,6 +1034,16 @@ impl Product {
         n: usize,
     ) -> Result<Self, ReferenceError> {}
 }
+impl Product {
+    pub fn of_scaled(
+        types: Types,
+        extent: Extent,
+        k: usize,
+        _: (&Array<'_>, &Array<'_>),
+        scales: Scales<'_>,
+        groups: Option<Groups<'_>>,
+    ) -> Result<Self, ReferenceError> {}
+}
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
     Arguments { given: usize, needed: usize },
@@ -1009,6 +1052,11 @@ pub enum ReferenceError {
     Products { given: usize, needed: usize },
     Accumulator { given: usize, needed: usize },
     Tile { name: &'static str },
+}
+#[derive(Clone, Copy, Debug)]
+pub struct Scales<'a> {
+    pub a: Array<'a>,
+    pub b: Array<'a>,
 }
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wrong {
@@ -1307,6 +1355,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn picked_rows(self) -> Self {}
     #[must_use]
+    pub fn block_scales(self) -> Self {}
+    #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
@@ -1330,6 +1380,8 @@ impl<E> Builder<E> {
     pub fn stages(self, stages: usize) -> Self {}
     #[must_use]
     pub fn split_k(self, split_k: SplitK) -> Self {}
+    #[must_use]
+    pub fn finish(self, finish: Finish) -> Self {}
     #[must_use]
     pub fn multiprocessors(self, multiprocessors: usize) -> Self {}
     #[must_use]
@@ -1422,6 +1474,7 @@ pub enum Error {
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
+    Scales(ScaleError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1453,6 +1506,16 @@ pub enum Error {
     },
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
     GroupedPhases { epilogue: &'static str, divided: Divided },
+    NotInTile { epilogue: &'static str, reason: String },
+    BeyondTile {
+        epilogue: &'static str,
+        tile_m: usize,
+        tile_n: usize,
+        m: usize,
+        n: usize,
+        lines: &'static str,
+    },
+    NothingToFinish { epilogue: &'static str },
     OtherGrouping { planned: Divided, given: Divided },
     ExtentTooLarge { axis: &'static str, extent: usize, limit: usize },
     TooManyBlocks { blocks: u128, limit: u128 },
@@ -1524,6 +1587,7 @@ pub enum Feature {
     Knob(Knob),
     Groups,
     Patches,
+    BlockScales,
 }
 impl From<(ElementType, ElementType, Arithmetic)> for Feature {}
 impl From<(ElementType, ElementType)> for Feature {}
@@ -1533,6 +1597,11 @@ pub struct Filter {}
 impl Filter {
     #[must_use]
     pub const fn matrix(&self) -> &DeviceTensor {}
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Finish {
+    Tile,
+    SecondLaunch,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Float16 {
@@ -1756,6 +1825,8 @@ impl KernelKey {
     #[must_use]
     pub const fn layouts(&self) -> (OperandLayout, OperandLayout) {}
     #[must_use]
+    pub const fn in_tile(&self) -> bool {}
+    #[must_use]
     pub const fn fast_math(&self) -> bool {}
 }
 impl fmt::Display for KernelKey {}
@@ -1771,9 +1842,10 @@ pub enum Knob {
     Multiprocessors,
     FastMath,
     DependentLaunch,
+    Finish,
 }
 impl Knob {
-    pub const ALL: [Self; 9] = _;
+    pub const ALL: [Self; 10] = _;
 }
 impl fmt::Display for Knob {}
 #[derive(Clone, Copy, Debug)]
@@ -1782,6 +1854,7 @@ impl<'a> From<&&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a DeviceTensor> for Left<'a> {}
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {}
 impl<'a> From<Rows<'a>> for Left<'a> {}
+impl<'a> From<Scaled<'a>> for Left<'a> {}
 impl<'a> Left<'a> {
     #[must_use]
     pub const fn tensor(&self) -> &'a DeviceTensor {}
@@ -1819,6 +1892,10 @@ pub enum Major {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     Accumulators { tile: String, accumulators: usize },
+    Rows { columns: usize, most: usize },
+    Columns { rows: usize, most: usize },
+    Passes { tile: String },
+    Scales { tile: String, accumulators: usize },
     SharedMemory { tile: String, needed: usize, limit: usize },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -1946,6 +2023,7 @@ pub struct Problem {
     pub boxes: Result<PatchBoxes, Unboxed>,
     pub input_dilated: bool,
     pub picked: bool,
+    pub scaled: bool,
 }
 impl Problem {
     #[must_use]
@@ -1962,9 +2040,12 @@ impl Problem {
     pub const fn of_patches(self, elements: usize) -> Self {}
     #[must_use]
     pub const fn in_boxes(self, boxes: PatchBoxes) -> Self {}
+    #[must_use]
     pub const fn with_input_dilation(self) -> Self {}
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {}
+    #[must_use]
+    pub const fn of_scaled_operands(self) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -2000,6 +2081,7 @@ impl<'a, const COUNT: usize> From<&[&'a DeviceTensor; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a DeviceTensor; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {}
 impl<'a, const COUNT: usize> From<[&'a Packed; COUNT]> for Right<'a> {}
+impl<'a, const COUNT: usize> From<[Scaled<'a>; COUNT]> for Right<'a> {}
 impl<'a> From<&&'a DeviceTensor> for Right<'a> {}
 impl<'a> From<&'a DeviceTensor> for Right<'a> {}
 impl<'a> From<&'a Filter> for Right<'a> {}
@@ -2008,6 +2090,8 @@ impl<'a> From<&'a mut DeviceTensor> for Right<'a> {}
 impl<'a> From<&[&'a DeviceTensor]> for Right<'a> {}
 impl<'a> From<&[&'a Filter]> for Right<'a> {}
 impl<'a> From<&[&'a Packed]> for Right<'a> {}
+impl<'a> From<&[Scaled<'a>]> for Right<'a> {}
+impl<'a> From<Scaled<'a>> for Right<'a> {}
 impl<'a> Right<'a> {
     #[must_use]
     pub fn tensors(&self) -> &[&'a DeviceTensor] {}
@@ -2017,6 +2101,8 @@ pub struct Rows<'a> {}
 impl<'a> Rows<'a> {
     #[must_use]
     pub const fn picked(self, index: &'a DeviceTensor) -> Self {}
+    #[must_use]
+    pub const fn scaled(self, scales: &'a DeviceTensor) -> Self {}
     #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
@@ -2035,6 +2121,24 @@ pub enum RowsError {
     Row { place: usize, given: i32, rows: usize },
     Other { given: bool },
 }
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScaleError {
+    One { with: &'static str, without: &'static str },
+    Element { operand: &'static str, given: ElementType },
+    Shape {
+        operand: &'static str,
+        given: Vec<usize>,
+        needed: Vec<usize>,
+        of: Vec<usize>,
+    },
+    Operands { a: ElementType, b: ElementType },
+    Arithmetic,
+    With { what: &'static str },
+    Other { given: bool },
+}
+#[derive(Clone, Copy, Debug)]
+pub struct Scaled<'a> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
     pub instruction: Instruction,
@@ -2049,6 +2153,8 @@ pub struct Sm80Key {
     pub patches: bool,
     pub input_dilated: bool,
     pub picked: bool,
+    pub in_tile: bool,
+    pub scaled: bool,
     pub fast_math: bool,
 }
 impl Sm80Key {
@@ -2099,6 +2205,8 @@ impl Tile {
         b: Major,
     ) -> bool {}
     #[must_use]
+    pub const fn takes_scales(&self, accumulators: usize) -> bool {}
+    #[must_use]
     pub const fn warps(&self) -> (usize, usize) {}
     #[must_use]
     pub const fn threads(&self) -> usize {}
@@ -2147,6 +2255,7 @@ pub struct Workload<'a> {
     pub a: OperandLayout,
     pub b: OperandLayout,
     pub epilogue: &'a evt::Cost,
+    pub lines: Option<WholeLines>,
 }
 #[must_use]
 pub const fn depth(a: &DeviceTensor) -> Depth<'_> {}
@@ -2232,6 +2341,8 @@ pub enum Memory {
     B(usize),
     Bounds,
     Index,
+    ScalesOfA,
+    ScalesOfB(usize),
     Argument(usize),
     Counters,
     Scratch,
@@ -2243,6 +2354,16 @@ pub struct ParameterField {
     pub bytes: usize,
     pub value: FieldValue,
 }
+
+// epilogue::gemm::scaled
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scaled<'a> {}
+#[must_use]
+pub const fn scaled<'a>(
+    operand: &'a DeviceTensor,
+    scales: &'a DeviceTensor,
+) -> Scaled<'a> {}
 
 // epilogue::gemm::sm90
 
@@ -2346,7 +2467,9 @@ pub struct Sm90Key {
     pub promoted: bool,
     pub dependent_launch: bool,
     pub divided: Divided,
+    pub in_tile: bool,
     pub patches: usize,
+    pub scaled: bool,
     pub fast_math: bool,
 }
 impl Sm90Key {
@@ -2492,6 +2615,7 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     pub fast_fp8: bool,
     pub tree: &'a ValidTree,
+    pub lines: Option<WholeLines>,
 }
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {}
