@@ -18,6 +18,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/random.cuh", include_str!("sm90/random.cuh")),
     ("bits.cuh", include_str!("bits.cuh")),
     ("digits.cuh", include_str!("digits.cuh")),
+    ("row_index.cuh", include_str!("row_index.cuh")),
+    ("scattered.cuh", include_str!("scattered.cuh")),
     ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),

@@ -9,17 +9,18 @@ use epilogue_runtime::{Device, trace};
 use super::autotune::{Found, Store};
 use super::bundled::among_bundled;
 use super::kernel::sm80::Tile;
-use super::kernel::{Settings, SplitK, Switches};
+use super::kernel::{ArgumentViews, Settings, SplitK, Switches};
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::model::select::{Request, Selection};
 use super::model::{Candidate, Choice, Later, Machine};
 use super::planned::Gemm;
 use super::problem::operand::common_layout;
-use super::problem::picked;
 use super::problem::{
     Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchError, Problem, Right,
 };
+use super::problem::{picked, scattered};
 use super::remembered::{Question, Remembered};
+use super::run::check;
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
@@ -193,6 +194,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn picked_rows(mut self) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_picked_rows());
+        self
+    }
+
+    /// An index places the M rows in the outputs; see [`Rows::scattered`](super::Rows::scattered).
+    #[must_use]
+    pub fn scattered_rows(mut self) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_scattered_rows());
         self
     }
 
@@ -398,6 +406,10 @@ impl<E> Builder<E> {
         if problem.picked {
             picked::check(self.layouts.0, problem.grouping)?;
         }
+        if problem.scattered {
+            scattered::check(problem.grouping, problem.batched, problem.patches.is_some())?;
+            check::scattered(&phases.tree)?;
+        }
         self.check_request(tree.types())?;
         let (kind, later) = match machine {
             Some(machine) => {
@@ -454,7 +466,8 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, product, chosen))))
+        let views = ArgumentViews::planned(product.part, &problem)?;
+        Ok(Chosen::Gpu(Box::new(among_bundled(&self.device, product, chosen, views))))
     }
 
     /// Chooses a kernel, and compiles it or finds it in the disk cache or in the device's [bundles](crate::bundle). A

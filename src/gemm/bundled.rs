@@ -5,26 +5,31 @@ use std::collections::HashMap;
 use epilogue_runtime::Device;
 
 use super::emit::{self, symbol::symbol};
-use super::kernel::KernelKey;
+use super::kernel::{ArgumentViews, KernelKey};
 use super::model::choice::{ChosenKernel, Tuning};
 use crate::evt::Pass;
 
 /// Whether the kernel is available: the device has no bundles, or they have it.
-pub(super) fn may_run(device: &Device, product: &Pass<'_>, key: &KernelKey) -> bool {
+pub(super) fn may_run(device: &Device, product: &Pass<'_>, key: &KernelKey, views: ArgumentViews) -> bool {
     // Comparing a name takes less time than writing the source.
     device.is_name_bundled(&symbol(&product.part.tree, key)).unwrap_or(true)
-        && emit::emit(product, key, 0).is_ok_and(|text| device.is_bundled(&text.source).unwrap_or(true))
+        && emit::emit(product, key, views).is_ok_and(|text| device.is_bundled(&text.source).unwrap_or(true))
 }
 
 /// The best of the model's candidates that the device's bundles have. If they have none, or if the user asked for this
 /// kernel, the choice stays: the missing kernel is reported where it is looked up.
-pub(super) fn among_bundled(device: &Device, product: &Pass<'_>, chosen: ChosenKernel) -> ChosenKernel {
+pub(super) fn among_bundled(
+    device: &Device,
+    product: &Pass<'_>,
+    chosen: ChosenKernel,
+    views: ArgumentViews,
+) -> ChosenKernel {
     if chosen.asked || device.bundles().is_empty() {
         return chosen;
     }
     // Candidates that differ only in the number of splits share one kernel.
     let mut known = HashMap::<KernelKey, bool>::new();
-    let mut holds = |key: &KernelKey| *known.entry(*key).or_insert_with(|| may_run(device, product, key));
+    let mut holds = |key: &KernelKey| *known.entry(*key).or_insert_with(|| may_run(device, product, key, views));
     if holds(&chosen.chosen.key) {
         return chosen;
     }

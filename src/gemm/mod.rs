@@ -7,6 +7,7 @@
 //! | pack weights once, for many runs | [`Gemm::pack`] |
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply rows that an index picks | [`Rows::picked`] |
+//! | write rows where an index says | [`Rows::scattered`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
@@ -46,7 +47,7 @@ pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
     Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchError, Problem, Right, Rows,
-    RowsError, Window, depth, filter, patches, rows,
+    RowsError, ScatterError, Window, depth, filter, patches, rows,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

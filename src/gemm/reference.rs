@@ -13,6 +13,7 @@ use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::with_matrices;
 use super::run::picked::read_picked;
+use super::run::scattered::Placed;
 use crate::evt::reference::{self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product};
 use crate::evt::{BroadcastClass, ParameterClass};
 use crate::{Argument, Arguments, Epilogue};
@@ -21,6 +22,8 @@ use crate::{Argument, Arguments, Epilogue};
 #[derive(Clone, Debug)]
 pub struct Reference {
     outputs: Vec<Output>,
+    /// Where rows of M×N outputs are, if an index places them.
+    placed: Option<Placed>,
 }
 
 impl<E> Gemm<E> {
@@ -75,6 +78,7 @@ impl<E> Gemm<E> {
         let groups = rows.map(|rows| Groups { rows, of_one_matrix });
         let patches = a.patches()?;
         let picked = read_picked(a, &problem, divided.as_deref())?;
+        let placed = Placed::read(a, tree, rows, arguments)?;
         let all = Values::of(a.tensor())?;
         let a = match picked {
             Some(rows) => all.rows(&rows, problem.k),
@@ -129,7 +133,7 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)? })
+        Ok(Reference { outputs: reference::evaluate_grouped(tree, &products, &given, options, groups)?, placed })
     }
 }
 
@@ -162,6 +166,14 @@ impl Reference {
                 // Devices write these bits as 0. One that isn't is an element too many.
                 values.extend(reference::has_padding(&actual.to_bytes()?, *columns).then_some(1.0));
                 values
+            }
+            (false, Some(columns)) => {
+                let all = Values::of(actual)?.values;
+                let placed = self.placed.as_ref().filter(|placed| placed.names.contains(&output.name));
+                match placed {
+                    Some(placed) => placed.in_order(&all, *columns),
+                    None => all,
+                }
             }
             _ => Values::of(actual)?.values,
         };

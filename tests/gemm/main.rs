@@ -24,6 +24,8 @@ mod picking;
 mod placement;
 mod reducers;
 mod repack;
+mod scattered;
+mod scattering;
 mod stream_k;
 mod traced;
 mod typed;

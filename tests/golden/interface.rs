@@ -34,6 +34,7 @@ pub enum Error {
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
+    Scatter(ScatterError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1289,6 +1290,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn picked_rows(self) -> Self {}
     #[must_use]
+    pub fn scattered_rows(self) -> Self {}
+    #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
@@ -1402,6 +1405,7 @@ pub enum Error {
     Patches(super::patch_error::PatchError),
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
+    Scatter(ScatterError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1906,6 +1910,7 @@ pub struct Problem {
     pub grouping: Grouping,
     pub patches: Option<usize>,
     pub picked: bool,
+    pub scattered: bool,
 }
 impl Problem {
     #[must_use]
@@ -1922,6 +1927,8 @@ impl Problem {
     pub const fn of_patches(self, elements: usize) -> Self {}
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {}
+    #[must_use]
+    pub const fn of_scattered_rows(self) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -1975,6 +1982,8 @@ impl<'a> Rows<'a> {
     #[must_use]
     pub const fn picked(self, index: &'a DeviceTensor) -> Self {}
     #[must_use]
+    pub const fn scattered(self, index: &'a DeviceTensor) -> Self {}
+    #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
@@ -1990,6 +1999,18 @@ pub enum RowsError {
     Major,
     Groups { what: &'static str },
     Row { place: usize, given: i32, rows: usize },
+    Other { given: bool },
+}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScatterError {
+    Index { given: Vec<usize>, rows: usize },
+    Element { given: ElementType },
+    Product { what: &'static str },
+    Output { name: &'static str, what: &'static str, advice: &'static str },
+    Nothing { epilogue: &'static str },
+    Row { place: usize, given: i32, name: &'static str, rows: usize },
+    Twice { first: usize, second: usize, given: i32 },
     Other { given: bool },
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2172,6 +2193,7 @@ pub enum Memory {
     B(usize),
     Bounds,
     Index,
+    Places,
     Argument(usize),
     Counters,
     Scratch,

@@ -11,6 +11,7 @@ use epilogue_runtime::{Activity, Device, DeviceKind, Event, Progress, Stream, tr
 use self::race::Pace;
 pub(crate) use self::store::{Found, Store, subject};
 use super::bundled::may_run;
+use super::kernel::ArgumentViews;
 use super::model::Candidate;
 use super::model::choice::{Chosen, ChosenKernel, Tuning};
 use super::planned::Gemm;
@@ -118,7 +119,9 @@ impl<E> Gemm<E> {
         };
         let mut shortlist = plan.choice.shortlist();
         if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases.product(), &candidate.key));
+            let product = plan.phases.product();
+            let views = ArgumentViews::planned(product.part, &plan.problem)?;
+            shortlist.retain(|candidate| may_run(&plan.device, &product, &candidate.key, views));
             if shortlist.is_empty() {
                 shortlist.push(gpu.chosen.clone());
             }

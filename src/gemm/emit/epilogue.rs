@@ -5,6 +5,7 @@ use super::element::{ElementFunction, Guard};
 use crate::cuda::Writer;
 use crate::evt::ValidTree;
 use crate::expr::cuda::Functions;
+use crate::gemm::kernel::ArgumentViews;
 
 /// An epilogue's arguments and the functions of one element, ready to be written.
 pub(crate) struct EpilogueText<'a> {
@@ -15,10 +16,10 @@ pub(crate) struct EpilogueText<'a> {
 }
 
 impl<'a> EpilogueText<'a> {
-    /// `digits` has a bit for every argument whose rows or columns have two digits; `functions` collects what it calls.
-    pub(super) fn of(tree: &'a ValidTree, digits: u64, functions: &mut Functions) -> Self {
+    /// `functions` collects what it calls.
+    pub(super) fn of(tree: &'a ValidTree, views: ArgumentViews, functions: &mut Functions) -> Self {
         let (element, guards) = (ElementFunction::of(tree, functions), Guard::all(tree, functions));
-        Self { tree, arguments: EpilogueArguments::of(tree, digits), element, guards }
+        Self { tree, arguments: EpilogueArguments::of(tree, views), element, guards }
     }
 
     /// Writes the definitions, in a file of this name.

@@ -9,6 +9,7 @@ use super::epilogue::EpilogueText;
 use crate::cuda::Writer;
 use crate::evt::{Axis, BroadcastClass, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind};
 use crate::expr::cuda::{Functions, element_name};
+use crate::gemm::kernel::ArgumentViews;
 
 /// A tail, ready to be written.
 pub(crate) struct Tail<'a> {
@@ -24,8 +25,8 @@ impl<'a> Tail<'a> {
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        // It has vectors only, and these have no digits.
-        Self { epilogue: EpilogueText::of(tree, 0, functions), axis }
+        // It has vectors only, and these are plain.
+        Self { epilogue: EpilogueText::of(tree, ArgumentViews::default(), functions), axis }
     }
 
     /// Whether it follows when a group of reductions is complete.

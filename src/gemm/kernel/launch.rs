@@ -67,6 +67,8 @@ pub enum Memory {
     Bounds,
     /// The index that picks A's rows.
     Index,
+    /// The index that places the rows of outputs.
+    Places,
     /// The argument of an index, a tensor.
     Argument(usize),
     /// The counters.

@@ -13,7 +13,9 @@ pub(crate) mod sm80;
 pub(crate) mod sm90;
 pub(crate) mod split_k;
 pub(crate) mod stream;
+pub(crate) mod views;
 
 pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};
 pub use split_k::{SplitK, SplitKind};
+pub(crate) use views::ArgumentViews;

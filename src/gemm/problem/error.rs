@@ -8,6 +8,7 @@ use super::arithmetic::Arithmetic;
 use super::groups::Divided;
 use super::knob::Knob;
 use super::rows_error::RowsError;
+use super::scatter_error::ScatterError;
 use crate::ElementType;
 use crate::evt::TreeError;
 
@@ -51,6 +52,9 @@ pub enum Error {
     /// Rows are not picked by an index.
     #[error(transparent)]
     Rows(#[from] RowsError),
+    /// Rows are not placed by an index.
+    #[error(transparent)]
+    Scatter(#[from] ScatterError),
     /// The epilogue doesn't return an output of this name.
     #[error("no output is named `{name}`; the epilogue returns {}", .outputs.join(", "))]
     NoOutput {

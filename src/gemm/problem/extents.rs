@@ -7,6 +7,7 @@ use super::groups::Grouping;
 use super::operand::{Left, Right};
 use super::patch_error::PatchError;
 use super::patches::Patches;
+use super::scattered;
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +28,8 @@ pub struct Problem {
     pub patches: Option<usize>,
     /// Whether an index picks the M rows from an A of any number of rows.
     pub picked: bool,
+    /// Whether an index places the M rows in the outputs.
+    pub scattered: bool,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -36,7 +39,8 @@ impl Problem {
     /// A product without a batch axis.
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
-        Self { m, n, k, batch: 1, batched: false, grouping: Grouping::None, patches: None, picked: false }
+        let (grouping, patches) = (Grouping::None, None);
+        Self { m, n, k, batch: 1, batched: false, grouping, patches, picked: false, scattered: false }
     }
 
     /// The same product `batch` times.
@@ -73,6 +77,12 @@ impl Problem {
     #[must_use]
     pub const fn of_picked_rows(self) -> Self {
         Self { picked: true, ..self }
+    }
+
+    /// The same with M rows that an index places; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
+    #[must_use]
+    pub const fn of_scattered_rows(self) -> Self {
+        Self { scattered: true, ..self }
     }
 
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
@@ -126,8 +136,14 @@ impl Problem {
             }
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
-        let problem = Self { m, n, k, batch, batched, grouping, patches: None, picked };
+        let places = left.scattered();
+        let scattered = places.is_some();
+        let problem = Self { m, n, k, batch, batched, grouping, patches: None, picked, scattered };
         problem.check_extents()?;
+        if let Some(places) = places {
+            scattered::check(grouping, batched, false)?;
+            places.check(m)?;
+        }
         Ok(problem)
     }
 

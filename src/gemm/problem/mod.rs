@@ -20,6 +20,8 @@ pub(crate) mod patch_error;
 pub(crate) mod patches;
 pub(crate) mod picked;
 mod rows_error;
+mod scatter_error;
+pub(crate) mod scattered;
 pub(crate) mod sliding;
 pub(crate) mod window;
 
@@ -38,4 +40,5 @@ pub use packed::Packed;
 pub(crate) use packed::{Purpose, WholePanels};
 pub use patch_error::PatchError;
 pub use rows_error::RowsError;
+pub use scatter_error::ScatterError;
 pub use window::{Window, patches};

@@ -11,6 +11,7 @@ use super::layout::{Major, OperandLayout, OperandView};
 use super::packed::Packed;
 use super::patches::Patches;
 use super::picked::Picked;
+use super::scattered::Scattered;
 use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
@@ -18,7 +19,7 @@ use crate::evt::MAX_ACCUMULATORS;
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups, and picks them by an index; [`patches`](super::window::patches) are those of images under a
+/// divides its rows into groups, and picks and places them by an index; [`patches`](super::window::patches) are those of images under a
 /// window.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
@@ -26,6 +27,7 @@ pub struct Left<'a> {
     bounds: Option<Bounds<'a>>,
     window: Option<Sliding>,
     picked: Option<Picked<'a>>,
+    scattered: Option<Scattered<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -75,19 +77,19 @@ pub struct Right<'a> {
 
 impl<'a> From<&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self { tensor, bounds: None, window: None, picked: None, scattered: None }
     }
 }
 
 impl<'a> From<&&'a DeviceTensor> for Left<'a> {
     fn from(tensor: &&'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self { tensor, bounds: None, window: None, picked: None, scattered: None }
     }
 }
 
 impl<'a> From<&'a mut DeviceTensor> for Left<'a> {
     fn from(tensor: &'a mut DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None }
+        Self { tensor, bounds: None, window: None, picked: None, scattered: None }
     }
 }
 
@@ -169,7 +171,7 @@ impl<'a, const COUNT: usize> From<[&'a Filter; COUNT]> for Right<'a> {
 impl<'a> Left<'a> {
     /// The patches of images.
     pub(crate) const fn under_window(tensor: &'a DeviceTensor, window: Sliding) -> Self {
-        Self { tensor, bounds: None, window: Some(window), picked: None }
+        Self { tensor, bounds: None, window: Some(window), picked: None, scattered: None }
     }
 
     /// The same of another tensor.
@@ -177,7 +179,8 @@ impl<'a> Left<'a> {
     where
         'a: 'b,
     {
-        Left { tensor, bounds: self.bounds, window: self.window, picked: self.picked }
+        let Self { bounds, window, picked, scattered, .. } = *self;
+        Left { tensor, bounds, window, picked, scattered }
     }
 
     /// Where the patches' elements are, if it is patches.
@@ -199,12 +202,17 @@ impl<'a> Left<'a> {
 
     /// A tensor whose rows are divided.
     pub(crate) const fn grouped(tensor: &'a DeviceTensor, bounds: Bounds<'a>) -> Self {
-        Self { tensor, bounds: Some(bounds), window: None, picked: None }
+        Self { tensor, bounds: Some(bounds), window: None, picked: None, scattered: None }
     }
 
-    /// The same with rows that an index picks, or all in their order.
-    pub(crate) const fn picking(self, picked: Option<Picked<'a>>) -> Self {
-        Self { picked, ..self }
+    /// The same with rows that indices pick and place, or all in their order.
+    pub(crate) const fn with_indices(self, picked: Option<Picked<'a>>, scattered: Option<Scattered<'a>>) -> Self {
+        Self { picked, scattered, ..self }
+    }
+
+    /// What places the product's rows.
+    pub(crate) const fn scattered(&self) -> Option<Scattered<'a>> {
+        self.scattered
     }
 
     /// What picks the rows.

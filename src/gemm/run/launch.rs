@@ -1,6 +1,6 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
-use super::fill::Fill;
+use super::fill::{Fill, put_index};
 use super::patches::{images, put_patches};
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
@@ -15,6 +15,7 @@ use crate::gemm::kernel::{KernelKey, sm90};
 use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;
+use crate::gemm::problem::scattered::Scattered;
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ pub(crate) struct Run<'a> {
     pub(crate) patches: Option<Patches>,
     /// What picks the rows of A.
     pub(crate) picked: Option<Picked<'a>>,
+    /// What places the rows of outputs.
+    pub(crate) scattered: Option<Scattered<'a>>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -61,6 +64,7 @@ impl Run<'_> {
         arguments.extend(self.b.iter().map(KernelArgument::Reads));
         arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
         arguments.extend(self.picked.iter().map(|picked| KernelArgument::Reads(picked.index)));
+        arguments.extend(self.scattered.iter().map(|scattered| KernelArgument::Reads(scattered.index)));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -129,7 +133,13 @@ impl Run<'_> {
             KernelKey::Sm90(_) => 2,
         };
         let (tree, batch, arguments) = (self.tree, self.problem.batch, (self.arguments, self.of_tail));
-        Fill { tree, arguments, batch, neighbours }.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
+        Fill { tree, arguments, scattered: self.scattered, batch, neighbours }.put_all(
+            &mut bytes,
+            at,
+            &self.variant.emitted,
+            places,
+            workspace,
+        );
         Ok(bytes)
     }
 
@@ -283,21 +293,6 @@ fn put_groups(bytes: &mut ParameterBytes, offset: usize, Bounds { tensor, form, 
     };
     let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
     bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
-}
-
-/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
-fn put_index(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    (memory, name): (Memory, &str),
-    index: &DeviceTensor,
-    numbers: [usize; 2],
-) {
-    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
-    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
-    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
 }
 
 /// Where the sums of split-K and their counters are.

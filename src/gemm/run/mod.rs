@@ -13,6 +13,7 @@ mod patches;
 pub(crate) mod picked;
 pub(crate) mod plan;
 pub(crate) mod repack;
+pub(crate) mod scattered;
 pub(crate) mod tensor_maps;
 pub(crate) mod variant;
 pub(crate) mod workspace;

@@ -12,6 +12,7 @@ use super::later::{self, LaterKernel, SlotTensors};
 use super::launch::Run;
 use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
+use super::scattered::Placed;
 use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
@@ -23,7 +24,7 @@ use crate::gemm::kernel::sm80::Sm80Key;
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
-use crate::gemm::kernel::{KernelKey, Settings, SplitK, digits};
+use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, SplitK};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
@@ -31,6 +32,7 @@ use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::{
     Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
+    ScatterError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -46,14 +48,14 @@ pub(crate) struct Plan {
     /// Explicit settings from the builder.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
-    /// By key, and by the arguments whose rows or columns have two digits.
-    pub(crate) variants: Variants<(KernelKey, u64), Variant>,
+    /// By key, and by the arguments that are no plain matrices.
+    pub(crate) variants: Variants<(KernelKey, ArgumentViews), Variant>,
     /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
     /// The kernels of the launches after the product's; none on the CPU.
     pub(crate) later: Arc<[LaterKernel]>,
-    /// The same, by number and by their arguments with digits.
-    later_variants: Variants<(usize, u64), LaterKernel>,
+    /// The same, by number and by their arguments that are no plain matrices.
+    later_variants: Variants<(usize, ArgumentViews), LaterKernel>,
     /// What parts leave for those after them.
     slots: Pool<Vec<DeviceTensor>>,
     /// Of those kernels, for each its own.
@@ -92,8 +94,10 @@ impl Plan {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let variant = Variant::compile(&device, &phases.product(), (&key, 0), split_k, multiprocessors)?;
-                Some((variant, LaterKernel::compile_all(&device, &phases, key.fast_math())?))
+                let product = phases.product();
+                let views = ArgumentViews::planned(product.part, &problem)?;
+                let variant = Variant::compile(&device, &product, (&key, views), split_k, multiprocessors)?;
+                Some((variant, LaterKernel::compile_all(&device, &phases, &problem, key.fast_math())?))
             }
         };
         let plan = Self::of_kernels(device, phases, problem, settings, choice, multiprocessors, kernels);
@@ -115,7 +119,7 @@ impl Plan {
         let later: Arc<[LaterKernel]> = later.unwrap_or_default().into();
         let (planned, variants) = (variant.map(Arc::new), Variants::default());
         if let Some(variant) = &planned {
-            variants.put((variant.key, variant.digits), Arc::clone(variant));
+            variants.put((variant.key, variant.views), Arc::clone(variant));
         }
         let repacker = Repacker::new(&device, multiprocessors);
         let (workspaces, copy_kernels) = (Pool::default(), CopyKernels::default());
@@ -219,12 +223,16 @@ impl Plan {
                 let tile = cpu::TileShape { m: *m, n: *n };
                 let groups = read_groups(a, &problem)?;
                 let picked = read_picked(a, &problem, groups.as_deref())?;
+                let placed = Placed::read(a, self.tree(), groups.as_deref(), arguments)?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
                 let run = |a: Left<'_>, b: &[&DeviceTensor]| {
                     let a = (a.tensor(), a.patches()?);
-                    cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
+                    let execute = |arguments: &[Argument<'_>]| {
+                        cpu::execute(&self.cpu_programs, &self.phases, (a, b, &panels), groups, arguments, tile)
+                    };
+                    placed.as_ref().map_or_else(|| execute(arguments), |placed| placed.write(arguments, execute))
                 };
                 let gathered = picked.map(|rows| cpu::gathered(a.tensor(), &rows)).transpose()?;
                 let a = a.with_tensor(gathered.as_ref().unwrap_or(a.tensor()));
@@ -253,6 +261,9 @@ impl Plan {
         if self.problem.picked != problem.picked {
             return Err(RowsError::Other { given: problem.picked }.into());
         }
+        if self.problem.scattered != problem.scattered {
+            return Err(ScatterError::Other { given: problem.scattered }.into());
+        }
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned != given {
             return Err(Error::OtherGrouping { planned, given });
@@ -280,8 +291,9 @@ impl Plan {
         let passes = self.phases.passes();
         let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
         let kernels = passes.iter().enumerate().skip(1).zip(&*self.later);
-        let kernels = kernels
-            .map(|((i, pass), kernel)| kernel.for_digits(&self.device, pass, i, arguments, &self.later_variants));
+        let kernels = kernels.map(|((i, pass), kernel)| {
+            kernel.for_views(&self.device, pass, i, (&problem, arguments), &self.later_variants)
+        });
         let kernels = kernels.collect::<Result<Vec<_>, Error>>()?;
         let later = passes.iter().skip(1).zip(&kernels).zip(&self.later_workspaces);
         let prepared = later.map(|((pass, kernel), memory)| kernel.prepare(&pass.part.tree, &problem, memory, stream));
@@ -293,7 +305,10 @@ impl Plan {
             let arguments = (own.as_slice(), of_tail.as_slice());
             match i.checked_sub(1) {
                 None => self.run_kernel(stream, problem, gpu, a, b, arguments)?,
-                Some(i) => kernels[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
+                Some(i) => {
+                    let (tree, scattered) = (&pass.part.tree, a.scattered());
+                    kernels[i].launch(tree, &problem, arguments, scattered, &prepared[i], stream)?;
+                }
             }
         }
         prepared.into_iter().zip(&self.later_workspaces).for_each(|(launch, memory)| launch.keep(memory, stream));
@@ -344,6 +359,7 @@ impl Plan {
         }
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), a.patches()?, a.picked());
+        let scattered = a.scattered();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
@@ -358,7 +374,7 @@ impl Plan {
         }
         let tree = self.phases.first();
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked }.describe()
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scattered }.describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -384,7 +400,7 @@ impl Plan {
         let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
         let (device, tree) = (&self.device, self.phases.first());
         let mut b = self.live(b)?;
-        let (bounds, patches, picked) = (a.bounds(), a.patches()?, a.picked());
+        let (bounds, patches, picked, scattered) = (a.bounds(), a.patches()?, a.picked(), a.scattered());
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -399,7 +415,7 @@ impl Plan {
             }
         }
         let (variant, a) = (&variant, &a);
-        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked };
+        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scattered };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -422,14 +438,14 @@ impl Plan {
             (a.layout()?, a.layout_of_b(common_layout(b), self.tree().types().b))
         };
         let wanted = self.wanted(gpu, problem, layouts, arguments)?;
-        let digits = digits::of(arguments.iter().map(tensor_of))?;
-        if let Some(variant) = self.variants.get(&(wanted.key, digits)) {
+        let views = ArgumentViews::of(&self.phases.parts[0], arguments.iter().map(tensor_of), problem)?;
+        if let Some(variant) = self.variants.get(&(wanted.key, views)) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
-                v.digits == digits && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
+                v.views == views && a.fits(key.a).unwrap_or(false) && b.iter().all(|b| b.fits(key.b))
             }
             KernelKey::Sm90(_) => false,
         };
@@ -441,10 +457,10 @@ impl Plan {
             return Ok(variant);
         }
         let (device, product) = (&self.device, self.phases.product());
-        self.variants.get_or_make(&(wanted.key, digits), || {
+        self.variants.get_or_make(&(wanted.key, views), || {
             let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, &product, (&wanted.key, digits), wanted.split_k, self.multiprocessors)
+            Variant::compile(device, &product, (&wanted.key, views), wanted.split_k, self.multiprocessors)
         })
     }
 
@@ -488,7 +504,7 @@ impl Plan {
             Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let tree = self.phases.first();
-        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments), problem)?;
+        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, problem, arguments), problem)?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))

@@ -227,12 +227,14 @@ fn divided() -> String {
     let of_k = taken(Feature::Groups, Builder::depth_groups);
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
+    let scattered = taken(Feature::Groups, |builder, groups| builder.groups(groups).scattered_rows());
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16));
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
+        + &row(std::iter::once("with rows that an index places (`gemm::Rows::scattered`)").chain(scattered))
 }
 
 #[test]

@@ -82,6 +82,7 @@ fn address(of: Memory) -> u64 {
         Memory::B(_) => 0x2_0000_0000,
         Memory::Bounds => 0x5_0000_0000,
         Memory::Index => 0x6_0000_0000,
+        Memory::Places => 0x7_0000_0000,
         Memory::Argument(i) => 0x10_0000_0000 + 0x1_0000_0000 * i as u64,
         Memory::Counters => 0x3_0000_0000,
         Memory::Scratch => 0x4_0000_0000,

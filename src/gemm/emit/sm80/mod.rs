@@ -9,18 +9,19 @@ use self::visitor::VisitorText;
 use super::text::{Emitted, KernelText};
 use crate::cuda::Writer;
 use crate::evt::ValidTree;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::sm80::{Sm80Key, Tile};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
 pub(crate) fn emit(
     trees: (&ValidTree, Option<&ValidTree>),
-    (key, digits): (&Sm80Key, u64),
+    (key, views): (&Sm80Key, ArgumentViews),
     split_k: &str,
     symbol: &str,
 ) -> Emitted {
     let tree = trees.0;
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, views);
     let (header, common, gemm) = match key.divided {
         Divided::Nothing if key.patches => ("sm80/patches.cuh", "PatchCommon<Config>", "gemm"),
         Divided::Nothing => ("sm80/gemm.cuh", "Common<Config>", "gemm"),

@@ -13,13 +13,18 @@ use epilogue_runtime::Site;
 use self::visitor::VisitorText;
 use super::text::{Emitted, KernelText};
 use crate::evt::ValidTree;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::sm90::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 
 /// Writes a kernel.
-pub(crate) fn emit(trees: (&ValidTree, Option<&ValidTree>), (key, digits): (&Sm90Key, u64), symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    trees: (&ValidTree, Option<&ValidTree>),
+    (key, views): (&Sm90Key, ArgumentViews),
+    symbol: &str,
+) -> Emitted {
     let tree = trees.0;
     let traffic = Traffic::of(tree, key.direct);
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), trees, key.fast_math, views);
     let (name, file) = (tree.name(), tree.file());
     let family = if key.in_groups() { "sm90/groups.cuh" } else { "sm90/gemm.cuh" };
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &[family]);
