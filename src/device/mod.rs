@@ -24,6 +24,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),
     ("repack.cuh", include_str!("repack.cuh")),
+    ("repack_rows.cuh", include_str!("repack_rows.cuh")),
     ("reduction.cuh", include_str!("reduction.cuh")),
     ("indexed.cuh", include_str!("indexed.cuh")),
     ("state.cuh", include_str!("state.cuh")),

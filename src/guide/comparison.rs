@@ -73,8 +73,8 @@
 //! - **Gradients of convolutions**, convolutions with groups of channels, and Hopper's own copies of patches: a
 //!   [convolution](crate::gemm::patches()) runs forward, on every GPU by kernels for sm_80.
 //! - **Chains of products in one kernel**: no attention.
-//! - **Rows that Hopper's own kernels gather**: rows of A that an index picks ([`Rows::picked`](crate::gemm::Rows::picked)) are
-//!   loaded by kernels for sm_80, also on Hopper.
+//! - **Rows that Hopper's own kernels gather** while they multiply: rows of A that an index picks
+//!   ([`Rows::picked`](crate::gemm::Rows::picked)) are copied before the product, or it is one of the kernels for sm_80.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
 //! - **GPUs of other makers**, and instructions that are newer than Hopper's. Newer GPUs run the kernels for sm_80.
 //! - **Block-scaled and 4-bit types.**

@@ -2099,6 +2099,7 @@ impl fmt::Display for Tile {}
 pub enum Unreachable {
     Unaligned,
     Major,
+    Picked,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const AXES: usize> {}

@@ -12,7 +12,7 @@ use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NO_PATCHES, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NO_PATCHES, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, OperandLayout, Problem};
@@ -74,7 +74,6 @@ impl Selection<'_> {
     fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
         match self.problem.grouping {
             _ if self.problem.patches.is_some() => Some(NO_PATCHES),
-            _ if self.problem.picked => Some(PICKED_ROWS),
             Grouping::None => None,
             Grouping::Depth => Some(NO_GROUPS_OF_K),
             Grouping::Shared | Grouping::Padded if split_k.is_some_and(|split_k| split_k != SplitK::None) => {

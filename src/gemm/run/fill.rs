@@ -9,6 +9,7 @@ use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{FieldType, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::problem::bounds::{Bounds, Form};
 use crate::gemm::problem::scattered::Scattered;
 use crate::{Argument, ElementType};
 
@@ -206,6 +207,25 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
         *to = *from as u64;
     }
     strides
+}
+
+/// `Groups`.
+pub(super) fn put_groups(
+    bytes: &mut ParameterBytes,
+    offset: usize,
+    Bounds { tensor, form, .. }: Bounds<'_>,
+    groups: usize,
+) {
+    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
+    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
+    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
+    let form = match form {
+        Form::Offsets => 0,
+        Form::Ends => 1,
+        Form::Counts => 2,
+    };
+    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
+    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
 }
 
 /// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.

@@ -1,6 +1,6 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
-use super::fill::{Fill, put_index};
+use super::fill::{Fill, put_groups, put_index};
 use super::patches::{images, put_patches};
 use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
@@ -12,7 +12,7 @@ use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
-use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::scattered::Scattered;
@@ -279,20 +279,6 @@ fn operand_name(of: Memory) -> String {
         Memory::B(i) => format!("b{i}"),
         _ => "a".to_owned(),
     }
-}
-
-/// `Groups`.
-fn put_groups(bytes: &mut ParameterBytes, offset: usize, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
-    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
-    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
-    let form = match form {
-        Form::Offsets => 0,
-        Form::Ends => 1,
-        Form::Counts => 2,
-    };
-    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
 }
 
 /// Where the sums of split-K and their counters are.

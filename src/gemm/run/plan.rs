@@ -16,7 +16,6 @@ use super::scattered::Placed;
 use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
-use crate::Argument;
 use crate::evt::{MAX_ACCUMULATORS, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
 use crate::gemm::kernel::launch::LaunchDescription;
@@ -30,12 +29,14 @@ use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
+use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{
     Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
     ScatterError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
+use crate::{Argument, ElementType};
 
 /// A plan, without the type of its epilogue.
 #[derive(Debug)]
@@ -157,9 +158,12 @@ impl Plan {
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
-            if loads(key.instruction, layout, major) {
+            let picks = self.problem.picked && operand == Operand::A;
+            if !picks && loads(key.instruction, layout, major) {
                 continue;
             }
+            let index = picks.then(|| self.device.without_memory(ElementType::I32, [m])).transpose()?;
+            let picked = index.as_ref().map(|index| Picked { index });
             // The kernel of a copy depends on which axis is contiguous.
             let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
             let tensor = if along_k {
@@ -167,7 +171,7 @@ impl Plan {
             } else {
                 self.device.without_memory(element, [shape[1], shape[0]])?.transpose()?
             };
-            self.copy_kernels.prepare(&self.device, &tensor, operand, major)?;
+            self.copy_kernels.prepare(&self.device, &tensor, operand, major, picked)?;
         }
         Ok(())
     }
@@ -364,7 +368,8 @@ impl Plan {
             let operands = std::iter::once((Operand::A, key.a, a.tensor()));
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                if !loads_as_it_lies(key, operand, major, tensor) {
+                let picks = picked.is_some() && operand == Operand::A;
+                if picks || !loads_as_it_lies(key, operand, major, tensor) {
                     return Err(Error::NoLaunch {
                         device: self.device.to_string(),
                         reason: "another kernel copies an operand first; choose a candidate whose `repacking` is none",
@@ -406,9 +411,10 @@ impl Plan {
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in std::iter::once((Operand::A, key.a, &mut a)).chain(all_b) {
-                if !loads_as_it_lies(key, operand, major, tensor) {
-                    let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
-                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
+                let picked = picked.filter(|_| operand == Operand::A);
+                if picked.is_some() || !loads_as_it_lies(key, operand, major, tensor) {
+                    let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
+                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
                     *tensor = copied;
                     copies.push((operand, memory));
                 }
