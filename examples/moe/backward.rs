@@ -3,7 +3,7 @@
 use epilogue::gemm::{depth, rows};
 
 use crate::Result;
-use crate::block::{Block, Choices, transposed};
+use crate::block::{Block, Choices, of_choices, transposed};
 use crate::clock::Clock;
 use crate::products::{RowGradient, SwigluBackward, TokenGradient, WeightGradient};
 
@@ -11,7 +11,7 @@ impl Block {
     /// After [`forward`](Self::forward).
     pub(crate) fn backward(&mut self, clock: &mut Clock) -> Result<()> {
         let Self { inputs, choices, values, gradients, plans, expressions, sizes, .. } = self;
-        let Choices { experts, rows: rows_of_choices, offsets, tokens, weights_of_rows, .. } = &*choices;
+        let Choices { experts, offsets, tokens, choices, weights_of_rows, .. } = &*choices;
         clock.time("rows and their gradients, gathered", || {
             let (of, by) = ([&inputs.x, &inputs.d_out], [tokens, weights_of_rows]);
             expressions.gathered.run(of, by, &mut gradients.rows, &mut gradients.d_y)
@@ -26,8 +26,8 @@ impl Block {
         })?;
         clock.time("through gate and up", || {
             // Both at once: the halves of each row meet the halves of the weights.
-            let both = rows(&gradients.d_gate_up_rows).in_groups(offsets);
-            let d_rows = &mut gradients.d_rows;
+            let both = rows(&gradients.d_gate_up_rows).scattered(choices).in_groups(offsets);
+            let d_rows = &mut of_choices(&gradients.d_rows)?;
             Ok(plans.d_rows.run(both, &transposed(&inputs.gate_up)?, RowGradient { d_rows })?)
         })?;
         clock.time("weights of gate and up", || {
@@ -45,14 +45,13 @@ impl Block {
         clock.time("scores and weights of the router", || {
             let (y, probabilities) = (&values.y, &values.probabilities);
             let d_scores = &mut gradients.d_scores;
-            let choices = [rows_of_choices, experts];
-            expressions.d_scores.run(&inputs.d_out, y, choices, probabilities, d_scores)?;
+            expressions.d_scores.run(&inputs.d_out, y, experts, probabilities, d_scores)?;
             let results = WeightGradient { d_weights: &mut gradients.d_router };
             Ok(plans.d_router.run(&inputs.x.transpose()?, &gradients.d_scores, results)?)
         })?;
         clock.time("sum for each token, with the router's", || {
             let experts = &mut gradients.d_x_of_experts;
-            expressions.combined.run(&gradients.d_rows, rows_of_choices, experts)?;
+            expressions.combined.run(&gradients.d_rows, experts)?;
             let results = TokenGradient { experts: &*experts, d_x: &mut gradients.d_x };
             Ok(plans.d_x.run(&gradients.d_scores, &inputs.router.transpose()?, results)?)
         })

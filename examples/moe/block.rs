@@ -8,7 +8,9 @@
 //!
 //! A token has one row for each of its experts, and rows are sorted by expert. All experts are one product, with as many rows
 //! for each as tokens take it: `rows(…).in_groups(&offsets)` forward and for the gradients of rows, `depth(…).in_groups(…)`
-//! for the gradients of weights, which sum over rows.
+//! for the gradients of weights, which sum over rows. The first product picks the tokens' rows while it runs, and the last
+//! one scatters its results, so that those of a token's first experts are where tokens are, those of its second ones behind
+//! them, and sums for tokens read plain tensors.
 
 use epilogue::gemm::{depth, rows};
 use epilogue::prelude::*;
@@ -40,7 +42,6 @@ pub(crate) struct Inputs {
 pub(crate) struct Choices {
     pub(crate) experts: DeviceTensor,
     pub(crate) weights: DeviceTensor,
-    pub(crate) rows: DeviceTensor,
     /// `[experts + 1]`
     pub(crate) offsets: DeviceTensor,
     /// Of each row, `[rows]`.
@@ -56,7 +57,7 @@ pub(crate) struct Values {
     pub(crate) g: DeviceTensor,
     pub(crate) u: DeviceTensor,
     pub(crate) h: DeviceTensor,
-    /// `[rows, columns]`
+    /// Of each choice, `[top, tokens, columns]`.
     pub(crate) y: DeviceTensor,
     pub(crate) out: DeviceTensor,
 }
@@ -68,6 +69,7 @@ pub(crate) struct Gradients {
     pub(crate) d_y: DeviceTensor,
     /// `[rows, 2 · hidden]`: of gates, then of what they let up.
     pub(crate) d_gate_up_rows: DeviceTensor,
+    /// Of each choice, `[top, tokens, columns]`.
     pub(crate) d_rows: DeviceTensor,
     pub(crate) d_scores: DeviceTensor,
     pub(crate) d_x_of_experts: DeviceTensor,
@@ -143,7 +145,6 @@ impl Choices {
         Ok(Self {
             experts: device.zeros::<i32>(shape)?,
             weights: device.zeros::<f32>(shape)?,
-            rows: device.zeros::<i32>(shape)?,
             offsets: device.zeros::<i32>([sizes.experts + 1])?,
             tokens: device.zeros::<i32>([rows])?,
             choices: device.zeros::<i32>([rows])?,
@@ -154,14 +155,14 @@ impl Choices {
 
 impl Values {
     fn new(device: &Device, sizes: &Sizes, element: ElementType) -> Result<Self> {
-        let Sizes { tokens, columns, hidden, experts, .. } = *sizes;
+        let Sizes { tokens, columns, hidden, experts, top } = *sizes;
         let zeros = |shape: [usize; 2]| device.zeros_of(element, shape);
         Ok(Self {
             probabilities: device.zeros::<f32>([tokens, experts])?,
             g: zeros([sizes.rows(), hidden])?,
             u: zeros([sizes.rows(), hidden])?,
             h: zeros([sizes.rows(), hidden])?,
-            y: zeros([sizes.rows(), columns])?,
+            y: device.zeros_of(element, [top, tokens, columns])?,
             out: zeros([tokens, columns])?,
         })
     }
@@ -169,13 +170,13 @@ impl Values {
 
 impl Gradients {
     fn new(device: &Device, sizes: &Sizes, element: ElementType) -> Result<Self> {
-        let Sizes { tokens, columns, hidden, experts, .. } = *sizes;
+        let Sizes { tokens, columns, hidden, experts, top } = *sizes;
         let zeros = |shape: [usize; 2]| device.zeros_of(element, shape);
         Ok(Self {
             rows: zeros([sizes.rows(), columns])?,
             d_y: zeros([sizes.rows(), columns])?,
             d_gate_up_rows: zeros([sizes.rows(), 2 * hidden])?,
-            d_rows: zeros([sizes.rows(), columns])?,
+            d_rows: device.zeros_of(element, [top, tokens, columns])?,
             d_scores: zeros([tokens, experts])?,
             d_x_of_experts: zeros([tokens, columns])?,
             d_x: zeros([tokens, columns])?,
@@ -195,7 +196,7 @@ impl Plans {
         gradients: &Gradients,
     ) -> Result<Self> {
         let Inputs { x, router, gate_up, gate, up, down, .. } = inputs;
-        let Choices { offsets, tokens, .. } = choices;
+        let Choices { offsets, tokens, choices, .. } = choices;
         let Gradients { rows: gathered, d_y, d_gate_up_rows, d_scores, .. } = gradients;
         let h = &values.h;
         let of_depth = |a: &DeviceTensor, b: &DeviceTensor| -> Result<Gemm<WeightGradient>> {
@@ -205,9 +206,13 @@ impl Plans {
         Ok(Self {
             router: Gemm::plan(device, x, router)?,
             swiglu: Gemm::plan(device, rows(x).picked(tokens).in_groups(offsets), [gate, up])?,
-            down: Gemm::plan(device, rows(h).in_groups(offsets), down)?,
+            down: Gemm::plan(device, rows(h).scattered(choices).in_groups(offsets), down)?,
             swiglu_backward: Gemm::plan(device, rows(d_y).in_groups(offsets), &transposed(down)?)?,
-            d_rows: Gemm::plan(device, rows(d_gate_up_rows).in_groups(offsets), &transposed(gate_up)?)?,
+            d_rows: Gemm::plan(
+                device,
+                rows(d_gate_up_rows).scattered(choices).in_groups(offsets),
+                &transposed(gate_up)?,
+            )?,
             d_gate_up: of_depth(gathered, d_gate_up_rows)?,
             d_down: of_depth(h, d_y)?,
             d_router: Gemm::plan(device, &x.transpose()?, d_scores)?,
@@ -226,6 +231,12 @@ impl Expressions {
             d_scores: ScoreGradient::new(device, element, top)?,
         })
     }
+}
+
+/// `[top, tokens, columns]` as a row for each choice.
+pub(crate) fn of_choices(y: &DeviceTensor) -> Result<DeviceTensor> {
+    let [top, tokens, columns] = [0, 1, 2].map(|axis| y.shape()[axis]);
+    Ok(y.reshape([top * tokens, columns])?)
 }
 
 /// Each expert's matrix, transposed.

@@ -84,26 +84,24 @@ impl Ordered {
 /// Each token's sum of its experts' results, the largest weight's first.
 pub(crate) struct Combined {
     y: Tensor,
-    rows: Tensor,
     out: Tensor,
     kernel: Kernel,
 }
 
 impl Combined {
     pub(crate) fn new(device: &Device, element: ElementType, top: usize) -> Result<Self, TeError> {
-        let (tokens, count, columns) = (te::var("tokens"), te::var("rows"), te::var("columns"));
-        let y = te::placeholder_of(element, [count, columns], "y");
-        let rows = te::placeholder_of(DType::I32, [Expr::from(top), tokens.into()], "rows");
+        let (tokens, columns) = (te::var("tokens"), te::var("columns"));
+        let y = te::placeholder_of(element, [Expr::from(top), tokens.into(), columns.into()], "y");
         let out = te::compute([tokens, columns], "out", |[t, n]| {
-            sum(top, |rank| y.at((rows.at((rank, t)), n)).cast(DType::F32)).cast(element)
+            sum(top, |rank| y.at((rank, t, n)).cast(DType::F32)).cast(element)
         })?;
         let kernel = auto::build(&[&out])?.build(device)?;
-        Ok(Self { y, rows, out, kernel })
+        Ok(Self { y, out, kernel })
     }
 
-    /// From the rows `[rows, columns]`, and which are each token's, `[top, tokens]`.
-    pub(crate) fn run(&self, y: &DeviceTensor, rows: &DeviceTensor, out: &mut DeviceTensor) -> Result<()> {
-        Ok(self.kernel.run_bound(&[(&self.y, y.into()), (&self.rows, rows.into()), (&self.out, out.into())])?)
+    /// From what each choice gave, `[top, tokens, columns]`.
+    pub(crate) fn run(&self, y: &DeviceTensor, out: &mut DeviceTensor) -> Result<()> {
+        Ok(self.kernel.run_bound(&[(&self.y, y.into()), (&self.out, out.into())])?)
     }
 }
 
@@ -156,13 +154,12 @@ impl Gathered {
 
 /// The gradient of the router's scores.
 ///
-/// The result is `Σ p·y'` over a token's experts, with the probabilities p and rows `y = p·y'`. The gradient of p is `d_out·y'`,
+/// The result is `Σ p·y'` over a token's experts, with the probabilities p; their rows are `y = p·y'`. The gradient of p is `d_out·y'`,
 /// and softmax needs it times p: that is `q = d_out·y`, of the rows as they are. So `d_scores = q - p·Σ q`, with `q = 0` for the
 /// experts that the token doesn't take.
 pub(crate) struct ScoreGradient {
     d_out: Tensor,
     y: Tensor,
-    rows: Tensor,
     experts: Tensor,
     probabilities: Tensor,
     d_scores: Tensor,
@@ -171,16 +168,14 @@ pub(crate) struct ScoreGradient {
 
 impl ScoreGradient {
     pub(crate) fn new(device: &Device, element: ElementType, top: usize) -> Result<Self, TeError> {
-        let (tokens, columns, all_rows) = (te::var("tokens"), te::var("columns"), te::var("rows"));
-        let all_experts = te::var("experts");
+        let (tokens, columns, all_experts) = (te::var("tokens"), te::var("columns"), te::var("experts"));
         let d_out = te::placeholder_of(element, [tokens, columns], "d_out");
-        let y = te::placeholder_of(element, [all_rows, columns], "y");
-        let rows = te::placeholder_of(DType::I32, [Expr::from(top), tokens.into()], "row_of_choice");
+        let y = te::placeholder_of(element, [Expr::from(top), tokens.into(), columns.into()], "y");
         let experts = te::placeholder_of(DType::I32, [Expr::from(top), tokens.into()], "expert_of_choice");
         let probabilities = te::placeholder([tokens, all_experts], "probabilities");
         let n = te::reduce_axis((0, columns), "n");
         let q = te::compute([Expr::from(top), tokens.into()], "q", |[rank, t]| {
-            let (d_out, y) = (d_out.at((t, n)), y.at((rows.at((rank, t)), n)));
+            let (d_out, y) = (d_out.at((t, n)), y.at((rank, t, n)));
             te::sum(d_out.cast(DType::F32) * y.cast(DType::F32), [n])
         })?;
         let d_scores = te::compute([tokens, all_experts], "d_scores", |[t, e]| {
@@ -189,23 +184,21 @@ impl ScoreGradient {
             (own - probabilities.at([t, e]) * all).cast(element)
         })?;
         let kernel = auto::build(&[&d_scores])?.build(device)?;
-        Ok(Self { d_out, y, rows, experts, probabilities, d_scores, kernel })
+        Ok(Self { d_out, y, experts, probabilities, d_scores, kernel })
     }
 
-    /// `choices` are the row and the expert of each, `[top, tokens]`.
+    /// `y` is `[top, tokens, columns]`, the experts `[top, tokens]`.
     pub(crate) fn run(
         &self,
         d_out: &DeviceTensor,
         y: &DeviceTensor,
-        choices: [&DeviceTensor; 2],
+        experts: &DeviceTensor,
         probabilities: &DeviceTensor,
         d_scores: &mut DeviceTensor,
     ) -> Result<()> {
-        let [rows, experts] = choices;
         Ok(self.kernel.run_bound(&[
             (&self.d_out, d_out.into()),
             (&self.y, y.into()),
-            (&self.rows, rows.into()),
             (&self.experts, experts.into()),
             (&self.probabilities, probabilities.into()),
             (&self.d_scores, d_scores.into()),

@@ -3,7 +3,7 @@
 use epilogue::gemm::rows;
 
 use crate::Result;
-use crate::block::{Block, Choices};
+use crate::block::{Block, Choices, of_choices};
 use crate::clock::Clock;
 use crate::products::{Down, Router, Swiglu};
 use crate::sort::Order;
@@ -28,10 +28,10 @@ impl Block {
             Ok(plans.swiglu.run(x, [&inputs.gate, &inputs.up], results)?)
         })?;
         clock.time("down, times weights", || {
-            let h = rows(&values.h).in_groups(offsets);
-            Ok(plans.down.run(h, &inputs.down, Down { weight, y: &mut values.y })?)
+            let h = rows(&values.h).scattered(&choices.choices).in_groups(offsets);
+            Ok(plans.down.run(h, &inputs.down, Down { weight, y: &mut of_choices(&values.y)? })?)
         })?;
-        clock.time("sum for each token", || expressions.combined.run(&values.y, &choices.rows, &mut values.out))?;
+        clock.time("sum for each token", || expressions.combined.run(&values.y, &mut values.out))?;
         Ok(order)
     }
 }
@@ -42,7 +42,6 @@ impl Choices {
         self.offsets.copy_from(&order.offsets)?;
         self.tokens.copy_from(&order.tokens)?;
         self.choices.copy_from(&order.choices)?;
-        self.rows.copy_from(&order.rows)?;
         Ok(())
     }
 }

@@ -13,8 +13,6 @@ pub(crate) struct Order {
     pub(crate) tokens: Vec<i32>,
     /// The choice of each row: `[rows]`.
     pub(crate) choices: Vec<i32>,
-    /// The row of each choice: `[top, tokens]`.
-    pub(crate) rows: Vec<i32>,
 }
 
 impl Order {
@@ -29,12 +27,11 @@ impl Order {
         }
         let mut next = offsets.clone();
         let count = experts_of_choices.len();
-        let mut order = Self { offsets, tokens: vec![0; count], choices: vec![0; count], rows: vec![0; count] };
+        let mut order = Self { offsets, tokens: vec![0; count], choices: vec![0; count] };
         for (choice, expert) in experts_of_choices.iter().enumerate() {
             let row = &mut next[*expert as usize];
             order.tokens[*row as usize] = (choice % tokens) as i32;
             order.choices[*row as usize] = choice as i32;
-            order.rows[choice] = *row;
             *row += 1;
         }
         order

@@ -18,8 +18,9 @@ use super::problem::operand::common_layout;
 use super::problem::{
     Arithmetic, Error, Grouping, Knob, Left, MAX_EXTENT, Major, OperandLayout, PatchBoxes, PatchError, Problem, Right,
 };
-use super::problem::{block_scales, picked};
+use super::problem::{block_scales, picked, scattered};
 use super::remembered::{Question, Remembered};
+use super::run::check;
 use super::run::plan::Plan;
 use super::support::supports;
 use super::{autotune, cpu, sm90};
@@ -202,6 +203,13 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn block_scales(mut self) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_scaled_operands());
+        self
+    }
+
+    /// An index places the M rows in the outputs; see [`Rows::scattered`](super::Rows::scattered).
+    #[must_use]
+    pub fn scattered_rows(mut self) -> Self {
+        self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_scattered_rows());
         self
     }
 
@@ -442,6 +450,10 @@ impl<E> Builder<E> {
         if problem.picked {
             picked::check(self.layouts.0, problem.grouping)?;
         }
+        if problem.scattered {
+            scattered::check(problem.grouping, problem.batched, problem.patches.is_some())?;
+            check::scattered(&phases.tree)?;
+        }
         let types = tree.types();
         problem.check_scaled()?;
         if problem.scaled {
@@ -503,7 +515,7 @@ impl<E> Builder<E> {
                 Found::Ignored(reason) => chosen.tuning = Tuning::Ignored { reason },
             }
         }
-        let chosen = among_bundled(&self.device, phases, chosen);
+        let chosen = among_bundled(&self.device, phases, &problem, chosen);
         let in_tile = chosen.candidates.iter().any(|candidate| candidate.key.in_tile());
         let not_in_tile = if in_tile { None } else { selection.why_not_in_tile() };
         Ok(Choice { kind: Chosen::Gpu(Box::new(chosen)), later, not_in_tile })

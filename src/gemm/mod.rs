@@ -8,6 +8,7 @@
 //! | multiply groups of rows by a B each, as experts do | [`Rows`] |
 //! | multiply rows that an index picks | [`Rows::picked`] |
 //! | multiply FP8 with a scale for each block | [`Scaled`] |
+//! | write rows where an index says | [`Rows::scattered`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
 //! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
 //! | compute gradients of convolutions, and transposed convolutions | [`gradient_patches`], [`transposed_patches`] |
@@ -48,8 +49,8 @@ pub use planned::Gemm;
 pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
     Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError, Problem, Right,
-    Rows, RowsError, ScaleError, Scaled, Unboxed, Window, depth, filter, gradient_filter, gradient_patches, patches,
-    rows, scaled, transposed_patches,
+    Rows, RowsError, ScaleError, Scaled, ScatterError, Unboxed, Window, depth, filter, gradient_filter,
+    gradient_patches, patches, rows, scaled, transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -15,6 +15,7 @@ use super::run::check;
 use super::run::groups::read_groups;
 use super::run::images::with_matrices;
 use super::run::picked::read_picked;
+use super::run::scattered::Placed;
 use crate::evt::reference::{
     self, Array, Convolution, Extent, Groups, Multiplication, Options, Output, Product, Scales,
 };
@@ -27,6 +28,8 @@ pub struct Reference {
     outputs: Vec<Output>,
     /// The shape in which a matrix of filters, one in each column, may be given.
     filters: Option<Vec<usize>>,
+    /// Where rows of M×N outputs are, if an index places them.
+    placed: Option<Placed>,
 }
 
 impl<E> Gemm<E> {
@@ -70,11 +73,11 @@ impl<E> Gemm<E> {
             }
             _ => None,
         };
-        let outputs = with_matrices(a, &b, tree, arguments, |a, b, of| self.reference_product(a, b, of))?;
-        Ok(Reference { outputs, filters })
+        let reference = with_matrices(a, &b, tree, arguments, |a, b, of| self.reference_product(a, b, of))?;
+        Ok(Reference { filters, ..reference })
     }
 
-    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Output>, Error> {
+    fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
         let plan = self.inner();
         let tree = plan.tree();
         let problem = Problem::of(a, b.clone())?;
@@ -90,6 +93,7 @@ impl<E> Gemm<E> {
         let of_b = b.scales().iter().map(|scales| Values::of(scales)).collect::<Result<Vec<_>, Error>>()?;
         let patches = a.patches()?.zip(a.window());
         let picked = read_picked(a, &problem, divided.as_deref())?;
+        let placed = Placed::read(a, tree, rows, arguments)?;
         let all = Values::of(a.tensor())?;
         let a = match picked {
             Some(rows) => all.rows(&rows, problem.k),
@@ -149,7 +153,8 @@ impl<E> Gemm<E> {
             })
             .collect();
         let options = Options { tile: Some(tile), fast_math };
-        Ok(reference::evaluate_grouped(tree, &products, &given, options, groups)?)
+        let outputs = reference::evaluate_grouped(tree, &products, &given, options, groups)?;
+        Ok(Reference { outputs, filters: None, placed })
     }
 }
 
@@ -207,6 +212,14 @@ impl Reference {
                 // Devices write these bits as 0. One that isn't is an element too many.
                 values.extend(reference::has_padding(&actual.to_bytes()?, *columns).then_some(1.0));
                 values
+            }
+            (false, Some(columns)) => {
+                let all = Values::of(actual)?.values;
+                let placed = self.placed.as_ref().filter(|placed| placed.names.contains(&output.name));
+                match placed {
+                    Some(placed) => placed.in_order(&all, *columns),
+                    None => all,
+                }
             }
             _ => Values::of(actual)?.values,
         };

@@ -2,7 +2,7 @@
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::reference::{self, Argument as Given, Array, Extent, Multiplication, Options, Product};
-use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Types, ValidTree};
+use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass, Types, ValidOutput, ValidTree};
 use epilogue::gemm::{
     Arithmetic, Builder, Divided, Instruction, Major, OperandLayout, Problem, Right, SplitK, Tile, rows, scaled, sm90,
 };
@@ -12,6 +12,7 @@ use crate::divided::Groups;
 use crate::picking::Picking;
 use crate::placement::{Digits, Placed, Placement};
 use crate::scaling::Scaling;
+use crate::scattering::Scattering;
 
 /// A plan with everything that its cases need to know.
 pub(crate) struct Kernel {
@@ -34,6 +35,8 @@ pub(crate) struct Kernel {
     picked: bool,
     /// Whether the operands have scales of blocks.
     scaled: bool,
+    /// Whether an index places the rows of its results.
+    scattered: bool,
 }
 
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
@@ -80,9 +83,9 @@ impl Kernel {
         // Every fourth is computed from its own reductions.
         let tree =
             random::tree(choices, Profile { phases: number % 4 == 3, chance: true, bits: true, ..Profile::default() });
-        let in_groups = tree
-            .validate(Types::new(elements.0, elements.1))
-            .is_ok_and(|tree| tree.phases() == 1 && Groups::take(&tree));
+        let valid = tree.validate(Types::new(elements.0, elements.1));
+        let in_groups = valid.as_ref().is_ok_and(|tree| tree.phases() == 1 && Groups::take(tree));
+        let placed = valid.is_ok_and(|tree| Scattering::takes(&tree));
         let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
@@ -108,6 +111,10 @@ impl Kernel {
         let scaled = are_fp8 && number % 3 != 2 && !picked && divided != Divided::Depth;
         if scaled {
             builder = builder.block_scales();
+        }
+        let scattered = number % 3 == 2 && placed && divided != Divided::Depth;
+        if scattered {
+            builder = builder.scattered_rows();
         }
         let size = elements.0.size();
         let direct = hopper && !repacked;
@@ -165,6 +172,7 @@ impl Kernel {
             divided,
             picked,
             scaled,
+            scattered,
         })
     }
 
@@ -188,6 +196,7 @@ impl Kernel {
             divided: Divided::Nothing,
             picked: false,
             scaled: false,
+            scattered: false,
         })
     }
 
@@ -230,6 +239,7 @@ struct Case<'k> {
     groups: Option<Groups>,
     picking: Option<Picking>,
     scaling: Option<Scaling>,
+    scattering: Option<Scattering>,
     a: (Placed, Vec<f64>),
     /// One for each accumulator.
     b: Vec<(Placed, Vec<f64>)>,
@@ -252,7 +262,10 @@ impl<'k> Case<'k> {
             k = choices.pick(&[128, 192, 200, 320, 449, 640, 1000]);
         }
         let batch = choices.pick(&[0, 0, 1, 2, 3]);
-        let problem = Problem { picked: kernel.picked, scaled: kernel.scaled, ..Problem::new(m, n, k) };
+        // Rows are placed of one matrix.
+        let batch = if kernel.scattered { 0 } else { batch };
+        let (picked, scattered, scaled) = (kernel.picked, kernel.scattered, kernel.scaled);
+        let problem = Problem { picked, scattered, scaled, ..Problem::new(m, n, k) };
         let problem = if batch == 0 { problem } else { problem.batched(batch) };
         // Rows are picked from one matrix.
         let drawn = if kernel.picked { &[1] } else { &[0, 1, 2][..] };
@@ -281,6 +294,8 @@ impl<'k> Case<'k> {
         let has = |row: usize| groups.as_ref().is_none_or(|groups| groups.have(row));
         let picking = kernel.picked.then(|| Picking::random(&kernel.device, m, has, choices).map_err(text));
         let picking = picking.transpose()?;
+        let scattering = kernel.scattered.then(|| Scattering::random(&kernel.device, m, has, choices).map_err(text));
+        let scattering = scattering.transpose()?;
         let rows = picking.as_ref().map_or(m, |picking| picking.limit);
         let a = operand(kernel, choices, [rows, k], (shared & 1 == 0).then_some(batch), kernel.layouts.0, Major::Mn)?;
         let mut b = Vec::new();
@@ -293,7 +308,7 @@ impl<'k> Case<'k> {
         let scaling =
             kernel.scaled.then(|| Scaling::random(&kernel.device, a.0.view.shape(), &shapes, choices).map_err(text));
         let (scaling, parameters, outputs) = (scaling.transpose()?, Vec::new(), Vec::new());
-        let mut case = Self { kernel, problem, groups, picking, scaling, a, b, parameters, outputs };
+        let mut case = Self { kernel, problem, groups, picking, scattering, scaling, a, b, parameters, outputs };
         case.arguments(choices)?;
         Ok(case)
     }
@@ -386,15 +401,24 @@ impl<'k> Case<'k> {
             if output.packed {
                 packed(&mut shape);
             }
+            let scattering = self.scattering_of(output);
+            if let Some(scattering) = scattering {
+                shape = vec![scattering.limit, self.problem.n];
+            }
             let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == BroadcastClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
-            let digits = placement.digits.filter(|_| !output.packed);
+            let digits = placement.digits.filter(|_| !output.packed && scattering.is_none());
             let placement = Placement { digits, ..placement };
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));
         }
         Ok(())
+    }
+
+    /// Where an output's rows go, if not where they are in the product.
+    fn scattering_of(&self, output: &ValidOutput) -> Option<&Scattering> {
+        self.scattering.as_ref().filter(|_| Scattering::places(output))
     }
 
     fn expected(&self) -> Result<Vec<reference::Output>, String> {
@@ -443,9 +467,13 @@ impl<'k> Case<'k> {
         reference::evaluate_grouped(tree, &products, &given, options, groups).map_err(text)
     }
 
-    /// The elements of an output that are of no group, as they were.
+    /// The elements of an output that are of no group, or where no row goes, as they were.
     fn untouched(&self, output: usize) -> Vec<(usize, f64)> {
         let of = &self.kernel.gemm.tree().outputs()[output];
+        if let Some(scattering) = self.scattering_of(of) {
+            let places = scattering.untouched(self.problem.n).into_iter();
+            return places.map(|place| (place, poison(of.element))).collect();
+        }
         let (placed, before) = match of.parameter.map(|parameter| &self.parameters[parameter.index()]) {
             Some((placed, values, _)) => (placed, Some(values)),
             None => (&self.outputs[output], None),
@@ -481,9 +509,22 @@ impl<'k> Case<'k> {
         let a = &self.a.0.view;
         let scales = self.scaling.as_ref().map(|scaling| &scaling.a.0.view);
         let a = match (&self.groups, &self.picking) {
-            (Some(groups), picking) => groups.left(a, picking.as_ref(), scales),
-            (None, Some(picking)) => rows(a).picked(&picking.index).into(),
-            (None, None) => scales.map_or_else(|| a.into(), |scales| scaled(a, scales).into()),
+            (None, None) if self.scattering.is_none() => {
+                scales.map_or_else(|| a.into(), |scales| scaled(a, scales).into())
+            }
+            (groups, picking) => {
+                let mut rows = rows(a);
+                if let Some(picking) = picking {
+                    rows = rows.picked(&picking.index);
+                }
+                if let Some(scales) = scales {
+                    rows = rows.scaled(scales);
+                }
+                if let Some(scattering) = &self.scattering {
+                    rows = rows.scattered(&scattering.index);
+                }
+                groups.as_ref().map_or_else(|| rows.into(), |groups| groups.left(a, rows))
+            }
         };
         let b = self.scaling.as_ref().map_or_else(|| Right::from(&b[..]), |scaling| scaling.right(&b));
         gemm.run_arguments(&stream, a, b, &arguments).map_err(|error| format!("{:?}: {error}", self.problem))?;
@@ -496,7 +537,10 @@ impl<'k> Case<'k> {
             let Some(placed) = placed else { return Err(format!("output {} has no memory", output.name)) };
             let values = placed.values().map_err(text)?;
             let elements = match expected.packed {
-                false => values.clone(),
+                false => match &self.scattering {
+                    Some(scattering) if Scattering::places(output) => scattering.in_order(&values, self.problem.n),
+                    _ => values.clone(),
+                },
                 true => {
                     let (bytes, columns) = (values.iter().map(|x| *x as u8).collect::<Vec<_>>(), self.problem.n);
                     // Of rows of no group all bits are as they were.
@@ -511,7 +555,10 @@ impl<'k> Case<'k> {
             }
             if let Some((place, _)) = untouched.iter().find(|(place, before)| !is_same(values[*place], *before)) {
                 let (problem, groups) = (self.problem, &self.groups);
-                return Err(format!("{}: {problem:?} {groups:?} wrote element {place}, of no group", output.name));
+                return Err(format!(
+                    "{}: {problem:?} {groups:?} wrote element {place}, where nothing goes",
+                    output.name
+                ));
             }
             if !placed.is_guarded().map_err(text)? {
                 return Err(format!("{}: {:?} wrote outside of its view", output.name, self.problem));

@@ -95,7 +95,12 @@ fn launched(gemm: &Gemm, launch: &LaunchDescription, data: &Data) -> Result<(), 
         Memory::Argument(i) => data.argument(i),
         Memory::Counters => &counters,
         // These products have no groups, and their rows are in order.
-        Memory::Scratch | Memory::Bounds | Memory::Index | Memory::ScalesOfA | Memory::ScalesOfB(_) => &scratch,
+        Memory::Scratch
+        | Memory::Bounds
+        | Memory::Index
+        | Memory::Places
+        | Memory::ScalesOfA
+        | Memory::ScalesOfB(_) => &scratch,
     };
     let encoded = |map: &MapDescription| {
         let MapDescription { of, extents, strides, box_extents, swizzle, .. } = map;

@@ -5,10 +5,8 @@ use std::ops::Range;
 use epilogue::evt::random::Choices;
 use epilogue::evt::reference;
 use epilogue::evt::{Axis, BroadcastClass, Form, OutputKind, Reduction, ValidTree};
-use epilogue::gemm::{Divided, Left, Problem, depth, rows};
+use epilogue::gemm::{Divided, Left, Problem, Rows, depth};
 use epilogue::{Device, DeviceTensor, Error};
-
-use crate::picking::Picking;
 
 /// What the bounds of groups are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +36,8 @@ impl Groups {
     ) -> Result<Self, Error> {
         let of_depth = divided == Divided::Depth;
         let what = choices.pick(&[Bounds::Offsets, Bounds::Ends, Bounds::Counts, Bounds::Offsets]);
-        // Rows are picked from one matrix.
-        let of_one = of_depth || problem.picked;
+        // Rows are picked from one matrix, and those of one matrix are placed.
+        let of_one = of_depth || problem.picked || problem.scattered;
         let what = if of_one && what == Bounds::Counts { Bounds::Ends } else { what };
         let extent = if of_depth { problem.k } else { problem.m };
         let groups = choices.pick(&[3, 1, 2, 5, 9, 0]);
@@ -82,24 +80,14 @@ impl Groups {
         }
     }
 
-    /// A with its rows divided, and before that picked, or with scales of blocks.
-    pub(crate) fn left<'a>(
-        &'a self,
-        a: &'a DeviceTensor,
-        picking: Option<&'a Picking>,
-        scales: Option<&'a DeviceTensor>,
-    ) -> Left<'a> {
-        let rows = |a: &'a DeviceTensor| match (picking, scales) {
-            (Some(picking), _) => rows(a).picked(&picking.index),
-            (None, Some(scales)) => rows(a).scaled(scales),
-            (None, None) => rows(a),
-        };
+    /// A with its K divided, or these rows of it.
+    pub(crate) fn left<'a>(&'a self, a: &'a DeviceTensor, rows: Rows<'a>) -> Left<'a> {
         match self.what {
             Bounds::Offsets if self.of_depth() => depth(a).in_groups(&self.tensor),
             Bounds::Ends if self.of_depth() => depth(a).in_groups_to(&self.tensor),
-            Bounds::Offsets => rows(a).in_groups(&self.tensor),
-            Bounds::Ends => rows(a).in_groups_to(&self.tensor),
-            Bounds::Counts => rows(a).in_groups_of(&self.tensor),
+            Bounds::Offsets => rows.in_groups(&self.tensor),
+            Bounds::Ends => rows.in_groups_to(&self.tensor),
+            Bounds::Counts => rows.in_groups_of(&self.tensor),
         }
     }
 

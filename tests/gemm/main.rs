@@ -29,6 +29,8 @@ mod reducers;
 mod repack;
 mod scaled;
 mod scaling;
+mod scattered;
+mod scattering;
 mod stream_k;
 mod traced;
 mod typed;

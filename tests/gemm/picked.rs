@@ -1,7 +1,9 @@
 //! Rows that an index picks, made by hand.
 
 use epilogue::gemm::launch::{FieldValue, Memory};
-use epilogue::gemm::{Instruction, KernelKey, Left, Major, OperandLayout, RowsError, SplitK, Tile, depth, rows, sm90};
+use epilogue::gemm::{
+    Builder, Instruction, KernelKey, Left, Major, OperandLayout, RowsError, SplitK, Tile, depth, rows, sm90,
+};
 use epilogue::prelude::*;
 use epilogue::{Arch, Argument, DataError, DeviceTensor, Error, runtime};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
@@ -78,10 +80,20 @@ impl Outputs {
 /// Two products of picked rows: the bits of a product of a copy of the rows, with the same kernel.
 fn rows_are_those_of_a_copy(
     device: &Device,
-    [limit, n, k]: [usize; 3],
+    extents: [usize; 3],
     index: &[i32],
     tile: Tile,
     split_k: SplitK,
+) -> Result<(), Error> {
+    rows_are_those_of_a_copy_by(device, extents, index, |builder| builder.tile(tile).split_k(split_k))
+}
+
+/// The same with these knobs.
+fn rows_are_those_of_a_copy_by(
+    device: &Device,
+    [limit, n, k]: [usize; 3],
+    index: &[i32],
+    knobs: impl Fn(Builder<Gated>) -> Builder<Gated>,
 ) -> Result<(), Error> {
     let m = index.len();
     let a = rough(device, &[limit, k], 1)?;
@@ -91,7 +103,7 @@ fn rows_are_those_of_a_copy(
     let left = Left::from(rows(&a).picked(&index));
     let builder = |left: Left<'_>| -> Result<_, Error> {
         let builder = Gemm::builder::<Gated>(device).operands(left, [&gate, &up])?;
-        builder.tile(tile).split_k(split_k).multiprocessors(4).ignore_unsupported_knobs().plan()
+        knobs(builder).multiprocessors(4).ignore_unsupported_knobs().plan()
     };
     let mut results = Vec::new();
     for left in [Left::from(&copy), left] {
@@ -144,6 +156,55 @@ fn on_emulated_devices() -> Result<(), Error> {
             }
         }
     }
+    Ok(())
+}
+
+/// The same by kernels for sm_90a, before which the rows are copied, wherever they begin.
+#[test]
+fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
+    if testing::compiler("picked::kernels_for_sm90a_take_a_copy").is_none() {
+        return Ok(());
+    }
+    let device = Device::emulated_with(Arch::SM_90A, Options::default().detector(Detector::On))?;
+    for (i, extents) in [[50, 24, 40], [3, 32, 132], [90, 16, 70], [1, 16, 65]].into_iter().enumerate() {
+        for swap_ab in [false, true] {
+            let request = sm90::Request { swap_ab: Some(swap_ab), ..sm90::Request::default() };
+            let index = &indices([33, 129, 5, 40][i], extents[0])[i];
+            rows_are_those_of_a_copy_by(&device, extents, index, |builder| builder.sm90(request))?;
+        }
+    }
+    // In groups: rows of none have numbers that are none.
+    let (a, b) = (rough(&device, &[9, 72], 1)?, rough(&device, &[3, 72, 64], 2)?);
+    let numbers: Vec<i32> = (0..150).map(|m| if (2..148).contains(&m) { m * 5 % 9 } else { -7 }).collect();
+    let index = device.tensor(&numbers, [150])?;
+    let (offsets, ends) = (device.tensor(&[2i32, 37, 37, 148], [4])?, device.tensor(&[37i32, 37, 148], [3])?);
+    let numbers = device.tensor(&numbers.iter().map(|row| (*row).max(0)).collect::<Vec<_>>(), [150])?;
+    for left in [rows(&a).picked(&index).in_groups(&offsets), rows(&a).picked(&numbers).in_groups_to(&ends)] {
+        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(sm90::Request::default()).plan()?;
+        assert!(matches!(gemm.choice().kernel().map(|kernel| kernel.key), Some(KernelKey::Sm90(_))));
+        let mut d = device.full::<f16>([150, 64], f16::ONE)?;
+        gemm.run(left, &b, Plain { d: &mut d })?;
+        gemm.reference(left, &b, Plain { d: &mut d })?.compare("d", &d)?.check()?;
+        device.check()?;
+        // A description has one launch.
+        let described = gemm.describe_launch(left, &b, &[Argument::Output(&mut d)]).expect_err("two launches");
+        assert!(described.to_string().contains("copies an operand first"), "{described}");
+    }
+    // Rows of groups are those by the nearest right bounds.
+    let mut results = Vec::new();
+    for bounds in [[0i32, 100, 100, 150], [-3, 100, 37, 151]] {
+        let bounds = device.tensor(&bounds, [4])?;
+        let left = rows(&a).picked(&numbers).in_groups(&bounds);
+        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(sm90::Request::default()).plan()?;
+        let mut d = device.full::<f16>([150, 64], f16::ONE)?;
+        gemm.run(left, &b, Plain { d: &mut d })?;
+        let wrong = results.len() == 1;
+        let reported = matches!(device.check(), Err(runtime::Error::Data(DataError::Bound { .. })));
+        assert_eq!(reported, wrong, "{bounds:?}");
+        let _ = d.to_bytes(); // has its report, too
+        results.push(d.to_bytes()?);
+    }
+    assert!(results[0] == results[1]);
     Ok(())
 }
 
@@ -209,7 +270,19 @@ fn wrong_numbers_are_zeros_and_reported() -> Result<(), Error> {
     if testing::compiler("picked::wrong_numbers_are_zeros_and_reported").is_none() {
         return Ok(());
     }
-    let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?;
+    for arch in [Arch::SM_80, Arch::SM_90A] {
+        wrong_numbers(arch)?;
+    }
+    Ok(())
+}
+
+fn wrong_numbers(arch: Arch) -> Result<(), Error> {
+    let device = Device::emulated_with(arch, Options::default().detector(Detector::On))?;
+    let plan = |left: Left<'_>, b: &DeviceTensor| {
+        let builder = Gemm::builder::<Plain>(&device).operands(left, b)?;
+        let builder = if arch == Arch::SM_90A { builder.sm90(sm90::Request::default()) } else { builder };
+        builder.plan()
+    };
     for wrong in [-1, 6, i32::MIN, i32::MAX] {
         // Each tensor reports what failed while it was there.
         let (a, b) = (rough(&device, &[6, 40], 1)?, rough(&device, &[40, 24], 2)?);
@@ -219,10 +292,10 @@ fn wrong_numbers_are_zeros_and_reported() -> Result<(), Error> {
         let copy = copied(&a, &taken)?;
         let (mut d, mut expected) = (device.zeros::<f16>([5, 24])?, device.full::<f16>([5, 24], f16::ONE)?);
         let left = rows(&a).picked(&index);
-        Gemm::plan::<Plain>(&device, &copy, &b)?.run(&copy, &b, Plain { d: &mut expected })?;
+        plan((&copy).into(), &b)?.run(&copy, &b, Plain { d: &mut expected })?;
         let expected = expected.to_bytes()?;
         device.check()?;
-        Gemm::plan::<Plain>(&device, left, &b)?.run(left, &b, Plain { d: &mut d })?;
+        plan(left.into(), &b)?.run(left, &b, Plain { d: &mut d })?;
         match device.check() {
             Err(runtime::Error::Data(DataError::Index { tensor, dimension: 0, index, extent: 6 })) => {
                 assert_eq!((tensor.as_str(), index), ("A", i64::from(wrong)));
@@ -312,21 +385,23 @@ fn the_index_is_read_only() -> Result<(), Error> {
     Ok(())
 }
 
-/// The planner takes a kernel for sm_80 on every GPU; one for sm_90a is refused by name.
+/// On sm_90a the model weighs a copy of the rows before the product against a kernel for sm_80, which picks them itself.
 #[test]
-fn kernels_are_those_for_sm_80() -> Result<(), Error> {
-    for arch in [Arch::SM_80, Arch::SM_90A] {
-        let device = Device::emulated(arch)?;
-        let builder = Gemm::builder::<Plain>(&device).elements(ElementType::F16, ElementType::F16);
-        let builder = builder.problem(8192, 4096, 4096).picked_rows();
-        let choice = builder.choose()?;
-        assert!(choice.kernel().is_some_and(|kernel| matches!(kernel.key, KernelKey::Sm80(key) if key.picked)));
+fn the_model_weighs_a_copy() -> Result<(), Error> {
+    let chosen = |arch: Arch, [m, n, k]: [usize; 3]| -> Result<_, Error> {
+        let builder = Gemm::builder::<Plain>(&Device::emulated(arch)?).elements(ElementType::F16, ElementType::F16);
+        builder.problem(m, n, k).picked_rows().choose()
+    };
+    for choice in [chosen(Arch::SM_80, [8192, 4096, 4096])?, chosen(Arch::SM_90A, [64, 64, 64])?] {
+        assert!(
+            choice.kernel().is_some_and(|kernel| matches!(kernel.key, KernelKey::Sm80(key) if key.picked)),
+            "{choice}"
+        );
         assert!(choice.to_string().contains(", picked rows"), "{choice}");
-        if arch == Arch::SM_90A {
-            let refused = builder.sm90(sm90::Request::default()).choose().expect_err("no such kernel").to_string();
-            assert!(refused.contains("take the rows of A in their order"), "{refused}");
-        }
     }
+    let choice = chosen(Arch::SM_90A, [8192, 4096, 4096])?;
+    assert!(choice.kernel().is_some_and(|kernel| matches!(kernel.key, KernelKey::Sm90(_))), "{choice}");
+    assert!(choice.to_string().contains("A is copied first (an index picks its rows)"), "{choice}");
     Ok(())
 }
 

@@ -2233,6 +2233,7 @@ impl std::fmt::Display for Unboxed {}
 pub enum Unreachable {
     Unaligned,
     Major,
+    Picked,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const AXES: usize> {}

@@ -5,20 +5,11 @@
 // A thread keeps the numbers of its rows during the product, in registers. A number that is not a row's is a row of zeros,
 // whose multiplication adds nothing, and is noted in the device's record.
 #pragma once
+#include "../row_index.cuh"
 #include "../status.cuh"
 #include "loader.cuh"
 
 namespace epilogue::sm80 {
-
-// A row's number for each row of the product; the host fills it. `limit` is how many rows there are, `site` the number under
-// which a wrong one is noted.
-struct RowIndex {
-    const int* rows;
-    index_t stride;
-    int limit;
-    u32 site;
-};
-static_assert(sizeof(RowIndex) == 24, "as the host fills it");
 
 // What every kernel with picked rows needs: it follows what kernels of rows in order need.
 template <class Base>
@@ -57,8 +48,8 @@ class PickedLoader : Loader<Tile, COPY_BYTES, THREADS> {
             const int r = this->row + pass * Base::ROWS_PER_PASS, m = outer + r;
             rows[pass] = -1;
             if ((Base::EVEN || r < Base::ROWS) && m < extent) {
-                const int given = index.rows[m * index.stride];
-                if (static_cast<u32>(given) < static_cast<u32>(index.limit)) {
+                const int given = index[m];
+                if (index.has(given)) {
                     rows[pass] = given;
                 } else {
                     wrong = given;

@@ -116,7 +116,7 @@ impl<E> Gemm<E> {
         };
         let mut shortlist = plan.choice.shortlist();
         if !plan.device.bundles().is_empty() {
-            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &candidate.key));
+            shortlist.retain(|candidate| may_run(&plan.device, &plan.phases, &plan.problem, &candidate.key));
             if shortlist.is_empty() {
                 shortlist.push(gpu.chosen.clone());
             }

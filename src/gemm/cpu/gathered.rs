@@ -1,9 +1,11 @@
-//! Copies the rows of A that an index picks, so that they are multiplied like those of any matrix.
+//! Copies the rows of A that an index picks, so that they are multiplied like those of any matrix, and rows of results to where
+//! an index places them.
 
 use epilogue_runtime::{DeviceTensor, HostAccess, Result};
 
+use super::element::View;
 use super::view;
-use crate::parallel;
+use crate::{ElementType, parallel};
 
 /// From this many bytes on, threads share a copy.
 const MANY: usize = 1 << 18;
@@ -20,23 +22,57 @@ pub(crate) fn gathered(a: &DeviceTensor, rows: &[usize]) -> Result<DeviceTensor>
         return Ok(to);
     }
     let access = HostAccess::lock(&[a], &[&to])?;
-    let (from, into, size) = (view(a, 2), view(&to, 2), element.size());
-    parallel::for_each(parallel::pieces(rows.len(), MANY.div_ceil(k * size)), |piece| {
-        for m in piece {
-            let (row, line) = (rows[m], into.at(0, m, 0));
-            // SAFETY: the locks are held; `row` is one of A's rows; the copy is packed, it is no part of A, and each of its
-            // rows is written once.
-            unsafe {
-                if from.strides[2] == 1 {
-                    std::ptr::copy_nonoverlapping(from.at(0, row, 0), line, k * size);
-                } else {
-                    for i in 0..k {
-                        std::ptr::copy_nonoverlapping(from.at(0, row, i), line.add(i * size), size);
-                    }
-                }
-            }
-        }
+    let (from, into) = (view(a, 2), view(&to, 2));
+    for_each_row(rows.len(), k, element, |m| {
+        // SAFETY: the locks are held; the picked row is one of A's; the copy is no part of A, and each of its rows is written
+        // once.
+        unsafe { copy_row(&from, rows[m], &into, m, k) };
     });
     drop(access);
     Ok(to)
+}
+
+/// Copies row `m` of a matrix to row `rows[m]` of another one with as many columns. No two of `rows` are the same, and all are
+/// rows of that one; rows without a number are not copied.
+///
+/// # Errors
+/// A tensor can't be accessed.
+pub(crate) fn scattered(computed: &DeviceTensor, rows: &[Option<usize>], to: &DeviceTensor) -> Result<()> {
+    let (element, columns) = (to.element_type(), to.shape()[1]);
+    if rows.is_empty() || columns == 0 {
+        return Ok(());
+    }
+    let access = HostAccess::lock(&[computed], &[to])?;
+    let (from, into) = (view(computed, 2), view(to, 2));
+    for_each_row(rows.len(), columns, element, |m| {
+        if let Some(row) = rows[m] {
+            // SAFETY: the locks are held; `row` is one of `to`, which `computed` is no part of, and no other `m` has it.
+            unsafe { copy_row(&from, m, &into, row, columns) };
+        }
+    });
+    drop(access);
+    Ok(())
+}
+
+/// Calls `copy` for each of so many rows, on several threads where there is much to copy.
+fn for_each_row(rows: usize, columns: usize, element: ElementType, copy: impl Fn(usize) + Sync) {
+    parallel::for_each(parallel::pieces(rows, MANY.div_ceil(columns * element.size())), |piece| piece.for_each(&copy));
+}
+
+/// Copies a row of a matrix to a row of another one of its element type.
+///
+/// # Safety
+/// Both have these rows and columns; the first one's is written, and the second one's accessed, by nobody meanwhile.
+unsafe fn copy_row(from: &View, source: usize, to: &View, destination: usize, columns: usize) {
+    let size = from.element.size();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if from.strides[2] == 1 && to.strides[2] == 1 {
+            std::ptr::copy_nonoverlapping(from.at(0, source, 0), to.at(0, destination, 0), columns * size);
+        } else {
+            for i in 0..columns {
+                std::ptr::copy_nonoverlapping(from.at(0, source, i), to.at(0, destination, i), size);
+            }
+        }
+    }
 }

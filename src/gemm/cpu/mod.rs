@@ -49,7 +49,7 @@ use epilogue_runtime::{Device, DeviceTensor, HostAccess};
 use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, Digits, View};
-pub(crate) use self::gathered::gathered;
+pub(crate) use self::gathered::{gathered, scattered};
 use self::machine::Machine;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;

@@ -5,6 +5,7 @@ use crate::ElementType;
 use crate::evt::{Axis, BroadcastClass, Form, ParameterClass, ReduceOp, Reduction, ValidOutput, ValidTree};
 use crate::expr::Real;
 use crate::expr::cuda::element_name;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::parameters::{FieldType, ParameterLayout};
 use crate::gemm::kernel::sm90::reach::bit;
 
@@ -72,12 +73,11 @@ impl ReductionGroup {
 }
 
 impl EpilogueArguments {
-    /// `digits` has a bit for every argument whose rows or columns have two digits.
-    pub(crate) fn of(tree: &ValidTree, digits: u64) -> Self {
+    pub(crate) fn of(tree: &ValidTree, views: ArgumentViews) -> Self {
         let real = tree.real().element();
         let mut fields = Vec::new();
         let mut places = Vec::new();
-        let matrix = |argument: usize, element: ElementType| match digits & bit(argument) {
+        let matrix = |argument: usize, element: ElementType| match views.digits & bit(argument) {
             0 => FieldType::Tensor(element),
             _ => FieldType::Digits(element),
         };
@@ -100,8 +100,10 @@ impl EpilogueArguments {
         }
         for (i, output) in tree.outputs().iter().enumerate() {
             let name = output_name(i);
+            let argument = tree.output_argument(i);
             let ty = match output_type(output) {
-                FieldType::Tensor(element) => matrix(tree.output_argument(i), element),
+                FieldType::Tensor(element) if views.scattered & bit(argument) != 0 => FieldType::Scattered(element),
+                FieldType::Tensor(element) => matrix(argument, element),
                 other => other,
             };
             fields.push((name.clone(), ty, format!("output {}", output.name)));
@@ -194,8 +196,8 @@ pub(crate) fn taken(tree: &ValidTree, reduction: Reduction, value: &str, row: &s
     }
 }
 
-/// The headers that a kernel's own come after. `digits`: whether an argument's rows or columns have two digits.
-pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], digits: bool) -> Vec<&'h str> {
+/// The headers that a kernel's own come after.
+pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentViews) -> Vec<&'h str> {
     let reductions = || tree.reductions().map(|(.., reduction)| reduction).chain(tree.used_reductions());
     let indexed = reductions().any(|reduction| reduction.op.gives_index());
     let own = reductions().any(|reduction| reduction.op.user().is_some());
@@ -204,7 +206,8 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], digits: bool) ->
         (own, "state.cuh"),
         (tree.has_chance(), "random.cuh"),
         (tree.has_bits(), "bits.cuh"),
-        (digits, "digits.cuh"),
+        (views.digits != 0, "digits.cuh"),
+        (views.scattered != 0, "scattered.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];

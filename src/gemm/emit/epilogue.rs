@@ -5,6 +5,7 @@ use super::element::{ElementFunction, Guard};
 use crate::cuda::Writer;
 use crate::evt::{Computation, Sweep, ValidTree};
 use crate::expr::cuda::Functions;
+use crate::gemm::kernel::ArgumentViews;
 
 /// An epilogue's arguments and the functions of one element, ready to be written.
 pub(crate) struct EpilogueText<'a> {
@@ -16,15 +17,15 @@ pub(crate) struct EpilogueText<'a> {
 }
 
 impl<'a> EpilogueText<'a> {
-    /// `digits` has a bit for every argument whose rows or columns have two digits; `functions` collects what it calls.
-    pub(super) fn of(of: &Computation<'a>, digits: u64, functions: &mut Functions) -> Self {
+    /// `functions` collects what it calls.
+    pub(super) fn of(of: &Computation<'a>, views: ArgumentViews, functions: &mut Functions) -> Self {
         let several = of.sweeps.len() > 1;
         let text = |(i, sweep): (usize, &Sweep<'a>)| {
             (sweep.clone(), ElementFunction::of(sweep.tree, several.then_some(i), functions))
         };
         let sweeps = of.sweeps.iter().enumerate().map(text).collect();
         let guards = Guard::all(of.tree, functions);
-        Self { tree: of.tree, arguments: EpilogueArguments::of(of.tree, digits), sweeps, guards }
+        Self { tree: of.tree, arguments: EpilogueArguments::of(of.tree, views), sweeps, guards }
     }
 
     /// Writes the definitions, in a file of this name.

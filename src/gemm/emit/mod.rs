@@ -19,39 +19,44 @@ use self::symbol::{later_symbol, symbol};
 use self::text::Emitted;
 use super::kernel::later::LaterKey;
 use super::kernel::sm90::supported::supports;
-use super::kernel::{KernelKey, SplitKind};
+use super::kernel::{ArgumentViews, KernelKey, SplitKind};
 use super::problem::Error;
 use crate::evt::{Pass, Phases, Prices, ValidTree};
 
 /// Why a tree's phases are not computed in a tile.
 const NOT_IN_TILE: &str = "the epilogue's phases can't be computed in a tile: ask for `Finish::SecondLaunch`";
 
-/// Writes a kernel of a product: of its first part and the launch's tail, or of all phases, as the key says. `digits` has a
-/// bit for every argument whose rows or columns have two digits.
+/// Writes a kernel of a product: of its first part and the launch's tail, or of all phases, as the key says. `views` are
+/// its arguments that are no plain matrices.
 ///
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
-pub(crate) fn emit(phases: &Phases, key: &KernelKey, digits: u64) -> Result<Emitted, Error> {
+pub(crate) fn emit(phases: &Phases, key: &KernelKey, views: ArgumentViews) -> Result<Emitted, Error> {
     let refused = |reason| Error::NoKernel { kernel: key.to_string(), reason };
     let of = phases.computation(key.in_tile()).ok_or_else(|| refused(NOT_IN_TILE))?;
     let symbol = symbol(of.tree, key);
-    match key {
-        KernelKey::Sm80(kernel) => match kernel.split_k {
-            SplitKind::None => Ok(sm80::emit(&of, (kernel, digits), "None", &symbol)),
-            SplitKind::Serial => Ok(sm80::emit(&of, (kernel, digits), "Serial", &symbol)),
-            SplitKind::Parallel => Ok(sm80::emit(&of, (kernel, digits), "Parallel", &symbol)),
-            SplitKind::Stream => Ok(sm80::emit(&of, (kernel, digits), "Stream", &symbol)),
-        },
+    let emitted = match key {
+        KernelKey::Sm80(kernel) => {
+            let split_k = match kernel.split_k {
+                SplitKind::None => "None",
+                SplitKind::Serial => "Serial",
+                SplitKind::Parallel => "Parallel",
+                SplitKind::Stream => "Stream",
+            };
+            sm80::emit(&of, (kernel, views), split_k, &symbol)
+        }
         KernelKey::Sm90(kernel) => match supports(kernel) {
-            Ok(()) => Ok(sm90::emit(&of, (kernel, digits), &symbol)),
-            Err(reason) => Err(refused(reason)),
+            Ok(()) => sm90::emit(&of, (kernel, views), &symbol),
+            Err(reason) => return Err(refused(reason)),
         },
-    }
+    };
+    Ok(emitted.with_places(of.tree, views))
 }
 
 /// Writes the kernel of a launch after the product's.
-pub(crate) fn emit_later(pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase: usize) -> Emitted {
-    sm80::later::emit(&pass.computation(), (key, digits), phase, &later_symbol(&pass.part.tree, phase))
+pub(crate) fn emit_later(pass: &Pass<'_>, (key, views): (LaterKey, ArgumentViews), phase: usize) -> Emitted {
+    let tree = &pass.part.tree;
+    sm80::later::emit(&pass.computation(), (key, views), phase, &later_symbol(tree, phase)).with_places(tree, views)
 }
 
 /// The CUDA C++ of a kernel, without any device. Of an epilogue that is computed from its own reductions, it is the kernel
@@ -60,7 +65,7 @@ pub(crate) fn emit_later(pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase:
 /// # Errors
 /// [`Error::NoKernel`] if its family has no such kernel.
 pub fn source(tree: &ValidTree, key: &KernelKey) -> Result<Source, Error> {
-    Ok(emit(&Phases::of(tree.clone(), Prices::GPU), key, 0)?.source)
+    Ok(emit(&Phases::of(tree.clone(), Prices::GPU), key, ArgumentViews::default())?.source)
 }
 
 #[cfg(test)]
@@ -97,7 +102,10 @@ mod tests {
                 KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct: 0b111, ..key }),
                 KernelKey::Sm80(key) => KernelKey::Sm80(key),
             };
-            let [plain, digits] = [0, 0b111].map(|digits| emit(&phases, &key, digits).expect("a kernel").source);
+            let [plain, digits] = [0, 0b111].map(|digits| {
+                let views = ArgumentViews { digits, ..ArgumentViews::default() };
+                emit(&phases, &key, views).expect("a kernel").source
+            });
             assert!(!plain.code.contains("Digit"));
             let generated = |text: &str| {
                 let at = text.find("// ==== what follows is generated").expect("a generated part");

@@ -11,6 +11,7 @@ use crate::evt::{
     Axis, BroadcastClass, Computation, ParameterClass, Position, ValidOutput, ValidTree, ValueId, ValueKind,
 };
 use crate::expr::cuda::{Functions, element_name};
+use crate::gemm::kernel::ArgumentViews;
 
 /// A tail, ready to be written.
 pub(crate) struct Tail<'a> {
@@ -26,8 +27,11 @@ impl<'a> Tail<'a> {
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        // It has vectors only, and these have no digits.
-        Self { epilogue: EpilogueText::of(&Computation::of_pass(tree, None), 0, functions), axis }
+        // It has vectors only, and these are plain.
+        Self {
+            epilogue: EpilogueText::of(&Computation::of_pass(tree, None), ArgumentViews::default(), functions),
+            axis,
+        }
     }
 
     /// Whether it follows when a group of reductions is complete.

@@ -1,28 +1,5 @@
 //! What kernels are told of axes that are counted by two digits.
 
-use epilogue_runtime::DeviceTensor;
-
-use super::sm90::reach::bit;
-use crate::gemm::problem::Error;
-use crate::gemm::problem::digits::has_digits;
-
-/// A bit for every argument of a kernel that has digits.
-///
-/// # Errors
-/// [`Error::NoKernel`] for one behind the 64th. (`run/check.rs` refuses those of a run by name; a part of it may have more
-/// arguments, for what phases keep.)
-pub(crate) fn of<'a>(tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<u64, Error> {
-    let with_digits = tensors.enumerate().filter(|(_, tensor)| tensor.is_some_and(has_digits));
-    with_digits.map(|(i, _)| bit(i)).try_fold(0, |digits, bit| match bit {
-        0 => {
-            let reason =
-                "with what its phases keep, such an argument is behind the 64th; give it as an ordinary matrix";
-            Err(Error::NoKernel { kernel: "rows or columns of two axes".to_owned(), reason })
-        }
-        bit => Ok(digits | bit),
-    })
-}
-
 /// `DigitAxis` of digits.cuh: the strides of the lower and the upper digit, how many values the lower one has, and the
 /// reciprocal of that.
 pub(crate) fn axis_words(extent: usize, [lower, upper]: [isize; 2]) -> [u64; 5] {

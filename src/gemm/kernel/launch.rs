@@ -71,6 +71,8 @@ pub enum Memory {
     ScalesOfA,
     /// The block scales of the B of an accumulator.
     ScalesOfB(usize),
+    /// The index that places the rows of outputs.
+    Places,
     /// The argument of an index, a tensor.
     Argument(usize),
     /// The counters.

@@ -14,8 +14,10 @@ pub(crate) mod sm80;
 pub(crate) mod sm90;
 pub(crate) mod split_k;
 pub(crate) mod stream;
+pub(crate) mod views;
 
 pub use finish::Finish;
 pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};
 pub use split_k::{SplitK, SplitKind};
+pub(crate) use views::ArgumentViews;

@@ -25,7 +25,7 @@ pub(crate) const PIXELS_BYTES: usize = 120;
 /// Size of the divisors of three axes, which follow that in kernels of gradients.
 pub(crate) const DIVISORS_BYTES: usize = 48;
 
-/// Size of `RowIndex` in bytes, which follows that.
+/// Size of `RowIndex` in bytes, which follows that where rows are picked, and a view whose rows it places.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 
 /// Size of `OperandScales` in bytes: after all that, A's and those of every B.
@@ -43,6 +43,8 @@ pub(crate) enum FieldType {
     Tensor(ElementType),
     /// `DigitsView<T>`.
     Digits(ElementType),
+    /// `ScatteredView<T>`.
+    Scattered(ElementType),
     /// `VectorView<T>`.
     Vector(ElementType),
     /// `ScalarView<T>`.
@@ -67,6 +69,7 @@ impl FieldType {
         match self {
             Self::Tensor(_) => 40,
             Self::Digits(_) => 104,
+            Self::Scattered(_) => 40 + ROW_INDEX_BYTES,
             Self::Seed => 32,
             Self::Vector(_) => 24,
             Self::Scalar(_) => 16,
@@ -83,6 +86,7 @@ impl FieldType {
         match self {
             Self::Tensor(element) => format!("TensorView<{}>", element_name(element)),
             Self::Digits(element) => format!("DigitsView<{}>", element_name(element)),
+            Self::Scattered(element) => format!("ScatteredView<{}>", element_name(element)),
             Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
             Self::Host(element) => element_name(element).to_owned(),

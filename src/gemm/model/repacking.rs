@@ -1,7 +1,7 @@
 //! Which operands are copied before the product, so that a kernel for sm_90a can load them, and how long that takes.
 //!
-//! A kernel for sm_90a needs rows that begin at multiples of 16 bytes, and 8-bit and TF32 operands that are contiguous
-//! along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of the
+//! A kernel for sm_90a needs rows that begin at multiples of 16 bytes and lie in their order, and 8-bit and TF32 operands that
+//! are contiguous along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of the
 //! operand in the plan's own memory before the product ([`Repacking`]). The cost model chooses; `run/repack.rs` makes
 //! the copy.
 
@@ -19,6 +19,8 @@ pub enum Unreachable {
     Unaligned,
     /// It is contiguous along M or N, and the instruction takes it along K only.
     Major,
+    /// An index picks its rows.
+    Picked,
 }
 
 /// Which operands are copied before the product, and what that costs.
@@ -50,7 +52,9 @@ impl Repacking {
         accumulators: usize,
     ) -> Self {
         let size = instruction.element_size();
-        let (a, b) = (unreachable(instruction, a), unreachable(instruction, b));
+        // A copy of picked rows puts all else right, too.
+        let picked = problem.picked.then_some(Unreachable::Picked);
+        let (a, b) = (picked.or(unreachable(instruction, a)), unreachable(instruction, b));
         let cost = |why: Option<Unreachable>, outer| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))
         };
@@ -105,6 +109,7 @@ impl fmt::Display for Repacking {
         let reason = |why| match why {
             Unreachable::Unaligned => "its rows don't begin at multiples of 16 bytes",
             Unreachable::Major => "the instruction takes it contiguous along K only",
+            Unreachable::Picked => "an index picks its rows",
         };
         match (copied.next(), copied.next()) {
             (None, _) => return f.write_str("no operand is copied first"),

@@ -12,7 +12,7 @@ use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, PICKED_ROWS, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
@@ -186,7 +186,6 @@ impl<'a> Selection<'a> {
             _ if self.problem.input_dilated => Some(NO_GRADIENTS),
             _ if self.problem.patches.is_some() && self.layouts.0.major == Major::Mn => Some(NO_GRADIENTS),
             _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
-            _ if self.problem.picked => Some(PICKED_ROWS),
             Grouping::None => None,
             Grouping::Depth => Some(NO_GROUPS_OF_K),
             Grouping::Shared | Grouping::Padded if split_k.is_some_and(|split_k| split_k != SplitK::None) => {

@@ -9,6 +9,7 @@ use super::groups::Divided;
 use super::knob::Knob;
 use super::rows_error::RowsError;
 use super::scale_error::ScaleError;
+use super::scatter_error::ScatterError;
 use crate::ElementType;
 use crate::evt::TreeError;
 
@@ -55,6 +56,9 @@ pub enum Error {
     /// The product has no scales of blocks.
     #[error(transparent)]
     Scales(#[from] ScaleError),
+    /// Rows are not placed by an index.
+    #[error(transparent)]
+    Scatter(#[from] ScatterError),
     /// The epilogue doesn't return an output of this name.
     #[error("no output is named `{name}`; the epilogue returns {}", .outputs.join(", "))]
     NoOutput {

@@ -10,6 +10,7 @@ use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::patch_error::PatchError;
 use super::patches::Patches;
 use super::scale_error::ScaleError;
+use super::scattered;
 
 /// The extents of a product: A is M×K, B is K×N; the batch has L of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +38,8 @@ pub struct Problem {
     pub picked: bool,
     /// Whether A and B have [scales of blocks](super::scaled::Scaled).
     pub scaled: bool,
+    /// Whether an index places the M rows in the outputs.
+    pub scattered: bool,
 }
 
 /// The largest M, N or K: the kernels count in 32-bit integers and round up to whole tiles.
@@ -47,8 +50,8 @@ impl Problem {
     #[must_use]
     pub const fn new(m: usize, n: usize, k: usize) -> Self {
         let (grouping, patches, boxes) = (Grouping::None, None, Err(Unboxed::MATRIX));
-        let (input_dilated, picked, scaled) = (false, false, false);
-        Self { m, n, k, batch: 1, batched: false, grouping, patches, boxes, input_dilated, picked, scaled }
+        let (input_dilated, picked, scaled, scattered) = (false, false, false, false);
+        Self { m, n, k, batch: 1, batched: false, grouping, patches, boxes, input_dilated, picked, scaled, scattered }
     }
 
     /// The same product `batch` times.
@@ -126,6 +129,12 @@ impl Problem {
         Self { scaled: true, ..self }
     }
 
+    /// The same with M rows that an index places; [`Rows::scattered`](super::grouped::Rows::scattered) says how.
+    #[must_use]
+    pub const fn of_scattered_rows(self) -> Self {
+        Self { scattered: true, ..self }
+    }
+
     /// The product of tensors: A is `[M, K]` or `[L, M, K]`; B is `[K, N]` or `[L, K, N]`, and so is every further B.
     /// All batches share an operand without a batch axis. If A's rows are [divided](super::grouped::rows), a batch is a
     /// group. If they are [picked](super::grouped::Rows::picked), M is the length of the index.
@@ -179,8 +188,14 @@ impl Problem {
         }
         let (batch, batched) = (batch.unwrap_or(1), batch.is_some());
         let scaled = block_scales::check(left, &right)?;
-        let problem = Self { batch, batched, grouping, picked, scaled, ..Self::new(m, n, k) };
+        let places = left.scattered();
+        let scattered = places.is_some();
+        let problem = Self { batch, batched, grouping, picked, scaled, scattered, ..Self::new(m, n, k) };
         problem.check_extents()?;
+        if let Some(places) = places {
+            scattered::check(grouping, batched, false)?;
+            places.check(m)?;
+        }
         Ok(problem)
     }
 

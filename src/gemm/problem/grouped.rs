@@ -1,10 +1,11 @@
-//! A with its rows divided into groups or picked by an index, as a user says it.
+//! A with its rows divided into groups, or picked or placed by an index, as a user says it.
 
 use epilogue_runtime::DeviceTensor;
 
 use super::bounds::{Bounds, Form};
 use super::operand::Left;
 use super::picked::Picked;
+use super::scattered::Scattered;
 
 /// The rows of A, to be picked by an index or to be divided into groups: then it is a product of every group's rows and its
 /// own B.
@@ -40,17 +41,18 @@ pub struct Rows<'a> {
     tensor: &'a DeviceTensor,
     picked: Option<Picked<'a>>,
     scales: Option<&'a DeviceTensor>,
+    scattered: Option<Scattered<'a>>,
 }
 
 /// The rows of A, to be divided into groups or picked by an index; see [`Rows`].
 #[must_use]
 pub const fn rows(a: &DeviceTensor) -> Rows<'_> {
-    Rows { tensor: a, picked: None, scales: None }
+    Rows { tensor: a, picked: None, scales: None, scattered: None }
 }
 
 impl<'a> From<Rows<'a>> for Left<'a> {
-    fn from(Rows { tensor, picked, scales }: Rows<'a>) -> Self {
-        Self::from(tensor).picking(picked).scaled(scales)
+    fn from(Rows { tensor, picked, scales, scattered }: Rows<'a>) -> Self {
+        Self::from(tensor).with_indices(picked, scattered).scaled(scales)
     }
 }
 
@@ -105,7 +107,50 @@ impl<'a> Rows<'a> {
 
     const fn grouped(self, tensor: &'a DeviceTensor, form: Form) -> Left<'a> {
         let bounds = Bounds { tensor, form, of_depth: false };
-        Left::grouped(self.tensor, bounds).picking(self.picked).scaled(self.scales)
+        Left::grouped(self.tensor, bounds).with_indices(self.picked, self.scattered).scaled(self.scales)
+    }
+
+    /// Row `m` of the product is written to row `index[m]` of every output that is a `Tensor`: `index` is `[T]` of i32, for the
+    /// product's T rows, and such an output is `[S, N]` with any number of rows. Rows that no number names stay as they were.
+    /// No two numbers may be the same. All else has rows in the product's order: inputs, column vectors and what reductions
+    /// along rows give, groups, and `row()`.
+    ///
+    /// So the rows of a mixture of experts, which are computed sorted by expert, come back to where their tokens are:
+    ///
+    /// ```
+    /// use epilogue::gemm::rows;
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn weighted(accum: Accum, weight: ColumnVector) -> Tensor {
+    ///     let d = accum * weight;
+    ///     d
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let h = device.tensor(&[1f32, 2.0, 3.0], [3, 1])?; // rows, sorted by expert
+    /// let weight = device.tensor(&[1f32, 0.5, 1.0], [3])?; // of each, in this order
+    /// let ends = device.tensor(&[1i32, 3], [2])?; // the first expert has one row, the second one two
+    /// let experts = device.tensor(&[1f32, 1.0, 10.0, 10.0], [2, 1, 2])?;
+    /// let slots = device.tensor(&[2i32, 0, 3], [3])?; // where each row belongs
+    ///
+    /// let rows = rows(&h).scattered(&slots).in_groups_to(&ends);
+    /// let gemm = Gemm::plan::<Weighted>(&device, rows, &experts)?;
+    /// let mut d = device.zeros::<f32>([4, 2])?;
+    /// gemm.run(rows, &experts, Weighted { weight: &weight, d: &mut d })?;
+    /// assert_eq!(d.to_vec::<f32>()?, [10.0, 10.0, 0.0, 0.0, 1.0, 1.0, 30.0, 30.0]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The numbers are read where the product is computed. The CPU refuses a number that is not a row's, and one that is there
+    /// twice, before anything is written, of rows of a group where there are groups. A kernel doesn't write a row whose number
+    /// is none, and reports it as [`DataError::Index`](crate::DataError::Index); of two rows of one number it leaves either,
+    /// or parts of both.
+    ///
+    /// A `TensorMut`, `Bits`, and views of several axes are refused as outputs ([`ScatterError`](super::ScatterError)).
+    #[must_use]
+    pub const fn scattered(self, index: &'a DeviceTensor) -> Self {
+        Self { scattered: Some(Scattered { index }), ..self }
     }
 
     /// Groups from one offset to the next: `offsets` is `[G + 1]` of i32, A is `[T, K]`.

@@ -25,6 +25,8 @@ pub(crate) mod picked;
 mod rows_error;
 mod scale_error;
 pub(crate) mod scaled;
+mod scatter_error;
+pub(crate) mod scattered;
 pub(crate) mod sliding;
 pub(crate) mod window;
 
@@ -47,4 +49,5 @@ pub use patch_error::PatchError;
 pub use rows_error::RowsError;
 pub use scale_error::ScaleError;
 pub use scaled::{Scaled, scaled};
+pub use scatter_error::ScatterError;
 pub use window::{Window, patches};

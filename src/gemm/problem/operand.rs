@@ -12,6 +12,7 @@ use super::packed::Packed;
 use super::patches::Patches;
 use super::picked::Picked;
 use super::scaled::Scaled;
+use super::scattered::Scattered;
 use super::sliding::Sliding;
 use crate::ElementType;
 use crate::evt::MAX_ACCUMULATORS;
@@ -19,7 +20,7 @@ use crate::evt::MAX_ACCUMULATORS;
 /// A: a matrix `[M, K]`, or a batch of them `[L, M, K]`.
 ///
 /// It is made from a tensor, so `&a` works wherever a product takes an `impl Into<Left>`; [`rows`](super::grouped::rows)
-/// divides its rows into groups, and picks them by an index; [`patches`](super::window::patches) are those of images under a
+/// divides its rows into groups, and picks and places them by an index; [`patches`](super::window::patches) are those of images under a
 /// window, [`gradient_patches`](super::gradients::gradient_patches) and
 /// [`transposed_patches`](super::gradients::transposed_patches) those of its gradients; one of FP8 may be
 /// [`scaled`](super::scaled::scaled) block by block.
@@ -31,6 +32,7 @@ pub struct Left<'a> {
     picked: Option<Picked<'a>>,
     /// A scale for each row and block of K.
     scales: Option<&'a DeviceTensor>,
+    scattered: Option<Scattered<'a>>,
 }
 
 /// The B of a product: a matrix `[K, N]`, or a batch of them `[L, K, N]`, for every accumulator of the epilogue.
@@ -201,7 +203,7 @@ impl<'a, const COUNT: usize> From<[Scaled<'a>; COUNT]> for Right<'a> {
 impl<'a> Left<'a> {
     /// A matrix, or a batch of them.
     const fn plain(tensor: &'a DeviceTensor) -> Self {
-        Self { tensor, bounds: None, window: None, picked: None, scales: None }
+        Self { tensor, bounds: None, window: None, picked: None, scales: None, scattered: None }
     }
 
     /// The patches of images.
@@ -249,9 +251,14 @@ impl<'a> Left<'a> {
         Self { bounds: Some(bounds), ..Self::plain(tensor) }
     }
 
-    /// The same with rows that an index picks, or all in their order.
-    pub(crate) const fn picking(self, picked: Option<Picked<'a>>) -> Self {
-        Self { picked, ..self }
+    /// The same with rows that indices pick and place, or all in their order.
+    pub(crate) const fn with_indices(self, picked: Option<Picked<'a>>, scattered: Option<Scattered<'a>>) -> Self {
+        Self { picked, scattered, ..self }
+    }
+
+    /// What places the product's rows.
+    pub(crate) const fn scattered(&self) -> Option<Scattered<'a>> {
+        self.scattered
     }
 
     /// The same with scales of blocks, or without.

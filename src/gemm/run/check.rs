@@ -7,7 +7,8 @@ use crate::evt::{Axis, BroadcastClass, Form, OutputKind, ParameterClass, Reducti
 use crate::gemm::kernel::sm90::reach::bit;
 use crate::gemm::problem::digits::{has_digits, shape_of, tensor_of};
 use crate::gemm::problem::picked::Picked;
-use crate::gemm::problem::{Error, Grouping, Left, Problem, Right};
+use crate::gemm::problem::scattered::Scattered;
+use crate::gemm::problem::{Error, Grouping, Left, Problem, Right, ScatterError};
 use crate::{Argument, ElementType};
 
 /// Checks A and B: their number, devices and element types. ([`Problem::of`] checks their shapes.)
@@ -22,6 +23,9 @@ pub(crate) fn operands(device: &Device, tree: &ValidTree, a: Left<'_>, b: &Right
     }
     for (name, scales) in scales(a, b) {
         on_device(device, name, scales)?;
+    }
+    if let Some(scattered) = a.scattered() {
+        on_device(device, Scattered::NAME, scattered.index)?;
     }
     let all_b = b.tensors().iter().map(|b| ("B", *b, types.b));
     for (name, tensor, needed) in std::iter::once(("A", a.tensor(), types.a)).chain(all_b) {
@@ -63,6 +67,9 @@ pub(crate) fn arguments(
         let names = tree.argument_names().collect();
         return Err(Error::ArgumentCount { epilogue: tree.name(), given: arguments.len(), names });
     }
+    if problem.scattered {
+        scattered(tree)?;
+    }
     let check = Check { device, tree, problem, tile };
     check.digits(arguments)?;
     for (parameter, argument) in tree.parameters().iter().zip(arguments) {
@@ -89,11 +96,33 @@ pub(crate) fn arguments(
         Argument::Scalar(_) | Argument::Seed(..) | Argument::Output(_) => None,
     });
     let bounds = a.bounds().map(|bounds| (bounds.form.name(), bounds.tensor));
-    let bounds = bounds.into_iter().chain(a.picked().map(|picked| (Picked::NAME, picked.index)));
-    let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(bounds);
+    let picked = a.picked().map(|picked| (Picked::NAME, picked.index));
+    let scattered = a.scattered().map(|scattered| (Scattered::NAME, scattered.index));
+    let indices = bounds.into_iter().chain(picked).chain(scattered);
+    let operands = std::iter::once(("A", a.tensor())).chain(b.tensors().iter().map(|b| ("B", *b))).chain(indices);
     let operands = operands.chain(scales(a, b));
     let inputs: SmallVec<[_; 8]> = operands.chain(inputs).collect();
     aliasing(&outputs, &inputs)
+}
+
+/// Checks that an index can place the rows of an epilogue's M×N results.
+///
+/// # Errors
+/// [`ScatterError::Output`], [`ScatterError::Nothing`].
+pub(crate) fn scattered(tree: &ValidTree) -> Result<(), ScatterError> {
+    let mut outputs = tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor).peekable();
+    if outputs.peek().is_none() {
+        return Err(ScatterError::Nothing { epilogue: tree.name() });
+    }
+    for (_, output) in outputs {
+        let (what, advice) = match output.parameter {
+            Some(_) => ("a `TensorMut`", "what is read has rows in the product's order; return another `Tensor`"),
+            None if output.packed => ("`Bits`", "return a `Tensor<bool>`"),
+            None => continue,
+        };
+        return Err(ScatterError::Output { name: output.name, what, advice });
+    }
+    Ok(())
 }
 
 /// Checks that no two outputs share memory, and that no output shares memory with an input: blocks run in any order.
@@ -236,6 +265,9 @@ impl Check<'_> {
             None => format!("write `{}<{}>` to have it", output.class.name(), tensor.element_type()),
         };
         self.tensor(output.name, tensor, output.element, advice)?;
+        if self.problem.scattered && output.class == BroadcastClass::Tensor {
+            return self.placed(output.name, tensor);
+        }
         if output.packed {
             return self.bits(output.name, tensor, Batch::Needed);
         }
@@ -256,6 +288,21 @@ impl Check<'_> {
             }
         }
         self.shape(output.name, tensor, &extents, batch, output.class)
+    }
+
+    /// The shape of an output whose rows an index places: it has any number of them.
+    fn placed(&self, name: &'static str, tensor: &DeviceTensor) -> Result<(), Error> {
+        if has_digits(tensor) {
+            let advice = "give a matrix";
+            return Err(ScatterError::Output { name, what: "a view of several axes", advice }.into());
+        }
+        match *shape_of(tensor) {
+            [_, n] if n == self.problem.n => Ok(()),
+            ref given => {
+                let needed = format!("[S, {}], with any number S of rows", self.problem.n);
+                Err(Error::ArgumentShape { name, given: given.to_vec(), needed })
+            }
+        }
     }
 
     /// Whether a product with groups has a reduction.

@@ -8,7 +8,9 @@ use crate::gemm::emit::arguments::EpilogueArguments;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::digits::axis_words;
 use crate::gemm::kernel::launch::Memory;
-use crate::gemm::kernel::parameters::{FieldType, ParameterBytes};
+use crate::gemm::kernel::parameters::{FieldType, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::scattered::Scattered;
 use crate::{Argument, ElementType};
 
 /// Fills a kernel's arguments.
@@ -17,6 +19,8 @@ pub(crate) struct Fill<'a> {
     pub(crate) tree: &'a ValidTree,
     /// The epilogue's, and those of the launch's tail.
     pub(crate) arguments: (&'a [Argument<'a>], &'a [Argument<'a>]),
+    /// What places the rows of outputs.
+    pub(crate) scattered: Option<Scattered<'a>>,
     pub(crate) batch: usize,
     /// The neighbours that a lane accesses at once.
     pub(crate) neighbours: usize,
@@ -33,9 +37,9 @@ impl Fill<'_> {
         workspace: WorkspaceAddresses,
     ) {
         let arguments = &emitted.arguments;
-        self.put_given(bytes, at, arguments, self.arguments.0);
+        self.put_given(bytes, at, arguments, self.arguments.0, |argument| emitted.place_site(argument));
         if let Some(tail) = &emitted.tail {
-            self.put_given(bytes, at + arguments.layout.size(), tail, self.arguments.1);
+            self.put_given(bytes, at + arguments.layout.size(), tail, self.arguments.1, |_| 0);
         }
         let scratch = (Memory::Scratch, workspace.scratch);
         let partials = arguments.partials.iter().zip(&places.partials).map(|((_, name), p)| (name, scratch, *p));
@@ -48,13 +52,28 @@ impl Fill<'_> {
         }
     }
 
-    /// Writes what a run was given.
-    fn put_given(&self, bytes: &mut ParameterBytes, at: usize, emitted: &EpilogueArguments, given: &[Argument<'_>]) {
+    /// Writes what a run was given; `site` is the number under which places of an output's rows are noted.
+    fn put_given(
+        &self,
+        bytes: &mut ParameterBytes,
+        at: usize,
+        emitted: &EpilogueArguments,
+        given: &[Argument<'_>],
+        site: impl Fn(usize) -> usize,
+    ) {
         for (i, (place, argument)) in emitted.fields.iter().zip(given).enumerate() {
             for (name, suffix) in [(&place.input, ""), (&place.output, if place.input.is_some() { ".out" } else { "" })]
             {
                 if let Some(field) = name.as_ref().and_then(|name| emitted.layout.field(name)) {
                     self.put(bytes, (at + field.offset, field.ty), (i, argument), suffix);
+                    if let (FieldType::Scattered(_), Argument::Output(tensor), Some(scattered)) =
+                        (field.ty, argument, self.scattered)
+                    {
+                        let name = self.tree.argument_names().nth(i).unwrap_or_default();
+                        let (name, numbers) = (format!("arguments.{name}.places"), [tensor.shape()[0], site(i)]);
+                        let offset = at + field.offset + field.ty.size() - ROW_INDEX_BYTES;
+                        put_index(bytes, offset, (Memory::Places, &name), scattered.index, numbers);
+                    }
                 }
             }
         }
@@ -95,7 +114,7 @@ impl Fill<'_> {
                 bytes.put_named_words(offset + 8, &words, |part| format!("{}.{}", name(), DIGITS[part]));
                 return;
             }
-            FieldType::Tensor(_) => {
+            FieldType::Tensor(_) | FieldType::Scattered(_) => {
                 (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
             }
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
@@ -111,7 +130,9 @@ impl Fill<'_> {
         };
         let words = match ty {
             FieldType::Seed => [column, 0, 0, 0],
-            FieldType::Tensor(_) => [batch, row, column, u64::from(self.is_vectorised(tensor))],
+            FieldType::Tensor(_) | FieldType::Scattered(_) => {
+                [batch, row, column, u64::from(self.is_vectorised(tensor))]
+            }
             _ => [batch, column, 0, 0],
         };
         bytes.put_address(offset, address, 0, || name() + ".pointer");
@@ -186,4 +207,38 @@ fn strides(tensor: &DeviceTensor, rank: usize) -> [u64; 3] {
         *to = *from as u64;
     }
     strides
+}
+
+/// `Groups`.
+pub(super) fn put_groups(
+    bytes: &mut ParameterBytes,
+    offset: usize,
+    Bounds { tensor, form, .. }: Bounds<'_>,
+    groups: usize,
+) {
+    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
+    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
+    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
+    let form = match form {
+        Form::Offsets => 0,
+        Form::Ends => 1,
+        Form::Counts => 2,
+    };
+    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
+    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
+}
+
+/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
+pub(super) fn put_index(
+    bytes: &mut ParameterBytes,
+    offset: usize,
+    (memory, name): (Memory, &str),
+    index: &DeviceTensor,
+    numbers: [usize; 2],
+) {
+    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
+    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
+    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
+    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
 }

@@ -11,10 +11,11 @@ use crate::Argument;
 use crate::evt::{Binding, BroadcastClass, Part, Pass, Phases, Slot, ValidTree};
 use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
-use crate::gemm::kernel::digits;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, ParameterBytes};
 use crate::gemm::problem::digits::tensor_of;
+use crate::gemm::problem::scattered::Scattered;
 use crate::gemm::problem::{Error, Problem};
 use crate::pool::Pool;
 use crate::variants::Variants;
@@ -29,14 +30,27 @@ pub(crate) struct LaterKernel {
 
 impl LaterKernel {
     /// The kernels of all launches after the product's.
-    pub(crate) fn compile_all(device: &Device, phases: &Phases, fast_math: bool) -> Result<Vec<Self>, Error> {
-        let compile = |(i, pass): (usize, &Pass<'_>)| Self::compile(device, pass, (key_of(pass, fast_math), 0), i);
+    pub(crate) fn compile_all(
+        device: &Device,
+        phases: &Phases,
+        problem: &Problem,
+        fast_math: bool,
+    ) -> Result<Vec<Self>, Error> {
+        let compile = |(i, pass): (usize, &Pass<'_>)| {
+            let views = ArgumentViews::planned(pass.part, problem)?;
+            Self::compile(device, pass, (key_of(pass, fast_math), views), i)
+        };
         phases.passes().iter().enumerate().skip(1).map(compile).collect()
     }
 
-    /// The kernel of the `phase`th launch for arguments of which these have digits.
-    fn compile(device: &Device, pass: &Pass<'_>, (key, digits): (LaterKey, u64), phase: usize) -> Result<Self, Error> {
-        let emitted = emit::emit_later(pass, (key, digits), phase);
+    /// The kernel of the `phase`th launch for arguments of which these are no plain matrices.
+    fn compile(
+        device: &Device,
+        pass: &Pass<'_>,
+        (key, views): (LaterKey, ArgumentViews),
+        phase: usize,
+    ) -> Result<Self, Error> {
+        let emitted = emit::emit_later(pass, (key, views), phase);
         let bytes = LATER_COMMON_BYTES + emitted.argument_bytes();
         if bytes > PARAMETER_LIMIT {
             return Err(Error::TooManyArguments { bytes, limit: PARAMETER_LIMIT });
@@ -44,24 +58,24 @@ impl LaterKernel {
         Ok(Self { key, kernel: device.compile(&emitted.source)?, emitted: Arc::new(emitted) })
     }
 
-    /// The kernel of the `phase`th launch for a run's arguments, of which some may have digits: the planned one, or another.
+    /// The kernel of the `phase`th launch for a run's arguments, of which some may be no plain matrices: the planned one, or another.
     pub(crate) fn of_run(
         device: &Device,
         pass: &Pass<'_>,
         (phase, fast_math, planned): (usize, bool, Option<&Self>),
-        given: &[Argument<'_>],
-        made: &Variants<(usize, u64), Self>,
+        (problem, given): (&Problem, &[Argument<'_>]),
+        made: &Variants<(usize, ArgumentViews), Self>,
     ) -> Result<Self, Error> {
         let tensor = |binding: &Binding| match binding {
             Binding::Argument(argument) => tensor_of(&given[*argument]),
             Binding::Slot(_) => None,
         };
-        let digits = digits::of(pass.part.bindings.iter().map(tensor))?;
-        if let Some(planned) = planned.filter(|_| digits == 0) {
+        let views = ArgumentViews::of(pass.part, pass.part.bindings.iter().map(tensor), problem)?;
+        if let Some(planned) = planned.filter(|_| views.digits == 0) {
             return Ok(planned.clone());
         }
-        let compile = || Self::compile(device, pass, (key_of(pass, fast_math), digits), phase);
-        Ok(Self::clone(&*made.get_or_make(&(phase, digits), compile)?))
+        let compile = || Self::compile(device, pass, (key_of(pass, fast_math), views), phase);
+        Ok(Self::clone(&*made.get_or_make(&(phase, views), compile)?))
     }
 
     /// The same without a handle of the device.
@@ -93,6 +107,7 @@ impl LaterKernel {
         tree: &ValidTree,
         problem: &Problem,
         arguments: (&[Argument<'_>], &[Argument<'_>]),
+        scattered: Option<Scattered<'_>>,
         Prepared { grid, places, workspace }: &Prepared,
         stream: &Stream,
     ) -> Result<(), Error> {
@@ -103,7 +118,7 @@ impl LaterKernel {
         // Nothing is multiplied.
         let extents = [problem.m, problem.n, 0, problem.batch, grid.tiles_m, grid.tiles_n, 1, 0];
         bytes.put_ints(0, &extents.map(|extent| i32::try_from(extent).unwrap_or(i32::MAX)));
-        let fill = Fill { tree, arguments, batch: problem.batch, neighbours: self.key.vector() };
+        let fill = Fill { tree, arguments, scattered, batch: problem.batch, neighbours: self.key.vector() };
         fill.put_all(&mut bytes, LATER_COMMON_BYTES, &self.emitted, places, workspace.addresses());
         let bytes = bytes.into_bytes();
         let mut list = vec![KernelArgument::Value(&bytes)];
@@ -112,6 +127,7 @@ impl LaterKernel {
                 list.push(KernelArgument::Writes(tensor));
             }
         }
+        list.extend(scattered.iter().map(|scattered| KernelArgument::Reads(scattered.index)));
         list.extend(arguments.0.iter().chain(arguments.1).filter_map(accessed));
         let block = [LaterKey::THREADS as u32, 1, 1];
         Ok(self.kernel.launch(&Launch { grid: [grid.blocks, 1, 1], block, ..Launch::default() }, &list, stream)?)

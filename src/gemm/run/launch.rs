@@ -1,6 +1,6 @@
 //! Launches a kernel for a run's arguments: the grid, the kernel's parameter, the workspace.
 
-use super::fill::Fill;
+use super::fill::{Fill, put_groups, put_index};
 use super::patches::{images, put_divisors, put_patches, put_pixels};
 use super::scales::Scales;
 use super::tensor_maps::{Tensors, is_batched};
@@ -13,9 +13,10 @@ use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
 use crate::gemm::kernel::stream::Stream as Line;
 use crate::gemm::kernel::{KernelKey, sm90};
-use crate::gemm::problem::bounds::{Bounds, Form};
+use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::picked::Picked;
+use crate::gemm::problem::scattered::Scattered;
 use crate::gemm::problem::{Error, OperandView, Problem};
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ pub(crate) struct Run<'a> {
     pub(crate) picked: Option<Picked<'a>>,
     /// The scales of the operands' blocks.
     pub(crate) scales: Option<Scales<'a>>,
+    /// What places the rows of outputs.
+    pub(crate) scattered: Option<Scattered<'a>>,
     /// Of the launch's tail.
     pub(crate) of_tail: &'a [Argument<'a>],
 }
@@ -65,6 +68,7 @@ impl Run<'_> {
         arguments.extend(self.bounds.iter().map(|bounds| KernelArgument::Reads(bounds.tensor)));
         arguments.extend(self.picked.iter().map(|picked| KernelArgument::Reads(picked.index)));
         arguments.extend(self.scales.into_iter().flat_map(Scales::tensors).map(KernelArgument::Reads));
+        arguments.extend(self.scattered.iter().map(|scattered| KernelArgument::Reads(scattered.index)));
         for tensor in [&ready.counters, &ready.scratch] {
             if !tensor.is_empty() {
                 arguments.push(KernelArgument::Writes(tensor));
@@ -133,7 +137,13 @@ impl Run<'_> {
             KernelKey::Sm90(_) => 2,
         };
         let (tree, batch, arguments) = (self.tree, self.problem.batch, (self.arguments, self.of_tail));
-        Fill { tree, arguments, batch, neighbours }.put_all(&mut bytes, at, &self.variant.emitted, places, workspace);
+        Fill { tree, arguments, scattered: self.scattered, batch, neighbours }.put_all(
+            &mut bytes,
+            at,
+            &self.variant.emitted,
+            places,
+            workspace,
+        );
         Ok(bytes)
     }
 
@@ -295,35 +305,6 @@ fn operand_name(of: Memory) -> String {
         Memory::B(i) => format!("b{i}"),
         _ => "a".to_owned(),
     }
-}
-
-/// `Groups`.
-fn put_groups(bytes: &mut ParameterBytes, offset: usize, Bounds { tensor, form, .. }: Bounds<'_>, groups: usize) {
-    bytes.put_address(offset, (Memory::Bounds, tensor.device_address()), 0, || "groups.bounds".to_owned());
-    let stride = tensor.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| "groups.stride".to_owned());
-    let form = match form {
-        Form::Offsets => 0,
-        Form::Ends => 1,
-        Form::Counts => 2,
-    };
-    let numbers = [i32::try_from(groups).unwrap_or(i32::MAX), form];
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("groups.{}", ["count", "form"][i]));
-}
-
-/// `RowIndex`: the index of that name, and how many rows there are beside the number under which wrong ones are noted.
-fn put_index(
-    bytes: &mut ParameterBytes,
-    offset: usize,
-    (memory, name): (Memory, &str),
-    index: &DeviceTensor,
-    numbers: [usize; 2],
-) {
-    bytes.put_address(offset, (memory, index.device_address()), 0, || format!("{name}.rows"));
-    let stride = index.strides().first().map_or(0, |stride| *stride as u64);
-    bytes.put_named_words(offset + 8, &[stride], |_| format!("{name}.stride"));
-    let numbers = numbers.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-    bytes.put_named_ints(offset + 16, &numbers, |i| format!("{name}.{}", ["limit", "site"][i]));
 }
 
 /// Where the sums of split-K and their counters are.

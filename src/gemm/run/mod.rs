@@ -14,6 +14,7 @@ pub(crate) mod picked;
 pub(crate) mod plan;
 pub(crate) mod repack;
 mod scales;
+pub(crate) mod scattered;
 pub(crate) mod tensor_maps;
 pub(crate) mod variant;
 pub(crate) mod workspace;

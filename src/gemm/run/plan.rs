@@ -13,10 +13,10 @@ use super::launch::Run;
 use super::picked::read_picked;
 use super::repack::{CopyKernels, Operand, Repacker};
 use super::scales::Scales;
+use super::scattered::Placed;
 use super::variant::Variant;
 use super::workspace::Workspace;
 use super::{check, tensor_maps};
-use crate::Argument;
 use crate::evt::{InTile, MAX_ACCUMULATORS, Pass, Phases, ValidOutput, ValidTree};
 use crate::gemm::cpu;
 use crate::gemm::kernel::launch::LaunchDescription;
@@ -24,19 +24,21 @@ use crate::gemm::kernel::sm80::Sm80Key;
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
-use crate::gemm::kernel::{KernelKey, Settings, SplitK, digits};
+use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, SplitK};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
 use crate::gemm::problem::digits::tensor_of;
 use crate::gemm::problem::operand::common_layout;
 use crate::gemm::problem::patches::Patches;
+use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{
     Arithmetic, Error, Grouping, Left, Major, OperandLayout, OperandView, PatchError, Problem, Right, RowsError,
-    ScaleError,
+    ScaleError, ScatterError,
 };
 use crate::pool::Pool;
 use crate::variants::Variants;
+use crate::{Argument, ElementType};
 
 /// A plan, without the type of its epilogue.
 #[derive(Debug)]
@@ -49,14 +51,14 @@ pub(crate) struct Plan {
     /// Explicit settings from the builder.
     pub(crate) settings: Settings,
     pub(crate) choice: Choice,
-    /// By key, and by the arguments whose rows or columns have two digits.
-    pub(crate) variants: Variants<(KernelKey, u64), Variant>,
+    /// By key, and by the arguments that are no plain matrices.
+    pub(crate) variants: Variants<(KernelKey, ArgumentViews), Variant>,
     /// The planned variant; `None` on the CPU.
     pub(crate) planned: Option<Arc<Variant>>,
     /// The kernels of the launches after the product's; none on the CPU, nor where all phases are in the tile.
     pub(crate) later: Arc<[LaterKernel]>,
-    /// Others, by number and by their arguments with digits.
-    later_variants: Variants<(usize, u64), LaterKernel>,
+    /// The same, by number and by their arguments that are no plain matrices.
+    later_variants: Variants<(usize, ArgumentViews), LaterKernel>,
     /// What parts leave for those after them.
     slots: Pool<Vec<DeviceTensor>>,
     /// Of those kernels, for each its own.
@@ -95,10 +97,11 @@ impl Plan {
             Chosen::Cpu { .. } => None,
             Chosen::Gpu(gpu) => {
                 let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let variant = Variant::compile(&device, &phases, (&key, 0), split_k, multiprocessors)?;
+                let views = ArgumentViews::planned_of_product(&phases, key.in_tile(), &problem)?;
+                let variant = Variant::compile(&device, &phases, (&key, views), split_k, multiprocessors)?;
                 let later = match key.in_tile() {
                     true => Vec::new(),
-                    false => LaterKernel::compile_all(&device, &phases, key.fast_math())?,
+                    false => LaterKernel::compile_all(&device, &phases, &problem, key.fast_math())?,
                 };
                 Some((variant, later))
             }
@@ -122,7 +125,7 @@ impl Plan {
         let later: Arc<[LaterKernel]> = later.unwrap_or_default().into();
         let (planned, variants) = (variant.map(Arc::new), Variants::default());
         if let Some(variant) = &planned {
-            variants.put((variant.key, variant.digits), Arc::clone(variant));
+            variants.put((variant.key, variant.views), Arc::clone(variant));
         }
         let repacker = Repacker::new(&device, multiprocessors);
         let later_workspaces = (1..phases.passes().len()).map(|_| Pool::default()).collect();
@@ -161,9 +164,12 @@ impl Plan {
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
-            if loads(key.instruction, layout, major) {
+            let picks = self.problem.picked && operand == Operand::A;
+            if !picks && loads(key.instruction, layout, major) {
                 continue;
             }
+            let index = picks.then(|| self.device.without_memory(ElementType::I32, [m])).transpose()?;
+            let picked = index.as_ref().map(|index| Picked { index });
             // The kernel of a copy depends on which axis is contiguous.
             let along_k = matches!(layout.major, Major::K) == matches!(operand, Operand::A);
             let tensor = if along_k {
@@ -171,7 +177,7 @@ impl Plan {
             } else {
                 self.device.without_memory(element, [shape[1], shape[0]])?.transpose()?
             };
-            self.copy_kernels.prepare(&self.device, &tensor, operand, major)?;
+            self.copy_kernels.prepare(&self.device, &tensor, operand, major, picked)?;
         }
         Ok(())
     }
@@ -227,13 +233,18 @@ impl Plan {
                 let tile = cpu::TileShape { m: *m, n: *n };
                 let groups = read_groups(a, &problem)?;
                 let picked = read_picked(a, &problem, groups.as_deref())?;
+                let placed = Placed::read(a, self.tree(), groups.as_deref(), arguments)?;
                 let groups = groups.as_deref().map(|of| cpu::Groups { of, grouping: problem.grouping });
                 let panels: SmallVec<[_; MAX_ACCUMULATORS]> =
                     b.packed().iter().map(|packed| packed.panels.as_deref()).collect();
                 let scales = a.scales().map(|a| (a, b.scales()));
                 let run = |a: Left<'_>, b: &[&DeviceTensor]| {
-                    let operands = cpu::Operands { a: a.tensor(), patches: a.patches()?, b, panels: &panels, scales };
-                    cpu::execute(&self.cpu_programs, &self.phases, operands, groups, arguments, tile)
+                    let (of_a, patches) = (a.tensor(), a.patches()?);
+                    let execute = |arguments: &[Argument<'_>]| {
+                        let operands = cpu::Operands { a: of_a, patches, b, panels: &panels, scales };
+                        cpu::execute(&self.cpu_programs, &self.phases, operands, groups, arguments, tile)
+                    };
+                    placed.as_ref().map_or_else(|| execute(arguments), |placed| placed.write(arguments, execute))
                 };
                 let gathered = picked.map(|rows| cpu::gathered(a.tensor(), &rows)).transpose()?;
                 let a = a.with_tensor(gathered.as_ref().unwrap_or(a.tensor()));
@@ -268,6 +279,9 @@ impl Plan {
         }
         if self.problem.scaled != problem.scaled {
             return Err(ScaleError::Other { given: problem.scaled }.into());
+        }
+        if self.problem.scattered != problem.scattered {
+            return Err(ScatterError::Other { given: problem.scattered }.into());
         }
         let [planned, given] = [&self.problem, problem].map(|problem| problem.grouping.divided());
         if planned != given {
@@ -323,8 +337,8 @@ impl Plan {
         let slots = SlotTensors::take(&self.slots, stream, &self.phases.slots, &problem)?;
         let fast_math = gpu.chosen.key.fast_math();
         let kernel = |(i, pass): (usize, &Pass<'_>)| {
-            let planned = self.later.get(i - 1);
-            LaterKernel::of_run(&self.device, pass, (i, fast_math, planned), arguments, &self.later_variants)
+            let (planned, given) = (self.later.get(i - 1), (&problem, arguments));
+            LaterKernel::of_run(&self.device, pass, (i, fast_math, planned), given, &self.later_variants)
         };
         let kernels = passes.iter().enumerate().skip(1).map(kernel).collect::<Result<Vec<_>, Error>>()?;
         let later = passes.iter().skip(1).zip(&kernels).zip(&self.later_workspaces);
@@ -337,7 +351,10 @@ impl Plan {
             let arguments = (own.as_slice(), of_tail.as_slice());
             match i.checked_sub(1) {
                 None => self.run_kernel(stream, problem, gpu, a, b, arguments)?,
-                Some(i) => kernels[i].launch(&pass.part.tree, &problem, arguments, &prepared[i], stream)?,
+                Some(i) => {
+                    let (tree, scattered) = (&pass.part.tree, a.scattered());
+                    kernels[i].launch(tree, &problem, arguments, scattered, &prepared[i], stream)?;
+                }
             }
         }
         prepared.into_iter().zip(&self.later_workspaces).for_each(|(launch, memory)| launch.keep(memory, stream));
@@ -396,11 +413,13 @@ impl Plan {
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
+        let scattered = a.scattered();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                if !loads_as_it_lies(key, operand, major, tensor) {
+                let picks = picked.is_some() && operand == Operand::A;
+                if picks || !loads_as_it_lies(key, operand, major, tensor) {
                     return Err(Error::NoLaunch {
                         device: self.device.to_string(),
                         reason: "another kernel copies an operand first; choose a candidate whose `repacking` is none",
@@ -417,7 +436,8 @@ impl Plan {
         }
         let tree = self.phases.in_product(variant.key.in_tile());
         let (a, variant, of_tail) = (a.tensor(), &variant, &[]);
-        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales }.describe()
+        Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered }
+            .describe()
     }
 
     /// The B that the kernel multiplies by: that of an accumulator that nothing reads is not among them.
@@ -450,7 +470,8 @@ impl Plan {
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let mut b = self.live(b)?;
-        let (bounds, patches, picked) = (a.bounds(), positioned(a, &variant)?, a.picked());
+        let (bounds, patches) = (a.bounds(), positioned(a, &variant)?);
+        let (picked, scattered) = (a.picked(), a.scattered());
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
@@ -458,9 +479,10 @@ impl Plan {
             // Patches are loaded as they lie, or the kernel is another.
             let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                if !loads_as_it_lies(key, operand, major, tensor) {
-                    let copy = self.copy_kernels.prepare(device, tensor, operand, major)?;
-                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy)?;
+                let picked = picked.filter(|_| operand == Operand::A);
+                if picked.is_some() || !loads_as_it_lies(key, operand, major, tensor) {
+                    let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
+                    let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
                     *tensor = copied;
                     copies.push((operand, memory));
                 }
@@ -471,7 +493,8 @@ impl Plan {
             _ => problem,
         };
         let (variant, a) = (&variant, &a);
-        let run = Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales };
+        let run =
+            Run { tree, variant, problem, a, b: &b, arguments, of_tail, bounds, patches, picked, scales, scattered };
         run.launch(&self.workspaces, stream)?;
         // Only now: another run on this stream may then write this memory, after this one.
         copies.into_iter().for_each(|(operand, memory)| self.repacker.keep(stream, operand, memory));
@@ -488,14 +511,15 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Result<Arc<Variant>, Error> {
         let wanted = self.wanted(gpu, problem, self.layouts(gpu, problem, a, b)?, arguments)?;
-        let digits = digits::of(arguments.iter().map(tensor_of))?;
-        if let Some(variant) = self.variants.get(&(wanted.key, digits)) {
+        let tensors = arguments.iter().map(tensor_of);
+        let views = ArgumentViews::of_product(&self.phases, wanted.key.in_tile(), tensors, problem)?;
+        if let Some(variant) = self.variants.get(&(wanted.key, views)) {
             return Ok(variant);
         }
         let small = [problem.m, problem.n, problem.k, problem.batch].iter().map(|x| *x as u128).product::<u128>();
         let fits = |v: &Variant| match &v.key {
             KernelKey::Sm80(key) => {
-                let same = v.digits == digits && v.key.in_tile() == wanted.key.in_tile();
+                let same = v.views == views && v.key.in_tile() == wanted.key.in_tile();
                 same && (key.input_dilated || !problem.input_dilated)
                     && a.fits(key.a).unwrap_or(false)
                     && b.iter().all(|b| b.fits(key.b))
@@ -510,10 +534,10 @@ impl Plan {
             return Ok(variant);
         }
         let (device, phases) = (&self.device, &self.phases);
-        self.variants.get_or_make(&(wanted.key, digits), || {
+        self.variants.get_or_make(&(wanted.key, views), || {
             let (epilogue, kernel) = (self.tree().name(), trace::text(&wanted.key));
             trace::event!(INFO, "a run needs another kernel than planned", epilogue = epilogue, kernel = kernel);
-            Variant::compile(device, phases, (&wanted.key, digits), wanted.split_k, self.multiprocessors)
+            Variant::compile(device, phases, (&wanted.key, views), wanted.split_k, self.multiprocessors)
         })
     }
 
@@ -574,7 +598,7 @@ impl Plan {
             Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let tree = self.phases.in_product(key.in_tile);
-        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, arguments), problem)?;
+        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, problem, arguments), problem)?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))

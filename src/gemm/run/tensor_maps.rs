@@ -14,7 +14,7 @@ use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
 /// The arguments of a run that tensor copies can't reach; see [`Sm90Key::direct`].
-pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
+pub(crate) fn direct(tree: &ValidTree, problem: &Problem, arguments: &[Argument<'_>]) -> u64 {
     let mut direct = 0;
     for (i, argument) in arguments.iter().enumerate() {
         let tensor = match argument {
@@ -25,9 +25,10 @@ pub(crate) fn direct(tree: &ValidTree, arguments: &[Argument<'_>]) -> u64 {
         // Bits are never copied.
         let outputs = tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed);
         let is_matrix = |class: ParameterClass| matches!(class, ParameterClass::Tensor | ParameterClass::TensorMut);
-        let is_matrix = tree.parameters().get(i).is_some_and(|p| is_matrix(p.class))
-            || outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
-        if is_matrix && !reaches(tensor) {
+        let is_output = outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
+        let is_matrix = is_output || tree.parameters().get(i).is_some_and(|p| is_matrix(p.class));
+        // Rows that an index places are stored by lanes.
+        if is_matrix && (!reaches(tensor) || (is_output && problem.scattered)) {
             direct |= bit(i);
         }
     }

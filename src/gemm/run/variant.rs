@@ -9,15 +9,15 @@ use crate::gemm::emit;
 use crate::gemm::emit::text::Emitted;
 use crate::gemm::kernel::sm90::shared::sum_bytes;
 use crate::gemm::kernel::sm90::{SharedMap, Traffic};
-use crate::gemm::kernel::{KernelKey, SplitK, SplitKind};
+use crate::gemm::kernel::{ArgumentViews, KernelKey, SplitK, SplitKind};
 use crate::gemm::problem::Error;
 
 /// A compiled kernel with what its launch needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Variant {
     pub(crate) key: KernelKey,
-    /// The arguments whose rows or columns have two digits.
-    pub(crate) digits: u64,
+    /// The arguments that are no plain matrices.
+    pub(crate) views: ArgumentViews,
     pub(crate) split_k: SplitK,
     pub(crate) emitted: Arc<Emitted>,
     pub(crate) kernel: Kernel,
@@ -28,16 +28,16 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// Emits and compiles a kernel for arguments of which these have digits. A persistent one fills the device, or the given
-    /// number of its multiprocessors.
+    /// Emits and compiles a kernel for arguments of which these are no plain matrices. A persistent one fills the device, or the
+    /// given number of its multiprocessors.
     pub(crate) fn compile(
         device: &Device,
         phases: &Phases,
-        (key, digits): (&KernelKey, u64),
+        (key, views): (&KernelKey, ArgumentViews),
         split_k: SplitK,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let (emitted, tree) = (emit::emit(phases, key, digits)?, phases.in_product(key.in_tile()));
+        let (emitted, tree) = (emit::emit(phases, key, views)?, phases.in_product(key.in_tile()));
         let kernel = device.compile(&emitted.source)?;
         let allowed = multiprocessors.map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let (shape, persistent_blocks) = match key {
@@ -68,15 +68,15 @@ impl Variant {
                 (shape, Some(clusters.min(allowed / cluster).max(1) * cluster))
             }
         };
-        Ok(Self { key: *key, digits, split_k, emitted: Arc::new(emitted), kernel, shape, persistent_blocks })
+        Ok(Self { key: *key, views, split_k, emitted: Arc::new(emitted), kernel, shape, persistent_blocks })
     }
 
     /// The same without a handle of the device.
     pub(crate) fn kept(&self) -> Option<KeptVariant> {
-        let Self { key, digits, split_k, emitted, kernel, shape, persistent_blocks } = self;
+        let Self { key, views, split_k, emitted, kernel, shape, persistent_blocks } = self;
         Some(KeptVariant {
             key: *key,
-            digits: *digits,
+            views: *views,
             split_k: *split_k,
             emitted: Arc::clone(emitted),
             kernel: kernel.kept()?,
@@ -98,7 +98,7 @@ impl Variant {
 #[derive(Debug)]
 pub(crate) struct KeptVariant {
     key: KernelKey,
-    digits: u64,
+    views: ArgumentViews,
     split_k: SplitK,
     emitted: Arc<Emitted>,
     kernel: KeptKernel,
@@ -109,10 +109,10 @@ pub(crate) struct KeptVariant {
 impl KeptVariant {
     /// The variant; `None` if the device is gone.
     pub(crate) fn attached(&self) -> Option<Variant> {
-        let Self { key, digits, split_k, emitted, kernel, shape, persistent_blocks } = self;
+        let Self { key, views, split_k, emitted, kernel, shape, persistent_blocks } = self;
         Some(Variant {
             key: *key,
-            digits: *digits,
+            views: *views,
             split_k: *split_k,
             emitted: Arc::clone(emitted),
             kernel: kernel.attached()?,

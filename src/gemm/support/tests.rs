@@ -245,6 +245,7 @@ fn divided() -> String {
     let of_k = taken(Feature::Groups, Builder::depth_groups);
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
+    let scattered = taken(Feature::Groups, |builder, groups| builder.groups(groups).scattered_rows());
     let scaled = devices().map(|device| {
         let choice = large(&device, F8E4M3, F8E5M2).block_scales().choose();
         assert!(supports(&device, Feature::BlockScales).is_ok() && choice.is_ok(), "{device}: {choice:?}");
@@ -263,6 +264,7 @@ fn divided() -> String {
         + &row(std::iter::once("of patches as columns, or of a gradient with strides: gradients of convolutions")
             .chain(of_gradients))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
+        + &row(std::iter::once("with rows that an index places (`gemm::Rows::scattered`)").chain(scattered))
         + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))
 }
 

@@ -91,6 +91,35 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Another index places the rows of results ([`Rows::scattered`](crate::gemm::Rows::scattered)), so that those of each token are
+//! where its sum is made: in `[top, tokens, N]`, the number of a choice is `rank · tokens + token`:
+//!
+//! ```
+//! use epilogue::gemm::rows;
+//! # use epilogue::prelude::*;
+//! # #[epilogue]
+//! # fn weighted(accum: Accum, weight: ColumnVector) -> Tensor {
+//! #     let d = accum * weight;
+//! #     d
+//! # }
+//! # let device = Device::cpu();
+//!
+//! let h = device.tensor(&[1f32, 2.0, 3.0, 4.0], [4, 1])?; // rows, sorted by expert: tokens 0 and 1, then tokens 1 and 0
+//! let choices = device.tensor(&[0i32, 3, 1, 2], [4])?; // token 0 likes expert 0 more, token 1 expert 1
+//! let ends = device.tensor(&[2i32, 4], [2])?;
+//! let experts = device.tensor(&[1f32, 10.0], [2, 1, 1])?;
+//! let weight = device.tensor(&[0.75f32, 0.25, 0.75, 0.25], [4])?;
+//!
+//! let rows = rows(&h).scattered(&choices).in_groups_to(&ends);
+//! let gemm = Gemm::plan::<Weighted>(&device, rows, &experts)?;
+//! let mut d = device.zeros::<f32>([4, 1])?;
+//! gemm.run(rows, &experts, Weighted { weight: &weight, d: &mut d })?;
+//! assert_eq!(d.to_vec::<f32>()?, [0.75, 22.5, 10.0, 0.5]); // of tokens 0 and 1, and of both again
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Such an output may have rows that nothing is written to. No two rows may go to one place.
+//!
 //! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
 //! transposed as A and the gradient of the results as B, gives `[G, K, N]`. The repository's `examples/moe` is a whole block
 //! made so: router, top experts of each token, both layers, and all gradients.

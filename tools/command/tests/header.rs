@@ -84,6 +84,7 @@ fn address(of: Memory) -> u64 {
         Memory::Index => 0x6_0000_0000,
         Memory::ScalesOfA => 0x7_0000_0000,
         Memory::ScalesOfB(_) => 0x8_0000_0000,
+        Memory::Places => 0x9_0000_0000,
         Memory::Argument(i) => 0x10_0000_0000 + 0x1_0000_0000 * i as u64,
         Memory::Counters => 0x3_0000_0000,
         Memory::Scratch => 0x4_0000_0000,

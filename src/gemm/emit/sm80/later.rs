@@ -4,13 +4,19 @@ use super::super::text::{Emitted, KernelText};
 use super::visitor::VisitorText;
 use crate::evt::Computation;
 use crate::expr::cuda::element_name;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::later::{LATER_COMMON_BYTES, LaterKey};
 
 /// Writes the kernel of a later phase, the `phase`th.
-pub(crate) fn emit(of: &Computation<'_>, (key, digits): (LaterKey, u64), phase: usize, symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    of: &Computation<'_>,
+    (key, views): (LaterKey, ArgumentViews),
+    phase: usize,
+    symbol: &str,
+) -> Emitted {
     let tree = of.tree;
     let (name, file) = (tree.name(), tree.file());
-    let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{name}_phase_{phase}.cu"), of, key.fast_math, views);
     let comment = format!("// Phase {phase} of the epilogue `{name}` ({file}), after its product.");
     kernel.begin(&comment, &["sm80/later.cuh"]);
     let ((tile_m, tile_n), (warp_m, warp_n)) = (LaterKey::TILE, key.warp());

@@ -9,13 +9,19 @@ use self::visitor::VisitorText;
 use super::text::{Emitted, KernelText};
 use crate::cuda::Writer;
 use crate::evt::Computation;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::sm80::{Sm80Key, Tile};
 use crate::gemm::problem::{Divided, Major, OperandLayout};
 
 /// Writes a kernel. `split_k` is the enumerator of `sm80::SplitK`.
-pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm80Key, u64), split_k: &str, symbol: &str) -> Emitted {
+pub(crate) fn emit(
+    of: &Computation<'_>,
+    (key, views): (&Sm80Key, ArgumentViews),
+    split_k: &str,
+    symbol: &str,
+) -> Emitted {
     let tree = of.tree;
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (header, common, gemm) = match key.divided {
         Divided::Nothing if key.has_transposed_patches() => {
             ("sm80/transposed_patches.cuh", "TransposedPatchCommon<Config>", "gemm")

@@ -14,13 +14,14 @@ use epilogue_runtime::Site;
 use self::visitor::VisitorText;
 use super::text::{Emitted, KernelText};
 use crate::evt::Computation;
+use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::sm90::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
 
 /// Writes a kernel.
-pub(crate) fn emit(of: &Computation<'_>, (key, digits): (&Sm90Key, u64), symbol: &str) -> Emitted {
+pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews), symbol: &str) -> Emitted {
     let tree = of.tree;
     let traffic = Traffic::of(tree, key.direct);
-    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, digits);
+    let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (name, file) = (tree.name(), tree.file());
     let (header, common) = match (key.in_groups(), key.patches) {
         (true, _) => ("sm90/groups.cuh", "GroupCommon"),

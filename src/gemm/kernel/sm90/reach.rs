@@ -40,7 +40,7 @@ pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
         }
     }
     for (i, output) in tree.stores().filter(|(_, output)| output.class == BroadcastClass::Tensor && !output.packed) {
-        if !reached(output.element) {
+        if problem.scattered || !reached(output.element) {
             direct |= bit(tree.output_argument(i));
         }
     }

@@ -38,10 +38,6 @@ pub(crate) const NO_GRADIENTS: &str = "those for sm_90a load neither transposed 
 pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
      for sm_80";
 
-/// Why there is no kernel for rows that are picked.
-pub(crate) const PICKED_ROWS: &str =
-    "those for sm_90a take the rows of A in their order: leave `.sm90(…)` out for a kernel for sm_80";
-
 /// Why there is no kernel for very many groups.
 pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all groups in shared memory, which has no room for so many: leave `.sm90(…)` out \
      for a kernel for sm_80";

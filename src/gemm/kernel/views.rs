@@ -1,0 +1,94 @@
+//! Arguments that are more than the rows and columns of a matrix: a kernel is made for them.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::sm90::reach::bit;
+use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
+use crate::gemm::problem::digits::has_digits;
+use crate::gemm::problem::{Error, Problem};
+
+/// A bit for every argument of a kernel that is no plain matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ArgumentViews {
+    /// Those whose rows or columns are counted by two digits.
+    pub(crate) digits: u64,
+    /// The outputs whose rows an index places.
+    pub(crate) scattered: u64,
+}
+
+impl ArgumentViews {
+    /// Those of a part of a planned product, whose arguments are packed.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
+    pub(crate) fn planned(part: &Part, problem: &Problem) -> Result<Self, Error> {
+        Self::of(part, std::iter::empty(), problem)
+    }
+
+    /// Those of a planned product's kernel; `in_tile`: of one that computes all phases in its tile.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
+    pub(crate) fn planned_of_product(phases: &Phases, in_tile: bool, problem: &Problem) -> Result<Self, Error> {
+        Self::of_product(phases, in_tile, std::iter::empty(), problem)
+    }
+
+    /// Those of a run's arguments in a product's kernel, whose tensors come in the order of its tree.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
+    pub(crate) fn of_product<'a>(
+        phases: &Phases,
+        in_tile: bool,
+        tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
+        problem: &Problem,
+    ) -> Result<Self, Error> {
+        match in_tile {
+            true => Self::of_tree(phases.in_product(true), |_| true, tensors, problem),
+            false => Self::of(&phases.parts[0], tensors, problem),
+        }
+    }
+
+    /// Those of a part's arguments, whose tensors come in their order.
+    ///
+    /// # Errors
+    /// [`Error::NoKernel`] for one behind the 64th. (`run/check.rs` refuses those of a run by name; a part of it may have more
+    /// arguments, for what phases keep.)
+    pub(crate) fn of<'a>(
+        part: &Part,
+        tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
+        problem: &Problem,
+    ) -> Result<Self, Error> {
+        // What a part leaves for others is where those look for it.
+        let of_user = |argument: usize| matches!(part.bindings[argument], Binding::Argument(_));
+        Self::of_tree(&part.tree, of_user, tensors, problem)
+    }
+
+    fn of_tree<'a>(
+        tree: &ValidTree,
+        of_user: impl Fn(usize) -> bool,
+        tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
+        problem: &Problem,
+    ) -> Result<Self, Error> {
+        let with_digits = tensors.enumerate().filter(|(_, tensor)| tensor.is_some_and(has_digits));
+        let digits = bits(with_digits.map(|(i, _)| i), "rows or columns of two axes")?;
+        let placed = tree.stores().filter(|(i, output)| {
+            let is_matrix = output.class == BroadcastClass::Tensor && !output.packed;
+            problem.scattered && of_user(tree.output_argument(*i)) && is_matrix
+        });
+        let scattered = bits(placed.map(|(i, _)| tree.output_argument(i)), "scattered rows")?;
+        Ok(Self { digits, scattered })
+    }
+}
+
+/// The bits of these arguments.
+fn bits(mut arguments: impl Iterator<Item = usize>, what: &str) -> Result<u64, Error> {
+    arguments.try_fold(0, |bits, argument| match bit(argument) {
+        0 => {
+            let reason =
+                "with what its phases keep, such an argument is behind the 64th; give it as an ordinary matrix";
+            Err(Error::NoKernel { kernel: what.to_owned(), reason })
+        }
+        bit => Ok(bits | bit),
+    })
+}

@@ -1,0 +1,48 @@
+//! Products whose rows an index places in the outputs.
+//!
+//! As with an index that picks rows, a run checks the index' shape and type; its numbers are read before anything is written on
+//! the CPU only. A kernel doesn't write a row whose number is not one of the output's rows, and notes it in the device's record.
+
+use epilogue_runtime::DeviceTensor;
+
+use super::groups::Grouping;
+use super::scatter_error::ScatterError;
+use crate::ElementType;
+
+/// The tensor that places rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scattered<'a> {
+    pub(crate) index: &'a DeviceTensor,
+}
+
+impl Scattered<'_> {
+    /// What the tensor is called in messages.
+    pub(crate) const NAME: &'static str = "places";
+
+    /// Whether it has a number for each of a product's rows.
+    ///
+    /// # Errors
+    /// [`ScatterError::Element`], [`ScatterError::Index`].
+    pub(crate) fn check(&self, rows: usize) -> Result<(), ScatterError> {
+        match self.index.element_type() {
+            ElementType::I32 if self.index.shape() == [rows] => Ok(()),
+            ElementType::I32 => Err(ScatterError::Index { given: self.index.shape().to_vec(), rows }),
+            given => Err(ScatterError::Element { given }),
+        }
+    }
+}
+
+/// Whether the rows of a product may be placed by an index: they must be those of one matrix.
+///
+/// # Errors
+/// [`ScatterError::Product`].
+pub(crate) fn check(grouping: Grouping, batched: bool, patches: bool) -> Result<(), ScatterError> {
+    let refused = |what| Err(ScatterError::Product { what });
+    match grouping {
+        _ if patches => refused("patches of images as A"),
+        Grouping::Padded => refused("groups of a matrix each"),
+        Grouping::Depth => refused("groups of K"),
+        Grouping::None if batched => refused("a batch of matrices"),
+        Grouping::None | Grouping::Shared => Ok(()),
+    }
+}
