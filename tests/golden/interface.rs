@@ -35,6 +35,7 @@ pub enum Error {
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
     Scales(ScaleError),
+    Scatter(ScatterError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -1357,6 +1358,8 @@ impl<E> Builder<E> {
     #[must_use]
     pub fn block_scales(self) -> Self {}
     #[must_use]
+    pub fn scattered_rows(self) -> Self {}
+    #[must_use]
     pub fn padded_groups(self, groups: usize) -> Self {}
     #[must_use]
     pub fn depth_groups(self, groups: usize) -> Self {}
@@ -1475,6 +1478,7 @@ pub enum Error {
     Reference(crate::evt::reference::ReferenceError),
     Rows(RowsError),
     Scales(ScaleError),
+    Scatter(ScatterError),
     NoOutput { name: String, outputs: Vec<&'static str> },
     OutsideBounds(super::comparison::Comparison),
     OperandRank { operand: &'static str, shape: Vec<usize> },
@@ -2024,6 +2028,7 @@ pub struct Problem {
     pub input_dilated: bool,
     pub picked: bool,
     pub scaled: bool,
+    pub scattered: bool,
 }
 impl Problem {
     #[must_use]
@@ -2046,6 +2051,8 @@ impl Problem {
     pub const fn of_picked_rows(self) -> Self {}
     #[must_use]
     pub const fn of_scaled_operands(self) -> Self {}
+    #[must_use]
+    pub const fn of_scattered_rows(self) -> Self {}
     pub fn of<'a, 'b>(
         a: impl Into<Left<'a>>,
         b: impl Into<Right<'b>>,
@@ -2104,6 +2111,8 @@ impl<'a> Rows<'a> {
     #[must_use]
     pub const fn scaled(self, scales: &'a DeviceTensor) -> Self {}
     #[must_use]
+    pub const fn scattered(self, index: &'a DeviceTensor) -> Self {}
+    #[must_use]
     pub const fn in_groups(self, offsets: &'a DeviceTensor) -> Left<'a> {}
     #[must_use]
     pub const fn in_groups_to(self, ends: &'a DeviceTensor) -> Left<'a> {}
@@ -2139,6 +2148,18 @@ pub enum ScaleError {
 }
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled<'a> {}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScatterError {
+    Index { given: Vec<usize>, rows: usize },
+    Element { given: ElementType },
+    Product { what: &'static str },
+    Output { name: &'static str, what: &'static str, advice: &'static str },
+    Nothing { epilogue: &'static str },
+    Row { place: usize, given: i32, name: &'static str, rows: usize },
+    Twice { first: usize, second: usize, given: i32 },
+    Other { given: bool },
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sm80Key {
     pub instruction: Instruction,
@@ -2344,6 +2365,7 @@ pub enum Memory {
     Index,
     ScalesOfA,
     ScalesOfB(usize),
+    Places,
     Argument(usize),
     Counters,
     Scratch,

@@ -38,6 +38,8 @@ mod run;
 mod sanitizer;
 #[path = "../../../tests/gemm/scaling.rs"]
 mod scaling;
+#[path = "../../../tests/gemm/scattering.rs"]
+mod scattering;
 mod step;
 mod table;
 mod te;
