@@ -1,7 +1,7 @@
 //! A launch by its description does what a run does: what exported headers are made of.
 
 use epilogue::gemm::launch::{LaunchDescription, MapDescription, Memory};
-use epilogue::gemm::{Builder, SplitK, sm90};
+use epilogue::gemm::{Builder, Finish, SplitK, sm90};
 use epilogue::prelude::*;
 use epilogue::{Argument, DeviceTensor};
 use epilogue_runtime::{KernelArgument, L2Promotion, TensorMap, TiledMap, testing};
@@ -182,7 +182,11 @@ fn an_epilogue_of_its_own_reductions_is_more_than_a_launch() -> Result<(), Box<d
         let device = epilogue::bundle::Builder::new().target(arch)?;
         let matrix = |shape| device.without_memory(ElementType::F16, shape);
         let (a, b, mut d) = (matrix([M, K])?, matrix([K, N])?, device.without_memory(ElementType::F32, [M, N])?);
-        let gemm = Gemm::plan::<Normalised>(&device, &a, &b)?;
+        // Where rows lie in a tile it is one.
+        let in_tile = Gemm::plan::<Normalised>(&device, &a, &b)?;
+        assert!(in_tile.describe_launch(&a, &b, &[Argument::Output(&mut d)])?.entry.contains("normalised"));
+        let builder = Gemm::builder::<Normalised>(&device).operands(&a, &b)?;
+        let gemm = builder.finish(Finish::SecondLaunch).plan()?;
         let refused = gemm.describe_launch(&a, &b, &[Argument::Output(&mut d)]).unwrap_err();
         assert!(refused.to_string().contains("computed from its own reductions"), "{refused}");
         // The kernels are in the bundle all the same, and such a run compiles no other.

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use epilogue::gemm::SplitK;
+use epilogue::gemm::{Finish, SplitK};
 use epilogue::prelude::*;
 use epilogue::{Argument, te};
 use epilogue_runtime::testing;
@@ -62,7 +62,8 @@ fn plans_of_several_launches_can_be_captured() -> Result<(), Box<dyn Error>> {
         let device = Device::emulated(arch)?;
         let (mut a, b, other) = (values(&device, [M, K], 1), values(&device, [K, N], 2), values(&device, [M, K], 5));
         let bias = device.full::<f32>([N], 0.5)?;
-        let gemm = Gemm::plan::<Centred>(&device, &a, &b)?;
+        let builder = Gemm::builder::<Centred>(&device).operands(&a, &b)?;
+        let gemm = builder.finish(Finish::SecondLaunch).plan()?;
         let stream = device.new_stream()?;
         let outputs = || Ok::<_, epilogue::runtime::Error>((device.zeros::<f32>([M, N])?, device.zeros::<f32>([M])?));
         let ((mut d, mut rows), (mut expected, mut sums)) = (outputs()?, outputs()?);

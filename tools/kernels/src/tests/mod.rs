@@ -53,7 +53,7 @@ fn kept(report: &str) -> usize {
 fn two_accumulators_are_in_the_covering_set() {
     let swiglu = set::covering().into_iter().filter(|subject| subject.tree.name() == "swiglu");
     let (sm90, sm80): (Vec<_>, Vec<_>) = swiglu.partition(|subject| matches!(subject.key, KernelKey::Sm90(_)));
-    assert!(sm80.len() == 3 && sm90.len() >= 5, "{} {}", sm80.len(), sm90.len());
+    assert!(sm80.len() == 4 && sm90.len() >= 7, "{} {}", sm80.len(), sm90.len());
 }
 
 /// Kernels with block scales are in the set, have as many products as their twins without, and keep nothing in local memory.
@@ -88,7 +88,7 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     const NAME: &str = "covering_set_is_as_meant";
     let Some(compiler) = testing::compiler(NAME) else { return };
     let set = set::covering();
-    assert!(set.len() <= 225, "{}", set.len());
+    assert!(set.len() <= 255, "{}", set.len());
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
     let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject)).collect();
     let reports: Vec<_> = reports.into_iter().filter_map(|r| r.expect("it compiles")).collect();
