@@ -40,6 +40,9 @@ fn source(tree: &ValidTree, key: &Sm80Key) -> Source {
 /// are stored and loaded once for a tile. (Compiled by the NVRTC that `cargo xtask tools` installs.)
 fn kept(report: &str) -> usize {
     let known = [
+        ("256x128 by 2 warpgroups, 4 stages, clusters of 1x2, groups of 8 along M, patches of 2 axes", 0),
+        ("row_reduction mma.m16n8k16 f16: 128x128x32, warps of 64x64, 4 stages, patches of a gradient", 4),
+        ("row_reduction mma.m16n8k16 f16: 128x128x32, warps of 64x64, 4 stages, transposed patches", 4),
         ("bias_gelu_residual wgmma bf16: 256x128 by 2 warpgroups, 4 stages, clusters of 1x2", 2),
         ("row_reduction wgmma tf32: 128x128 ping-pong, 6 stages, groups of 8 along M", 2),
         ("rms_norm wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 2x1", 8),
