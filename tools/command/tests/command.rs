@@ -191,7 +191,8 @@ const SOFTMAX: &str = "|accum, bias: RowVector| {
     d
 }";
 
-/// It has a kernel for the product and one for each phase after it; what exports one launch says so.
+/// Where rows lie in a tile it has one kernel, else one for the product and one for each phase after it; what exports one
+/// launch says so.
 #[test]
 fn an_epilogue_of_its_own_reductions() {
     let output = run(&["run", "-e", SOFTMAX, "--shape", "5,70,9", "--types", "f32"]);
@@ -211,6 +212,9 @@ fn an_epilogue_of_its_own_reductions() {
     let said = text(&output.stdout);
     assert!(said.contains("d: all 2800 elements within the reference's bounds"), "{output:?}");
     let output = run(&["check", "-e", SOFTMAX]);
+    let said = text(&output.stdout);
+    assert!(said.lines().count() == 1 && said.contains("all phases in the tile"), "{said}{}", text(&output.stderr));
+    let output = run(&["check", "-e", SOFTMAX, "--shape", "512,4096,64"]);
     let said = text(&output.stdout);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}{}", text(&output.stderr));
