@@ -55,6 +55,22 @@ impl<'a> From<&'a Filters> for Right<'a> {
     }
 }
 
+/// A plan with this epilogue, and the filters as its runs take them.
+fn planned<E: Epilogue>(
+    device: &Device,
+    a: Left<'_>,
+    filter: gemm::Filter,
+    plan: fn(Gemm<E>) -> Plan,
+) -> Result<(Filters, Plan)> {
+    let gemm = Gemm::plan(device, a, &filter)?;
+    let filters = match gemm.pack(filter.matrix()) {
+        Ok(packed) => Filters::Packed(packed),
+        Err(gemm::Error::NoPacking { .. }) => Filters::Plain(filter),
+        Err(error) => return Err(error.into()),
+    };
+    Ok((filters, plan(gemm)))
+}
+
 pub(crate) struct Convolution {
     pub(crate) window: Shape,
     pub(crate) after: After,
@@ -117,28 +133,14 @@ impl Convolution {
         let scale = device.tensor(&uniform(number, 0.5 * largest, largest), [number])?;
         let shift = device.tensor(&uniform(number, -0.2, 0.2), [number])?;
 
-        let filter = filter(&weights)?;
-        let a = || window.over(x);
-        let plan = match (mode, after) {
-            (Mode::Inference, After::Activation) => Plan::Activated(Gemm::plan(device, a(), &filter)?),
-            (Mode::Inference, After::Nothing) => Plan::Projected(Gemm::plan(device, a(), &filter)?),
-            (Mode::Inference, After::Sum { .. }) => Plan::Joined(Gemm::plan(device, a(), &filter)?),
-            (Mode::Training, After::Activation) => Plan::ActivatedInTraining(Gemm::plan(device, a(), &filter)?),
-            (Mode::Training, After::Nothing) => Plan::ProjectedInTraining(Gemm::plan(device, a(), &filter)?),
-            (Mode::Training, After::Sum { .. }) => Plan::JoinedInTraining(Gemm::plan(device, a(), &filter)?),
-        };
-        let packed = match &plan {
-            Plan::Activated(gemm) => gemm.pack(filter.matrix()),
-            Plan::Projected(gemm) => gemm.pack(filter.matrix()),
-            Plan::Joined(gemm) => gemm.pack(filter.matrix()),
-            Plan::ActivatedInTraining(gemm) => gemm.pack(filter.matrix()),
-            Plan::ProjectedInTraining(gemm) => gemm.pack(filter.matrix()),
-            Plan::JoinedInTraining(gemm) => gemm.pack(filter.matrix()),
-        };
-        let filters = match packed {
-            Ok(packed) => Filters::Packed(packed),
-            Err(gemm::Error::NoPacking { .. }) => Filters::Plain(filter),
-            Err(error) => return Err(error.into()),
+        let (a, filter) = (window.over(x), filter(&weights)?);
+        let (filters, plan) = match (mode, after) {
+            (Mode::Inference, After::Activation) => planned(device, a, filter, Plan::Activated)?,
+            (Mode::Inference, After::Nothing) => planned(device, a, filter, Plan::Projected)?,
+            (Mode::Inference, After::Sum { .. }) => planned(device, a, filter, Plan::Joined)?,
+            (Mode::Training, After::Activation) => planned(device, a, filter, Plan::ActivatedInTraining)?,
+            (Mode::Training, After::Nothing) => planned(device, a, filter, Plan::ProjectedInTraining)?,
+            (Mode::Training, After::Sum { .. }) => planned(device, a, filter, Plan::JoinedInTraining)?,
         };
         let (mean, variance) = (device.zeros::<f32>([number])?, device.zeros::<f32>([number])?);
         Ok(Self { window, after, mode, weights, scale, shift, mean, variance, output, filters, plan })

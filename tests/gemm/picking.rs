@@ -33,13 +33,7 @@ impl Picking {
         let number =
             |i: usize| if is_computed(i) { i32::try_from(rows[i]).unwrap_or(0) } else { [-1, i32::MAX][i % 2] };
         let numbers: Vec<i32> = (0..m).map(number).collect();
-        let index = if choices.once_in(3) {
-            // Every second element.
-            let apart: Vec<i32> = numbers.iter().flat_map(|row| [*row, -7]).collect();
-            device.tensor(&apart, [m, 2])?.slice(1, 0..1)?.reshape([m])?
-        } else {
-            device.tensor(&numbers, [m])?
-        };
+        let index = tensor_of(device, &numbers, choices)?;
         Ok(Self { index, limit, rows })
     }
 
@@ -47,4 +41,14 @@ impl Picking {
     pub(crate) fn of(&self, values: &[f64], columns: usize) -> Vec<f64> {
         self.rows.iter().flat_map(|row| values[row * columns..][..columns].iter().copied()).collect()
     }
+}
+
+/// The numbers as an index, of which the elements may be every second one of a tensor.
+pub(crate) fn tensor_of(device: &Device, numbers: &[i32], choices: &mut Choices<'_>) -> Result<DeviceTensor, Error> {
+    let rows = numbers.len();
+    if !choices.once_in(3) {
+        return Ok(device.tensor(numbers, [rows])?);
+    }
+    let apart: Vec<i32> = numbers.iter().flat_map(|row| [*row, -7]).collect();
+    Ok(device.tensor(&apart, [rows, 2])?.slice(1, 0..1)?.reshape([rows])?)
 }

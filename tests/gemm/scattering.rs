@@ -4,6 +4,8 @@ use epilogue::evt::random::Choices;
 use epilogue::evt::{BroadcastClass, ValidOutput, ValidTree};
 use epilogue::{Device, DeviceTensor, Error};
 
+use crate::picking::tensor_of;
+
 /// The index of a random case.
 #[derive(Debug)]
 pub(crate) struct Scattering {
@@ -49,13 +51,7 @@ impl Scattering {
         let rows: Vec<Option<usize>> = (0..m).map(row).collect();
         let number = |(i, row): (usize, &Option<usize>)| row.map_or([-1, i32::MAX][i % 2], |row| row as i32);
         let numbers: Vec<i32> = rows.iter().enumerate().map(number).collect();
-        let index = if choices.once_in(3) {
-            // Every second element.
-            let apart: Vec<i32> = numbers.iter().flat_map(|row| [*row, -7]).collect();
-            device.tensor(&apart, [m, 2])?.slice(1, 0..1)?.reshape([m])?
-        } else {
-            device.tensor(&numbers, [m])?
-        };
+        let index = tensor_of(device, &numbers, choices)?;
         Ok(Self { index, limit, rows })
     }
 

@@ -207,17 +207,10 @@ fn covering_picked() -> Vec<Subject> {
     wanted.into_iter().filter_map(tile).enumerate().map(of).collect()
 }
 
-/// Patches of images: on the largest tiles and on small ones, with every width of copies and every way of sharing K.
-fn covering_patches() -> Vec<Subject> {
+/// Kernels for sm_80 of patches, on the largest tiles and on small ones, with every width of copies and every way of sharing K,
+/// which `of_tf32` is for one with TF32; `of` makes the subjects of each.
+fn with_patches(of_tf32: SplitKind, of: impl Fn(&Sm80Key, Tree) -> Vec<Subject>) -> impl Iterator<Item = Subject> {
     let int8 = Instruction::ALL.into_iter().find(|instruction| matches!(instruction, Instruction::MmaInt8(_)));
-    let of =
-        |(instruction, (m, n), copy_bytes, split_k, tree): (Instruction, (usize, usize), usize, SplitKind, Tree)| {
-            let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n))?;
-            let a = OperandLayout { major: Major::K, copy_bytes };
-            let b = OperandLayout::packed(Major::K);
-            let key = KernelKey::Sm80(Sm80Key { a, b, split_k, patches: true, ..sm80(instruction, *tile) });
-            Some(Subject { tree, key, arch: Arch::SM_80 })
-        };
     let (bf16, f16) = (Instruction::MmaBf16, Instruction::MmaF16);
     let kernels = [
         (bf16, (256, 128), 16, SplitKind::None, bias_gelu_residual()),
@@ -228,13 +221,27 @@ fn covering_patches() -> Vec<Subject> {
         (bf16, (128, 64), 8, SplitKind::None, bias_gelu_residual()),
         (bf16, (64, 64), 4, SplitKind::None, bias_gelu_residual()),
         (bf16, (64, 64), 2, SplitKind::None, bias_gelu_residual()),
-        (Instruction::MmaTf32, (128, 128), 16, SplitKind::None, bias_gelu_residual()),
+        (Instruction::MmaTf32, (128, 128), 16, of_tf32, bias_gelu_residual()),
         (Instruction::MmaTf32, (64, 64), 4, SplitKind::None, plain()),
         (Instruction::FmaF32, (64, 64), 4, SplitKind::None, plain()),
         (Instruction::MmaF64, (64, 64), 16, SplitKind::None, plain()),
     ];
     let bytes = int8.map(|int8| (int8, (128, 128), 16, SplitKind::None, plain()));
-    kernels.into_iter().chain(bytes).filter_map(of).chain(covering_patches_sm90()).collect()
+    kernels.into_iter().chain(bytes).flat_map(move |(instruction, (m, n), copy_bytes, split_k, tree)| {
+        let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n));
+        let a = OperandLayout { major: Major::K, copy_bytes };
+        let key = |tile: &Tile| Sm80Key { a, split_k, patches: true, ..sm80(instruction, *tile) };
+        tile.map(|tile| of(&key(tile), tree)).unwrap_or_default()
+    })
+}
+
+/// Patches of images.
+fn covering_patches() -> Vec<Subject> {
+    let of = |key: &Sm80Key, tree| {
+        let key = KernelKey::Sm80(Sm80Key { b: OperandLayout::packed(Major::K), ..*key });
+        vec![Subject { tree, key, arch: Arch::SM_80 }]
+    };
+    with_patches(SplitKind::None, of).chain(covering_patches_sm90()).collect()
 }
 
 /// Patches that tensor copies load, of one to three axes: on the largest tiles of both schedules and on small ones, with
@@ -318,34 +325,15 @@ fn covering_scaled() -> Vec<Subject> {
 
 /// Gradients of convolutions: patches with zeros between their elements, and patches as columns.
 fn covering_gradients() -> Vec<Subject> {
-    let int8 = Instruction::ALL.into_iter().find(|instruction| matches!(instruction, Instruction::MmaInt8(_)));
-    let of =
-        |(instruction, (m, n), copy_bytes, split_k, tree): (Instruction, (usize, usize), usize, SplitKind, Tree)| {
-            let tile = Tile::all(instruction).iter().find(|tile| (tile.m, tile.n) == (m, n))?;
-            Some([Major::K, Major::Mn].map(|major| {
-                let (a, b) = (OperandLayout { major, copy_bytes }, OperandLayout::packed(Major::Mn));
-                let (patches, input_dilated) = (true, major == Major::K);
-                let key = Sm80Key { a, b, split_k, patches, input_dilated, ..sm80(instruction, *tile) };
-                Subject { tree: tree.clone(), key: KernelKey::Sm80(key), arch: Arch::SM_80 }
-            }))
+    let of = |key: &Sm80Key, tree: Tree| {
+        let of_major = |major| {
+            let (a, b) = (OperandLayout { major, ..key.a }, OperandLayout::packed(Major::Mn));
+            let key = KernelKey::Sm80(Sm80Key { a, b, input_dilated: major == Major::K, ..*key });
+            Subject { tree: tree.clone(), key, arch: Arch::SM_80 }
         };
-    let (bf16, f16) = (Instruction::MmaBf16, Instruction::MmaF16);
-    let kernels = [
-        (bf16, (256, 128), 16, SplitKind::None, bias_gelu_residual()),
-        (bf16, (128, 256), 16, SplitKind::None, bias_gelu_residual()),
-        (f16, (128, 128), 16, SplitKind::Stream, row_reduction()),
-        (bf16, (128, 64), 16, SplitKind::Serial, everything()),
-        (bf16, (64, 64), 16, SplitKind::Parallel, row_reduction()),
-        (bf16, (128, 64), 8, SplitKind::None, bias_gelu_residual()),
-        (bf16, (64, 64), 4, SplitKind::None, bias_gelu_residual()),
-        (bf16, (64, 64), 2, SplitKind::None, bias_gelu_residual()),
-        (Instruction::MmaTf32, (128, 128), 16, SplitKind::Stream, bias_gelu_residual()),
-        (Instruction::MmaTf32, (64, 64), 4, SplitKind::None, plain()),
-        (Instruction::FmaF32, (64, 64), 4, SplitKind::None, plain()),
-        (Instruction::MmaF64, (64, 64), 16, SplitKind::None, plain()),
-    ];
-    let bytes = int8.map(|int8| (int8, (128, 128), 16, SplitKind::None, plain()));
-    kernels.into_iter().chain(bytes).filter_map(of).flatten().collect()
+        [Major::K, Major::Mn].map(of_major).to_vec()
+    };
+    with_patches(SplitKind::Stream, of).collect()
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
