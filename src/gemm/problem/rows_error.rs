@@ -57,7 +57,8 @@ pub enum RowsError {
     },
 }
 
-fn allowed(rows: usize) -> String {
+/// What an index of so many rows may hold.
+pub(super) fn allowed(rows: usize) -> String {
     match rows.checked_sub(1) {
         Some(last) => format!("give one from 0 to {last}"),
         None => "give an index of no rows".to_owned(),

@@ -1,5 +1,6 @@
 //! Why rows are not scattered.
 
+use super::rows_error::allowed;
 use crate::ElementType;
 
 /// Why rows are not scattered.
@@ -74,13 +75,6 @@ pub enum ScatterError {
         /// Whether the run's are scattered.
         given: bool,
     },
-}
-
-fn allowed(rows: usize) -> String {
-    match rows.checked_sub(1) {
-        Some(last) => format!("give one from 0 to {last}"),
-        None => "give an index of no rows".to_owned(),
-    }
 }
 
 const fn planned_for(scattered: bool) -> &'static str {
