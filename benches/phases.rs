@@ -2,6 +2,7 @@
 //! tensor expressions over what it stored.
 //!
 //! It prints ratios of medians of interleaved runs. The products are short, so that what follows them counts.
+//! `cargo bench --bench phases -- [words]` runs those whose lines have all of the words.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "a benchmark is a program")]
 
@@ -73,6 +74,10 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
                        scale: Option<(&te::Tensor, &DeviceTensor)>,
                        result: &mut DeviceTensor|
      -> Outcome<()> {
+        let title = format!("{m}x{n}x{k} {element} {name}");
+        if !std::env::args().skip(1).filter(|word| !word.starts_with('-')).all(|word| title.contains(&word)) {
+            return Ok(());
+        }
         let kernel = te::auto::build(&[after])?.build(&device)?;
         let [fused, apart] = race(fused, || {
             product.run(&a, &b, Plain { d: &mut t })?;
@@ -81,10 +86,7 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
             bound.push((after, (&mut *result).into()));
             Ok(kernel.run_bound(&bound)?)
         })?;
-        println!(
-            "{m}x{n}x{k} {element} {name}: fused {fused:.2} ms, apart {apart:.2} ms, apart / fused {:.2}",
-            apart / fused
-        );
+        println!("{title}: fused {fused:.2} ms, apart {apart:.2} ms, apart / fused {:.2}", apart / fused);
         Ok(())
     };
 

@@ -87,8 +87,8 @@ impl<E> Gemm<E> {
         self.run_on(&self.plan.device.default_stream(), a, b, arguments)
     }
 
-    /// Packs a B, for runs that read it again and again: weights. Runs take the result in place of the tensor, give the
-    /// same bits, and need not pack B themselves; see [`Packed`].
+    /// Packs a B, for runs that read it again and again: weights. Runs take the result in place of the tensor, and need not
+    /// pack B themselves; see [`Packed`].
     ///
     /// With several accumulators, every B is packed by itself: `gemm.run(&x, [&gate, &up], …)`.
     ///

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn bytes_of_a_tile_that_begins_and_ends_within_them() {
-        let tile = Tile { batch: 0, rows: 0..1, columns: 5..19, is_top: true, has_own_rows: false };
+        let tile = Tile { batch: 0, rows: 0..1, columns: 5..19, is_top: true, is_alone: true, has_own_rows: false };
         let all: Vec<_> = bytes(&tile, 14).collect();
         assert_eq!(all, [(0, 5..8, 0..3), (1, 0..8, 3..11), (2, 0..3, 11..14)]);
     }

@@ -19,7 +19,7 @@ use crate::parallel;
 use crate::sync::lock;
 
 /// The number of elements that parts without a product take at a time.
-const FEW_ROWS: usize = 1 << 14;
+const FEW_ROWS: usize = 1 << 16;
 
 /// Parts that a panel goes through one after the other.
 struct Stretch {

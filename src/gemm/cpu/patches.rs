@@ -194,7 +194,7 @@ pub(super) unsafe fn by_patches<W: Words>(
             place = place.next(patches);
         }
         let starts: SmallVec<[_; HIGH]> = block_of_a.chunks_exact(pitch).map(|line| line.as_ptr().cast()).collect();
-        if !multiply(Rows { starts: &starts, lengths: &[words], word: 4 }, &mut to[first * columns..]) {
+        if !multiply(Rows { starts: &starts, lengths: &[words], word: 4, are_far: false }, &mut to[first * columns..]) {
             return false;
         }
     }

@@ -155,14 +155,17 @@ impl Panels {
 pub(super) struct WordPanels {
     pub(super) a: Vec<i32>,
     pub(super) b: Vec<i32>,
-    /// What has been packed to `b`, and the least magnitude in it. One part of K after another, of this many columns.
+    /// What has been packed to `b`, and the least magnitude in it, by the number of the piece.
     #[cfg(target_arch = "x86_64")]
     pub(super) packed: Vec<Option<(Packed, kernel::words::Magnitude)>>,
-    pub(super) columns: usize,
+    /// How pieces lie in `b`.
+    pub(super) layout: [usize; 4],
     /// The last word of each row of A's, where K ends within it.
     pub(super) last: Vec<i32>,
     /// A tile's sums of integers.
     pub(super) sums: Vec<i32>,
+    /// The sums of a tile's transpose, of whatever type.
+    pub(super) turned: Vec<i32>,
 }
 
 /// What a panel of B's was packed of.

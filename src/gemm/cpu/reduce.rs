@@ -268,7 +268,8 @@ mod tests {
                     let mut results = Results::new(reduction.clone(), count);
                     for (top, left) in [(0, 0), (0, 40), (4, 0), (4, 40), (8, 0), (8, 40)] {
                         let (rows, columns) = (top..(top + 4).min(m), left..(left + 40 + left / 13).min(n));
-                        let tile = Tile { batch: 0, rows, columns, is_top: top == 0, has_own_rows: false };
+                        let tile =
+                            Tile { batch: 0, rows, columns, is_top: top == 0, is_alone: false, has_own_rows: false };
                         let (height, width) = (tile.rows.len(), tile.columns.len());
                         let mut partial = start(&reduction, &tile);
                         for row in (0..height).step_by(3) {
@@ -299,7 +300,8 @@ mod tests {
     #[test]
     fn indices_are_exact() {
         let reduction = TileReduction::new::<f32>(0, Axis::All, ReduceOp::ArgMax);
-        let tile = Tile { batch: 0, rows: 70_001..70_002, columns: 3..6, is_top: false, has_own_rows: false };
+        let tile =
+            Tile { batch: 0, rows: 70_001..70_002, columns: 3..6, is_top: false, is_alone: false, has_own_rows: false };
         let (mut results, mut partial) = (Results::new(reduction.clone(), 1), start(&reduction, &tile));
         accumulate(&reduction, &mut partial, &[1f32, 5.0, 2.0], 0, 3);
         results.combine(0, &tile, 1000, &partial);

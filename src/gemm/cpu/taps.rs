@@ -83,7 +83,7 @@ impl Taps {
     }
 
     pub(super) fn rows(&self) -> Rows<'_> {
-        Rows { starts: &self.starts, lengths: &self.lengths, word: 4 }
+        Rows { starts: &self.starts, lengths: &self.lengths, word: 4, are_far: false }
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
                 // SAFETY: nobody writes the images, which have these rows and elements.
                 unsafe { gather(&patches, &view, rows.clone(), depth.clone(), &mut expected) };
                 let taps = Taps::of::<F32>(&patches, &view, rows.clone(), &depth).unwrap();
-                let Rows { starts, lengths, word } = taps.rows();
+                let Rows { starts, lengths, word, .. } = taps.rows();
                 prop_assert_eq!((word, lengths.iter().sum::<usize>(), taps.rows().count()), (4, depth.len(), rows.len()));
                 let runs = starts.iter().zip(lengths.iter().cycle());
                 // SAFETY: as above; every run has as many elements.

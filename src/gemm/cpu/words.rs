@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::kernel::transpose;
 use super::kernel::words::{
-    Bf16, F16, F32, FEW, Magnitude, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block, dots, few,
-    magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
+    Bf16, F16, F32, FEW, Magnitude, PANEL, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block,
+    dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
 };
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{Packed, Product, WordPanels};
@@ -16,7 +17,7 @@ use crate::ElementType;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;
-/// Words of B's that a thread keeps for its next tile.
+/// Words of an operand that a thread keeps for its next tiles.
 const KEPT: usize = 1 << 20;
 /// Rows of a panel of A's.
 const HIGH: usize = 64;
@@ -30,11 +31,9 @@ const NEAR: usize = 1 << 20;
 const HIGHER: usize = 256;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
-/// The same of a whole product of bf16s, or of a batch's or group's rows of f32s: it packs no columns for so few rows.
-const FEW_WHOLE: usize = 48;
-/// Elements along K of f32s that are multiplied with more than [`FEW_DOTS`] rows at a time: six columns of them stay in the
-/// first-level cache.
-const DEEP_DOTS: usize = 1024;
+/// Elements along K of f32s that are multiplied at a time as dot products: those of so many rows, and of as many columns, stay
+/// in a first-level cache of 32 KiB.
+const DEEP_DOTS: usize = 384;
 /// Elements along K whose products 32 bits hold: 2^31 / (255 · 128), of which this is a half.
 const EXACT: usize = 1 << 15;
 
@@ -56,20 +55,27 @@ impl Product<'_> {
         }
         let (a, b) = self.sources(tile, depth.start);
         let (m, n) = (tile.rows.len(), tile.columns.len());
+        if self.is_packed::<F32>(tile, &depth, false) {
+            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+            return unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) };
+        }
         // (One row only waits for memory, in either way.)
-        let are_few = m > 1 && (m <= FEW_DOTS || (tile.is_top && m <= FEW_WHOLE));
-        if a.along == 4 && b.along == 4 && are_few {
+        if a.along == 4 && b.along == 4 && 1 < m && m <= FEW_DOTS {
             to.fill(0.0);
-            let deep = if m <= FEW_DOTS { depth.len().max(1) } else { DEEP_DOTS };
-            for first in depth.clone().step_by(deep) {
+            for first in depth.clone().step_by(DEEP_DOTS) {
                 let (a, b) = self.sources(tile, first);
+                let deep = DEEP_DOTS.min(depth.end - first);
                 // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-                unsafe { dots::<F32>([m, n, deep.min(depth.end - first)], (a, b), false, to, n) };
+                unsafe { dots::<F32>([m, n, deep], (a, b), false, to, n) };
             }
             return true;
         }
+        if b.along == 4 && self.is_turned(tile) {
+            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+            return unsafe { self.turned::<F32>(tile, depth, memory, to) };
+        }
         // Else packing B takes more time than multiplying it with few rows saves.
-        let is_alone = tile.is_top && tile.rows.len() < HIGH;
+        let is_alone = tile.is_alone && tile.rows.len() < HIGH;
         let is_short = tile.rows.len() <= FEW_DOTS && self.patches.is_none();
         if is_alone || self.extents.m < MANY || is_short {
             return false;
@@ -101,8 +107,12 @@ impl Product<'_> {
         let (a, b) = self.sources(tile, depth.start);
         // SAFETY: the CPU multiplies words of bf16s; the caller's promise.
         unsafe {
-            let are_few = m.min(n) <= FEW_DOTS || self.extents.m <= FEW_WHOLE;
-            if a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
+            let is_packed = self.is_packed::<Bf16>(tile, &depth, false);
+            if b.along == 2 && !is_packed && self.is_turned(tile) {
+                return self.turned::<Bf16>(tile, depth, memory, to);
+            }
+            let are_few = m.min(n) <= FEW_DOTS;
+            if !is_packed && a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 to.fill(0.0);
                 let of_a = magnitude(&rows(a, m), &[depth.len()]);
                 let extents = [m, n, depth.len()];
@@ -182,7 +192,8 @@ impl Product<'_> {
         sums.resize(to.len(), 0);
         // SAFETY: the caller's promise.
         unsafe {
-            if a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
+            let is_packed = self.is_packed::<W>(tile, &depth, flipped);
+            if !is_packed && a.along == 1 && b.along == 1 && m.min(n) <= FEW_DOTS {
                 sums.fill(0);
                 dots::<W>([m, n, depth.len()], (a, b), flipped, &mut sums, n);
             } else {
@@ -214,6 +225,19 @@ impl Product<'_> {
         i64::from((0..depth.len()).map(byte).sum::<i32>())
     }
 
+    /// Whether all columns of a tile were packed before the run.
+    fn is_packed<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> bool {
+        let first = depth.start..depth.end.min(depth.start + DEEP);
+        self.whole_panels.is_some_and(|panels| panels.of::<W>(tile, &first, flipped).is_some())
+            && (self.depths.is_none() || depth.len() <= DEEP)
+    }
+
+    /// Whether A is what is packed for a tile: where B's columns are needed for few rows only.
+    fn is_turned(&self, tile: &Tile) -> bool {
+        let m = tile.rows.len();
+        self.patches.is_none() && tile.is_alone && FEW_DOTS < m && m < MANY
+    }
+
     /// Multiplies over a range of K, one part after another. `false` if a subnormal number may be in it or come of it; then `to`
     /// is unspecified.
     unsafe fn all_panels<W: Words>(
@@ -234,6 +258,45 @@ impl Product<'_> {
         })
     }
 
+    /// The same sums as those of [`all_panels`](Self::all_panels), of a B that is contiguous along K and stays where it is: the
+    /// product's transpose, with A in panels.
+    unsafe fn turned<W: Words>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [W::Sum],
+    ) -> bool {
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        let mut turned = std::mem::take(&mut memory.turned);
+        turned.resize(turned.len().max(to.len()), 0);
+        let sums: &mut [W::Sum] = bytemuck::cast_slice_mut(&mut turned[..to.len()]);
+        if depth.is_empty() {
+            sums.fill(bytemuck::Zeroable::zeroed());
+        }
+        let is_done = depth.clone().step_by(DEEP).all(|first| {
+            let k = DEEP.min(depth.end - first);
+            let (a, b) = self.sources(tile, first);
+            let part = (first - depth.start) / DEEP;
+            let piece = Piece { of_a: true, part, first: 0, depth: depth.len(), columns: m };
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (at, least) = packed::<W>(a, [k, m], piece, false, memory);
+                if W::DROPS_SUBNORMALS && !magnitude(&rows(b, n), &[k]).has_normal_products(least) {
+                    return false;
+                }
+                let panels = Panels { words: &memory.b[at..], deep: k.div_ceil(W::ELEMENTS) };
+                in_place::<W>(b, [n, m, k], true, panels, &mut memory.last, (&mut *sums, m, first > depth.start));
+            }
+            true
+        });
+        if is_done {
+            transpose(sums, m, n, to);
+        }
+        memory.turned = turned;
+        is_done
+    }
+
     /// The products of at most [`DEEP`] elements along K; where `adds`, added. `false` if a subnormal number may be in them or
     /// come of them; then `to` is unspecified.
     unsafe fn panels_of_words<W: Words>(
@@ -245,33 +308,34 @@ impl Product<'_> {
         (to, adds): (&mut [W::Sum], bool),
     ) -> bool {
         let (m, n, k) = (tile.rows.len(), tile.columns.len(), depth.len());
-        let (a, _) = self.sources(tile, depth.start);
-        let (whole, words) = (k / W::ELEMENTS, k.div_ceil(W::ELEMENTS));
-        let bytes = 4 / W::ELEMENTS;
-        let is_in_place = a.along == bytes as isize;
-        let (all, all_rows) = (depth.clone(), tile.rows.clone());
+        let (a, from) = self.sources(tile, depth.start);
+        let words = k.div_ceil(W::ELEMENTS);
+        let is_in_place = a.along == (4 / W::ELEMENTS) as isize;
         let kept = self.whole_panels.and_then(|panels| panels.of::<W>(tile, &depth, flipped));
         let (of_b, least) = match kept {
             Some(kept) => kept,
             None => {
+                let (all, columns) = (self.depth(tile), self.extents.n);
+                let part = (depth.start - all.start) / DEEP;
+                let piece = Piece { of_a: false, part, first: tile.columns.start, depth: all.len(), columns };
                 // SAFETY: the caller's promise.
-                let (at, least) = unsafe { self.packed::<W>(tile, depth, flipped, memory) };
+                let (at, least) = unsafe { packed::<W>(from, [k, n], piece, flipped, memory) };
                 (&memory.b[at..], least)
             }
         };
-        let (of_a, last) = (&mut memory.a, &mut memory.last);
+        let of_a = &mut memory.a;
         if let Some(patches) = self.patches {
+            let all_rows = tile.rows.clone();
             // SAFETY: the caller's promise.
-            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, all), (of_b, least), of_a, (to, n, adds)) };
+            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, depth), (of_b, least), of_a, (to, n, adds)) };
         }
         // SAFETY: the caller's promise.
         unsafe {
-            let in_place = rows(a, m);
             let least_of_a = if !is_in_place {
                 of_a.resize(of_a.len().max(panel_words(m, words)), 0);
                 pack::<W>(a, k, m, false, of_a)
             } else if W::DROPS_SUBNORMALS {
-                magnitude(&in_place, &[k])
+                magnitude(&rows(a, m), &[k])
             } else {
                 least
             };
@@ -280,65 +344,23 @@ impl Product<'_> {
             }
             let b = Panels { words: of_b, deep: words };
             if is_in_place {
-                if whole > 0 {
-                    let rows = Rows { starts: &in_place, lengths: &[whole], word: 4 };
-                    block::<W>([m, n], 0, rows, b, (to, n, adds));
-                }
-                if whole < words {
-                    last.clear();
-                    last.extend((0..m).map(|i| last_word(a, i, whole * W::ELEMENTS..k, bytes)));
-                    let starts = rows(Source { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
-                    let rows = Rows { starts: &starts, lengths: &[1], word: 0 };
-                    block::<W>([m, n], whole, rows, b, (to, n, adds || whole > 0));
-                }
+                in_place::<W>(a, [m, n, k], false, b, &mut memory.last, (to, n, adds));
                 return true;
             }
             for first in (0..m).step_by(HIGH) {
                 let high = HIGH.min(m - first);
                 let panel = &of_a[panel_words(first, words)..][..panel_words(high, words)];
                 let starts = rows(Source { pointer: panel.as_ptr().cast(), along: 0, across: 4 }, high);
-                let rows = Rows { starts: &starts, lengths: &[words], word: (panel_words(high, 1) * 4) as isize };
+                let rows = Rows {
+                    starts: &starts,
+                    lengths: &[words],
+                    word: (panel_words(high, 1) * 4) as isize,
+                    are_far: false,
+                };
                 block::<W>([high, n], 0, rows, b, (&mut to[first * n..], n, adds));
             }
         }
         true
-    }
-
-    /// Panels of the tile's columns of B, and the least magnitude in them: where they begin in the memory for them. Those
-    /// that are there from the tile before are not packed again.
-    ///
-    /// # Safety
-    /// The conditions of [`Product::tile`].
-    unsafe fn packed<W: Words>(
-        &self,
-        tile: &Tile,
-        depth: Range<usize>,
-        flipped: bool,
-        memory: &mut WordPanels,
-    ) -> (usize, Magnitude) {
-        let (n, k) = (tile.columns.len(), depth.len());
-        let (_, b) = self.sources(tile, depth.start);
-        // Those of all parts of K lie one after another, if there is room.
-        let size = panel_words(n, DEEP.div_ceil(W::ELEMENTS));
-        let part = (depth.start - self.depth(tile).start) / DEEP;
-        let place = part % (KEPT / size.max(1)).max(1);
-        let of = Packed { address: b.pointer.addr(), strides: [b.along, b.across], extents: [k, n], flipped };
-        if memory.columns != n {
-            memory.packed.clear();
-            memory.columns = n;
-        }
-        memory.packed.resize(memory.packed.len().max(place + 1), None);
-        let least = match memory.packed[place] {
-            Some((known, least)) if known == of => least,
-            _ => {
-                memory.b.resize(memory.b.len().max((place + 1) * size), 0);
-                // SAFETY: the caller's promise.
-                let least = unsafe { pack::<W>(b, k, n, flipped, &mut memory.b[place * size..]) };
-                memory.packed[place] = Some((of, least));
-                least
-            }
-        };
-        (place * size, least)
     }
 
     /// The tile's rows of A and columns of B, from index `k` on.
@@ -352,6 +374,97 @@ impl Product<'_> {
             source(self.a_from(tile, k), a_along, a_down, self.a.element),
             source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
         )
+    }
+}
+
+/// What of an operand is in panels: a part of K, of some columns (of A: rows).
+#[derive(Clone, Copy)]
+struct Piece {
+    of_a: bool,
+    /// The number of the part of K.
+    part: usize,
+    first: usize,
+    /// The extents of the operand.
+    depth: usize,
+    columns: usize,
+}
+
+impl Piece {
+    /// Of a piece of `n` columns its number, where its words begin, and how all of them lie: as the whole operand does, if that
+    /// is small enough to be kept; else one part of K after another, of the same columns, as many as there is room for.
+    fn place<W: Words>(self, n: usize) -> (usize, usize, [usize; 4]) {
+        let Self { of_a, part, first, depth, columns } = self;
+        let deep = DEEP.div_ceil(W::ELEMENTS);
+        let of_all = panel_words(columns, deep);
+        if first.is_multiple_of(PANEL) && of_all.saturating_mul(depth.div_ceil(DEEP)) <= KEPT {
+            let number = part * columns.div_ceil(PANEL) + first / PANEL;
+            return (number, part * of_all + panel_words(first, deep), [usize::from(of_a), depth, columns, 0]);
+        }
+        let size = panel_words(n, deep);
+        let number = part % (KEPT / size.max(1)).max(1);
+        (number, number * size, [usize::from(of_a), depth, columns, n])
+    }
+}
+
+/// Panels of a piece of an operand, with `n` columns and `k` elements along K, and the least magnitude in them: where they
+/// begin in the memory for them. Those that are there from a tile before are not packed again.
+///
+/// # Safety
+/// The conditions of [`pack`].
+unsafe fn packed<W: Words>(
+    from: Source,
+    [k, n]: [usize; 2],
+    piece: Piece,
+    flipped: bool,
+    memory: &mut WordPanels,
+) -> (usize, Magnitude) {
+    let (number, start, layout) = piece.place::<W>(n);
+    let of = Packed { address: from.pointer.addr(), strides: [from.along, from.across], extents: [k, n], flipped };
+    if memory.layout != layout {
+        memory.packed.clear();
+        memory.layout = layout;
+    }
+    memory.packed.resize(memory.packed.len().max(number + 1), None);
+    let least = match memory.packed[number] {
+        Some((known, least)) if known == of => least,
+        _ => {
+            memory.b.resize(memory.b.len().max(start + panel_words(n, DEEP.div_ceil(W::ELEMENTS))), 0);
+            // SAFETY: the caller's promise.
+            let least = unsafe { pack::<W>(from, k, n, flipped, &mut memory.b[start..]) };
+            memory.packed[number] = Some((of, least));
+            least
+        }
+    };
+    (start, least)
+}
+
+/// Multiplies rows that are contiguous along K, where they lie, by panels: a block of `to`.
+///
+/// # Safety
+/// `of` must have these rows of `k` elements, which nobody writes meanwhile; the CPU must multiply such words.
+unsafe fn in_place<W: Words>(
+    of: Source,
+    [m, n, k]: [usize; 3],
+    are_far: bool,
+    panels: Panels<'_>,
+    last: &mut Vec<i32>,
+    (to, stride, adds): (&mut [W::Sum], usize, bool),
+) {
+    let whole = k / W::ELEMENTS;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if whole > 0 {
+            let starts = rows(of, m);
+            let rows = Rows { starts: &starts, lengths: &[whole], word: 4, are_far };
+            block::<W>([m, n], 0, rows, panels, (&mut *to, stride, adds));
+        }
+        if whole * W::ELEMENTS < k {
+            last.clear();
+            last.extend((0..m).map(|i| last_word(of, i, whole * W::ELEMENTS..k, 4 / W::ELEMENTS)));
+            let starts = rows(Source { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
+            let rows = Rows { starts: &starts, lengths: &[1], word: 0, are_far: false };
+            block::<W>([m, n], whole, rows, panels, (to, stride, adds || whole > 0));
+        }
     }
 }
 

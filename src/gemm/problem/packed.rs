@@ -9,7 +9,7 @@ use crate::ElementType;
 
 /// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
 ///
-/// A run takes it in place of the tensor, and gives the same bits. It is a copy: what is written to the tensor later is not
+/// A run takes it in place of the tensor, and gives the same result, but for the order of sums where rows are few. It is a copy: what is written to the tensor later is not
 /// in it. The plan that packed it takes it, and so does every other plan on the same device with the same element types and
 /// [`Arithmetic`], whatever its epilogue and extents.
 ///
@@ -36,8 +36,9 @@ use crate::ElementType;
 /// ```
 ///
 /// Of a matrix `[K, N]` it holds a copy, and where this CPU multiplies from panels (with AVX-512: f32, bf16 and 8-bit
-/// integers), also its panels: together about twice the matrix's memory. Products of few rows, and those that the `gemm`
-/// crate makes, read the copy; a packed B is not faster for them.
+/// integers), also its panels: together about twice the matrix's memory. Elements are then summed in the order of K, in parts
+/// of 512, whatever the number of rows: a row of f32s or integers has the same bits in every batch. Other products read the
+/// copy, and are as fast as with the tensor.
 #[derive(Clone)]
 pub struct Packed {
     pub(crate) tensor: DeviceTensor,

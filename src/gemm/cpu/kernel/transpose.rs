@@ -1,10 +1,11 @@
 //! Transposes a column-major matrix to a row-major one.
 
+use bytemuck::Pod;
+
 use super::Matrix;
-use super::lanes::Lanes;
 
 /// Writes the rows × columns elements at `from`, which are column-major, in row-major order.
-pub(in crate::gemm::cpu) fn transpose<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) {
+pub(in crate::gemm::cpu) fn transpose<C: Pod>(from: &[C], rows: usize, columns: usize, to: &mut [C]) {
     let (from, to) = (&from[..rows * columns], &mut to[..rows * columns]);
     let blocks = blocks(from, rows, columns, to);
     for (i, row) in to.chunks_exact_mut(columns.max(1)).enumerate() {
@@ -16,7 +17,7 @@ pub(in crate::gemm::cpu) fn transpose<C: Lanes>(from: &[C], rows: usize, columns
 }
 
 /// Transposes blocks of 8×8 elements in registers, if this CPU can; gives how many rows and columns it has transposed.
-fn blocks<C: Lanes>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usize, usize) {
+fn blocks<C: Pod>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if size_of::<C>() == size_of::<f32>()
         && std::arch::is_x86_feature_detected!("avx")

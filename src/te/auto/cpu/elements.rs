@@ -382,11 +382,58 @@ impl Computed {
         let dimensions = tensor.shape().iter().copied().zip(tensor.strides().iter().copied()).collect();
         Ok(Self { steps: program.take_steps(), guard, indices, dimensions, name: read.tensor.name() })
     }
+
+    /// Where the lanes' elements are in the tensor, if all are inside.
+    fn offsets(&self, registers: &Registers, count: usize) -> Option<Vec<i64>> {
+        let mut offsets = vec![0i64; count];
+        for (index, (extent, stride)) in self.indices.iter().zip(&self.dimensions) {
+            let mut are_inside = true;
+            let mut add = |offset: &mut i64, value: i64| {
+                are_inside &= usize::try_from(value).is_ok_and(|value| value < *extent);
+                *offset = offset.wrapping_add(value.wrapping_mul(*stride as i64));
+            };
+            let offsets = offsets.iter_mut();
+            match index.class {
+                Class::I64 => offsets.zip(registers.get::<i64>(*index)).for_each(|(to, x)| add(to, *x)),
+                _ => offsets.zip(registers.get::<i32>(*index)).for_each(|(to, x)| add(to, i64::from(*x))),
+            }
+            if !are_inside {
+                return None;
+            }
+        }
+        Some(offsets)
+    }
 }
 
 /// # Safety
 /// Nobody else may write the tensor during the call.
 unsafe fn fill_computed(
+    registers: &mut Registers,
+    part: &Part,
+    computed: &Computed,
+    count: usize,
+) -> Result<(), TeError> {
+    let is_guarded = computed.guard.is_some_and(|guard| registers.get::<i32>(guard)[..count].contains(&0));
+    let Some(offsets) = computed.offsets(registers, count).filter(|_| !is_guarded) else {
+        // SAFETY: the caller's promise.
+        return unsafe { fill_lane_by_lane(registers, part, computed, count) };
+    };
+    // Rows that an index chooses have neighbouring elements.
+    let mut lane = 0;
+    for run in offsets.chunk_by(|one, next| next - one == 1) {
+        let address = part.address.wrapping_add_signed(run[0] * part.element.size() as i64);
+        // SAFETY: the elements are within the tensor's shape.
+        unsafe { read(registers, part.to, lane, &Block::row(part.element, address, run.len(), 1)) };
+        lane += run.len();
+    }
+    Ok(())
+}
+
+/// The same, one lane after another: where a lane is guarded, or an index is wrong.
+///
+/// # Safety
+/// Nobody else may write the tensor during the call.
+unsafe fn fill_lane_by_lane(
     registers: &mut Registers,
     part: &Part,
     computed: &Computed,

@@ -1,10 +1,11 @@
 //! A block of the product, of panels of B's words.
 
 use std::arch::x86_64::{
-    __m512i, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32,
-    _mm512_setzero_si512,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32,
+    _mm512_set1_epi32, _mm512_setzero_si512,
 };
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::pack::VECTORS;
 use super::{LANES, Words, Work};
@@ -21,6 +22,7 @@ pub(in crate::gemm::cpu) struct Rows<'a> {
     pub(in crate::gemm::cpu) lengths: &'a [usize],
     /// Bytes from one word to the next.
     pub(in crate::gemm::cpu) word: isize,
+    pub(in crate::gemm::cpu) are_far: bool,
 }
 
 impl Rows<'_> {
@@ -82,14 +84,17 @@ impl<W: Words> Work for Block<'_, W> {
     #[inline(always)]
     unsafe fn run(self) {
         for column in (0..self.columns).step_by(VECTORS * LANES) {
-            for row in (0..self.rows).step_by(ROWS) {
+            // Nearly as many at each time: a single row at the end would wait for B's words.
+            let times = self.rows.div_ceil(ROWS);
+            for i in 0..times {
+                let (row, end) = (i * self.rows / times, (i + 1) * self.rows / times);
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (self.columns - column).div_ceil(LANES) {
-                        1 => self.of_rows::<1>(row, column),
-                        2 => self.of_rows::<2>(row, column),
-                        3 => self.of_rows::<3>(row, column),
-                        _ => self.of_rows::<VECTORS>(row, column),
+                        1 => self.of_rows::<1>(row..end, column),
+                        2 => self.of_rows::<2>(row..end, column),
+                        3 => self.of_rows::<3>(row..end, column),
+                        _ => self.of_rows::<VECTORS>(row..end, column),
                     }
                 }
             }
@@ -99,10 +104,11 @@ impl<W: Words> Work for Block<'_, W> {
 
 impl<W: Words> Block<'_, W> {
     #[inline(always)]
-    unsafe fn of_rows<const WIDE: usize>(&self, row: usize, column: usize) {
+    unsafe fn of_rows<const WIDE: usize>(&self, rows: Range<usize>, column: usize) {
+        let row = rows.start;
         // SAFETY: the caller's promise.
         unsafe {
-            match self.rows - row {
+            match rows.len() {
                 1 => self.sums::<1, WIDE>(row, column),
                 2 => self.sums::<2, WIDE>(row, column),
                 3 => self.sums::<3, WIDE>(row, column),
@@ -120,10 +126,18 @@ impl<W: Words> Block<'_, W> {
             let mut b = self.b.words.as_ptr().add(column * self.b.deep + self.first * WIDE * LANES);
             let mut sums = [[W::zero(); WIDE]; HIGH];
             let (starts, runs) = (self.a.starts.as_ptr(), self.a.lengths.len());
+            let ahead = row + HIGH;
+            let has_next = self.a.are_far && runs == 1 && ahead + HIGH <= self.rows;
+            let next = if has_next { std::slice::from_raw_parts(starts.add(ahead), HIGH) } else { &[] };
             for (run, &length) in self.a.lengths.iter().enumerate() {
                 let starts: [*const u8; HIGH] = std::array::from_fn(|i| *starts.add((row + i) * runs + run));
                 let mut at = 0isize;
-                for _ in 0..length {
+                for word in 0..length {
+                    if word % LANES == 0 {
+                        for start in next {
+                            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
+                        }
+                    }
                     let mut columns = [_mm512_setzero_si512(); WIDE];
                     for (j, to) in columns.iter_mut().enumerate() {
                         *to = _mm512_loadu_si512(b.add(j * LANES).cast());

@@ -2,10 +2,12 @@
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_maskz_loadu_epi8, _mm512_set1_epi8, _mm512_setzero_si512,
+    _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     _mm512_xor_si512,
 };
 use std::marker::PhantomData;
 
+use super::block::add;
 use super::pack::{Least, Magnitude, Source};
 use super::{LANES, Words, Work};
 
@@ -152,12 +154,30 @@ impl<W: Words> Dots<W> {
                     }
                 }
             }
-            for (i, sums) in sums.into_iter().enumerate() {
-                for (j, sum) in sums.into_iter().enumerate() {
-                    *self.to.add((row + i) * self.stride + column + j) += W::total(sum);
+            for (i, sums) in sums.iter().enumerate() {
+                for (j, sums) in sums.chunks(4).enumerate() {
+                    let to = self.to.add((row + i) * self.stride + column + 4 * j);
+                    let four = std::array::from_fn(|i| if i < sums.len() { sums[i] } else { W::zero() });
+                    add::<W>(to, totals::<W>(four), sums.len());
                 }
             }
             least
         }
+    }
+}
+
+/// The sums of all lanes of four vectors, in the first four lanes.
+#[inline(always)]
+unsafe fn totals<W: Words>(x: [W::Sums; 4]) -> W::Sums {
+    // SAFETY: the caller's promise: the CPU has the instructions.
+    unsafe {
+        let [a, b, c, d] = x.map(W::bits);
+        let sum = |x, y| W::bits(W::add(W::of_bits(x), W::of_bits(y)));
+        // In each quarter of the lanes: pairs of two vectors in turns, then one sum of each vector.
+        let ab = sum(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let cd = sum(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        let quarters = sum(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+        let halves = sum(quarters, _mm512_shuffle_i32x4::<0x4e>(quarters, quarters));
+        W::of_bits(sum(halves, _mm512_shuffle_i32x4::<0xb1>(halves, halves)))
     }
 }

@@ -26,8 +26,8 @@ mod tests;
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_si256, _mm512_cvtph_ps,
-    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_reduce_add_epi32,
-    _mm512_reduce_add_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512,
 };
 use std::mem::transmute;
 use std::sync::LazyLock;
@@ -95,8 +95,6 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     /// `sums`, and in each lane the products of the elements of `a`'s word and of `b`'s.
     unsafe fn dot(sums: Self::Sums, a: __m512i, b: __m512i) -> Self::Sums;
     unsafe fn add(x: Self::Sums, y: Self::Sums) -> Self::Sums;
-    /// The sum of all lanes.
-    unsafe fn total(x: Self::Sums) -> Self::Sum;
     /// The same bits.
     fn bits(x: Self::Sums) -> __m512i;
     /// The same bits.
@@ -157,12 +155,6 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            unsafe fn total(x: __m512) -> f32 {
-                // SAFETY: the caller's promise.
-                unsafe { _mm512_reduce_add_ps(x) }
-            }
-
-            #[inline(always)]
             fn bits(x: __m512) -> __m512i {
                 // SAFETY: both types are 512 bits, of which all values are allowed.
                 unsafe { transmute(x) }
@@ -219,12 +211,6 @@ macro_rules! integers {
             unsafe fn add(x: __m512i, y: __m512i) -> __m512i {
                 // SAFETY: the caller's promise.
                 unsafe { _mm512_add_epi32(x, y) }
-            }
-
-            #[inline(always)]
-            unsafe fn total(x: __m512i) -> i32 {
-                // SAFETY: the caller's promise.
-                unsafe { _mm512_reduce_add_epi32(x) }
             }
 
             #[inline(always)]

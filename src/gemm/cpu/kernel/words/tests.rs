@@ -93,10 +93,10 @@ where
             let [one, two] = [words / 4, words / 2];
             let panels = Panels { words: &of_b, deep: words };
             let starts: Vec<*const u8> = (0..high).flat_map(|row| [at(row, 0), at(row, one)]).collect();
-            let rows = Rows { starts: &starts, lengths: &[one, two - one], word: word as isize };
+            let rows = Rows { starts: &starts, lengths: &[one, two - one], word: word as isize, are_far: false };
             block::<W>([high, columns], 0, rows, panels, (&mut to[first * stride..], stride, true));
             let starts: Vec<*const u8> = (0..high).map(|row| at(row, two)).collect();
-            let rows = Rows { starts: &starts, lengths: &[words - two], word: word as isize };
+            let rows = Rows { starts: &starts, lengths: &[words - two], word: word as isize, are_far: false };
             block::<W>([high, columns], two, rows, panels, (&mut to[first * stride..], stride, true));
             let mut alone = vec![W::Sum::from(1); to.len()];
             block::<W>([high, columns], two, rows, panels, (&mut alone, stride, false));
