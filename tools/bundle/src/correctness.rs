@@ -15,7 +15,7 @@ use crate::step::Step;
 use crate::te;
 
 /// What is multiplied, by the name in records.
-const FAMILIES: [(&str, Family); 19] = [
+const FAMILIES: [(&str, Family); 17] = [
     ("f16", of_sm80(ElementType::F16, Arithmetic::Exact)),
     ("bf16", of_sm80(ElementType::BF16, Arithmetic::Exact)),
     ("tf32", of_sm80(ElementType::F32, Arithmetic::Tf32)),
@@ -23,10 +23,6 @@ const FAMILIES: [(&str, Family); 19] = [
     ("f64", of_sm80(ElementType::F64, Arithmetic::Exact)),
     ("i8", of_sm80(ElementType::I8, Arithmetic::Exact)),
     ("e4m3", of_sm80(ElementType::F8E4M3, Arithmetic::Exact)),
-    (
-        "f16-by-i8",
-        Family { elements: (ElementType::F16, ElementType::I8), ..of_sm80(ElementType::F16, Arithmetic::Exact) },
-    ),
     ("wgmma-f16", of_sm90(ElementType::F16, Arithmetic::Exact)),
     ("wgmma-bf16", of_sm90(ElementType::BF16, Arithmetic::Exact)),
     ("wgmma-tf32", of_sm90(ElementType::F32, Arithmetic::Tf32)),
@@ -34,10 +30,9 @@ const FAMILIES: [(&str, Family); 19] = [
     ("wgmma-e4m3-fast", of_sm90(ElementType::F8E4M3, Arithmetic::FastFp8)),
     ("wgmma-e5m2", of_sm90(ElementType::F8E5M2, Arithmetic::Exact)),
     ("wgmma-i8", of_sm90(ElementType::I8, Arithmetic::Exact)),
-    ("wgmma-u8", of_sm90(ElementType::U8, Arithmetic::Exact)),
     (
-        "wgmma-bf16-by-i8",
-        Family { elements: (ElementType::BF16, ElementType::I8), ..of_sm90(ElementType::BF16, Arithmetic::Exact) },
+        "wgmma-bf16-by-u8",
+        Family { elements: (ElementType::BF16, ElementType::U8), ..of_sm90(ElementType::BF16, Arithmetic::Exact) },
     ),
     ("copied-f16", of_copies(ElementType::F16)),
     ("copied-e4m3", of_copies(ElementType::F8E4M3)),
