@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 const HEADERS: &[(&str, &str)] = &[
     ("ptx.cuh", include_str!("ptx.cuh")),
     ("convert.cuh", include_str!("convert.cuh")),
+    ("convert_8bit.cuh", include_str!("convert_8bit.cuh")),
     ("math.cuh", include_str!("math.cuh")),
     ("collective.cuh", include_str!("collective.cuh")),
     ("status.cuh", include_str!("status.cuh")),
@@ -66,6 +67,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
     ("sm90/groups.cuh", include_str!("sm90/groups.cuh")),
     ("sm90/patches.cuh", include_str!("sm90/patches.cuh")),
+    ("sm90/mixed.cuh", include_str!("sm90/mixed.cuh")),
     ("sm90/scaled.cuh", include_str!("sm90/scaled.cuh")),
 ];
 

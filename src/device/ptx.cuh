@@ -50,6 +50,13 @@ __device__ __forceinline__ void store_shared_16(u32 shared, u32 x, u32 y, u32 z,
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(shared), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 
+// ld.shared.u16, in the lower half.
+__device__ __forceinline__ u32 load_shared_2(u32 shared) {
+    u32 x;
+    asm volatile("ld.shared.u16 %0, [%1];\n" : "=r"(x) : "r"(shared) : "memory");
+    return x;
+}
+
 // ld.shared.b32
 __device__ __forceinline__ u32 load_shared_4(u32 shared) {
     u32 x;

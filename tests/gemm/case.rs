@@ -42,7 +42,7 @@ pub(crate) struct Kernel {
 /// Which kernels: what they multiply, and whether they are those for sm_90a.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
-    /// Element types of A and B; on a GPU of one size.
+    /// Element types of A and B.
     pub(crate) elements: (ElementType, ElementType),
     pub(crate) arithmetic: Arithmetic,
     pub(crate) hopper: bool,
@@ -120,14 +120,14 @@ impl Kernel {
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
         let widths = if direct { vec![16] } else { widths };
-        let major = |bit: usize| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
-        let a = OperandLayout { major: major(number % 2), copy_bytes: widths[number % widths.len()] };
+        let major = |bit: usize, size| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
+        let a = OperandLayout { major: major(number % 2, size), copy_bytes: widths[number % widths.len()] };
         let of_b = elements.1.size();
         let copy_bytes = match widths[number / 3 % widths.len()] {
             single if single == size => of_b,
             wide => wide.max(of_b),
         };
-        let b = OperandLayout { major: major(number / 2 % 2), copy_bytes };
+        let b = OperandLayout { major: major(number / 2 % 2, of_b), copy_bytes };
         builder = builder.layouts(a, b);
         let splits = [SplitK::None, SplitK::Serial(3), SplitK::Parallel(3), SplitK::None, SplitK::Parallel(2)];
         let split_k = if number % 7 > 4 { SplitK::Stream } else { splits[number % splits.len()] };
@@ -139,6 +139,9 @@ impl Kernel {
             // The blocks of a cluster take equal shares of their tiles, deep pipelines need small tiles, and the
             // largest tiles leave few registers to an epilogue, so not every combination has a kernel.
             let request = sm90_request(number);
+            // What is converted is the tile's rows.
+            let converted = elements.0.size() != elements.1.size();
+            let request = sm90::Request { swap_ab: if converted { Some(true) } else { request.swap_ab }, ..request };
             let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
             let any = sm90::Request { tile: None, ..alone };
             let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());

@@ -166,8 +166,14 @@ fn what_boxes_do_not_reach() -> Result<(), Error> {
     let unknown = extents.clone().patches(4096 * 64).choose()?.to_string();
     assert!(unknown.contains("only where the window is known"), "{unknown}");
     let boxes = epilogue::gemm::PatchBoxes { axes: 2, taps: 9, channels: 64 };
-    let known = extents.patches(4096 * 64).patch_boxes(boxes).choose()?;
+    let known = extents.clone().patches(4096 * 64).patch_boxes(boxes).choose()?;
     assert_eq!(boxed(known.kernel()), 2, "{known}");
+    // Filters of 8 bits would have to be a tile's rows, in place of the patches.
+    let narrow = extents.elements(F16, ElementType::I8).patches(4096 * 64).patch_boxes(boxes);
+    let chosen = narrow.clone().choose()?;
+    assert!(matches!(chosen.kernel().map(|chosen| chosen.key), Some(KernelKey::Sm80(_))), "{chosen}");
+    let refused = narrow.sm90(sm90::Request::default()).choose().expect_err("no kernel").to_string();
+    assert!(refused.contains("patches of images as a tile's rows, and convert nothing but those"), "{refused}");
     Ok(())
 }
 

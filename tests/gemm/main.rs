@@ -34,6 +34,7 @@ mod scattering;
 mod stream_k;
 mod traced;
 mod typed;
+mod weights;
 
 use epilogue::evt::random::Choices;
 use epilogue::gemm::Arithmetic;
@@ -299,6 +300,36 @@ mod emulated {
             ((ElementType::U8, ElementType::I8), Arithmetic::Exact),
         ] {
             run(&device, &Family { elements, arithmetic, hopper: true, repacked: false }, &amount);
+        }
+    }
+
+    /// Weights of 8 bits, converted to the activations' 16 on their way to the instruction; also of copies, without which the
+    /// kernels take them along K only.
+    #[test]
+    fn wgmma_of_8_bit_weights() {
+        use ElementType::{BF16, F8E4M3, F8E5M2, F16, I8, U8};
+        if testing::compiler("emulated::wgmma_of_8_bit_weights").is_none() {
+            return;
+        }
+        let options = [
+            Options::default().completion(Completion::Random).seed(8),
+            Options::default().completion(Completion::Lazy).arithmetic(Sums::Exact(Generation::Hopper)),
+            Options::default().detector(Detector::On).completion(Completion::Random),
+        ];
+        let pairs = [
+            (F16, I8),
+            (BF16, I8),
+            (F16, F8E5M2),
+            (F16, U8),
+            (BF16, U8),
+            (BF16, F8E4M3),
+            (F16, F8E4M3),
+            (BF16, F8E5M2),
+        ];
+        for (i, elements) in pairs.into_iter().enumerate() {
+            let device = Device::emulated_with(Arch::SM_90A, options[i % 3].clone()).expect("an emulated device");
+            let amount = Amount { kernels: 6, cases: if i % 3 == 2 { 4 } else { 10 }, largest: 130 };
+            run(&device, &Family { elements, arithmetic: Arithmetic::Exact, hopper: true, repacked: i > 5 }, &amount);
         }
     }
 

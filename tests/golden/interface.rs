@@ -2507,6 +2507,10 @@ impl Sm90Key {
     #[must_use]
     pub const fn mma_majors(&self) -> (Major, Major) {}
     #[must_use]
+    pub const fn mma_sizes(&self) -> (usize, usize) {}
+    #[must_use]
+    pub const fn line_bytes(&self) -> (usize, usize) {}
+    #[must_use]
     pub const fn stage_bytes(&self) -> (usize, usize) {}
     #[must_use]
     pub const fn divides_among_cluster(&self) -> bool {}
@@ -2613,21 +2617,24 @@ pub enum Wgmma {
     Tf32,
     Fp8(Pair<Fp8>),
     Int8(Pair<Int8>),
+    Mixed(MixedInput),
 }
 impl Wgmma {
-    pub const ALL: [Self; 11] = _;
+    pub const ALL: [Self; 19] = _;
     #[must_use]
     pub fn of(a: ElementType, b: ElementType, arithmetic: Arithmetic) -> Option<Self> {}
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {}
     #[must_use]
-    pub const fn element_size(self) -> usize {}
+    pub const fn sizes(self) -> (usize, usize) {}
     #[must_use]
     pub const fn accumulator(self) -> ElementType {}
     #[must_use]
     pub const fn tile_k(self) -> usize {}
     #[must_use]
-    pub const fn takes_mn_major(self) -> bool {}
+    pub const fn takes_mn_major(self) -> (bool, bool) {}
+    #[must_use]
+    pub const fn converts_b(self) -> bool {}
 }
 impl fmt::Display for Wgmma {}
 #[derive(Clone, Copy, Debug)]

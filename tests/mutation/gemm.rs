@@ -16,7 +16,9 @@ use crate::trial::{Kill, Subject, Text, stopped};
 /// A kernel, and the products on which it is tried.
 pub(crate) struct Multiplied {
     name: String,
+    /// Of A, and of all else but B.
     element: ElementType,
+    of_b: ElementType,
     arithmetic: Arithmetic,
     split_k: SplitK,
     majors: [Major; 2],
@@ -67,6 +69,7 @@ pub(crate) fn ampere() -> Vec<Multiplied> {
             subjects.push(Multiplied {
                 name: format!("sm_80 {instruction:?} {split_k:?}{reduction}"),
                 element,
+                of_b: element,
                 arithmetic,
                 split_k,
                 majors,
@@ -93,6 +96,7 @@ fn streamed() -> Multiplied {
     Multiplied {
         name: "sm_80 MmaF16 Stream".to_owned(),
         element: ElementType::F16,
+        of_b: ElementType::F16,
         arithmetic: Arithmetic::Exact,
         split_k: SplitK::Stream,
         majors: [Major::K, Major::Mn],
@@ -111,11 +115,12 @@ struct Hopper {
     split_k: SplitK,
     reduces: bool,
     element: ElementType,
+    of_b: ElementType,
     arithmetic: Arithmetic,
 }
 
 /// The kernels for sm_90a: cooperative and ping-pong, with and without clusters, with each kind of split-K and
-/// stream-K, and those of FP8, which sum only in the tensor cores or also in f32.
+/// stream-K, those of FP8, which sum only in the tensor cores or also in f32, and those of weights of 8 bits.
 pub(crate) fn hopper() -> Vec<Multiplied> {
     use sm90::Schedule::{Cooperative, PingPong};
     let form = |schedule, consumers, cluster, split_k, reduces| Hopper {
@@ -125,9 +130,11 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
         split_k,
         reduces,
         element: ElementType::BF16,
+        of_b: ElementType::BF16,
         arithmetic: Arithmetic::Exact,
     };
-    let fp8 = |arithmetic, form| Hopper { element: ElementType::F8E4M3, arithmetic, ..form };
+    let fp8 = |arithmetic, form| Hopper { element: ElementType::F8E4M3, of_b: ElementType::F8E4M3, arithmetic, ..form };
+    let weights = |of_b, form| Hopper { of_b, ..form };
     let forms = [
         form(Cooperative, 2, (2, 1), SplitK::None, true),
         form(PingPong, 2, (1, 1), SplitK::None, true),
@@ -137,6 +144,8 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
         form(PingPong, 2, (1, 2), SplitK::Stream, false),
         fp8(Arithmetic::FastFp8, form(Cooperative, 2, (1, 2), SplitK::None, true)),
         fp8(Arithmetic::Exact, form(PingPong, 2, (1, 1), SplitK::None, false)),
+        weights(ElementType::I8, form(Cooperative, 2, (1, 2), SplitK::None, true)),
+        weights(ElementType::F8E5M2, form(PingPong, 2, (2, 1), SplitK::Serial(2), false)),
     ];
     forms.iter().filter_map(Hopper::subject).collect()
 }
@@ -144,7 +153,7 @@ pub(crate) fn hopper() -> Vec<Multiplied> {
 impl Hopper {
     /// The kernel with the smallest tile with wide enough rows, and products for it; `None` if there is no such tile.
     fn subject(&self) -> Option<Multiplied> {
-        let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, arithmetic } = self;
+        let &Self { schedule, consumers, cluster: (m, n), split_k, reduces, element, of_b, arithmetic } = self;
         let tiles = sm90::Tile::all();
         let of_kind = |t: &&sm90::Tile| t.schedule == schedule && t.consumers == consumers && t.columns >= 64;
         let tile = *tiles.iter().filter(of_kind).min_by_key(|t| t.rows * t.columns)?;
@@ -152,35 +161,44 @@ impl Hopper {
         // N and K are multiples of 16 bytes, or tensor copies could not reach packed tensors. The rings of operands
         // wrap around within a tile. Those of the epilogue's tensors wrap around after many tiles, whose number is odd,
         // so that the parts of a tile's K go to different clusters and that stream-K has tiles to cut.
-        let (atom, block) = (16 / element.size(), 128 / element.size());
-        let (columns, k) = (tile.columns + 3 * atom, |steps: usize| split_k.splits() * steps * block - 5 * atom);
+        // What is converted is the tile's rows.
+        let swap_ab = element != of_b;
+        let (atom, block) = (16 / of_b.size(), 128 / element.size());
+        let left_over = if swap_ab { 3 * atom } else { 5 * atom };
+        let (columns, k) = (tile.columns + 3 * atom, |steps: usize| split_k.splits() * steps * block - left_over);
+        let extents = |rows: usize, k: usize| {
+            if swap_ab { [columns, rows.next_multiple_of(atom), k] } else { [rows, columns, k] }
+        };
         // With stream-K, the first team has one whole tile less.
-        let many = if matches!(split_k, SplitK::Stream | SplitK::Parallel(_)) { 22 } else { 10 };
+        let two_teams = schedule == sm90::Schedule::PingPong && split_k != SplitK::None;
+        let many = if matches!(split_k, SplitK::Stream | SplitK::Parallel(_)) || two_teams { 22 } else { 10 };
         let mut products = vec![
-            Case { extents: [2 * tile.rows + 9, columns, k(2 * stages)], beta: 0.5 },
-            Case { extents: [many * tile.rows + 9, columns, k(2)], beta: 0.5 },
-            Case { extents: [2 * tile.rows + 24, columns, k(stages + 1)], beta: 0.0 },
-            Case { extents: [tile.rows + 1, columns, 0], beta: 2.0 },
+            Case { extents: extents(2 * tile.rows + 9, k(2 * stages)), beta: 0.5 },
+            Case { extents: extents(many * tile.rows + 9, k(2)), beta: 0.5 },
+            Case { extents: extents(2 * tile.rows + 24, k(stages + 1)), beta: 0.0 },
+            Case { extents: extents(tile.rows + 1, 0), beta: 2.0 },
         ];
         if split_k == SplitK::Stream {
             // One tile that two clusters share: the first team of each has a part.
-            products.push(Case { extents: [tile.rows - 7, columns, k(8)], beta: 0.5 });
+            products.push(Case { extents: extents(tile.rows - 7, k(8)), beta: 0.5 });
         }
         let sums = match (element, arithmetic) {
-            (ElementType::F8E4M3, Arithmetic::FastFp8) => ", fast FP8",
-            (ElementType::F8E4M3, _) => ", FP8",
-            _ => "",
+            (ElementType::F8E4M3, Arithmetic::FastFp8) => ", fast FP8".to_owned(),
+            (ElementType::F8E4M3, _) => ", FP8".to_owned(),
+            _ if swap_ab => format!(", weights of {of_b}"),
+            _ => String::new(),
         };
         Some(Multiplied {
             name: format!("sm_90a {schedule:?} {split_k:?}, clusters of {m}x{n}{sums}"),
             element,
+            of_b,
             arithmetic,
             split_k,
             majors: [Major::K, Major::K],
             reduces,
             hopper: Some(sm90::Request {
                 tile: Some(tile),
-                swap_ab: Some(false),
+                swap_ab: Some(swap_ab),
                 stages: Some(stages),
                 // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
                 staging: Some(sm90::Staging { step: 32, output_stages: 4, input_stages: 3 }),
@@ -289,7 +307,7 @@ impl Multiplied {
         let [m, n, k] = self.products[0].extents;
         let [a, b] = self.majors.map(|major| OperandLayout { major, copy_bytes: 16 });
         let builder = Builder::<()>::new(device, tree(self.is_linear(), self.reduces))
-            .elements(self.element, self.element)
+            .elements(self.element, self.of_b)
             .problem(m, n, k)
             .arithmetic(self.arithmetic)
             .layouts(a, b)
@@ -312,8 +330,9 @@ impl Multiplied {
     fn known(&self, gemm: &Gemm) -> Result<&[Known], String> {
         let known = |&case: &Case| {
             let [m, n, k] = case.extents;
-            let value = |seed, count| random::values(&mut Choices::new(&[seed, 1]), self.element, count);
-            let values = [value(11, m * k), value(22, k * n), value(33, m * n), value(44, n)];
+            let value = |seed, element, count| random::values(&mut Choices::new(&[seed, 1]), element, count);
+            let value_of = |seed, count| value(seed, self.element, count);
+            let values = [value_of(11, m * k), value(22, self.of_b, k * n), value_of(33, m * n), value_of(44, n)];
             let expected = self.expected(gemm, case, &values)?;
             Ok(Known { case, values, expected })
         };
@@ -346,15 +365,16 @@ impl Multiplied {
     fn operands(&self, device: &Device, product: &Known) -> Result<[Placed; 4], String> {
         let ([m, n, k], values) = (product.case.extents, &product.values);
         let [a, b] = self.majors;
-        let place = |shape: &[usize], values: &[f64], transposed| {
-            let multiple = (16 / self.element.size()).max(1);
+        let place_of = |element: ElementType, shape: &[usize], values: &[f64], transposed| {
+            let multiple = (16 / element.size()).max(1);
             let placement = Placement { transposed, multiple, padding: 0, offset: 0, stretched: false, digits: None };
-            Placed::new(device, self.element, shape, values, placement).map_err(text)
+            Placed::new(device, element, shape, values, placement).map_err(text)
         };
+        let place = |shape: &[usize], values: &[f64], transposed| place_of(self.element, shape, values, transposed);
         // A is stored transposed if its rows in memory are along M, B if they are along K.
         Ok([
             place(&[m, k], &values[0], a == Major::Mn)?,
-            place(&[k, n], &values[1], b == Major::K)?,
+            place_of(self.of_b, &[k, n], &values[1], b == Major::K)?,
             place(&[m, n], &values[2], false)?,
             place(&[n], &values[3], false)?,
         ])

@@ -54,6 +54,8 @@ const WAITED: &str = "the kernel has waited before it read the bounds";
 const TABLE_MET: &str = "the block meets again when its barriers are initialised, before anyone looks a unit up";
 const COLUMNS_MET: &str = "columns' values are written before the barrier of the last step's outputs, where all of a team of one \
                            warpgroup have met";
+const OF_A_STEP: &str = "the step after, or before, waits in its place: in PTX each step of a k-tile has registers of its own, and \
+                         the stage is given back at another; the wait leaves the compiler free to use registers again";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -113,6 +115,9 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
         "every warp's values are in shared memory",
         COLUMNS_MET,
     ),
+    survivor(Operator::DropCommit, "weights", "wgmma.commit_group", "Products<Config>::template consume", OF_A_STEP),
+    survivor(Operator::DropWait, "weights", "wgmma.wait_group.sync.aligned 1;", "Products<Config>", OF_A_STEP),
+    survivor(Operator::LooserWait, "weights", "wgmma.wait_group.sync.aligned 1;", "Products<Config>", OF_A_STEP),
     survivor(Operator::DropBarrier, "reduce, columns", "bar.sync 0;", "an earlier use of the memory is over", FIRST),
     survivor(Operator::DropBarrier, "reduce, rows", "bar.sync 0;", "written before the arrival", MINE),
     survivor(Operator::DropBarrier, "60000 x 2", "bar.sync 0;", "written before the arrival", MINE),

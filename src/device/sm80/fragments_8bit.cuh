@@ -10,35 +10,10 @@
 // whose bytes 0, 2 and 1, 3 make the registers of x and of x+1. A lane thus has two neighbours where plainly it has
 // rows 8 apart (A), or columns of two blocks (B): FragmentMap's other orders.
 #pragma once
+#include "../convert_8bit.cuh"
 #include "fragments.cuh"
 
 namespace epilogue::sm80 {
-
-// Four FP8 numbers as f16: the first two, the last two.
-__device__ __forceinline__ void to_f16(f8e5m2, u32 x, u32& low, u32& high) {
-    low = permute_bytes<0x1404>(x, 0);  // an f16's upper half
-    high = permute_bytes<0x3424>(x, 0);
-}
-
-__device__ __forceinline__ void to_f16(f8e4m3, u32 x, u32& low, u32& high) {
-#if __CUDA_ARCH__ >= 890
-    asm("{\n.reg .b16 x0, x1;\nmov.b32 {x0, x1}, %2;\ncvt.rn.f16x2.e4m3x2 %0, x0;\ncvt.rn.f16x2.e4m3x2 %1, x1;\n}\n"
-        : "=r"(low), "=r"(high)
-        : "r"(x));
-#else
-    // Exponent and mantissa, moved to where an f16 has its own, are the value times 2^-8. NaN, all ones, would be 480:
-    // its exponent is filled up.
-    const u32 pairs[2] = {permute_bytes<0x1404>(x, 0), permute_bytes<0x3424>(x, 0)};
-    u32 halves[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const u32 magnitude = pairs[i] >> 1 & 0x3f803f80u;
-        const u32 nan = (magnitude + 0x00800080u) >> 1 & 0x20002000u;
-        halves[i] = multiply_f16x2(magnitude, 0x5c005c00u) | nan | (pairs[i] & 0x80008000u);
-    }
-    low = halves[0], high = halves[1];
-#endif
-}
 
 // Along M or N, lane 8i+r gives the address of row r of matrix i: rows 4(r/2) + r%2, two further in matrices 1 and 3,
 // 16 further in 2 and 3.

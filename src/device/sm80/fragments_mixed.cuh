@@ -9,55 +9,6 @@
 
 namespace epilogue::sm80 {
 
-// Four integers as f16: the first two, the last two. 1024 + x has the bits 0x6400 + x; of signed ones x + 128 is used.
-__device__ __forceinline__ void integers_to_f16(u32 x, u32 zeros, u32& low, u32& high) {
-    low = subtract_f16x2(permute_bytes<0x4140>(x, 0x64646464u), zeros);
-    high = subtract_f16x2(permute_bytes<0x4342>(x, 0x64646464u), zeros);
-}
-__device__ __forceinline__ void to_f16(u8, u32 x, u32& low, u32& high) { integers_to_f16(x, 0x64006400u, low, high); }
-__device__ __forceinline__ void to_f16(i8, u32 x, u32& low, u32& high) {
-    integers_to_f16(x ^ 0x80808080u, 0x64806480u, low, high);
-}
-
-// Two floats whose upper halves are all that they have.
-__device__ __forceinline__ u32 upper_halves(float x, float y) {
-    return permute_bytes<0x7632>(__float_as_uint(x), __float_as_uint(y));
-}
-
-// Four integers as bf16. 2^23 + x has the bits 0x4b000000 + x; bf16 has 8 significant bits, and so have they.
-template <u32 PLACE>
-__device__ __forceinline__ float beyond(u32 x) {
-    return __uint_as_float(permute_bytes<0x7440 + PLACE>(x, 0x4b000000u));
-}
-__device__ __forceinline__ void integers_to_bf16(u32 x, float zero, u32& low, u32& high) {
-    low = upper_halves(beyond<0>(x) - zero, beyond<1>(x) - zero);
-    high = upper_halves(beyond<2>(x) - zero, beyond<3>(x) - zero);
-}
-__device__ __forceinline__ void to_bf16(u8, u32 x, u32& low, u32& high) { integers_to_bf16(x, 8388608.0f, low, high); }
-__device__ __forceinline__ void to_bf16(i8, u32 x, u32& low, u32& high) {
-    integers_to_bf16(x ^ 0x80808080u, 8388736.0f, low, high);
-}
-
-// Four FP8 numbers as bf16, by way of f16 and f32.
-template <typename Fp8>
-__device__ __forceinline__ void to_bf16(Fp8 type, u32 x, u32& low, u32& high) {
-    u32 pairs[2];
-    to_f16(type, x, pairs[0], pairs[1]);
-    float wide[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        f16 one;
-        one.bits = static_cast<unsigned short>(pairs[i / 2] >> i % 2 * 16);
-        wide[i] = convert::to_float(one);
-    }
-    low = upper_halves(wide[0], wide[1]), high = upper_halves(wide[2], wide[3]);
-}
-
-template <typename T>
-inline constexpr bool IS_F16 = false;
-template <>
-inline constexpr bool IS_F16<f16> = true;
-
 template <class ATile, class BTile, int MI, int NJ>
 struct TensorCoreMixed {
     using Accumulator = float;
@@ -112,13 +63,7 @@ struct TensorCoreMixed {
         for (int half = 0; half < 2; ++half) {
             u32 b[NJ][2];
 #pragma unroll
-            for (int j = 0; j < NJ; ++j) {
-                if constexpr (IN_F16) {
-                    to_f16(BElement{}, f.b[j][half], b[j][0], b[j][1]);
-                } else {
-                    to_bf16(BElement{}, f.b[j][half], b[j][0], b[j][1]);
-                }
-            }
+            for (int j = 0; j < NJ; ++j) to_16_bits<AElement>(BElement{}, f.b[j][half], b[j][0], b[j][1]);
 #pragma unroll
             for (int i = 0; i < MI; ++i)
 #pragma unroll

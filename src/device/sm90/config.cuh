@@ -80,7 +80,9 @@ struct Shape {
     static_assert(Config::CONSUMERS % TEAM == 0 && (!PINGPONG || Config::CONSUMERS == 2));
     static_assert(Config::MMA_ROWS == Config::WG_ROWS * (Config::SPLIT_COLUMNS ? 1 : TEAM));
     static_assert(Config::MMA_COLUMNS == Config::WG_COLUMNS * (Config::SPLIT_COLUMNS ? TEAM : 1));
-    static_assert(Config::TILE_K * Config::ELEMENT_BYTES == 128, "a row of K is one swizzle atom");
+    static_assert(Config::TILE_K * Config::B_ELEMENT_BYTES == 128, "a row of K is one swizzle atom");
+    static_assert(Config::A_ELEMENT_BYTES == Config::B_ELEMENT_BYTES || (Config::SWAP_AB && Config::A_ELEMENT_BYTES == 1),
+                  "what is converted to the other's type is A, of 8 bits: B of the product");
     static_assert(Config::STAGES >= 2 && Config::STAGES <= 16);
 
     // Where a warpgroup of a team has its part of the tile.

@@ -38,6 +38,10 @@ struct Loads {
     }
 };
 
+// How a consumer multiplies: both operands from shared memory. Kernels that convert one specialise it for their `Config`.
+template <class Config>
+struct Products : Mainloop<Config> {};
+
 template <class Config>
 __device__ __forceinline__ Promotion<Config> promotion_of(const Common&, const Work&) {
     return {};
@@ -129,8 +133,8 @@ struct Gemm {
             Visitor visitor(parameters, work);
             const auto promotion = promotion_of<Config>(parameters.common, work);
             turns.wait(L::team());
-            Loop::template consume<Multiply>(acc, ring, work.k_tiles, problem.k > 0, L::member(), promotion, release, shared,
-                                             [&] { turns.pass_on(L::team()); });
+            Products<Config>::template consume<Multiply>(acc, ring, work.k_tiles, problem.k > 0, L::member(), promotion,
+                                                         release, shared, [&] { turns.pass_on(L::team()); });
             if (!work.exists) return;
             if (!SplitKReduction<Config>::complete(acc, work, problem, common.deal, common.split_k_sums,
                                                    common.split_k_counters, L::team(), thread, block_memory(),

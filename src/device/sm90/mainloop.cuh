@@ -63,13 +63,13 @@ __device__ __forceinline__ constexpr int common_divisor(int a, int b) { return b
 
 // One operand's part of a stage: EXTENT rows (columns) of the tile, loaded by SHARERS blocks together. Of PARTS operands,
 // which share it in runs of RUN, every box is of one.
-template <class Config, Major MAJOR, int EXTENT, int PARTS, int RUN, int SHARERS, int STAGE_BYTES, Hint HINT>
+template <class Config, int ELEMENT_BYTES, Major MAJOR, int EXTENT, int PARTS, int RUN, int SHARERS, int STAGE_BYTES, Hint HINT>
 struct OperandStage {
     static constexpr int BOX = MAJOR == Major::K ? common_divisor(RUN, EXTENT / SHARERS) : 64;  // of the extent
     static constexpr int BOXES = (EXTENT + BOX - 1) / BOX;
-    static constexpr int BOX_BYTES = BOX * Config::TILE_K * Config::ELEMENT_BYTES;
+    static constexpr int BOX_BYTES = BOX * Config::TILE_K * ELEMENT_BYTES;
     static_assert(MAJOR == Major::MN || (EXTENT % SHARERS == 0 && BOX % 8 == 0 && BOX <= 256));
-    static_assert(MAJOR == Major::K || Config::ELEMENT_BYTES == 2, "wgmma takes only 16-bit types MN-major");
+    static_assert(MAJOR == Major::K || ELEMENT_BYTES == 2, "wgmma takes only 16-bit types MN-major");
     static_assert(BOXES % SHARERS == 0 && BOXES * BOX_BYTES == STAGE_BYTES);
     static_assert(PARTS == 1 || (RUN % BOX == 0 && EXTENT % (RUN * PARTS) == 0));
 
@@ -116,11 +116,11 @@ struct Mainloop {
     using Cluster = ClusterPlace<Config>;
     using Accumulator = typename Config::Accumulator;
     using Ring = PipelineState<Config::STAGES>;
-    using AStage = OperandStage<Config, Config::A_MAJOR, Config::MMA_ROWS, S::COUNT_ROWS,
+    using AStage = OperandStage<Config, Config::A_ELEMENT_BYTES, Config::A_MAJOR, Config::MMA_ROWS, S::COUNT_ROWS,
                                 S::COUNT_ROWS == 1 ? Config::MMA_ROWS : 64, Config::CLUSTER_COLUMNS,
                                 Config::A_STAGE_BYTES, Config::A_HINT>;
-    using BStage = OperandStage<Config, Config::B_MAJOR, Config::MMA_COLUMNS, S::COUNT_COLUMNS, S::RESULT_COLUMNS,
-                                Config::CLUSTER_ROWS, Config::B_STAGE_BYTES, Config::B_HINT>;
+    using BStage = OperandStage<Config, Config::B_ELEMENT_BYTES, Config::B_MAJOR, Config::MMA_COLUMNS, S::COUNT_COLUMNS,
+                                S::RESULT_COLUMNS, Config::CLUSTER_ROWS, Config::B_STAGE_BYTES, Config::B_HINT>;
     static_assert(Config::PENDING == 0 || (Config::PENDING == 1 && !Config::PROMOTE));
     static_assert(Config::STAGE_TX_BYTES == Config::A_STAGE_BYTES + Config::B_STAGE_BYTES);
 

@@ -23,6 +23,7 @@ __device__ __forceinline__ void wgmma_wait() {
 // its wait. Without this it puts fences of its own around every instruction.
 __device__ __forceinline__ void hold(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 __device__ __forceinline__ void hold(int& x) { asm volatile("" : "+r"(x)::"memory"); }
+__device__ __forceinline__ void hold(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
 template <typename T, int BLOCKS, int REGISTERS>
 __device__ __forceinline__ void hold(T (&acc)[BLOCKS][REGISTERS]) {
 #pragma unroll

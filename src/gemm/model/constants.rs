@@ -65,6 +65,9 @@ constants! {
     /// The share of the additions that take FP8 sums out of the tensor cores that is not hidden by the other
     /// warpgroup's products.
     promotion_share: "of the additions" = 0.5;
+    /// The latencies of a k-tile where one operand is converted: of the loads of its bytes, of four conversions, and of the
+    /// products between which they are. An estimate.
+    conversion: "clocks" = 180.0;
     /// What an element costs without any operation.
     element: "instructions" = 4.0;
     /// A function such as erf, by the short formula for results of at most 16 bits.

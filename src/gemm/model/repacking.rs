@@ -34,11 +34,11 @@ pub struct Repacking {
     pub microseconds: f64,
 }
 
-fn unreachable(instruction: Wgmma, layout: OperandLayout) -> Option<Unreachable> {
+fn unreachable(mn_major: bool, layout: OperandLayout) -> Option<Unreachable> {
     if layout.copy_bytes != 16 {
         return Some(Unreachable::Unaligned);
     }
-    (!takes(instruction, layout)).then_some(Unreachable::Major)
+    (!takes(mn_major, layout)).then_some(Unreachable::Major)
 }
 
 impl Repacking {
@@ -51,16 +51,17 @@ impl Repacking {
         (a, b): (OperandLayout, OperandLayout),
         accumulators: usize,
     ) -> Self {
-        let size = instruction.element_size();
+        let (of_a, of_b) = instruction.sizes();
+        let (a_along_m, b_along_n) = instruction.takes_mn_major();
         // A copy of picked rows puts all else right, too.
         let picked = problem.picked.then_some(Unreachable::Picked);
-        let (a, b) = (picked.or(unreachable(instruction, a)), unreachable(instruction, b));
-        let cost = |why: Option<Unreachable>, outer| {
+        let (a, b) = (picked.or(unreachable(a_along_m, a)), unreachable(b_along_n, b));
+        let cost = |why: Option<Unreachable>, outer, size| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))
         };
         #[expect(clippy::cast_precision_loss, reason = "at most 4")]
-        let of_b = accumulators as f64 * cost(b, problem.n);
-        Self { a, b, microseconds: cost(a, problem.m) + of_b }
+        let of_b = accumulators as f64 * cost(b, problem.n, of_b);
+        Self { a, b, microseconds: cost(a, problem.m, of_a) + of_b }
     }
 
     /// Whether nothing is copied.
@@ -75,12 +76,13 @@ impl Repacking {
         instruction: Wgmma,
         (a, b): (OperandLayout, OperandLayout),
     ) -> (OperandLayout, OperandLayout) {
-        let copied = |why: Option<Unreachable>, layout: OperandLayout| match why {
+        let copied = |why: Option<Unreachable>, layout: OperandLayout, mn_major| match why {
             None => layout,
-            Some(_) if instruction.takes_mn_major() => OperandLayout::packed(layout.major),
+            Some(_) if mn_major => OperandLayout::packed(layout.major),
             Some(_) => OperandLayout::packed(Major::K),
         };
-        (copied(self.a, a), copied(self.b, b))
+        let (a_along_m, b_along_n) = instruction.takes_mn_major();
+        (copied(self.a, a, a_along_m), copied(self.b, b, b_along_n))
     }
 
     /// [`layouts`](Self::layouts) for an existing kernel: copies get the majors that it takes.

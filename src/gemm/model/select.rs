@@ -295,11 +295,6 @@ impl<'a> Selection<'a> {
                      Arithmetic::Tf32",
                 ));
             }
-            if let Some(Instruction::MmaMixed(_)) = self.mma() {
-                return Err(none(
-                    "those for sm_90a convert no B of 8 bits to A's 16: leave `.sm90(…)` out for a kernel for sm_80",
-                ));
-            }
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {

@@ -164,8 +164,9 @@ impl Plan {
         for (operand, element, shape, layout, major) in
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
+            let mn_major = operand.takes_mn_major(key.instruction);
             let picks = self.problem.picked && operand == Operand::A;
-            if !picks && loads(key.instruction, layout, major) {
+            if !picks && loads(mn_major, layout, major) {
                 continue;
             }
             let index = picks.then(|| self.device.without_memory(ElementType::I32, [m])).transpose()?;
@@ -640,7 +641,7 @@ fn positioned(a: Left<'_>, variant: &Variant) -> Result<Option<Patches>, Error> 
 /// Whether a kernel loads an operand that lies so, without a copy of it.
 fn loads_as_it_lies(key: &Sm90Key, operand: Operand, major: Major, tensor: &DeviceTensor) -> bool {
     let copy_bytes = operand.view(tensor).copy_bytes(major);
-    loads(key.instruction, OperandLayout { major, copy_bytes }, major)
+    loads(operand.takes_mn_major(key.instruction), OperandLayout { major, copy_bytes }, major)
 }
 
 /// A kernel that is wanted, compiled or not.

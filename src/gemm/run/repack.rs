@@ -12,6 +12,7 @@ use crate::device;
 use crate::evt::MAX_ACCUMULATORS;
 use crate::gemm::kernel::launch::Memory;
 use crate::gemm::kernel::parameters::{GROUPS_BYTES, ParameterBytes, ROW_INDEX_BYTES};
+use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::problem::bounds::Bounds;
 use crate::gemm::problem::picked::Picked;
 use crate::gemm::problem::{Error, Major, OperandView};
@@ -107,6 +108,15 @@ impl Operand {
         match self {
             Self::A => OperandView::of_a(tensor),
             Self::B(_) => OperandView::of_b(tensor),
+        }
+    }
+
+    /// Whether an instruction takes it along M or N.
+    pub(crate) const fn takes_mn_major(self, instruction: Wgmma) -> bool {
+        let (a, b) = instruction.takes_mn_major();
+        match self {
+            Self::A => a,
+            Self::B(_) => b,
         }
     }
 }

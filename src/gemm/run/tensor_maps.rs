@@ -172,7 +172,8 @@ impl Tensors<'_> {
             Major::K => ([k, outer, batches], [view.outer, batch], [tile_k, key.box_rows(first)]),
             Major::Mn => ([outer, k, batches], [view.k, batch], [64, tile_k]),
         };
-        Matrix { tensor, extents, strides }.map(box_extents, Swizzle::Bytes128)
+        let line = box_extents[0] * tensor.element_type().size();
+        Matrix { tensor, extents, strides }.map(box_extents, Swizzle::of_row(line))
     }
 
     fn argument(&self, key: &Sm90Key, argument: usize) -> Map<'_> {
@@ -234,10 +235,8 @@ pub(crate) fn variant(
     let direct = direct | too_narrow(tree, key.staging.step, key.swap_ab) | in_place(tree, key.divided);
     let patches = problem.boxed().map_or(0, |boxes| boxes.axes);
     let key = Sm90Key { a: a.major, b: b.major, direct, patches, ..*key };
-    let loads = takes(key.instruction, a)
-        && takes(key.instruction, b)
-        && key.holds_accumulators()
-        && key.divides_among_cluster();
+    let (a_along_m, b_along_n) = key.instruction.takes_mn_major();
+    let loads = takes(a_along_m, a) && takes(b_along_n, b) && key.holds_accumulators() && key.divides_among_cluster();
     let table = if key.in_groups() { table_bytes(problem.batch) } else { 0 };
     let loads = loads && takes_groups(problem.grouping, key.a);
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes().saturating_add(table) <= MAX_SHARED_BYTES;

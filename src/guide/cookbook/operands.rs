@@ -334,9 +334,9 @@
 //! ```
 //!
 //! A zero point of a column is a correction by the sums of A's rows: `(accum - row_sum * zero) * scale`, with a
-//! `ColumnVector` and a `RowVector`. On sm_90a these products are made by the kernels for sm_80; the CPU takes an A of f32 or
-//! of 8-bit floats with `i8` and `u8`, too. Weights are B: of an A of 8 bits the other operand has 8 bits, so give the
-//! transposed product.
+//! `ColumnVector` and a `RowVector`. On sm_90a the weights of few rows are best stored `[N, K]`, as here: the kernels for sm_90a
+//! take them along K, others are copied first or go to a kernel for sm_80. The CPU takes an A of f32 or of 8-bit floats with
+//! `i8` and `u8`, too. Weights are B: of an A of 8 bits the other operand has 8 bits, so give the transposed product.
 //!
 //! # Products of 8-bit floats
 //!

@@ -30,7 +30,10 @@ const FAMILIES: [(&str, Family); 17] = [
     ("wgmma-e4m3-fast", of_sm90(ElementType::F8E4M3, Arithmetic::FastFp8)),
     ("wgmma-e5m2", of_sm90(ElementType::F8E5M2, Arithmetic::Exact)),
     ("wgmma-i8", of_sm90(ElementType::I8, Arithmetic::Exact)),
-    ("wgmma-u8", of_sm90(ElementType::U8, Arithmetic::Exact)),
+    (
+        "wgmma-bf16-by-u8",
+        Family { elements: (ElementType::BF16, ElementType::U8), ..of_sm90(ElementType::BF16, Arithmetic::Exact) },
+    ),
     ("copied-f16", of_copies(ElementType::F16)),
     ("copied-e4m3", of_copies(ElementType::F8E4M3)),
 ];

@@ -30,8 +30,9 @@ fn pick(text: &str) -> Option<Pick> {
 /// The libraries that have a choice for a shape: their names and choices.
 fn picks(shape: &Shape) -> Vec<(&'static str, Pick)> {
     let mut all = Vec::new();
-    if shape.epilogue == "plain" && shape.types != "e4m3 fast" {
-        let pick = deep_gemm::choose(shape.problem, shape.instruction.element_size());
+    let has_kernel = shape.types != "e4m3 fast" && !shape.instruction.converts_b();
+    if shape.epilogue == "plain" && has_kernel {
+        let pick = deep_gemm::choose(shape.problem, shape.instruction.sizes().0);
         all.extend(pick.map(|pick| ("DeepGEMM", pick)));
     }
     let name = if shape.others.starts_with("cuBLAS") { "cuBLAS" } else { "CUTLASS" };

@@ -86,6 +86,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_patches());
     set.extend(covering_in_tile());
     set.extend(covering_scaled());
+    set.extend(covering_mixed());
     set.extend(covering_gradients());
     set
 }
@@ -167,7 +168,8 @@ fn covering_sm90() -> Vec<Subject> {
         }));
     }
     let tiles = [7, 19, 31].map(|i| sm90::Tile::all()[i]);
-    let others = Wgmma::ALL.into_iter().filter(|instruction| !instruction.takes_mn_major()).enumerate();
+    let others =
+        Wgmma::ALL.into_iter().filter(|instruction| instruction.takes_mn_major() == (false, false)).enumerate();
     for (i, instruction) in others.flat_map(|(i, x)| [(i, x), (i + 1, x)]) {
         let request = sm90::Request { tile: Some(tiles[i % 3]), cluster: Some(CLUSTERS[i % 3]), ..Default::default() };
         set.extend(sm90(&trees[(i + 1) % 4], instruction, (Major::K, Major::K), 4096, request));
@@ -319,6 +321,54 @@ fn covering_scaled() -> Vec<Subject> {
             set.extend(sm90_for(&swiglu(), instruction, along_k, product, request));
             set.extend(sm90_for(&row_reduction(), instruction, along_k, product.in_groups(32), request));
         }
+    }
+    set
+}
+
+/// Weights of 8 bits on sm_90a, each type as each of 16 bits: on the tiles with the most accumulators and with the most rows of
+/// a warpgroup, which are converted, of both schedules; with clusters, activations that are contiguous along M, every way of
+/// sharing K, groups, and several accumulators.
+fn covering_mixed() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let instructions: Vec<_> = Wgmma::ALL.into_iter().filter(|instruction| instruction.converts_b()).collect();
+    let trees = [bias_gelu_residual(), row_reduction(), plain(), everything()];
+    let mut set = Vec::new();
+    for (i, (rows, columns, schedule, consumers, split_k)) in [
+        (128, 256, Cooperative, 2, SplitK::None),
+        (256, 128, Cooperative, 2, SplitK::None),
+        (128, 128, PingPong, 2, SplitK::None),
+        (128, 96, PingPong, 2, SplitK::Parallel(2)),
+        (64, 256, PingPong, 2, SplitK::Serial(2)),
+        (192, 192, Cooperative, 3, SplitK::None),
+        (64, 64, Cooperative, 1, SplitK::Stream),
+        (256, 96, Cooperative, 2, SplitK::Stream),
+        (128, 16, Cooperative, 2, SplitK::Parallel(2)),
+        (128, 64, PingPong, 2, SplitK::Stream),
+        (64, 8, Cooperative, 1, SplitK::None),
+        (128, 128, Cooperative, 2, SplitK::Serial(2)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let cluster =
+            if i % 2 == 0 || columns < 64 { Cluster::NONE } else { [Cluster { m: 1, n: 2 }, CLUSTERS[1]][i / 2 % 2] };
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, cluster: Some(cluster), split_k: Some(split_k), ..Default::default() };
+        let a = if i % 4 == 2 { Major::Mn } else { Major::K };
+        let product = Problem::new(4096, 4096, 4096);
+        let lighter = (0..4).map(|t| &trees[(i + 4 - t) % 4]);
+        let of = |tree| sm90_for(tree, instructions[i % instructions.len()], (a, Major::K), product, request);
+        set.extend(lighter.into_iter().find_map(of));
+    }
+    for (i, (rows, columns, consumers, groups)) in
+        [(256, 32, 2, 1), (128, 64, 1, 1), (256, 32, 1, 1), (64, 32, 1, 32), (128, 64, 2, 32)].into_iter().enumerate()
+    {
+        let tile = Some(sm90::Tile { rows, columns, schedule: Cooperative, consumers });
+        let request = sm90::Request { tile, cluster: Some(Cluster::NONE), ..Default::default() };
+        let product = Problem::new(4096, 4096, 4096);
+        let (tree, product) =
+            if groups == 1 { (swiglu(), product) } else { (trees[i % 4].clone(), product.in_groups(groups)) };
+        set.extend(sm90_for(&tree, instructions[(2 * i + 1) % 8], (Major::K, Major::K), product, request));
     }
     set
 }

@@ -13,7 +13,7 @@ use super::epilogues::{bias_gelu_residual, everything, plain, row_reduction};
 /// known (kernels' names in profiles of cuBLAS 12 and 13 on an H100; nvMatmulHeuristics 0.1 for an H200).
 type Line = (usize, usize, usize, &'static str, &'static str, &'static str);
 
-const TABLE: [Line; 62] = [
+const TABLE: [Line; 68] = [
     (1024, 1024, 1024, "bf16", "plain", "nvMatmulHeuristics 64x128, clusters of 2x1"),
     (1536, 1536, 1536, "bf16", "plain", ""),
     (2048, 2048, 2048, "bf16", "plain", "nvMatmulHeuristics 256x128, clusters of 1x2"),
@@ -76,6 +76,12 @@ const TABLE: [Line; 62] = [
     (128, 7168, 16384, "e4m3", "plain", ""),
     (64, 24576, 1536, "e4m3", "plain", ""),
     (8192, 8192, 8192, "e4m3", "bias_gelu_residual", ""),
+    (1, 4096, 4096, "bf16 by i8", "plain", ""),
+    (16, 14336, 4096, "bf16 by i8", "plain", ""),
+    (64, 14336, 4096, "bf16 by i8", "plain", ""),
+    (64, 4096, 14336, "bf16 by i8", "plain", ""),
+    (512, 4096, 4096, "bf16 by i8", "plain", ""),
+    (4096, 4096, 4096, "bf16 by i8", "plain", ""),
 ];
 
 fn tree(name: &str) -> Tree {
@@ -105,15 +111,15 @@ pub(crate) const PACKED: OperandLayout = OperandLayout::packed(Major::K);
 
 impl Shape {
     fn of((m, n, k, types, epilogue, others): Line) -> Result<Self, Box<dyn Error>> {
-        let (element, fast_fp8) = match types {
-            "bf16" => (ElementType::BF16, false),
-            "e4m3 fast" => (ElementType::F8E4M3, true),
-            _ => (ElementType::F8E4M3, false),
+        let (a, b, fast_fp8) = match types {
+            "bf16" => (ElementType::BF16, ElementType::BF16, false),
+            "bf16 by i8" => (ElementType::BF16, ElementType::I8, false),
+            "e4m3 fast" => (ElementType::F8E4M3, ElementType::F8E4M3, true),
+            _ => (ElementType::F8E4M3, ElementType::F8E4M3, false),
         };
         let arithmetic = if fast_fp8 { Arithmetic::FastFp8 } else { Arithmetic::Exact };
-        let tree = tree(epilogue).validate(Types::new(element, element))?;
-        let instruction =
-            Wgmma::of(element, element, arithmetic).ok_or("an instruction for every type of the table")?;
+        let tree = tree(epilogue).validate(Types::new(a, b))?;
+        let instruction = Wgmma::of(a, b, arithmetic).ok_or("an instruction for every type of the table")?;
         Ok(Self { problem: Problem::new(m, n, k), types, epilogue, others, instruction, fast_fp8, tree })
     }
 

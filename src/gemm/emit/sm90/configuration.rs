@@ -47,14 +47,16 @@ impl Sm90Key {
             if self.swap_ab { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 40] = [
+        let (a_element, b_element) = self.mma_sizes();
+        let numbers: [(&str, usize); 41] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
             ("MMA_COLUMNS", self.tile.columns),
             ("ACCUMULATORS", self.accumulators),
             ("TILE_K", self.instruction.tile_k()),
-            ("ELEMENT_BYTES", self.instruction.element_size()),
+            ("A_ELEMENT_BYTES", a_element),
+            ("B_ELEMENT_BYTES", b_element),
             ("CONSUMERS", self.tile.consumers),
             ("WG_ROWS", self.tile.warpgroup_rows()),
             ("WG_COLUMNS", self.tile.columns),

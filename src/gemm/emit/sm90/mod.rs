@@ -29,6 +29,9 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         (false, _) => ("sm90/patches.cuh", "PatchCommon"),
     };
     let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
+    if key.instruction.converts_b() {
+        family.push("sm90/mixed.cuh");
+    }
     if key.scaled {
         family.push("sm90/scaled.cuh");
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
@@ -48,6 +51,12 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         writeln! { kernel.code, "
             template <>
             struct sm90::Loads<Config> : sm90::PatchLoads<Config, {}> {{}};", key.patches }
+    }
+    if key.instruction.converts_b() {
+        let (a, b) = key.instruction.elements();
+        writeln! { kernel.code, "
+            template <>
+            struct sm90::Products<Config> : sm90::MixedProducts<Config, {}, {}> {{}};", b.name(), a.name() }
     }
     kernel.code.blank();
     wgmma::multiply(&mut kernel.code, key);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ElementType;
 use crate::gemm::problem::eight_bit::joined;
-use crate::gemm::problem::{Arithmetic, Fp8, Int8, Pair};
+use crate::gemm::problem::{Arithmetic, Byte, Float16, Fp8, Int8, MixedInput, Pair};
 
 /// A `wgmma.mma_async` (PTX ISA 9.7.15): its operand types. Accumulators are f32, or i32 for the integer ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,12 +19,15 @@ pub enum Wgmma {
     Fp8(Pair<Fp8>),
     /// 8-bit integers.
     Int8(Pair<Int8>),
+    /// A's type, f16 or bf16. B's elements of 8 bits are converted to it after they are read from shared memory, exactly;
+    /// the instruction gets them from registers, as its first operand.
+    Mixed(MixedInput),
 }
 
 impl Wgmma {
     /// Every instruction.
-    pub const ALL: [Self; 11] = {
-        let (fp8, int8) = (Pair::ALL_FP8, Pair::ALL_INT8);
+    pub const ALL: [Self; 19] = {
+        let (fp8, int8, mixed) = (Pair::ALL_FP8, Pair::ALL_INT8, MixedInput::ALL);
         [
             Self::F16,
             Self::Bf16,
@@ -37,6 +40,14 @@ impl Wgmma {
             Self::Int8(int8[1]),
             Self::Int8(int8[2]),
             Self::Int8(int8[3]),
+            Self::Mixed(mixed[0]),
+            Self::Mixed(mixed[1]),
+            Self::Mixed(mixed[2]),
+            Self::Mixed(mixed[3]),
+            Self::Mixed(mixed[4]),
+            Self::Mixed(mixed[5]),
+            Self::Mixed(mixed[6]),
+            Self::Mixed(mixed[7]),
         ]
     };
 
@@ -49,10 +60,13 @@ impl Wgmma {
             (ElementType::F32, Arithmetic::Tf32) => Some(Self::Tf32),
             _ => None,
         };
-        same.filter(|_| a == b).or_else(|| Pair::int8(a, b).map(Self::Int8)).or_else(|| Pair::fp8(a, b).map(Self::Fp8))
+        same.filter(|_| a == b)
+            .or_else(|| Pair::int8(a, b).map(Self::Int8))
+            .or_else(|| Pair::fp8(a, b).map(Self::Fp8))
+            .or_else(|| MixedInput::of(a, b).map(Self::Mixed))
     }
 
-    /// The element types of A and B in memory, which have the same size.
+    /// The element types of A and B in memory.
     #[must_use]
     pub const fn elements(self) -> (ElementType, ElementType) {
         let same = match self {
@@ -61,14 +75,16 @@ impl Wgmma {
             Self::Tf32 => ElementType::F32,
             Self::Fp8(Pair { a, b }) => return (a.element(), b.element()),
             Self::Int8(Pair { a, b }) => return (a.element(), b.element()),
+            Self::Mixed(MixedInput { a, b }) => return (a.element(), b.element()),
         };
         (same, same)
     }
 
-    /// Bytes of an element of A or B.
+    /// Bytes of an element of A, and of one of B.
     #[must_use]
-    pub const fn element_size(self) -> usize {
-        self.elements().0.size()
+    pub const fn sizes(self) -> (usize, usize) {
+        let (a, b) = self.elements();
+        (a.size(), b.size())
     }
 
     /// Element type of the accumulators.
@@ -80,7 +96,7 @@ impl Wgmma {
         }
     }
 
-    /// The names of A's and B's types in PTX.
+    /// The names in PTX of what A and B are multiplied as.
     pub(crate) const fn ptx(self) -> (&'static str, &'static str) {
         match self {
             Self::F16 => ("f16", "f16"),
@@ -88,26 +104,46 @@ impl Wgmma {
             Self::Tf32 => ("tf32", "tf32"),
             Self::Fp8(Pair { a, b }) => (a.ptx(), b.ptx()),
             Self::Int8(Pair { a, b }) => (a.ptx(), b.ptx()),
+            Self::Mixed(MixedInput { a: Float16::F16, .. }) => ("f16", "f16"),
+            Self::Mixed(MixedInput { a: Float16::Bf16, .. }) => ("bf16", "bf16"),
         }
     }
 
-    /// Elements along K in one pipeline stage: 128 bytes, one atom of the widest swizzle.
+    /// Elements along K in one pipeline stage: of A, 128 bytes, one atom of the widest swizzle.
     #[must_use]
     pub const fn tile_k(self) -> usize {
-        128 / self.element_size()
+        128 / self.sizes().0
     }
 
-    /// Whether operands may be contiguous along M or N; other types must be along K (PTX ISA 9.7.15.5, "transpose" is
-    /// for 16-bit types only).
+    /// Whether A, and whether B, may be contiguous along M or N; other types must be along K (PTX ISA 9.7.15.5,
+    /// "transpose" is for 16-bit types only).
     #[must_use]
-    pub const fn takes_mn_major(self) -> bool {
-        self.element_size() == 2
+    pub const fn takes_mn_major(self) -> (bool, bool) {
+        let (a, b) = self.sizes();
+        (a == 2, b == 2)
+    }
+
+    /// Whether B is converted to A's type, so that its columns must be the rows of a tile.
+    #[must_use]
+    pub const fn converts_b(self) -> bool {
+        matches!(self, Self::Mixed(_))
+    }
+
+    /// Instructions of a lane that bring four elements of B from shared memory to registers in A's type; 0 if none does.
+    /// They are two loads and a joining; of conversions, as NVRTC 13.0 compiles them.
+    pub(crate) const fn conversion(self) -> f64 {
+        match self {
+            Self::Mixed(MixedInput { a: Float16::F16, b: Byte::Int(_) }) => 8.0,
+            Self::Mixed(MixedInput { a: Float16::F16, b: Byte::Float(_) }) => 6.0,
+            Self::Mixed(MixedInput { a: Float16::Bf16, .. }) => 14.0,
+            _ => 0.0,
+        }
     }
 
     /// Multiply-adds per clock of one multiprocessor (H100 whitepaper, table 3: 4096 floating-point operations of
     /// 16-bit types, twice as many of 8-bit types, half as many of TF32).
     pub(crate) const fn rate(self) -> f64 {
-        match self.element_size() {
+        match self.sizes().0 {
             1 => 4096.0,
             2 => 2048.0,
             _ => 1024.0,
@@ -118,6 +154,9 @@ impl Wgmma {
 impl fmt::Display for Wgmma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = self.ptx();
-        write!(f, "wgmma {}", joined(a, b))
+        match self {
+            Self::Mixed(types) => write!(f, "wgmma {a} of {}", joined(a, types.b.ptx())),
+            _ => write!(f, "wgmma {}", joined(a, b)),
+        }
     }
 }

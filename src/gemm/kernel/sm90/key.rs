@@ -103,7 +103,8 @@ pub struct Sm90Key {
     /// Bit `i` is set if argument `i` of a run is a tensor that tensor copies can't reach (for example because its rows
     /// do not begin at multiples of 16 bytes). It is then accessed element by element.
     pub direct: u64,
-    /// The number of stages whose products may still be running when the next stage's are started: 0 or 1.
+    /// The number of stages (where B is converted, of steps of 16 of K) whose products may still be running when the next
+    /// one's are started: 0 or 1.
     pub pending: usize,
     /// Hints for the L2.
     pub hints: Hints,
@@ -211,11 +212,25 @@ impl Sm90Key {
         }
     }
 
+    /// Bytes of an element of the instruction's first and of its second operand.
+    #[must_use]
+    pub const fn mma_sizes(&self) -> (usize, usize) {
+        let (a, b) = self.instruction.sizes();
+        if self.swap_ab { (b, a) } else { (a, b) }
+    }
+
+    /// Bytes of a k-tile of a row or column of each of the two operands.
+    #[must_use]
+    pub const fn line_bytes(&self) -> (usize, usize) {
+        let ((first, second), tile_k) = (self.mma_sizes(), self.instruction.tile_k());
+        (first * tile_k, second * tile_k)
+    }
+
     /// Bytes of each of the two operands in one stage.
     #[must_use]
     pub const fn stage_bytes(&self) -> (usize, usize) {
-        let (first, second) = self.mma_majors();
-        (128 * Self::staged(self.tile.rows, first), 128 * Self::staged(self.tile.columns, second))
+        let ((first, second), lines) = (self.mma_majors(), self.line_bytes());
+        (lines.0 * Self::staged(self.tile.rows, first), lines.1 * Self::staged(self.tile.columns, second))
     }
 
     /// Whether every block of a cluster can load an equal part of what the cluster shares: whole atoms of 8 rows, or

@@ -1,15 +1,14 @@
 //! Which operands and arguments tensor copies can reach; the kernels access the other arguments element by element.
 
-use super::instruction::Wgmma;
 use super::shared::Traffic;
 use crate::ElementType;
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::gemm::problem::{Divided, Grouping, Major, OperandLayout, Problem};
 
-/// Whether tensor copies and the instruction take this operand.
+/// Whether tensor copies and the instruction take this operand; `mn_major`: whether the instruction takes it along M or N.
 #[must_use]
-pub(crate) const fn takes(instruction: Wgmma, operand: OperandLayout) -> bool {
-    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || instruction.takes_mn_major())
+pub(crate) const fn takes(mn_major: bool, operand: OperandLayout) -> bool {
+    operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || mn_major)
 }
 
 /// Whether tensor copies load the rows of A's groups: where those may begin anywhere, rows must not be what is contiguous.
@@ -24,8 +23,8 @@ pub(crate) const fn takes_groups(grouping: Grouping, a: Major) -> bool {
 
 /// Whether a kernel for operands of this major loads the operand without a copy before.
 #[must_use]
-pub(crate) fn loads(instruction: Wgmma, operand: OperandLayout, major: Major) -> bool {
-    takes(instruction, operand) && operand.major == major
+pub(crate) fn loads(mn_major: bool, operand: OperandLayout, major: Major) -> bool {
+    takes(mn_major, operand) && operand.major == major
 }
 
 /// The arguments that tensor copies can't reach even if all tensors are packed.

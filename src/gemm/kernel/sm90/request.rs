@@ -45,7 +45,8 @@ pub struct Request {
     /// The order of the tiles: groups of 1 to 1024.
     pub raster: Option<Raster>,
     /// The number of stages whose products may still be running when the next stage's are started: 1, or 0 to wait for
-    /// each stage's products (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0.
+    /// each stage's products (`wgmma.wait_group`, PTX ISA 9.7.15.7). Promoted sums of FP8 products allow only 0. Where B is
+    /// converted, steps of 16 of K are meant, of which a stage has four.
     pub pending: Option<usize>,
     /// Hints for the L2 for A, B and the outputs; without them, none.
     pub hints: Option<Hints>,

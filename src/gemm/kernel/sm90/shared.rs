@@ -338,8 +338,10 @@ mod tests {
             reductions in (0usize..3, 0usize..3, 0usize..3),
             wanted in 2usize..=16,
         ) {
-            let major = |mn: bool| if mn && instruction.takes_mn_major() { Major::Mn } else { Major::K };
-            let key = key(tile, instruction, swap_ab, (major(along_mn.0), major(along_mn.1)));
+            let swap_ab = swap_ab || instruction.converts_b();
+            let major = |mn: bool, takes_mn: bool| if mn && takes_mn { Major::Mn } else { Major::K };
+            let (of_a, of_b) = instruction.takes_mn_major();
+            let key = key(tile, instruction, swap_ab, (major(along_mn.0, of_a), major(along_mn.1, of_b)));
             let traffic = Traffic {
                 further_accumulators: 0,
                 inputs,
@@ -366,8 +368,8 @@ mod tests {
             prop_assert_eq!(map.a.len(), key.stages * a);
             // The boxes of a stage: of TILE_K by the tile's extent, or as many of 64 by TILE_K as cover it.
             let (first, second) = key.mma_majors();
-            for (extent, major, bytes) in [(tile.rows, first, a), (tile.columns, second, b)] {
-                let size = key.instruction.element_size();
+            let sizes = key.mma_sizes();
+            for (extent, major, size, bytes) in [(tile.rows, first, sizes.0, a), (tile.columns, second, sizes.1, b)] {
                 let brought = match major {
                     Major::K => extent * key.instruction.tile_k() * size,
                     Major::Mn => extent.div_ceil(64) * 64 * key.instruction.tile_k() * size,

@@ -26,6 +26,14 @@ pub(crate) const NO_GROUPS_OF_K: &str =
 const SWAPPED_PATCHES: &str =
     "patches of images are the rows of a tile: ask for `swap_ab: Some(false)`, or leave it open";
 
+/// Why what is converted is the tile's rows.
+const CONVERTED_COLUMNS: &str = "a B of 8 bits is converted to A's 16 in registers, from which only a tile's rows are multiplied: \
+                                 ask for `swap_ab: Some(true)`, or leave it open";
+
+/// Why filters of 8 bits have no kernel.
+const CONVERTED_FILTERS: &str = "those for sm_90a have patches of images as a tile's rows, and convert nothing but those: leave \
+     `.sm90(…)` out for a kernel for sm_80";
+
 /// Why patches have no hint.
 const HINTED_PATCHES: &str =
     "patches of images are read again for each element of the window, and take no hint for A: ask for none";
@@ -54,6 +62,14 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
         (Divided::Nothing, _) | (Divided::Rows, SplitKind::None) => {}
         (Divided::Rows, _) => return Err(UNSPLIT_GROUPS),
         (Divided::Depth, _) => return Err(NO_GROUPS_OF_K),
+    }
+    if key.instruction.converts_b() {
+        if key.patches > 0 {
+            return Err(CONVERTED_FILTERS);
+        }
+        if !key.swap_ab {
+            return Err(CONVERTED_COLUMNS);
+        }
     }
     if key.patches > 0 && key.swap_ab {
         return Err(SWAPPED_PATCHES);

@@ -27,7 +27,8 @@ pub fn candidates(
     supported: impl Fn(&Sm90Key) -> bool,
 ) -> Vec<Candidate> {
     let in_groups = takes_groups(w.problem.grouping, w.a.major);
-    if !takes(w.instruction, w.a) || !takes(w.instruction, w.b) || !in_groups {
+    let (a_along_m, b_along_n) = w.instruction.takes_mn_major();
+    if !takes(a_along_m, w.a) || !takes(b_along_n, w.b) || !in_groups {
         return Vec::new();
     }
     let mut all = Vec::new();
@@ -36,6 +37,8 @@ pub fn candidates(
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
             let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.patches.is_none();
+            // What is converted must be the tile's rows.
+            let few_rows = few_rows || w.instruction.converts_b();
             let usual = match w.lines {
                 Some(lines) => holds_lines(lines, swap_ab),
                 None => request.swap_ab.is_some() || swap_ab == few_rows,

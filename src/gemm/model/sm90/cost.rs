@@ -28,9 +28,11 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     // A block's: of A's rows and of every B.
     let rows = if key.swap_ab { key.tile.columns / 4 } else { key.tile.warpgroup_rows() / 32 };
     let scales = if key.scaled { rows + key.accumulators } else { 0 };
+    // Of converted operands: a k-tile's bytes, and two steps' 16 bits.
+    let converted = if key.instruction.converts_b() { 16 * (key.tile.warpgroup_rows() / 64) } else { 0 };
     let direct = (e.loads + e.stores).saturating_sub(traffic.inputs.len() + traffic.outputs.len());
     let values = VALUE_REGISTERS * e.element_registers + DIRECT_REGISTERS * (direct + e.packed);
-    accumulators + scales + BASE_REGISTERS + values
+    accumulators + scales + converted + BASE_REGISTERS + values
 }
 
 /// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused.
@@ -45,6 +47,18 @@ pub(crate) fn stream(units: &Units, at_once: usize, k_tiles: usize) -> Option<St
     Some(Stream::of(usize::try_from(units.count()).ok()?, at_once, k_tiles))
 }
 
+/// Clocks in which a stage's weights are converted: what the schedulers issue for all warpgroups, or what one of them takes
+/// with the latencies of its loads, conversions and products.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn conversion_clocks(constants: &Sm90Constants, key: &Sm90Key) -> f64 {
+    // Of four schedulers, and of four elements in each of a warp's lanes.
+    let issue = |rows: usize| key.instruction.conversion() * (rows * key.instruction.tile_k()) as f64 / (4.0 * 128.0);
+    match key.instruction.converts_b() {
+        true => issue(key.tile.rows).max(constants.conversion + issue(key.tile.warpgroup_rows())),
+        false => 0.0,
+    }
+}
+
 /// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bound, f64) {
@@ -52,7 +66,8 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let (rows, columns) = (key.tile.rows as f64, key.tile.columns as f64);
     let (along_rows, along_columns) = key.mma_cluster();
     let work = rows * columns * key.instruction.tile_k() as f64;
-    // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks.
+    // An instruction of 64 x n reads both operands from shared memory in n / 2 clocks. (What is converted, lanes read: half
+    // as many bytes, at half the rate.)
     let shared_rate = (2048.0 + 32.0 * columns) / (columns / 2.0);
     // One addition for each accumulator, of which a multiprocessor does 128 per clock.
     let promotion = if key.promoted { constants.promotion_share * rows * columns / 128.0 } else { 0.0 };
@@ -66,11 +81,14 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
     let (result_rows, result_columns) = key.result_tile();
     let read_rows = inside(m, result_rows, key.tile.rows);
     let read_columns = inside(n, result_columns, key.tile.columns);
-    let l2_bytes = 128.0 * (read_rows / along_columns as f64 + read_columns / along_rows as f64);
+    let (of_row, of_column) = key.line_bytes();
+    let l2_bytes =
+        of_row as f64 * read_rows / along_columns as f64 + of_column as f64 * read_columns / along_rows as f64;
     let l2 = l2_bytes * constants.busy_clock / machine.l2_bytes_per_clock();
     let latency = constants.latency / key.stages as f64;
-    let longest = tensor.max(shared).max(l2).max(latency);
-    let bound = if tensor >= longest {
+    let conversion = conversion_clocks(constants, key);
+    let longest = tensor.max(shared).max(l2).max(latency).max(conversion);
+    let bound = if tensor >= longest || conversion >= longest {
         Bound::Arithmetic
     } else if shared >= longest {
         Bound::SharedMemory
@@ -197,17 +215,17 @@ pub(crate) fn predict(
     }
     let boost = machine.clock * 1e3; // clocks in a microsecond
     let (m, n, k, l) = (p.m as f64, p.n as f64, p.k as f64, p.batch as f64);
-    let element = w.instruction.element_size() as f64;
+    let (a_size, b_size) = w.instruction.sizes();
     let sums = if splits > 1 { e.products() as f64 * m * n * 8.0 * splits as f64 } else { 0.0 };
     let all_b = e.products() as f64 * k * n;
     // Patches overlap: memory has each element of the images once.
     let of_a = p.patches.map_or(m * k, |elements| elements as f64);
-    let bytes = l * ((of_a + all_b) * element + m * n * e.bytes_per_element() as f64 + sums);
+    let bytes = l * (of_a * a_size as f64 + all_b * b_size as f64 + m * n * e.bytes_per_element() as f64 + sums);
     let memory = bytes / (machine.memory_bytes_per_clock * machine.multiprocessors as f64 * boost);
     // Bytes moved on the chip cost power; this also breaks ties.
     let busy = clocks.product / (boost * constants.busy_clock) * (1.0 + constants.power_of_bytes * bytes_per_work);
     let outside = clocks.outside / (boost * constants.busy_clock);
-    let share = if w.instruction.element_size() == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+    let share = if a_size == 1 { constants.power_clock_8_bit } else { constants.power_clock };
     // The tensor cores multiply whole tiles.
     let multiplied = count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k / splits as f64;
     let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);

@@ -54,18 +54,19 @@ pub(super) fn predict(s: &Subject, key: &Sm90Key, code: &Code) -> Prediction {
 
     let (p, cost) = (&s.problem, s.tree.cost());
     let (m, n, k) = (p.m as f64, p.n as f64, p.k as f64);
-    let size = key.instruction.element_size() as f64;
+    let (of_a, of_b) = key.instruction.sizes();
     let elements = (key.result_tile().0 * key.result_tile().1) as f64;
     let (tiles, exchanged) = tiles(machine, s, key, 4.0 * elements / l2_rate);
     let stages_of_all =
         s.candidate.blocks as f64 * p.k.div_ceil(key.instruction.tile_k()) as f64 / s.candidate.split_k.splits() as f64;
-    let moved = (m * k + k * n) * size + m * n * cost.bytes_per_element() as f64;
+    let moved = m * k * of_a as f64 + k * n * of_b as f64 + m * n * cost.bytes_per_element() as f64;
     let (along_rows, along_columns) = key.mma_cluster();
     let (rows, columns) = key.result_tile();
     let (rows, columns) = (Subject::inside(p.m, rows), Subject::inside(p.n, columns));
     let (rows, columns) = if key.swap_ab { (columns, rows) } else { (rows, columns) };
     let (rows, columns) = (rows * key.tile.rows as f64, columns * key.tile.columns as f64);
-    let l2_bytes = 128.0 * (rows / along_columns as f64 + columns / along_rows as f64);
+    let (of_row, of_column) = key.line_bytes();
+    let l2_bytes = of_row as f64 * rows / along_columns as f64 + of_column as f64 * columns / along_rows as f64;
     let memory_bytes = moved / stages_of_all.max(1.0);
     let warpgroups = warps as f64;
     let macs = code.product.multiply_adds * code.turns * warpgroups;
@@ -110,7 +111,7 @@ pub(super) fn predict(s: &Subject, key: &Sm90Key, code: &Code) -> Prediction {
 /// Multiply-adds per clock of a multiprocessor (H100 whitepaper, table 3): as many rows of K as 32 bytes have, for each
 /// of 128 elements.
 fn rate(key: &Sm90Key) -> f64 {
-    128.0 * 32.0 / key.instruction.element_size() as f64
+    128.0 * 32.0 / key.instruction.sizes().0 as f64
 }
 
 /// By how many microseconds the power limit makes the products longer, as the model has it.
@@ -131,7 +132,7 @@ fn power(
     let of_tile = (key.tile.rows * key.tile.columns) as f64;
     let multiplied = s.candidate.blocks as f64 * of_tile * s.problem.k as f64 / s.candidate.split_k.splits() as f64;
     let clock = machine.clock
-        * if key.instruction.element_size() == 1 { constants.power_clock_8_bit } else { constants.power_clock };
+        * if key.instruction.sizes().0 == 1 { constants.power_clock_8_bit } else { constants.power_clock };
     let shared_bytes = key.tile.rows as f64 / 64.0 * (64.0 + key.tile.columns as f64) * 128.0;
     let bytes = (stage.l2_bytes + constants.power_of_shared * shared_bytes) / macs.max(1.0);
     let least = multiplied / (rate(key) * machine.multiprocessors as f64 * clock * 1e3)

@@ -4,6 +4,9 @@
 //!
 //! Registers are tracked by row, in every completion mode. A `mov` of an accumulator does not count as a use, because
 //! compilers make such copies. The copy is stale, even after the wait, and a use of it is reported.
+//!
+//! While products are in flight, it is also known which registers were written since the last `wgmma.fence`: none of them
+//! may be A of the next product. Copies don't count here, either.
 
 use crate::program::Row;
 
@@ -40,6 +43,20 @@ pub(in crate::exec) struct InFlight {
     registers: Vec<Register>,
     /// The rows with an entry.
     rows: Vec<Row>,
+    /// The number of fences so far, from 1 on.
+    fences: Fences,
+    /// For each row, the number of fences when it was last written while products were in flight; 0 if it was not.
+    written: Vec<u32>,
+}
+
+/// A number of fences.
+#[derive(Debug)]
+struct Fences(u32);
+
+impl Default for Fences {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
 impl InFlight {
@@ -97,6 +114,24 @@ impl InFlight {
         wrong
     }
 
+    /// `wgmma.fence`.
+    pub(in crate::exec) fn fence(&mut self) {
+        self.fences.0 += 1;
+    }
+
+    /// Whether a register of A was written since the last fence.
+    pub(in crate::exec) fn wrote(&self, a: &[Row]) -> bool {
+        a.iter().any(|&row| self.written.get(row as usize) == Some(&self.fences.0))
+    }
+
+    fn write(&mut self, row: Row) {
+        let index = row as usize;
+        if self.written.len() <= index {
+            self.written.resize(index + 1, 0);
+        }
+        self.written[index] = self.fences.0;
+    }
+
     /// All groups before number `group` are complete.
     pub(in crate::exec) fn wait(&mut self, group: u32) {
         let registers = &mut self.registers;
@@ -118,6 +153,9 @@ impl InFlight {
         let stale = taken.filter(|_| copies);
         let mut freed = false;
         for &row in defs {
+            if !copies {
+                self.write(row);
+            }
             if stale.is_some() || self.get(row).stale.is_some() {
                 self.change(row, |register| {
                     register.stale = stale;
@@ -164,6 +202,18 @@ mod tests {
         assert_eq!(flight.touch(&[], &[8], false), None);
         assert_eq!(flight.touch(&[8], &[], false), None);
         assert_eq!(flight.issue(1, 12, &[7, 8], &[], true), Some((10, false)));
+    }
+
+    #[test]
+    fn a_register_of_a_is_written_before_the_fence() {
+        let mut flight = InFlight::default();
+        assert!(!flight.wrote(&[5]));
+        flight.issue(0, 10, &[1, 2], &[5], true);
+        flight.touch(&[], &[6], false);
+        flight.touch(&[6], &[7], true);
+        assert!(flight.wrote(&[8, 6]) && !flight.wrote(&[7]));
+        flight.fence();
+        assert!(!flight.wrote(&[6]));
     }
 
     #[test]

@@ -154,7 +154,8 @@ fn observe_reads(context: &mut Context<'_>, form: &WgmmaForm, issued: &Issued) -
 /// Tells the detector if no fence orders the product after writes of its registers (accumulators and A).
 fn observe_registers(context: &mut Context<'_>, d_rows: &[Row], a_rows: &[Row]) {
     let allowed = |&row: &Row| context.warp.products.fenced.allow(row, context.lanes::<u32>(row));
-    if !context.warp.products.fenced.is_fenced() || !d_rows.iter().chain(a_rows).all(allowed) {
+    let products = &context.warp.products;
+    if !products.fenced.is_fenced() || !d_rows.iter().chain(a_rows).all(allowed) || products.in_flight.wrote(a_rows) {
         let at = context.at(u32::MAX);
         context.tell(|o| o.wgmma_unfenced(at));
     }
@@ -277,6 +278,7 @@ impl Operation for WarpgroupGroup {
         }
         if i.has(WgmmaFlags::FENCE) {
             context.warp.products.fenced.fence();
+            context.warp.products.in_flight.fence();
         }
         if context.is_observed() {
             let at = context.at(mask);
