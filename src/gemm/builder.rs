@@ -229,7 +229,8 @@ impl<E> Builder<E> {
 
     /// That A is patches of images, which have this many elements; see [`patches`](super::patches()). M is the number of
     /// outputs and K that of a patch's elements. If the patches are [transposed](super::transposed_patches), A's layout is
-    /// contiguous along M; else along K.
+    /// contiguous along M; else along K. With [groups](super::Window::groups) of channels, these are the [batch](Self::batch), and
+    /// M, N, K and the elements those of one.
     #[must_use]
     pub fn patches(mut self, elements: usize) -> Self {
         self.problem = Some(self.problem.unwrap_or(Problem::new(0, 0, 0)).of_patches(elements));

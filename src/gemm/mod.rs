@@ -10,7 +10,7 @@
 //! | multiply FP8 with a scale for each block | [`Scaled`] |
 //! | write rows where an index says | [`Rows::scattered`] |
 //! | multiply parts of K, as gradients of experts do | [`Depth`] |
-//! | convolve images with filters | [`patches()`], [`Window`], [`Filter`] |
+//! | convolve images with filters, also in groups of channels | [`patches()`], [`Window`], [`Filter`] |
 //! | compute gradients of convolutions, and transposed convolutions | [`gradient_patches`], [`transposed_patches`] |
 //! | choose layouts, arithmetic, tile, split-K | [`Builder`] |
 //! | know what a device supports | [`supports`] |
@@ -50,7 +50,7 @@ pub use problem::{
     Arithmetic, Byte, Comparison, Depth, Divided, Error, Filter, Float16, Fp8, Grouping, Int8, Knob, Left, MAX_EXTENT,
     Major, MixedInput, NameMistake, OperandLayout, OperandView, Packed, Pair, PatchBoxes, PatchError, Problem, Right,
     Rows, RowsError, ScaleError, Scaled, ScatterError, Unboxed, Window, depth, filter, gradient_filter,
-    gradient_patches, patches, rows, scaled, transposed_patches,
+    gradient_filter_in_groups, gradient_patches, patches, rows, scaled, transposed_patches,
 };
 pub use reference::Reference;
 pub use support::{Feature, supports};

@@ -13,7 +13,7 @@ use super::problem::sliding::{Kind, Sliding};
 use super::problem::{Arithmetic, Comparison, Error, Grouping, Left, Problem, Right};
 use super::run::check;
 use super::run::groups::read_groups;
-use super::run::images::with_matrices;
+use super::run::images::{OutputImages, with_matrices};
 use super::run::picked::read_picked;
 use super::run::scattered::Placed;
 use crate::evt::reference::{
@@ -26,8 +26,8 @@ use crate::{Argument, Arguments, Epilogue};
 #[derive(Clone, Debug)]
 pub struct Reference {
     outputs: Vec<Output>,
-    /// The shape in which a matrix of filters, one in each column, may be given.
-    filters: Option<Vec<usize>>,
+    /// How outputs of a convolution may be given.
+    images: Option<OutputImages>,
     /// Where rows of M×N outputs are, if an index places them.
     placed: Option<Placed>,
 }
@@ -67,14 +67,9 @@ impl<E> Gemm<E> {
         let plan = self.inner();
         let tree = plan.tree();
         check::operands(&plan.device, tree, a, &b)?;
-        let filters = match a.patches()? {
-            Some(patches) if patches.are_columns() => {
-                Some([&[Problem::of(a, b.clone())?.n], &patches.patch_shape()[..]].concat())
-            }
-            _ => None,
-        };
+        let images = OutputImages::of(a, &b, tree)?;
         let reference = with_matrices(a, &b, tree, arguments, |a, b, of| self.reference_product(a, b, of))?;
-        Ok(Reference { filters, ..reference })
+        Ok(Reference { images, ..reference })
     }
 
     fn reference_product(&self, a: Left<'_>, b: &Right<'_>, arguments: &[Argument<'_>]) -> Result<Reference, Error> {
@@ -154,7 +149,7 @@ impl<E> Gemm<E> {
             .collect();
         let options = Options { tile: Some(tile), fast_math };
         let outputs = reference::evaluate_grouped(tree, &products, &given, options, groups)?;
-        Ok(Reference { outputs, filters: None, placed })
+        Ok(Reference { outputs, images: None, placed })
     }
 }
 
@@ -167,10 +162,10 @@ fn product_of_patches(
     b: &Array<'_>,
     n: usize,
 ) -> Result<Product, Error> {
-    let Patches { images, inputs, outputs, channels, .. } = *patches;
+    let Patches { images, inputs, outputs, channels, groups, .. } = *patches;
     let (stride, before, dilation) = (window.stride, window.before.map(isize::cast_unsigned), window.dilation);
     let (window, kind) = (window.size, window.kind);
-    let of = Convolution { images, inputs, outputs, channels, window, stride, before, dilation };
+    let of = Convolution { images, inputs, outputs, channels, groups, window, stride, before, dilation };
     Ok(match kind {
         Kind::Rows => Product::of_convolution(types, multiplication, &of, values, b, n)?,
         Kind::Columns => Product::of_filter_gradient(types, multiplication, &of, values, b, n)?,
@@ -188,7 +183,7 @@ impl Reference {
         &self.outputs
     }
 
-    /// Compares a device's output, by the output's name. Filters of a gradient may be given as such or as the matrix of them.
+    /// Compares a device's output, by the output's name, in any shape in which a run takes it.
     ///
     /// # Errors
     /// [`Error::NoOutput`] for a name that the epilogue doesn't return; or the output can't be read.
@@ -198,13 +193,7 @@ impl Reference {
             name: name.to_owned(),
             outputs: self.outputs.iter().map(|output| output.name).collect(),
         })?;
-        let matrix = match &self.filters {
-            Some(filters) if actual.shape() == filters.as_slice() => {
-                let order: Vec<usize> = (1..filters.len()).chain([0]).collect();
-                Some(actual.permute(&order)?)
-            }
-            _ => None,
-        };
+        let matrix = self.images.as_ref().map(|images| images.as_matrix(name, actual)).transpose()?;
         let actual = matrix.as_ref().unwrap_or(actual);
         let results = match (output.packed, output.shape.last()) {
             (true, Some(columns)) => {

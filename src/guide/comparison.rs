@@ -71,8 +71,8 @@
 //! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
 //!   launch where its rows have at most 256 columns; beyond that each of its phases after the first is a launch of its own on
 //!   a GPU, over memory, unless all that follows is a vector.
-//! - **Convolutions with groups of channels.** The gradients of a [convolution](crate::gemm::patches()) run by kernels for
-//!   sm_80 on Hopper, too.
+//! - **Gradients of convolutions by Hopper's own kernels**, and convolutions with groups of few channels: those run by kernels for
+//!   sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.
 //! - **Rows that Hopper's own kernels gather** while they multiply: rows of A that an index picks
 //!   ([`Rows::picked`](crate::gemm::Rows::picked)) are copied before the product, or it is one of the kernels for sm_80.

@@ -34,6 +34,7 @@ pub(crate) struct Shape {
     pub(crate) inputs: Vec<usize>,
     pub(crate) channels: usize,
     pub(crate) filters: usize,
+    pub(crate) groups: usize,
     pub(crate) size: Vec<usize>,
     pub(crate) stride: Vec<usize>,
     pub(crate) padding: Vec<(usize, usize)>,
@@ -41,7 +42,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// One that moves by 1, without padding.
+    /// One that moves by 1, without padding and groups.
     pub(crate) fn of<const AXES: usize>(
         inputs: [usize; AXES],
         channels: usize,
@@ -50,7 +51,7 @@ impl Shape {
     ) -> Self {
         let (ones, inputs, size) = (vec![1; AXES], inputs.to_vec(), size.to_vec());
         let (stride, dilation, padding) = (ones.clone(), ones, vec![(0, 0); AXES]);
-        Self { images: 2, inputs, channels, filters, size, stride, padding, dilation }
+        Self { images: 2, inputs, channels, filters, groups: 1, size, stride, padding, dilation }
     }
 
     pub(crate) fn outputs(&self) -> Vec<usize> {
@@ -66,12 +67,17 @@ impl Shape {
     }
 
     pub(crate) fn of_w(&self) -> Vec<usize> {
-        [&[self.filters][..], &self.size, &[self.channels]].concat()
+        [&[self.filters][..], &self.size, &[self.channels / self.groups]].concat()
     }
 
     /// Of what has a value for each row.
     pub(crate) fn of_rows(&self) -> Vec<usize> {
         [&[self.images][..], &self.outputs()].concat()
+    }
+
+    /// Of what a reduction leaves for each row, and for each group if there are several.
+    pub(crate) fn of_row_results(&self) -> Vec<usize> {
+        if self.groups == 1 { self.of_rows() } else { [&self.of_rows()[..], &[self.groups]].concat() }
     }
 
     pub(crate) fn of_y(&self) -> Vec<usize> {
@@ -81,7 +87,7 @@ impl Shape {
     pub(crate) fn window<const AXES: usize>(&self) -> Window<AXES> {
         let of = |numbers: &[usize]| -> [usize; AXES] { numbers.try_into().expect("as many axes") };
         let window = Window::of(of(&self.size)).stride(of(&self.stride)).dilation(of(&self.dilation));
-        window.padding_around(self.padding.clone().try_into().expect("as many axes"))
+        window.padding_around(self.padding.clone().try_into().expect("as many axes")).groups(self.groups)
     }
 
     pub(crate) fn left<'a>(&self, x: &'a DeviceTensor) -> Left<'a> {
@@ -120,8 +126,10 @@ impl Shape {
                         let pixel =
                             at.iter().zip(&self.inputs).fold(image, |i, (at, extent)| i * extent + *at as usize);
                         let taps = self.size.iter().product::<usize>();
-                        for c in 0..self.channels {
-                            sum += x[pixel * self.channels + c] * w[(k * taps + tap) * self.channels + c];
+                        let of_group = self.channels / self.groups;
+                        let first = k / (self.filters / self.groups) * of_group;
+                        for c in 0..of_group {
+                            sum += x[pixel * self.channels + first + c] * w[(k * taps + tap) * of_group + c];
                         }
                     }
                     y.push(sum);
@@ -165,7 +173,7 @@ pub(crate) fn check(
     let residual = tensor(device, ElementType::F32, &shape.of_y(), &residuals)?;
     let mut y = device.full::<f32>(shape.of_y(), f32::NAN)?;
     let mut sums = device.full::<f32>([shape.filters], f32::NAN)?;
-    let mut largest = device.full::<f32>(shape.of_rows(), f32::NAN)?;
+    let mut largest = device.full::<f32>(shape.of_row_results(), f32::NAN)?;
 
     let (left, filter) = (shape.left(&images), filter(&filters)?);
     let gemm = request(Gemm::builder::<Layer>(device).operands(left, &filter)?).plan()?;
@@ -184,7 +192,7 @@ pub(crate) fn check(
     let column = |k: usize| expected.iter().skip(k).step_by(n).sum::<f64>();
     assert_eq!(got(&sums)?, (0..n).map(column).collect::<Vec<_>>(), "{said}");
     let row = |row: &[f64]| row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    assert_eq!(got(&largest)?, expected.chunks(n).map(row).collect::<Vec<_>>(), "{said}");
+    assert_eq!(got(&largest)?, expected.chunks(n / shape.groups).map(row).collect::<Vec<_>>(), "{said}");
     for (name, of) in [("y", &y), ("sums", &sums), ("largest", &largest)] {
         reference.compare(name, of)?.check()?;
     }
@@ -238,6 +246,20 @@ pub(crate) fn hard_cases() -> Vec<Shape> {
             dilation: vec![2, 1, 1],
             ..padded(Shape::of([6, 4, 5], 3, 5, [2, 3, 2]), &[(1, 0), (0, 2), (1, 1)])
         },
+        // Groups of channels: two, of whole copies; many, of few channels, with stride; more filters than channels.
+        Shape { groups: 2, ..vgg([6, 7], 16, 24) },
+        Shape { groups: 8, stride: vec![2, 1], ..vgg([5, 6], 32, 16) },
+        Shape { groups: 3, dilation: vec![2, 1], ..padded(Shape::of([6, 5], 9, 51, [2, 3]), &[(1, 2), (0, 1)]) },
+        // Each channel by itself, with one filter and with two.
+        Shape { groups: 6, ..vgg([4, 5], 6, 6) },
+        Shape { groups: 5, stride: vec![2, 2], ..vgg([5, 7], 5, 10) },
+        // One element: a batch of plain products, and one that is none.
+        Shape { groups: 2, ..Shape::of([5, 6], 16, 10, [1, 1]) },
+        Shape { groups: 4, stride: vec![2, 3], ..Shape::of([5, 6], 32, 12, [1, 1]) },
+        Shape { groups: 2, images: 0, ..vgg([3, 3], 8, 4) },
+        // One axis, and three.
+        Shape { groups: 2, stride: vec![2], ..padded(Shape::of([19], 10, 6, [4]), &[(2, 1)]) },
+        Shape { groups: 2, ..padded(Shape::of([3, 4, 3], 8, 6, [2, 3, 2]), &[(1, 0), (1, 1), (0, 1)]) },
     ]
 }
 
@@ -254,6 +276,11 @@ fn cases_on_the_cpu() -> Result<(), Error> {
     let large = Shape { images: 1, padding: vec![(1, 1); 2], ..Shape::of([13, 12], 64, 70, [3, 3]) };
     for elements in [(F32, F32), (BF16, BF16), (U8, I8), (F16, F16)] {
         check(&device, elements, &large, |builder| builder)?;
+    }
+    for groups in [2, 32] {
+        for elements in [(F32, F32), (BF16, BF16), (U8, I8), (F16, F16)] {
+            check(&device, elements, &Shape { groups, filters: 64, ..large.clone() }, |builder| builder)?;
+        }
     }
     check(&device, (F32, F32), &Shape { dilation: vec![2, 2], channels: 70, ..large }, |builder| builder)
 }
@@ -297,6 +324,10 @@ fn on_every_way_of_sharing_k() -> Result<(), Error> {
         check(&device, (F16, F16), &shape, |builder| builder.tile(small).split_k(split_k))?;
     }
     check(&device, (F16, F16), &shape, |builder| builder.tile(tiles[0]))?;
+    let in_groups = Shape { groups: 4, ..shape.clone() };
+    for split_k in [SplitK::Serial(2), SplitK::Parallel(3), SplitK::Stream] {
+        check(&device, (F16, F16), &in_groups, |builder| builder.tile(small).split_k(split_k))?;
+    }
     check(&device, (F16, F16), &Shape { channels: 3, ..shape }, |builder| builder.tile(tiles[4]))
 }
 

@@ -39,11 +39,16 @@ fn in_boxes<E>(builder: Builder<E>, request: sm90::Request) -> Builder<E> {
 /// What is easily done wrong, with channels of whole 16 bytes.
 fn cases() -> Vec<Shape> {
     let of = |channels: usize| channels.next_multiple_of(8);
-    let aligned = |shape: Shape| Shape { channels: of(shape.channels), ..shape };
+    // Groups have whole k-tiles.
+    let aligned = |shape: Shape| match shape.groups {
+        1 => Shape { channels: of(shape.channels), ..shape },
+        groups => Shape { channels: 64 * groups, ..shape },
+    };
     let mut cases: Vec<Shape> = hard_cases().into_iter().map(aligned).collect();
     // One element that doesn't move is a matrix.
     cases.retain(|shape| {
-        shape.size.iter().product::<usize>() > 1 || shape.stride != vec![1; 2] || shape.padding[0] != (0, 0)
+        let is_matrix = shape.size.iter().product::<usize>() == 1 && shape.stride == vec![1; 2];
+        !(is_matrix && shape.padding[0] == (0, 0)) && shape.groups <= 4
     });
     let three = |inputs, channels| padded(Shape::of(inputs, channels, 9, [3, 3]), &[(1, 1); 2]);
     cases.extend([
@@ -105,6 +110,20 @@ fn tiles_clusters_and_splits() -> Result<(), Error> {
         let request = sm90::Request { tile, cluster, split_k: Some(split_k), ..sm90::Request::default() };
         check(&device, (BF16, BF16), &shape, |builder| in_boxes(builder, request))?;
     }
+    // Groups, also where parts are empty, of a tile with more columns than a group has.
+    let in_groups = Shape { channels: 384, filters: 72, groups: 3, images: 2, ..shape };
+    for (tile, cluster, split_k) in [
+        (tile(128, 32, Cooperative), cluster(2, 1), SplitK::None),
+        (tile(64, 64, PingPong), cluster(1, 2), SplitK::None),
+        (tile(64, 32, Cooperative), cluster(2, 1), SplitK::Serial(7)),
+        (tile(64, 16, Cooperative), cluster(1, 1), SplitK::Parallel(4)),
+        (tile(64, 32, Cooperative), cluster(1, 1), SplitK::Stream),
+    ] {
+        let request = sm90::Request { tile, cluster, split_k: Some(split_k), ..sm90::Request::default() };
+        check(&device, (BF16, BF16), &in_groups, |builder| in_boxes(builder, request))?;
+    }
+    let of_bytes = Shape { channels: 256, groups: 2, ..padded(Shape::of([4, 3], 256, 20, [2, 3]), &[(1, 0), (1, 1)]) };
+    check(&device, (I8, I8), &of_bytes, |builder| in_boxes(builder, small()))?;
     let volume = padded(Shape::of([3, 4, 5], 48, 20, [2, 3, 2]), &[(1, 0), (1, 1), (0, 1)]);
     for elements in [(I8, I8), (F8E4M3, F8E4M3), (F32, F32)] {
         let arithmetic = if elements.0 == F32 { Arithmetic::Tf32 } else { Arithmetic::Exact };

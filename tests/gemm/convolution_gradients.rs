@@ -2,7 +2,8 @@
 
 use epilogue::evt::reference::decode;
 use epilogue::gemm::{
-    Builder, Filter, Left, SplitK, Tile, Window, filter, gradient_filter, gradient_patches, patches, transposed_patches,
+    Builder, Filter, Left, SplitK, Tile, Window, filter, gradient_filter, gradient_filter_in_groups, gradient_patches,
+    patches, transposed_patches,
 };
 use epilogue::prelude::*;
 use epilogue::{Arch, DeviceTensor, Error};
@@ -67,7 +68,7 @@ impl Shape {
 
     /// Of what has a value for each element of a filter.
     pub(crate) fn of_patch(&self) -> Vec<usize> {
-        [&self.size[..], &[self.channels]].concat()
+        [&self.size[..], &[self.channels / self.groups]].concat()
     }
 
     /// Calls `each` with the places of an element of the images, of an output's, and of the filters' that it is multiplied by.
@@ -91,10 +92,12 @@ impl Shape {
                         continue;
                     };
                     let pixel = at.iter().zip(&self.inputs).fold(image, |pixel, (at, extent)| pixel * extent + at);
-                    for c in 0..self.channels {
+                    let (channels, filters) = (self.channels / self.groups, self.filters / self.groups);
+                    for c in 0..channels {
                         for k in 0..self.filters {
                             let y = (image * of_image + output) * self.filters + k;
-                            each(pixel * self.channels + c, y, (k * taps + tap) * self.channels + c);
+                            let x = pixel * self.channels + k / filters * channels + c;
+                            each(x, y, (k * taps + tap) * channels + c);
                         }
                     }
                 }
@@ -127,7 +130,10 @@ fn check(
     let dy = integers(count(&shape.of_y()), 5, least, 5);
     let gradient = tensor(device, element, &shape.of_y(), &dy)?;
     let (images, filters) = (tensor(device, element, &shape.of_x(), &x)?, tensor(device, element, &shape.of_w(), &w)?);
-    let mirrored = gradient_filter(&filters)?;
+    let mirrored = match shape.groups {
+        1 => gradient_filter(&filters)?,
+        groups => gradient_filter_in_groups(&filters, groups)?,
+    };
     let (of_rows, of_d, n) = match of {
         Of::Images => (shape.of_x()[..shape.of_x().len() - 1].to_vec(), shape.of_x(), shape.channels),
         Of::Filters => (shape.of_patch(), shape.of_w(), shape.filters),
@@ -143,7 +149,12 @@ fn check(
     let weight = tensor(device, ElementType::F32, &of_rows, &weights)?;
     let mut d = device.full::<f32>(&of_d, f32::NAN)?;
     let mut sums = device.full::<f32>([n], f32::NAN)?;
-    let mut largest = device.full::<f32>(&of_rows, f32::NAN)?;
+    let of_largest = match of {
+        _ if shape.groups == 1 => of_rows.clone(),
+        Of::Images => [&of_rows[..], &[shape.groups]].concat(),
+        Of::Filters => [&[shape.groups], &of_rows[..]].concat(),
+    };
+    let mut largest = device.full::<f32>(&of_largest, f32::NAN)?;
     let (slope, scale, weight) = (&slope, &scale, &weight);
 
     let gemm = match of {
@@ -178,8 +189,16 @@ fn check(
     assert_eq!(got(&d)?, expected, "{said}");
     let column = |column: usize| (0..m).map(|row| expected[place(row, column)]).sum::<f64>();
     assert_eq!(got(&sums)?, (0..n).map(column).collect::<Vec<_>>(), "{said}");
-    let row = |row: usize| (0..n).map(|column| expected[place(row, column)]).fold(f64::NEG_INFINITY, f64::max);
-    assert_eq!(got(&largest)?, (0..m).map(row).collect::<Vec<_>>(), "{said}");
+    let of_group = n / shape.groups;
+    let row = |row: usize, group: usize| {
+        let columns = group * of_group..(group + 1) * of_group;
+        columns.map(|column| expected[place(row, column)]).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let rows: Vec<f64> = match of {
+        Of::Images => (0..m).flat_map(|r| (0..shape.groups).map(move |g| row(r, g))).collect(),
+        Of::Filters => (0..shape.groups).flat_map(|g| (0..m).map(move |r| row(r, g))).collect(),
+    };
+    assert_eq!(got(&largest)?, rows, "{said}");
     for (name, of) in [("d", &d), ("sums", &sums), ("largest", &largest)] {
         reference.compare(name, of)?.check()?;
     }
@@ -280,6 +299,10 @@ fn on_every_way_of_sharing_k() -> Result<(), Error> {
             check(&device, of, F16, &shape, |builder| builder.tile(small).split_k(split_k))?;
         }
         check(&device, of, F16, &shape, |builder| builder.tile(tiles[0]))?;
+        let in_groups = Shape { groups: 4, ..shape.clone() };
+        for split_k in [SplitK::Serial(2), SplitK::Stream] {
+            check(&device, of, F16, &in_groups, |builder| builder.tile(small).split_k(split_k))?;
+        }
         check(&device, of, F16, &Shape { channels: 3, filters: 5, ..shape.clone() }, |builder| builder.tile(tiles[4]))?;
     }
     Ok(())
@@ -344,7 +367,7 @@ fn gradients_are_directional_differences() -> Result<(), Error> {
         // Of y²/2, the outputs' gradient is y.
         let dy = of(&shape.of_y(), &outputs([0.0, 0.0])?)?;
         let (images, weights) = (of(&shape.of_x(), &x)?, of(&shape.of_w(), &w)?);
-        let mirrored = gradient_filter(&weights)?;
+        let mirrored = gradient_filter_in_groups(&weights, shape.groups)?;
         let (mut dx, mut dw) = (device.zeros::<f64>(shape.of_x())?, device.zeros::<f64>(shape.of_w())?);
         Gemm::plan::<PlainF64>(&device, shape.of_gradient(&dy), &mirrored)?.run(
             shape.of_gradient(&dy),

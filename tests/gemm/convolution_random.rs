@@ -2,7 +2,7 @@
 
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::{BroadcastClass, OutputKind, ParameterClass};
-use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter, gradient_filter};
+use epilogue::gemm::{Arithmetic, Builder, Problem, Right, filter, gradient_filter_in_groups};
 use epilogue::{Arch, Argument, Device, ElementType};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::testing;
@@ -28,7 +28,9 @@ fn shape(choices: &mut Choices<'_>, channels: &[usize]) -> Shape {
     let least = |i: usize| ((size[i] - 1) * dilation[i] + 1).saturating_sub(padding[i].0 + padding[i].1);
     let inputs = (0..axes).map(|i| extents[i].max(least(i))).collect();
     let (images, filters) = (choices.pick(&[1, 2, 3, 0]), choices.pick(&[1, 5, 8, 17, 33, 64]));
-    Shape { images, inputs, channels: choices.pick(channels), filters, size, stride, padding, dilation }
+    let (groups, channels) = (choices.pick(&[1, 1, 2, 3]), choices.pick(channels));
+    let filters = if groups == 1 { filters } else { groups * usize::div_ceil(filters, groups) };
+    Shape { images, inputs, channels: channels * groups, filters, groups, size, stride, padding, dilation }
 }
 
 /// What of a run has memory: parameters that are tensors, and outputs.
@@ -72,7 +74,7 @@ impl Plan<'_> {
         let y = placed(b, &if self.of == Of::Filters { shape.of_y() } else { shape.of_w() }, whole)?;
         let filter = match self.of {
             Of::Outputs => Some(filter(&y.view).map_err(text)?),
-            Of::Images => Some(gradient_filter(&y.view).map_err(text)?),
+            Of::Images => Some(gradient_filter_in_groups(&y.view, shape.groups).map_err(text)?),
             Of::Filters => None,
         };
         let left = match self.of {
@@ -104,13 +106,26 @@ impl Plan<'_> {
             _ if on_gpu => whole,
             _ => Placement { transposed: false, ..Placement::any(choices) },
         };
-        let of_class = |class, packed: bool| {
+        let (m, n, groups) = (problem.m, problem.n, shape.groups);
+        // A value that there is for each group, or one for all; of columns, those of all groups, or of all that are one.
+        let of_class = |class, packed: bool, each_group: bool| {
             use BroadcastClass::{ColumnVector, RowVector, Scalar, Tensor};
-            let columns = if packed { problem.n.div_ceil(8) } else { problem.n };
+            let of_groups = if each_group { groups } else { 1 };
+            let columns = if packed { n.div_ceil(8) } else { n * of_groups };
             match class {
+                Scalar if each_group && groups > 1 => vec![groups],
                 Scalar => vec![],
-                RowVector => vec![problem.n],
+                RowVector => vec![columns],
+                ColumnVector if each_group && groups > 1 => match self.of {
+                    _ if rows.len() == 1 => vec![groups, m],
+                    Of::Filters => [&[groups], &rows[..]].concat(),
+                    _ => [&rows[..], &[groups]].concat(),
+                },
                 ColumnVector => rows.clone(),
+                // A byte of bits is of one group.
+                Tensor if packed && groups > 1 && n % 8 != 0 => vec![groups, m, columns],
+                Tensor if packed && groups > 1 && self.of == Of::Filters => vec![m, columns * groups],
+                Tensor if packed && groups > 1 => [&rows[..], &[columns * groups]].concat(),
                 // Columns of bits are neighbours.
                 Tensor if packed && self.of == Of::Filters => vec![problem.m, columns],
                 Tensor if rows.len() > 1 && self.of == Of::Filters => [&[columns], &rows[..]].concat(),
@@ -124,7 +139,9 @@ impl Plan<'_> {
             memory.push(match parameter.class {
                 ParameterClass::Scalar | ParameterClass::Seed => None,
                 class => {
-                    let shape = of_class(class.broadcast_class(), class == ParameterClass::Bits);
+                    // Only what is written must differ from group to group.
+                    let each = matches!(class, ParameterClass::TensorMut | ParameterClass::Bits) || !choices.once_in(3);
+                    let shape = of_class(class.broadcast_class(), class == ParameterClass::Bits, each);
                     let values = random::values(choices, parameter.element, shape.iter().product());
                     let placement = place(choices, class.broadcast_class());
                     Some(Placed::new(device, parameter.element, &shape, &values, placement).map_err(text)?)
@@ -136,7 +153,8 @@ impl Plan<'_> {
                 OutputKind::Reduce(_) if output.is_partial() => {
                     gemm.partials_shape_of(output.name, &problem).map_err(text)?
                 }
-                _ => of_class(output.class, output.packed),
+                OutputKind::Reduce(reduction) => of_class(output.class, output.packed, !reduction.batch),
+                OutputKind::Store => of_class(output.class, output.packed, true),
             };
             let values = vec![1.0; shape.iter().product()];
             let placement = place(choices, output.class);

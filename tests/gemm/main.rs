@@ -9,6 +9,7 @@ mod concurrent;
 mod convolution;
 mod convolution_boxes;
 mod convolution_gradients;
+mod convolution_groups;
 mod convolution_random;
 mod described;
 mod divided;

@@ -928,6 +928,7 @@ pub struct Convolution {
     pub inputs: [usize; 3],
     pub outputs: [usize; 3],
     pub channels: usize,
+    pub groups: usize,
     pub window: [usize; 3],
     pub stride: [usize; 3],
     pub before: [usize; 3],
@@ -1986,10 +1987,15 @@ pub enum PatchError {
     },
     Padded { axis: &'static str, extent: usize, limit: usize },
     Position { axis: &'static str, given: usize, limit: usize },
+    ChannelGroups { given: Vec<usize>, channels: usize, groups: usize },
+    Shares { b: Vec<usize>, count: usize, what: &'static str, groups: usize },
+    GradientGroups { given: usize, needed: usize },
+    PackedInGroups { groups: usize },
     Channels {
         images: Vec<usize>,
         elements: usize,
         channels: usize,
+        groups: usize,
         b: Vec<usize>,
         rows: usize,
     },
@@ -1997,6 +2003,7 @@ pub enum PatchError {
         gradient: Vec<usize>,
         elements: usize,
         filters: usize,
+        groups: usize,
         b: Vec<usize>,
         rows: usize,
     },
@@ -2009,7 +2016,7 @@ pub enum PatchError {
     FilterShape { given: Vec<usize> },
     FilterStrides { shape: Vec<usize>, strides: Vec<isize> },
     NoWindow,
-    Batches { b: Vec<usize> },
+    Batches { b: Vec<usize>, groups: usize },
     Groups { divided: super::groups::Divided },
     Picked,
     OtherReading { given: bool },
@@ -2269,6 +2276,8 @@ impl<const AXES: usize> Window<AXES> {
     pub const fn padding_around(self, padding: [(usize, usize); AXES]) -> Self {}
     #[must_use]
     pub const fn dilation(self, dilation: [usize; AXES]) -> Self {}
+    #[must_use]
+    pub const fn groups(self, groups: usize) -> Self {}
 }
 #[derive(Clone, Debug)]
 pub struct Workload<'a> {
@@ -2288,6 +2297,10 @@ pub fn estimate(
     split_k: SplitK,
 ) -> Result<Candidate, Misfit> {}
 pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
+pub fn gradient_filter_in_groups(
+    filters: &DeviceTensor,
+    groups: usize,
+) -> Result<Filter, Error> {}
 #[must_use]
 pub const fn gradient_patches<const AXES: usize>(
     gradient: &DeviceTensor,
@@ -2319,6 +2332,10 @@ pub const fn transposed_patches<const AXES: usize>(
 pub struct Filter {}
 pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
 pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {}
+pub fn gradient_filter_in_groups(
+    filters: &DeviceTensor,
+    groups: usize,
+) -> Result<Filter, Error> {}
 
 // epilogue::gemm::launch
 

@@ -13,7 +13,10 @@
 //   B   box  {channel, filter, element of the window}                                  as a batch of matrices
 //
 // Where a box begins is found once for a tile. Of rows behind the last, that is an image that isn't there, at a place that
-// a window may have: zeros. A part of K that has nothing begins behind the channels, which are zeros in both operands.
+// a window may have: zeros.
+//
+// A batch is a group of channels: of whole boxes, so that none reaches into the next. Its filters are further columns or further
+// elements of the window. A part of K that has nothing is of the group behind the last: zeros in both operands.
 #pragma once
 #include "gemm.cuh"
 
@@ -24,11 +27,11 @@ struct Patches {
     int blocks, taps;  // k-tiles of an element of the window, and its elements
     int size[3], outputs[3], stride[3], before[3], dilation[3];
     Divisor of_blocks, of_size[2], of_outputs[3];  // of sizes and outputs, the last axis first
-    int unused;
+    int group_channels, group_columns, group_taps;  // from a group to the next
 };
 
 // The host fills it byte by byte.
-static_assert(sizeof(Patches) == 120);
+static_assert(sizeof(Patches) == 128);
 
 struct PatchCommon : Common {
     Patches patches;
@@ -122,10 +125,13 @@ struct PatchLoads {
         const u32 block = static_cast<u32>(work.k_begin) / Config::TILE_K;
         int tap = static_cast<int>(patches.of_blocks.quotient(block));
         int channel = static_cast<int>(block - tap * patches.blocks) * Config::TILE_K;
+        int group = work.batch;
         if (tap >= patches.taps) {
-            tap = 0;
-            channel = end;
+            tap = channel = 0;
+            group = parameters.common.problem.batch;
         }
+        const int of_group = group * patches.group_channels;
+        const int column = work.n + group * patches.group_columns, first_tap = group * patches.group_taps;
         u32 rest = tap;
 #pragma unroll
         for (int i = 0; i < AXES; ++i) {
@@ -143,12 +149,12 @@ struct PatchLoads {
             const u32 to = shared + Config::A_OFFSET + ring.stage * Config::A_STAGE_BYTES + cluster.column * BOX_BYTES;
             const TensorMap& images = parameters.maps[0];
             if constexpr (SHARERS > 1) {
-                load_pixels_multicast<AXES>(to, images, full, channel, begin, image, offset, same_row);
+                load_pixels_multicast<AXES>(to, images, full, of_group + channel, begin, image, offset, same_row);
             } else {
-                load_pixels<AXES>(to, images, full, channel, begin, image, offset);
+                load_pixels<AXES>(to, images, full, of_group + channel, begin, image, offset);
             }
             Loop::BStage::load(shared + Config::B_OFFSET + ring.stage * Config::B_STAGE_BYTES, parameters.maps + 1, full,
-                               work.n, channel, ~0, tap, cluster.row, same_column);
+                               column, channel, ~0, first_tap + tap, cluster.row, same_column);
             channel += Config::TILE_K;
             if (channel == end) {
                 channel = 0;

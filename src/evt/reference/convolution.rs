@@ -13,8 +13,10 @@ pub struct Convolution {
     pub inputs: [usize; 3],
     /// How many outputs there are along each axis.
     pub outputs: [usize; 3],
-    /// Channels of an image.
+    /// Channels of an image that a filter sees: those of a group.
     pub channels: usize,
+    /// How many groups the channels are in, each with filters of its own; 1 if every filter sees all channels.
+    pub groups: usize,
     /// Elements of the window.
     pub window: [usize; 3],
     /// How far the window moves.
@@ -33,7 +35,7 @@ impl Convolution {
         image: usize,
         output: [usize; 3],
         of: [usize; 3],
-        channel: usize,
+        (group, channel): (usize, usize),
     ) -> Result<f64, ReferenceError> {
         let mut place = image;
         for axis in 0..3 {
@@ -44,7 +46,8 @@ impl Convolution {
             }
             place = place * self.inputs[axis] + at;
         }
-        let element = images.get(place * self.channels + channel).copied();
+        let channel = group * self.channels + channel;
+        let element = images.get(place * self.groups * self.channels + channel).copied();
         element.ok_or(ReferenceError::Element { name: "a", index: [image, place, channel] })
     }
 
@@ -63,8 +66,8 @@ impl Convolution {
 }
 
 impl Product {
-    /// The product of the patches of images (`[N, D, H, W, C]`, row-major) and B (`[T·R·S·C, N]`), summed in any order.
-    /// What is outside of the images is 0.
+    /// The product of the patches of images (`[N, D, H, W, G·C]`, row-major) and B (`[T·R·S·C, N]`, or with G groups `[G,
+    /// T·R·S·C, N]`), summed in any order: one for each group of channels. What is outside of the images is 0.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the images or B have no element that is needed.
@@ -76,18 +79,18 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { outputs, window, channels, .. } = *convolution;
+        let Convolution { outputs, window, channels, groups, .. } = *convolution;
         let m = convolution.images * outputs.iter().product::<usize>();
-        let mut this = Self { extent: Extent { m, n, l: 1 }, values: Vec::new(), errors: Vec::new() };
+        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
         let k = window.iter().product::<usize>() * channels;
-        for image in 0..convolution.images {
+        for (group, image) in pairs(groups, convolution.images) {
             for output in places(outputs) {
                 for filter in 0..n {
                     let mut sum = Sum::of(types, multiplication);
                     for (number, of) in places(window).enumerate() {
                         for channel in 0..channels {
-                            let x = convolution.element(images, image, output, of, channel)?;
-                            let y = b.get("b", [0, number * channels + channel, filter])?;
+                            let x = convolution.element(images, image, output, of, (group, channel))?;
+                            let y = b.get("b", [group, number * channels + channel, filter])?;
                             sum.add(multiplication.operand(x), multiplication.operand(y));
                         }
                     }
@@ -101,9 +104,9 @@ impl Product {
 }
 
 impl Product {
-    /// The gradient of a convolution's images, of which `n` channels: the product of the gradient of its outputs (`[N, P0, P1,
-    /// P2, K]`, row-major, of so many filters) and B (`[T·R·S·K, N]`, where the window's elements are mirrored). What is not
-    /// an output is 0.
+    /// The gradient of a convolution's images, of which `n` channels of each of G groups: the product of the gradient of its
+    /// outputs (`[N, P0, P1, P2, G·K]`, row-major, of so many filters K in each group) and B (`[T·R·S·K, N]`, or with groups
+    /// `[G, T·R·S·K, N]`, where the window's elements are mirrored). What is not an output is 0.
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the gradient or B have no element that is needed.
@@ -115,11 +118,11 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { inputs, outputs, window, .. } = *convolution;
+        let Convolution { inputs, outputs, window, groups, .. } = *convolution;
         let m = convolution.images * inputs.iter().product::<usize>();
-        let mut this = Self { extent: Extent { m, n, l: 1 }, values: Vec::new(), errors: Vec::new() };
+        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
         let taps = window.iter().product::<usize>();
-        for image in 0..convolution.images {
+        for (group, image) in pairs(groups, convolution.images) {
             for at in places(inputs) {
                 for channel in 0..n {
                     let mut sum = Sum::of(types, multiplication);
@@ -130,12 +133,12 @@ impl Product {
                                 None => 0.0,
                                 Some([p0, p1, p2]) => {
                                     let pixel = ((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2;
-                                    let element = gradient.get(pixel * filters + filter).copied();
+                                    let element = gradient.get((pixel * groups + group) * filters + filter).copied();
                                     let index = [image, pixel, filter];
                                     element.ok_or(ReferenceError::Element { name: "a", index })?
                                 }
                             };
-                            let y = b.get("b", [0, (taps - 1 - number) * filters + filter, channel])?;
+                            let y = b.get("b", [group, (taps - 1 - number) * filters + filter, channel])?;
                             sum.add(multiplication.operand(x), multiplication.operand(y));
                         }
                     }
@@ -147,8 +150,9 @@ impl Product {
         Ok(this)
     }
 
-    /// The gradient of a convolution's `n` filters: for each element of one and each filter, the sum over all outputs of what
-    /// of the images (`[N, D, H, W, C]`, row-major) met it and the output's gradient, in B (`[N·P·Q, K]`).
+    /// The gradient of a convolution's filters, `n` of each of G groups: for each element of one and each filter, the sum over
+    /// all outputs of what of the images (`[N, D, H, W, G·C]`, row-major) met it and the output's gradient, in B (`[N·P·Q, K]`,
+    /// or with groups `[G, N·P·Q, K]`).
     ///
     /// # Errors
     /// [`ReferenceError::Element`] if the images or B have no element that is needed.
@@ -160,18 +164,20 @@ impl Product {
         b: &Array<'_>,
         n: usize,
     ) -> Result<Self, ReferenceError> {
-        let Convolution { outputs, window, channels, .. } = *convolution;
+        let Convolution { outputs, window, channels, groups, .. } = *convolution;
         let m = window.iter().product::<usize>() * channels;
-        let mut this = Self { extent: Extent { m, n, l: 1 }, values: Vec::new(), errors: Vec::new() };
+        let mut this = Self { extent: Extent { m, n, l: groups }, values: Vec::new(), errors: Vec::new() };
         let of_image = outputs.iter().product::<usize>();
-        for of in places(window) {
+        let taps: Vec<[usize; 3]> = places(window).collect();
+        for (group, tap) in pairs(groups, taps.len()) {
+            let of = taps[tap];
             for channel in 0..channels {
                 for filter in 0..n {
                     let mut sum = Sum::of(types, multiplication);
                     for image in 0..convolution.images {
                         for (number, output) in places(outputs).enumerate() {
-                            let x = convolution.element(images, image, output, of, channel)?;
-                            let y = b.get("b", [0, image * of_image + number, filter])?;
+                            let x = convolution.element(images, image, output, of, (group, channel))?;
+                            let y = b.get("b", [group, image * of_image + number, filter])?;
                             sum.add(multiplication.operand(x), multiplication.operand(y));
                         }
                     }
@@ -182,6 +188,11 @@ impl Product {
         }
         Ok(this)
     }
+}
+
+/// All pairs of numbers below these, the second the faster.
+fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..first).flat_map(move |i| (0..second).map(move |j| (i, j)))
 }
 
 /// All places within extents, the last axis the fastest.

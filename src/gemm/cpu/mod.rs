@@ -196,7 +196,7 @@ fn execute_in(
     let depths = groups.and_then(Groups::depths);
     let products = all_b.iter().enumerate().map(|(i, b)| {
         let whole_panels = panels.get(i).copied().flatten();
-        let a = if patches.is_some() { patches::images(a) } else { view(a, 2) };
+        let a = patches.as_ref().map_or_else(|| view(a, 2), |patches| patches::images(a, patches));
         let scales = scales.and_then(|(of_a, of_b)| Some(BlockScales { a: view(of_a, 2), b: view(of_b.get(i)?, 2) }));
         Product { extents, a, patches: patches.as_ref(), b: view(b, 2), whole_panels, scales, accumulation, depths }
     });

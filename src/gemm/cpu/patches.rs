@@ -24,10 +24,11 @@ use crate::gemm::problem::patches::Patches;
 #[cfg(target_arch = "x86_64")]
 const HIGH: usize = 64;
 
-/// The images as an operand: where they begin. Rows of patches are nowhere, so there are no strides by which a product could
-/// read them in place.
-pub(super) fn images(x: &DeviceTensor) -> View {
-    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides: [0; 3], digits: None }
+/// The images as an operand: where they begin, and how far a group of channels is from the next. Rows of patches are nowhere,
+/// so there are no strides by which a product could read them in place.
+pub(super) fn images(x: &DeviceTensor, patches: &Patches) -> View {
+    let strides = [patches.group(), 0, 0];
+    View { pointer: x.device_address() as *mut u8, element: x.element_type(), strides, digits: None }
 }
 
 impl Place {

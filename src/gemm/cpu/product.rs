@@ -107,7 +107,7 @@ pub(super) struct BlockScales {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product<'a> {
     pub(super) extents: Extents,
-    /// Strides: batch, M, K; patches have none.
+    /// Strides: batch, M, K; patches have that of the batch only.
     pub(super) a: View,
     pub(super) patches: Option<&'a Patches>,
     /// Strides: batch, K, N.
@@ -456,17 +456,22 @@ impl Product<'_> {
                 Some(patches) => {
                     let (of_rows, of_depth) = (tile.rows.start..tile.rows.start + rows, k..k + depth);
                     panel.resize(panel.len().max(rows * depth), C::ZERO);
-                    let to = &mut panel[..rows * depth];
+                    let (to, images) = (&mut panel[..rows * depth], self.images(tile));
                     if patches.are_columns() {
-                        gather(patches, &self.a, of_depth, of_rows, to);
+                        gather(patches, &images, of_depth, of_rows, to);
                         Matrix { pointer: panel.as_ptr(), row: 1, column: rows as isize }
                     } else {
-                        gather(patches, &self.a, of_rows, of_depth, to);
+                        gather(patches, &images, of_rows, of_depth, to);
                         Matrix { pointer: panel.as_ptr(), row: depth as isize, column: 1 }
                     }
                 }
             }
         }
+    }
+
+    /// The images of whose patches A is made, from the channels of the tile's group on.
+    pub(super) fn images(&self, tile: &Tile) -> View {
+        View { pointer: self.a.at(tile.batch, 0, 0), ..self.a }
     }
 
     /// The address of the tile's first row of A, from index `k` on.

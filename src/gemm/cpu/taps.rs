@@ -111,11 +111,11 @@ mod tests {
             let x = Device::cpu().tensor(&values, [count, d + 1, h + 1, w + 2, channels + 3]).unwrap();
             let x = (1..5).zip([d, h, w, channels]).fold(x, |x, (axis, extent)| x.slice(axis, 1..1 + extent).unwrap());
             let window = Sliding {
-                axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], kind: Kind::Rows,
+                axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], groups: 1, kind: Kind::Rows,
             };
             // Others reach beyond the image.
             if let Ok(patches) = Patches::of(&x, window) {
-                let (view, [m, k]) = (images(&x), patches.extents());
+                let (view, [m, k]) = (images(&x, &patches), patches.extents());
                 let range = |[a, b]: [usize; 2], extent: usize| (a % extent).min(b % extent)..(a % extent).max(b % extent) + 1;
                 let [rows, depth] = [(0, m), (2, k)].map(|(i, extent)| range([part[i].index(m * k), part[i + 1].index(m * k)], extent));
                 let mut expected = vec![0.0f32; rows.len() * depth.len()];

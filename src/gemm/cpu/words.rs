@@ -211,7 +211,7 @@ impl Product<'_> {
     unsafe fn sum_of_row(&self, tile: &Tile, row: usize, depth: Range<usize>) -> i64 {
         if let Some(patches) = self.patches {
             // SAFETY: the caller's promise.
-            return unsafe { sum_of_patch(patches, &self.a, tile.rows.start + row, depth) };
+            return unsafe { sum_of_patch(patches, &self.images(tile), tile.rows.start + row, depth) };
         }
         let [_, down, along] = self.a.strides;
         let from = self.a_from(tile, depth.start).wrapping_offset(row as isize * down);
@@ -325,9 +325,9 @@ impl Product<'_> {
         };
         let of_a = &mut memory.a;
         if let Some(patches) = self.patches {
-            let all_rows = tile.rows.clone();
+            let (all_rows, images) = (tile.rows.clone(), self.images(tile));
             // SAFETY: the caller's promise.
-            return unsafe { by_patches::<W>(patches, &self.a, (all_rows, depth), (of_b, least), of_a, (to, n, adds)) };
+            return unsafe { by_patches::<W>(patches, &images, (all_rows, depth), (of_b, least), of_a, (to, n, adds)) };
         }
         // SAFETY: the caller's promise.
         unsafe {

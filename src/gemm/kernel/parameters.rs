@@ -20,7 +20,7 @@ pub(crate) const GROUPS_BYTES: usize = 24;
 pub(crate) const PATCHES_BYTES: usize = 136;
 
 /// Size of `sm90::Patches`, likewise.
-pub(crate) const PIXELS_BYTES: usize = 120;
+pub(crate) const PIXELS_BYTES: usize = 128;
 
 /// Size of the divisors of three axes, which follow that in kernels of gradients.
 pub(crate) const DIVISORS_BYTES: usize = 48;

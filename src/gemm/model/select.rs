@@ -176,6 +176,9 @@ impl<'a> Selection<'a> {
     fn unboxed(&self) -> Option<Unboxed> {
         match self.problem.boxes {
             Ok(_) if self.layouts.0 != OperandLayout::packed(Major::K) => Some(Unboxed::UNALIGNED),
+            Ok(boxes) if self.problem.batch > 1 && !boxes.are_whole(self.phases.tree.types().a.size()) => {
+                Some(Unboxed::GROUPS)
+            }
             boxes => boxes.err(),
         }
     }

@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 
 use super::block_scales;
+use super::channels::StepsOfB;
 use super::error::Error;
 use super::groups::{Divided, Grouping};
 use super::operand::{Left, Right};
@@ -27,7 +28,8 @@ pub struct Problem {
     pub batched: bool,
     /// How the rows are divided among the batch.
     pub grouping: Grouping,
-    /// How many elements the images have of which A is [patches](super::window::patches), if it is.
+    /// How many elements the images have of which A is [patches](super::window::patches), if it is; with
+    /// [groups](super::window::Window::groups) of channels, which are the batch, those of one.
     pub patches: Option<usize>,
     /// How tensor copies load these patches, or why they don't.
     pub boxes: Result<PatchBoxes, Unboxed>,
@@ -206,11 +208,16 @@ impl Problem {
         let right = right.as_matrices(&matrices);
         let first = right.first()?;
         let mut all_b = right.tensors().iter();
-        if let Some(other) = all_b.clone().find(|b| b.rank() != 2 && patches.are_columns()) {
+        let groups = patches.groups;
+        let rank = if groups == 1 { 2 } else { 3 };
+        if let Some(other) = all_b.clone().find(|b| b.rank() != rank && patches.are_columns()) {
             return Err(patches.refused(left.tensor(), other, 0));
         }
-        if let Some(batched) = all_b.find(|b| b.rank() == 3) {
-            return Err(PatchError::Batches { b: batched.shape().to_vec() }.into());
+        if let Some(batched) = all_b.find(|b| b.rank() == 3 && (groups == 1 || b.shape()[0] != groups)) {
+            return Err(PatchError::Batches { b: batched.shape().to_vec(), groups }.into());
+        }
+        if groups > 1 && right.packed().iter().any(|packed| packed.tensor().rank() == 2) {
+            return Err(PatchError::PackedInGroups { groups }.into());
         }
         let (_, [rows, n]) = split_shape("B", first)?;
         let [m, k] = patches.extents();
@@ -219,11 +226,13 @@ impl Problem {
         }
         right.check_alike()?;
         let problem = Self::new(m, n, k);
+        let problem = if groups == 1 { problem } else { problem.batched(groups) };
         problem.check_extents()?;
+        let chained = StepsOfB::of(&right.views()).ok_or(Unboxed::GROUPS_OF_B);
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
             None => Ok(Self {
-                boxes: patches.boxes(left.tensor()),
+                boxes: patches.boxes(left.tensor()).and_then(|boxes| chained.map(|_| boxes)),
                 input_dilated: patches.window.is_spread(),
                 ..problem.of_patches(patches.elements())
             }),

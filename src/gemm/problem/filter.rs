@@ -2,13 +2,15 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::channels::cut;
 use super::error::Error;
 use super::patch_error::PatchError;
 use super::sliding::MOST_AXES;
 
 /// The filters of a convolution as the matrix B.
 ///
-/// [`filter`] makes it, for a convolution, and [`gradient_filter`] for the gradient of its images.
+/// [`filter`] makes it, for a convolution, and [`gradient_filter`] for the gradient of its images. Of a convolution with
+/// [groups](super::window::Window::groups) of channels, [`filter`] and [`gradient_filter_in_groups`] do.
 #[derive(Clone, Debug)]
 pub struct Filter {
     matrix: DeviceTensor,
@@ -22,12 +24,14 @@ pub(crate) struct FilterSize {
     pub(crate) size: [usize; MOST_AXES],
     /// Whether it is mirrored, with the number of filters in the place of the channels.
     pub(crate) of_gradient: bool,
+    /// How many groups it is laid out for, if that is fixed.
+    pub(crate) groups: Option<usize>,
 }
 
 impl FilterSize {
     /// # Errors
     /// [`PatchError::FilterShape`].
-    fn of(filters: &DeviceTensor, of_gradient: bool) -> Result<Self, Error> {
+    fn of(filters: &DeviceTensor, groups: Option<usize>) -> Result<Self, Error> {
         let shape = filters.shape();
         let axes = shape.len().wrapping_sub(2);
         if !(1..=MOST_AXES).contains(&axes) {
@@ -35,7 +39,7 @@ impl FilterSize {
         }
         let mut size = [1; MOST_AXES];
         size[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
-        Ok(Self { axes, size, of_gradient })
+        Ok(Self { axes, size, of_gradient: groups.is_some(), groups })
     }
 }
 
@@ -47,7 +51,7 @@ impl FilterSize {
 /// [`PatchError::FilterShape`]; [`PatchError::FilterStrides`] for filters that are no matrix, since something lies between
 /// the elements of one.
 pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {
-    let size = FilterSize::of(filters, false)?;
+    let size = FilterSize::of(filters, None)?;
     let shape = filters.shape();
     let rows = filters.reshape([shape[0], shape[1..].iter().product()]);
     let (given, strides) = (|| shape.to_vec(), || filters.strides().to_vec());
@@ -65,15 +69,26 @@ pub fn filter(filters: &DeviceTensor) -> Result<Filter, Error> {
 /// # Errors
 /// [`PatchError::FilterShape`]; no memory for the copy.
 pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {
-    let size = FilterSize::of(filters, true)?;
-    let (axes, last) = (size.axes, size.axes + 1);
-    let order: Vec<usize> = (1..=axes).chain([0, last]).collect();
-    let taps = filters.permute(&order)?;
+    gradient_filter_in_groups(filters, 1)
+}
+
+/// The same of a convolution with [groups](super::window::Window::groups) of channels: a batch of matrices, `[groups,
+/// R·S·K/groups, C/groups]`.
+///
+/// # Errors
+/// Those of [`gradient_filter`]; [`PatchError::Shares`] if the groups don't have equally many filters.
+pub fn gradient_filter_in_groups(filters: &DeviceTensor, groups: usize) -> Result<Filter, Error> {
+    let size = FilterSize::of(filters, Some(groups))?;
+    let (shape, axes) = (filters.shape(), size.axes);
+    let uneven = || PatchError::Shares { b: shape.to_vec(), count: shape[0], what: "filters", groups };
+    let filters = cut(filters, 0, groups).ok_or_else(uneven)?;
+    let order: Vec<usize> = std::iter::once(0).chain(2..=axes + 1).chain([1, axes + 2]).collect();
+    let taps = filters.permute(&order)?; // [groups, R, S, K/groups, C/groups]
     let mirrored = filters.device().zeros_of(filters.element_type(), taps.shape())?;
-    let count: usize = taps.shape()[..axes].iter().product();
+    let count: usize = taps.shape()[1..=axes].iter().product();
     for number in 0..count {
         let (mut rest, mut from, mut to) = (number, taps.clone(), mirrored.clone());
-        for axis in 0..axes {
+        for axis in 1..=axes {
             let extent = taps.shape()[axis];
             let (at, other) = (rest % extent, extent - 1 - rest % extent);
             rest /= extent;
@@ -82,13 +97,16 @@ pub fn gradient_filter(filters: &DeviceTensor) -> Result<Filter, Error> {
         }
         to.copy_from_tensor(&from)?;
     }
-    let [of_filters, channels] = [taps.shape()[axes], taps.shape()[axes + 1]];
-    Ok(Filter { matrix: mirrored.reshape([count * of_filters, channels])?, size })
+    let [of_filters, channels] = [taps.shape()[axes + 1], taps.shape()[axes + 2]];
+    let of_group = [count * of_filters, channels];
+    let matrix =
+        if groups == 1 { mirrored.reshape(of_group) } else { mirrored.reshape([groups, of_group[0], channels]) };
+    Ok(Filter { matrix: matrix?, size })
 }
 
 impl Filter {
     /// The matrix `[R·S·C, K]`: for [`Gemm::pack`](crate::Gemm::pack), or for a part of its columns. Of a
-    /// [gradient](gradient_filter), `[R·S·K, C]`.
+    /// [gradient](gradient_filter), `[R·S·K, C]`, or one for each group.
     #[must_use]
     pub const fn matrix(&self) -> &DeviceTensor {
         &self.matrix

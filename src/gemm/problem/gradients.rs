@@ -59,7 +59,8 @@ use super::window::Window;
 /// weight that is infinite or NaN makes NaN there. Devices multiply these zeros, too, so with strides a run takes the time of
 /// a convolution that moves by 1 over H×W. Without strides it is one, by the same kernels.
 ///
-/// Arguments may be given as images, `[N, H, W, C]` and `[N, H, W]`, as those of [`patches`](super::window::patches()).
+/// Arguments may be given as images, `[N, H, W, C]` and `[N, H, W]`, as those of [`patches`](super::window::patches()). With
+/// [groups](Window::groups) of channels, B is a [`gradient_filter_in_groups`](super::filter::gradient_filter_in_groups).
 #[must_use]
 #[doc(alias = "dgrad")]
 #[doc(alias = "conv_transpose")]
@@ -83,7 +84,8 @@ pub const fn gradient_patches<const AXES: usize>(
 /// `x` and `window` are the convolution's. B is the gradient of its outputs, `[N, P, Q, K]`, or the same as a matrix
 /// `[N·P·Q, K]`. The product is `[R·S·C, K]`, as is [`Filter::matrix`](super::filter::Filter::matrix): a filter in each
 /// column. A `Tensor` of the epilogue may also be given as the filters that it is, `[K, R, S, C]`; a `ColumnVector` as
-/// `[R, S, C]`. K is long here and the result small, so on GPUs K is shared by split-K or stream-K.
+/// `[R, S, C]`. With [groups](Window::groups) of channels the product is a batch of one for each, and filters are
+/// `[K, R, S, C / groups]`. K is long here and the result small, so on GPUs K is shared by split-K or stream-K.
 ///
 /// ```
 /// use epilogue::gemm::{Window, transposed_patches};

@@ -5,6 +5,7 @@
 pub(crate) mod arithmetic;
 pub(crate) mod block_scales;
 pub(crate) mod bounds;
+pub(crate) mod channels;
 pub(crate) mod comparison;
 pub(crate) mod digits;
 pub(crate) mod eight_bit;
@@ -35,7 +36,7 @@ pub use comparison::Comparison;
 pub use eight_bit::{Byte, Float16, Fp8, Int8, MixedInput, Pair};
 pub use error::{Error, NameMistake};
 pub use extents::{MAX_EXTENT, Problem};
-pub use filter::{Filter, filter, gradient_filter};
+pub use filter::{Filter, filter, gradient_filter, gradient_filter_in_groups};
 pub use gradients::{gradient_patches, transposed_patches};
 pub use grouped::{Depth, Rows, depth, rows};
 pub use groups::{Divided, Grouping};

@@ -227,13 +227,18 @@ impl<'a> Left<'a> {
         self.window.map(|window| Patches::of(self.tensor, window)).transpose()
     }
 
-    /// Patches of one element each, one after another, as the matrix that they are.
+    /// Patches of one element each, one after another, as the matrix that they are, or as one for each group of channels.
     ///
     /// # Errors
     /// Those of [`patches`](Self::patches).
     pub(crate) fn as_plain_matrix(&self) -> Result<Option<DeviceTensor>, Error> {
         let Some(patches) = self.patches()?.filter(|patches| patches.window.is_single()) else { return Ok(None) };
         let [rows, columns] = patches.extents();
+        if patches.groups > 1 {
+            let (pixels, order) = if patches.are_columns() { (columns, [1, 2, 0]) } else { (rows, [1, 0, 2]) };
+            let in_groups = self.tensor.reshape([pixels, patches.groups, patches.channels]);
+            return Ok(in_groups.and_then(|x| x.permute(&order)).ok());
+        }
         Ok(if patches.are_columns() {
             self.tensor.reshape([columns, rows]).and_then(|matrix| matrix.transpose()).ok()
         } else {

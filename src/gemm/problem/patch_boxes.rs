@@ -14,11 +14,16 @@ pub struct PatchBoxes {
     pub axes: usize,
     /// Elements of the window.
     pub taps: usize,
-    /// Channels of the images.
+    /// Channels of the images; of a product with [groups](super::window::Window::groups), those of one.
     pub channels: usize,
 }
 
 impl PatchBoxes {
+    /// Whether these channels, of elements of so many bytes, are those of whole boxes: then a box has those of one group.
+    pub(crate) const fn are_whole(&self, size: usize) -> bool {
+        self.channels.saturating_mul(size).is_multiple_of(BOX_BYTES)
+    }
+
     /// K with the channels of each element of the window in whole k-tiles.
     pub(crate) const fn depth(&self, tile_k: usize) -> usize {
         self.taps.saturating_mul(self.channels.next_multiple_of(tile_k))
@@ -74,9 +79,16 @@ impl Unboxed {
         "the padding before each axis, and the window's reach less the padding after it, fit 16 bits (of one axis), 8 (of \
          two) or 5 (of three), signed; and the reach, unsigned"
     );
-    const LARGE: Self = only_where!("K is below 2^31 with the channels in whole k-tiles");
+    pub(crate) const GROUPS: Self = only_where!(
+        "groups of channels have whole k-tiles of 128 bytes (multiples of 64 channels of 16 bits, of 128 of 8, of 32 of f32)"
+    );
+    pub(crate) const GROUPS_OF_B: Self =
+        only_where!("the filters of one group lie behind the last one's, as those of `filter(&w)` do");
+    const LARGE: Self = only_where!("K, with the channels in whole k-tiles, and all channels are below 2^31");
 }
 
+/// The bytes of a pixel's channels in a box: a k-tile.
+const BOX_BYTES: usize = 128;
 /// The largest stride of a tensor map, in bytes, plus one.
 const STRIDES: u64 = 1 << 40;
 /// The largest step of a window in a tensor map.
@@ -91,8 +103,8 @@ impl Patches {
     /// Why they don't.
     pub(crate) fn boxes(&self, x: &DeviceTensor) -> Result<PatchBoxes, Unboxed> {
         // Every number counts: one that is new here must be in the map, or refused.
-        let Self { images, inputs, outputs: _, channels, window, image, steps, channel: _ } = self;
-        let &Sliding { axes, size: taps, stride, before, after, dilation, input_dilation, kind } = window;
+        let Self { images, inputs, outputs: _, channels, groups, window, image, steps, channel: _ } = self;
+        let &Sliding { axes, size: taps, stride, before, after, dilation, input_dilation, groups: _, kind } = window;
         if kind != Kind::Rows || input_dilation != [1; MOST_AXES] {
             return Err(Unboxed::GRADIENT);
         }
@@ -127,7 +139,11 @@ impl Patches {
         }
         let taps = taps.into_iter().fold(1, usize::saturating_mul);
         let boxes = PatchBoxes { axes, taps, channels: *channels };
-        if boxes.depth(DEEPEST) > MOST { Err(Unboxed::LARGE) } else { Ok(boxes) }
+        if *groups > 1 && !boxes.are_whole(size) {
+            return Err(Unboxed::GROUPS);
+        }
+        let largest = boxes.depth(DEEPEST).max(channels.saturating_mul(*groups));
+        if largest > MOST { Err(Unboxed::LARGE) } else { Ok(boxes) }
     }
 }
 

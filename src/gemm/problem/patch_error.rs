@@ -69,19 +69,69 @@ pub enum PatchError {
         /// The limit.
         limit: usize,
     },
+    /// Channels that groups don't share evenly, or no groups.
+    #[error(
+        "x has shape {given:?}, whose {channels} channels don't divide into {groups} groups: give `.groups(…)` a divisor of \
+         {channels}, 1 for a convolution without groups"
+    )]
+    ChannelGroups {
+        /// The shape of the images, or of the outputs' gradient.
+        given: Vec<usize>,
+        /// Their channels.
+        channels: usize,
+        /// The window's groups.
+        groups: usize,
+    },
+    /// Columns or filters that groups don't share evenly, or no groups.
+    #[error(
+        "B has shape {b:?}, whose {count} {what} don't divide into {groups} groups: give each group as many filters"
+    )]
+    Shares {
+        /// B's shape, or the filters'.
+        b: Vec<usize>,
+        /// How many there are.
+        count: usize,
+        /// What they are.
+        what: &'static str,
+        /// The groups.
+        groups: usize,
+    },
+    /// A gradient's filter for other groups.
+    #[error(
+        "the filter is laid out for groups of channels, {given} of them, and the window has {needed}: make it by \
+         `gradient_filter_in_groups(&w, {needed})?`"
+    )]
+    GradientGroups {
+        /// The filter's.
+        given: usize,
+        /// The window's.
+        needed: usize,
+    },
+    /// A B that was packed as one matrix.
+    #[error(
+        "B was packed as one matrix, and the window has {groups} groups of channels: pack a matrix for each, \
+         [{groups}, R·S·C/{groups}, K/{groups}], as `Window::groups` says"
+    )]
+    PackedInGroups {
+        /// The window's.
+        groups: usize,
+    },
     /// B has not as many rows as a patch has elements.
     #[error(
-        "patches of images of shape {images:?} have {elements} elements, {} of the window for each of {channels} channels, and B \
+        "patches of images of shape {images:?} have {elements} elements, {} of the window for each of {channels} channels{}, and B \
          of shape {b:?} has {rows} rows: give filters of as many channels",
-        elements / (*channels).max(1)
+        elements / (*channels).max(1),
+        of_group(*groups)
     )]
     Channels {
         /// The shape of the images.
         images: Vec<usize>,
         /// Elements of a patch.
         elements: usize,
-        /// Channels of the images.
+        /// Channels of the images, those of each group.
         channels: usize,
+        /// The window's groups of channels.
+        groups: usize,
         /// B's shape.
         b: Vec<usize>,
         /// Its rows.
@@ -89,17 +139,20 @@ pub enum PatchError {
     },
     /// B has not as many rows as a patch of a gradient has elements.
     #[error(
-        "patches of a gradient of shape {gradient:?} have {elements} elements, {} of the window for each of {filters} filters, \
+        "patches of a gradient of shape {gradient:?} have {elements} elements, {} of the window for each of {filters} filters{}, \
          and B of shape {b:?} has {rows} rows: give the filters that made these outputs",
-        elements / (*filters).max(1)
+        elements / (*filters).max(1),
+        of_group(*groups)
     )]
     Filters {
         /// The shape of the outputs' gradient.
         gradient: Vec<usize>,
         /// Elements of a patch.
         elements: usize,
-        /// How many filters made the outputs.
+        /// How many filters made the outputs, those of each group.
         filters: usize,
+        /// The window's groups of channels.
+        groups: usize,
         /// B's shape.
         b: Vec<usize>,
         /// Its rows.
@@ -189,11 +242,13 @@ pub enum PatchError {
     /// B is a filter, and A is no patches.
     #[error("B is a filter, and A is no images under a window: give `patches(&x, window)`, or the filter's `matrix()`")]
     NoWindow,
-    /// B has a batch axis.
-    #[error("A is patches, and B has shape {b:?}: give one matrix, [K, N], for all images")]
+    /// B has a batch axis, and that is not of the window's groups.
+    #[error("A is patches, and B has shape {b:?}: give one matrix, [K, N], for all images{}", or_for_each(*groups))]
     Batches {
         /// B's shape.
         b: Vec<usize>,
+        /// The window's groups of channels.
+        groups: usize,
     },
     /// The images' product is to have groups.
     #[error("A is patches, and the product has {divided}: give patches without groups, or a matrix with groups")]
@@ -222,4 +277,12 @@ pub enum PatchError {
 
 const fn reading(patches: bool) -> &'static str {
     if patches { "patches of images" } else { "a matrix" }
+}
+
+fn of_group(groups: usize) -> String {
+    if groups == 1 { String::new() } else { format!(" of each of {groups} groups") }
+}
+
+fn or_for_each(groups: usize) -> String {
+    if groups == 1 { String::new() } else { format!(", or one for each of {groups} groups") }
 }

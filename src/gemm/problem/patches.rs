@@ -3,6 +3,7 @@
 use epilogue_runtime::DeviceTensor;
 use smallvec::SmallVec;
 
+use super::channels::of_columns;
 use super::error::Error;
 use super::filter::FilterSize;
 use super::layout::{Major, OperandLayout};
@@ -14,14 +15,16 @@ use crate::evt::MOST;
 ///
 /// Row m of A is output `((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2`. Column k is channel
 /// `k % channels` of the window's element `k / channels`, the last axis fastest. Of [columns](Kind::Columns) it is the
-/// other way round. Of a [gradient](Kind::Gradient), the images are the outputs' gradient, `outputs` are the extents of the
+/// other way round. Channels are those of a group: see [`channels`](super::channels). Of a [gradient](Kind::Gradient), the images are the outputs' gradient, `outputs` are the extents of the
 /// images whose gradient is computed, and the window is the mirrored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
     pub(crate) images: usize,
     pub(crate) inputs: [usize; MOST_AXES],
     pub(crate) outputs: [usize; MOST_AXES],
+    /// Of each group.
     pub(crate) channels: usize,
+    pub(crate) groups: usize,
     pub(crate) window: Sliding,
     /// Strides in elements: of images, of the axes, of channels.
     pub(crate) image: isize,
@@ -63,9 +66,18 @@ impl Patches {
                 (window.mirrored(&inputs, &images), images)
             }
         };
-        let (images, channels) = (shape[0], shape[axes + 1]);
+        let (images, channels, groups) = (shape[0], shape[axes + 1], window.groups);
+        if groups == 0 || !channels.is_multiple_of(groups) {
+            return Err(PatchError::ChannelGroups { given: shape.to_vec(), channels, groups }.into());
+        }
+        let channels = channels / groups;
         let (image, channel) = (strides[0], strides[axes + 1]);
-        Ok(Self { images, inputs, outputs, channels, window, image, steps, channel })
+        Ok(Self { images, inputs, outputs, channels, groups, window, image, steps, channel })
+    }
+
+    /// The stride from a group of channels to the next, in elements.
+    pub(crate) const fn group(&self) -> isize {
+        self.channels.cast_signed().saturating_mul(self.channel)
     }
 
     /// M and K, as far as they can be counted.
@@ -80,7 +92,7 @@ impl Patches {
         self.window.kind == Kind::Columns
     }
 
-    /// Elements of all images.
+    /// Elements of all images, of a group's channels.
     pub(crate) fn elements(&self) -> usize {
         self.inputs.into_iter().fold(self.images.saturating_mul(self.channels), usize::saturating_mul)
     }
@@ -92,7 +104,7 @@ impl Patches {
         shape
     }
 
-    /// The shape of a patch.
+    /// The shape of a group's patch.
     pub(crate) fn patch_shape(&self) -> Vec<usize> {
         let mut shape = self.window.own(&self.window.size);
         shape.push(self.channels);
@@ -120,7 +132,7 @@ impl Patches {
     /// Whether a filter is as large as the window, and what these patches are multiplied by.
     ///
     /// # Errors
-    /// [`PatchError::FilterKind`], [`PatchError::FilterSize`].
+    /// [`PatchError::FilterKind`], [`PatchError::FilterSize`], [`PatchError::GradientGroups`].
     pub(crate) fn check_filter(&self, filter: FilterSize) -> Result<(), Error> {
         let fits = match self.window.kind {
             Kind::Rows => !filter.of_gradient,
@@ -132,16 +144,24 @@ impl Patches {
         }
         let needed = self.window.own(&self.window.size);
         let given = filter.size[MOST_AXES - filter.axes.min(MOST_AXES)..].to_vec();
-        if given == needed { Ok(()) } else { Err(PatchError::FilterSize { given, needed }.into()) }
+        if given != needed {
+            return Err(PatchError::FilterSize { given, needed }.into());
+        }
+        match filter.groups {
+            Some(given) if given != self.groups => {
+                Err(PatchError::GradientGroups { given, needed: self.groups }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Why a B of so many rows is not multiplied.
     pub(crate) fn refused(&self, x: &DeviceTensor, b: &DeviceTensor, rows: usize) -> Error {
-        let ([_, elements], channels) = (self.extents(), self.channels);
+        let ([_, elements], channels, groups) = (self.extents(), self.channels, self.groups);
         let (images, b) = (x.shape().to_vec(), b.shape().to_vec());
         match self.window.kind {
-            Kind::Rows => PatchError::Channels { images, elements, channels, b, rows },
-            Kind::Gradient(_) => PatchError::Filters { gradient: images, elements, filters: channels, b, rows },
+            Kind::Rows => PatchError::Channels { images, elements, channels, groups, b, rows },
+            Kind::Gradient(_) => PatchError::Filters { gradient: images, elements, filters: channels, groups, b, rows },
             Kind::Columns => PatchError::Outputs { images, outputs: self.output_shape(), b },
         }
         .into()
@@ -156,21 +176,31 @@ impl Patches {
         }
     }
 
-    /// Every B as a matrix: what [columns](Kind::Columns) are multiplied by may be images, `[N, P, Q, K]`.
+    /// Every B as a matrix, or as a batch of one for each group: what [columns](Kind::Columns) are multiplied by may be images,
+    /// `[N, P, Q, K]`.
     ///
     /// # Errors
-    /// [`PatchError::OutputStrides`].
+    /// [`PatchError::OutputStrides`], [`PatchError::Shares`].
     pub(crate) fn matrices(&self, all_b: &[&DeviceTensor]) -> Result<Matrices, Error> {
         let outputs = self.output_shape();
-        let as_matrix = |b: &&DeviceTensor| match b.shape().split_last() {
+        let as_matrix = |b: &DeviceTensor| match b.shape().split_last() {
             Some((filters, rows)) if self.are_columns() && rows == outputs => {
                 let matrix = b.reshape([rows.iter().product(), *filters]);
                 let refused = || PatchError::OutputStrides { shape: b.shape().to_vec(), strides: b.strides().to_vec() };
-                matrix.map_err(|_| refused().into())
+                matrix.map_err(|_| Error::from(refused()))
             }
-            _ => Ok((*b).clone()),
+            _ => Ok(b.clone()),
         };
-        all_b.iter().map(as_matrix).collect()
+        let in_groups = |b: &&DeviceTensor| {
+            let (matrix, groups) = (as_matrix(b)?, self.groups);
+            if groups == 1 || matrix.rank() != 2 {
+                return Ok(matrix);
+            }
+            let uneven =
+                || PatchError::Shares { b: b.shape().to_vec(), count: matrix.shape()[1], what: "columns", groups };
+            of_columns(&matrix, groups).ok_or_else(|| uneven().into())
+        };
+        all_b.iter().map(in_groups).collect()
     }
 
     /// Whether kernels for sm_80, which have 16 bits for where a window begins along all axes but the last, can count that.

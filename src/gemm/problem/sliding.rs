@@ -18,6 +18,8 @@ pub(crate) struct Sliding {
     pub(crate) after: [isize; MOST_AXES],
     pub(crate) dilation: [usize; MOST_AXES],
     pub(crate) input_dilation: [usize; MOST_AXES],
+    /// How many groups the channels are in.
+    pub(crate) groups: usize,
     pub(crate) kind: Kind,
 }
 

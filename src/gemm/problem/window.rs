@@ -44,6 +44,7 @@ pub struct Window<const AXES: usize> {
     stride: [usize; AXES],
     padding: [(usize, usize); AXES],
     dilation: [usize; AXES],
+    groups: usize,
 }
 
 impl<const AXES: usize> Window<AXES> {
@@ -51,7 +52,7 @@ impl<const AXES: usize> Window<AXES> {
     /// by 1, and there is no padding.
     #[must_use]
     pub const fn of(size: [usize; AXES]) -> Self {
-        Self { size, stride: [1; AXES], padding: [(0, 0); AXES], dilation: [1; AXES] }
+        Self { size, stride: [1; AXES], padding: [(0, 0); AXES], dilation: [1; AXES], groups: 1 }
     }
 
     /// How far the window moves from one output to the next.
@@ -83,6 +84,53 @@ impl<const AXES: usize> Window<AXES> {
         Self { dilation, ..self }
     }
 
+    /// The channels in this many groups, of which each has filters of its own that see no others: filters are
+    /// `[K, R, S, C / groups]`, and the first `K / groups` of them see the first `C / groups` channels. Both numbers must be
+    /// multiples of this one.
+    ///
+    /// Arguments are those of a convolution without groups: a `Tensor` is `[N, P, Q, K]` (or `[M, K]`), a `RowVector` and what
+    /// is left by a reduction along `Column` are `[K]`, and a `ColumnVector` that is read is `[N, P, Q]`. The product is a
+    /// batch in which each group is one; so the epilogue's own idea of columns is a group's: a reduction along `Row` is of a
+    /// group's columns, and leaves `[N, P, Q, groups]` (or `[groups, M]`), one of `All` leaves `[groups]`; with `Batch` they
+    /// are of all groups, and leave `[N, P, Q]` and one value. `column()` counts a group's columns, and `batch()` is the
+    /// group. What batches may share or have each (`RowVector`s, scalars), groups may as well.
+    ///
+    /// ```
+    /// use epilogue::gemm::{Window, filter, patches};
+    /// use epilogue::prelude::*;
+    ///
+    /// #[epilogue]
+    /// fn layer(accum: Accum, bias: RowVector) -> (Tensor, RowVector) {
+    ///     let y = relu(accum + bias);
+    ///     let sums = reduction_op(y, Column, Add);
+    ///     (y, sums)
+    /// }
+    ///
+    /// let device = Device::cpu();
+    /// let x = device.tensor(&[1f32, 10.0, 100.0, 1000.0], [1, 1, 1, 4])?; // [N, H, W, C]
+    /// let w = device.full::<f32>([6, 3, 3, 2], 1.0)?; // [K, R, S, C / 2]: three filters for each half of the channels
+    /// let bias = device.tensor(&[0f32, 1.0, 2.0, 3.0, 4.0, 5.0], [6])?;
+    /// let (mut y, mut sums) = (device.zeros::<f32>([1, 1, 1, 6])?, device.zeros::<f32>([6])?);
+    ///
+    /// let window = Window::of([3, 3]).padding([1, 1]).groups(2);
+    /// let filter = filter(&w)?;
+    /// let gemm = Gemm::plan::<Layer>(&device, patches(&x, window), &filter)?;
+    /// gemm.run(patches(&x, window), &filter, Layer { bias: &bias, y: &mut y, sums: &mut sums })?;
+    /// assert_eq!(y.to_vec::<f32>()?, [11.0, 12.0, 13.0, 1103.0, 1104.0, 1105.0]);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// On sm_90a a group needs whole k-tiles of channels (multiples of 64 of 16 bits, of 128 of 8, of 32 of f32), or kernels
+    /// for sm_80 serve. Groups of few channels leave most of a GPU's tile unused. Where each has one (*depthwise*), memory is
+    /// the limit and tensor cores are of no use: [`te`](crate::te) computes it as a reduction over the window.
+    ///
+    /// Filters that are [packed](crate::Gemm::pack) are packed as the batch that they are, `[groups, R·S·C/groups,
+    /// K/groups]`: `gemm.pack(&w.reshape([groups, k / groups, r * s * c / groups])?.transpose()?)`.
+    #[must_use]
+    pub const fn groups(self, groups: usize) -> Self {
+        Self { groups, ..self }
+    }
+
     /// The same with three axes, of which the first may be 1.
     pub(super) const fn sliding(self, kind: Kind) -> Sliding {
         let one = [1; MOST_AXES];
@@ -94,6 +142,7 @@ impl<const AXES: usize> Window<AXES> {
             after: [0; MOST_AXES],
             dilation: one,
             input_dilation: one,
+            groups: self.groups,
             kind,
         };
         let mut axis = 0;
@@ -130,6 +179,8 @@ const fn signed(zeros: usize) -> isize {
 ///
 /// A window of one element that moves by 1, without padding, over images whose axes are one stride apart is a product of
 /// matrices like any other, and becomes that.
+///
+/// With [groups](Window::groups) of channels a patch is of one group.
 ///
 /// [`gradient_patches`](super::gradients::gradient_patches) are for the gradient of x (and for transposed convolutions),
 /// [`transposed_patches`](super::gradients::transposed_patches) for that of the filters.

@@ -254,7 +254,12 @@ impl Run<'_> {
             put_groups(&mut bytes, maps.len() + sm90::COMMON_BYTES, bounds, self.problem.batch);
         }
         if let (Some(patches), 1..) = (&self.patches, key.patches) {
-            put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k());
+            let taps = patches.window.size.iter().product();
+            let steps = self.tensors().steps_of_b().map(|steps| steps.counts(problem.n, taps)).ok_or_else(|| {
+                let reason = "the filters of its groups lie apart: give a contiguous copy";
+                Error::NoKernel { kernel: self.variant.key.to_string(), reason }
+            })?;
+            put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k(), steps);
         }
         if let Some(scales) = self.scales {
             scales.put(&mut bytes, at - scales_bytes(key.accumulators), |i| self.scales_of_b(i));

@@ -8,7 +8,7 @@ use crate::gemm::kernel::sm90::grid::Divisor;
 use crate::gemm::problem::OperandView;
 use crate::gemm::problem::patches::Patches;
 
-/// The images as kernels take them: strides of images and of channels.
+/// The images as kernels take them: strides of images, of channels and of their groups.
 pub(crate) fn images(x: &DeviceTensor, patches: &Patches) -> OperandView {
     let [m, k] = patches.extents();
     OperandView {
@@ -16,10 +16,10 @@ pub(crate) fn images(x: &DeviceTensor, patches: &Patches) -> OperandView {
         element: x.element_type(),
         outer_extent: m,
         k_extent: k,
-        batch_extent: 1,
+        batch_extent: patches.groups,
         outer: patches.image,
         k: patches.channel,
-        batch: 0,
+        batch: if patches.groups > 1 { patches.group() } else { 0 },
     }
 }
 
@@ -49,8 +49,14 @@ pub(crate) fn put_patches(bytes: &mut ParameterBytes, offset: usize, patches: &P
     bytes.put_named_ints(offset + 132, &[0], |_| "patches.unused".to_owned());
 }
 
-/// `sm90::Patches`, of a kernel whose k-tiles are so deep.
-pub(crate) fn put_pixels(bytes: &mut ParameterBytes, offset: usize, patches: &Patches, tile_k: usize) {
+/// `sm90::Patches`, of a kernel whose k-tiles are so deep; for a group's B, so many columns and elements of the window further.
+pub(crate) fn put_pixels(
+    bytes: &mut ParameterBytes,
+    offset: usize,
+    patches: &Patches,
+    tile_k: usize,
+    of_b: [usize; 2],
+) {
     let Patches { outputs, channels, window, .. } = patches;
     let blocks = channels.div_ceil(tile_k);
     let taps = window.size.iter().product();
@@ -76,7 +82,9 @@ pub(crate) fn put_pixels(bytes: &mut ParameterBytes, offset: usize, patches: &Pa
         let name = |word: usize| format!("patches.divisor.{i}.{}", ["multiplier", "shift"][word]);
         bytes.put_named_ints(offset + 68 + 8 * i, &Divisor::of(divisor).words(), name);
     }
-    bytes.put_named_ints(offset + 116, &[0], |_| "patches.unused".to_owned());
+    let groups = [*channels, of_b[0], of_b[1]].map(int);
+    let name = |i: usize| format!("patches.group_{}", ["channels", "columns", "taps"][i]);
+    bytes.put_named_ints(offset + 116, &groups, name);
 }
 
 /// What follows `sm80::Patches` where positions are divided: by the outputs of every axis, or by its input dilation.

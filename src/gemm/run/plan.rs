@@ -476,12 +476,15 @@ impl Plan {
         let mut a = a.tensor().clone();
         let mut copies = Vec::new();
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
+            // The groups of every B lie alike.
+            let is_copied = |b: &DeviceTensor| !loads_as_it_lies(key, Operand::B(0), key.b, b);
+            let copies_all = patches.is_some() && problem.batched && b.iter().any(is_copied);
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             // Patches are loaded as they lie, or the kernel is another.
             let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
                 let picked = picked.filter(|_| operand == Operand::A);
-                if picked.is_some() || !loads_as_it_lies(key, operand, major, tensor) {
+                if picked.is_some() || copies_all || !loads_as_it_lies(key, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
                     *tensor = copied;

@@ -1,12 +1,14 @@
 //! Makes the tensor maps of a kernel from a run's tensors.
 
 use epilogue_runtime::{DeviceTensor, Im2colMap, L2Promotion, Swizzle, TensorMap, TiledMap};
+use smallvec::SmallVec;
 
-use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
+use crate::evt::{BroadcastClass, MAX_ACCUMULATORS, ParameterClass, ValidTree};
 use crate::gemm::kernel::launch::{MapDescription, Memory};
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::{bit, in_place, takes, takes_groups, too_narrow};
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, MapOf, SharedMap, Traffic, epilogue_box, table_bytes};
+use crate::gemm::problem::channels::StepsOfB;
 use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::sliding::MOST_AXES;
@@ -155,21 +157,32 @@ impl Tensors<'_> {
         }
     }
 
+    /// How far the boxes of B are from group to group of the images' channels.
+    pub(crate) fn steps_of_b(&self) -> Option<StepsOfB> {
+        let views: SmallVec<[OperandView; MAX_ACCUMULATORS]> = self.b.iter().map(OperandView::of_b).collect();
+        StepsOfB::of(&views)
+    }
+
     /// `first`: whether it is the instruction's first operand.
     fn operand<'t>(&self, key: &Sm90Key, tensor: &'t DeviceTensor, view: OperandView, first: bool) -> Map<'t> {
         let (first_major, second_major) = key.mma_majors();
         let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
-        let outer = view.outer_extent;
+        let mut outer = view.outer_extent;
         let (k, batches, batch) = match &self.patches {
             None => (view.k_extent, view.batch_extent, view.batch),
-            // Each element of the window has a matrix of its own.
-            Some(Patches { channels, window, .. }) => {
-                (*channels, window.size.iter().product(), view.k.saturating_mul(*channels as isize))
+            // Each element of the window has a matrix of its own, with the columns of all groups; or that of each group has.
+            Some(Patches { channels, window, groups, .. }) => {
+                let taps = window.size.iter().product::<usize>();
+                let [columns, of_taps] = self.steps_of_b().unwrap_or(StepsOfB::Taps).counts(*groups, *groups);
+                outer *= columns.max(1);
+                (*channels, taps * of_taps.max(1), view.k.saturating_mul(*channels as isize))
             }
         };
+        // Of one column in each group.
+        let across = if view.outer_extent == 1 && outer > 1 { view.batch } else { view.outer };
         let (extents, strides, box_extents) = match major {
-            Major::K => ([k, outer, batches], [view.outer, batch], [tile_k, key.box_rows(first)]),
+            Major::K => ([k, outer, batches], [across, batch], [tile_k, key.box_rows(first)]),
             Major::Mn => ([outer, k, batches], [view.k, batch], [64, tile_k]),
         };
         let line = box_extents[0] * tensor.element_type().size();
@@ -195,11 +208,11 @@ impl Tensors<'_> {
 
 /// The map of A's patches: of one element of the window, some channels of a box's rows.
 fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<TensorMap, Error> {
-    let Patches { images, inputs, channels, window, image, steps, .. } = patches;
+    let Patches { images, inputs, channels, groups, window, image, steps, .. } = patches;
     let (axes, size) = (window.axes.clamp(1, MOST_AXES), x.element_type().size());
     // Innermost first: the last axis is.
     let own = || (MOST_AXES - axes..MOST_AXES).rev();
-    let extents = std::iter::once(*channels).chain(own().map(|i| inputs[i])).chain([*images]);
+    let extents = std::iter::once(channels * groups).chain(own().map(|i| inputs[i])).chain([*images]);
     let extents: Vec<u64> = extents.map(|extent| extent.max(1) as u64).collect();
     let strides = own().map(|i| steps[i]).chain([*image]).zip(&extents[1..]);
     let strides: Vec<u64> =

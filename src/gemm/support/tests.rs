@@ -253,6 +253,8 @@ fn divided() -> String {
         if family == device.arch() { "yes" } else { "yes, by kernels for sm_80" }
     });
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16).patch_boxes(BOXES));
+    let in_groups =
+        taken(Feature::Patches, |builder, groups| builder.batch(groups).patches(1 << 16).patch_boxes(BOXES));
     let of_gradients = taken(Feature::Patches, |builder, images| {
         let across = OperandLayout::packed(Major::Mn);
         builder.layouts(across, across).patches(images << 16)
@@ -261,6 +263,7 @@ fn divided() -> String {
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
+        + &row(std::iter::once("of patches with groups of channels (`gemm::Window::groups`)").chain(in_groups))
         + &row(std::iter::once("of patches as columns, or of a gradient with strides: gradients of convolutions")
             .chain(of_gradients))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))

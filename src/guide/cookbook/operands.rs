@@ -199,6 +199,8 @@
 //! tensor copies, where pixels begin at multiples of 16 bytes, the window moves by at most 8, and padding and reach fit a
 //! tensor map (with two axes: padding before of at most 128, and a reach of at most 128 more than the padding after); the
 //! printed choice says where not.
+//! Groups of channels are a number of the window, `Window::of([3, 3]).groups(32)`, and filters then have the channels of their
+//! group, `[K, R, S, C / 32]`; all else stays as it is, and [`Window::groups`](crate::gemm::Window::groups) says what a row is.
 //! `examples/resnet` is a whole network of them, also with batch normalisation by the batch's own statistics.
 //!
 //! # Gradients of convolutions, and transposed convolutions
@@ -242,7 +244,8 @@
 //! The gradient of filters is `[R·S·C, K]`, in the shape of `filter(&w)?.matrix()`, and may be given as the filters
 //! themselves: [`transposed_patches`](crate::gemm::transposed_patches) has an example that updates them in place. Where the
 //! convolution moved by more than 1, gradients of images multiply the zeros between the outputs, too, so they take as long as
-//! a convolution over the whole image. One plan runs convolutions and both gradients, compiling what each needs once.
+//! a convolution over the whole image. With groups of channels, `gradient_filter_in_groups(&w, groups)?` is the B of images'
+//! gradients. One plan runs convolutions and both gradients, compiling what each needs once.
 //!
 //! # Heads apart: matrices of several axes
 //!

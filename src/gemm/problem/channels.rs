@@ -1,0 +1,85 @@
+//! Groups of channels: convolutions whose filters see some of the images' channels each, as PyTorch's `groups` are.
+//!
+//! With g groups, filters are `[K, R, S, C / g]`, and the group of a filter decides which channels these are: the first K / g
+//! filters see the first C / g channels, the next ones the next. So a convolution with groups is a batch of g products: **the
+//! batch is the group**. Everything that batches of matrices have, a convolution with groups has: tiles, splits of K,
+//! several accumulators, phases.
+//!
+//! | | in memory | of a group |
+//! |---|---|---|
+//! | A, patches | images `[N, H, W, C]` | M × R·S·C/g: begins C/g channels further than the last group's |
+//! | B, filters | a matrix `[R·S·C/g, K]` | R·S·C/g × K/g: the columns after the last group's |
+//! | D and its like | a matrix `[M, K]`, or images `[N, P, Q, K]` | M × K/g: likewise |
+//! | of each column | `[K]` | K/g: likewise |
+//! | of each row | `[M]`, or `[N, P, Q]` | M: the same, or one for each group |
+//!
+//! So all of it is views, which are made here and in `run/images.rs`; a user's tensors are as those of a convolution without
+//! groups. Of patches, channels are those of a group everywhere, and there is a stride from group to group
+//! ([`Patches::group`](super::patches::Patches::group)): who loads A begins there, as in any batch.
+//!
+//! The gradients have the same form, with other channels. Of images, the outputs' gradient is divided as images are, and the
+//! columns are the C channels; their B, a copy, is made group by group, since a group's rows, elements of the window and
+//! filters, would have two strides otherwise. Of filters, images are divided, the columns are the K filters, and rows those of
+//! one filter's elements.
+//!
+//! What a reduction gives for each row is for each group, too: `[g, M]`, or with the group where the channels were,
+//! `[N, P, Q, g]`. `column()` counts a group's columns, and `batch()` is the group.
+//!
+//! **On sm_90a** boxes have a k-tile of channels, and one that reaches beyond its group's would have the next group's, for
+//! which B has zeros: their products are NaN where those are infinite. So kernels for sm_90a have groups of whole k-tiles of
+//! channels, and kernels for sm_80 all others. B is a batch of matrices there already, one for each element of the window; so
+//! a group's filters are further columns of its map, or further elements of the window ([`StepsOfB`]).
+
+use epilogue_runtime::DeviceTensor;
+
+use super::layout::OperandView;
+use crate::evt::MOST;
+
+/// The tensor with an axis cut in two: of groups, and of what each of them has. `None` if they don't have equal shares.
+pub(crate) fn cut(tensor: &DeviceTensor, axis: usize, groups: usize) -> Option<DeviceTensor> {
+    let (before, after) = tensor.shape().split_at(axis);
+    let (extent, after) = after.split_first()?;
+    let each = extent.checked_div(groups).filter(|each| each * groups == *extent)?;
+    tensor.reshape([before, &[groups, each], after].concat()).ok()
+}
+
+/// A matrix whose columns are those of one group after another, as a batch of matrices; `None` as of [`cut`].
+pub(crate) fn of_columns(matrix: &DeviceTensor, groups: usize) -> Option<DeviceTensor> {
+    cut(matrix, 1, groups)?.permute(&[1, 0, 2]).ok()
+}
+
+/// How a group's boxes of B lie beside the last group's, where B is one matrix for each element of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepsOfB {
+    /// Behind its elements of the window.
+    Taps,
+    /// Behind its columns.
+    Columns,
+}
+
+impl StepsOfB {
+    /// Of every B of a product alike; `None` if they lie otherwise. Without groups it is either.
+    pub(crate) fn of(all_b: &[OperandView]) -> Option<Self> {
+        let chained = |b: &OperandView, stride: isize, extent: usize| {
+            let is_counted = extent.checked_mul(b.batch_extent).is_some_and(|all| all <= MOST);
+            b.batch_extent <= 1 || (is_counted && stride.checked_mul(extent.cast_signed()) == Some(b.batch))
+        };
+        // One column in each group has no stride, and what is contiguous needs none.
+        let by_columns = |b: &OperandView| match b.outer_extent {
+            1 => b.batch_extent <= 1 || b.k == 1 || b.batch == 1,
+            extent => chained(b, b.outer, extent),
+        };
+        if all_b.iter().all(|b| chained(b, b.k, b.k_extent)) {
+            return Some(Self::Taps);
+        }
+        all_b.iter().all(by_columns).then_some(Self::Columns)
+    }
+
+    /// How far it is from a group to the next: columns, and elements of the window.
+    pub(crate) const fn counts(self, columns: usize, taps: usize) -> [usize; 2] {
+        match self {
+            Self::Columns => [columns, 0],
+            Self::Taps => [0, taps],
+        }
+    }
+}
