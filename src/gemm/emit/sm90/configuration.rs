@@ -47,7 +47,7 @@ impl Sm90Key {
             if self.swap_ab { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
-        let numbers: [(&str, usize); 40] = [
+        let numbers: [(&str, usize); 42] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
@@ -84,6 +84,8 @@ impl Sm90Key {
             ("VECTOR_OFFSET", map.vectors.start),
             ("REDUCTION_OFFSET", map.reductions.start),
             ("REDUCTION_BYTES", map.reductions.len()),
+            ("EXCHANGE_OFFSET", map.exchange.start),
+            ("EXCHANGE_WORDS", map.exchange_words),
             ("CONTROL_OFFSET", map.control.start),
             ("CONTROL_BYTES", map.control.len()),
             ("SHARED_BYTES", map.bytes()),
