@@ -4,7 +4,7 @@
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::{InTile, Tree, Types, WholeLines};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule, Within};
-use epilogue::gemm::{Builder, Error, Finish, Major, Problem, SplitK, Tile};
+use epilogue::gemm::{Builder, Error, Finish, Major, OperandLayout, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
@@ -14,6 +14,8 @@ use crate::case::{Kernel, choices};
 use crate::hopper::{BF16, device, tile};
 use crate::in_tile::{ColumnSoftmax, check, of_rows};
 use crate::phases;
+
+const ALONG_K: (Major, Major) = (Major::K, Major::K);
 
 const SPLITS: [SplitK; 3] = [SplitK::None, SplitK::Serial(2), SplitK::Stream];
 
@@ -28,9 +30,9 @@ fn builder(device: &Device, tree: Tree, (m, n): (usize, usize), request: Request
     Builder::new(device, tree).problem(m, n, 64).multiprocessors(blocks).sm90(request).finish(Finish::Cluster)
 }
 
-fn planned(device: &Device, tree: Tree, extents: (usize, usize), request: Request) -> Kernel {
+fn planned(device: &Device, tree: Tree, extents: (usize, usize), request: Request, majors: (Major, Major)) -> Kernel {
     let name = tree.name();
-    let kernel = Kernel::planned(builder(device, tree, extents, request), &BF16, (Major::K, Major::K));
+    let kernel = Kernel::planned(builder(device, tree, extents, request), &BF16, majors);
     let kernel = kernel.unwrap_or_else(|error| panic!("{name}: {request}: {error}"));
     assert!(kernel.gemm().later_sources().next().is_none(), "{name}: one launch");
     let within = kernel.gemm().choice().kernel().and_then(|kernel| kernel.key.within());
@@ -63,7 +65,10 @@ fn rows() {
         let of_tile = columns / tree.accumulators().len();
         let most = of_tile * cluster.1;
         let request = Request { split_k: Some(SPLITS[i % 3]), ..request(rows, columns, schedule, cluster) };
-        let kernel = planned(&device, tree.clone(), (64, most), request);
+        // An A that is contiguous along M is shared in boxes of 64 rows.
+        let a = if rows == 128 && cluster.1 == 2 { Major::Mn } else { Major::K };
+        let b = if columns == 64 && cluster.0 == 1 { Major::Mn } else { Major::K };
+        let kernel = planned(&device, tree.clone(), (64, most), request, (a, b));
         let shapes = [
             (2 * rows + 22, most, 200, 1),
             (33, most - 7, 65, 2),
@@ -85,8 +90,13 @@ fn wide_rows() {
     for (i, (rows, schedule)) in [(128, Schedule::Cooperative), (64, Schedule::PingPong)].into_iter().enumerate() {
         let device = device(Completion::Random, i as u64);
         let tree = [phases::Softmax::tree(), phases::LayerNorm::tree()][i].clone();
-        let kernel = planned(&device, tree.clone(), (64, 512), request(rows, 256, schedule, (1, 2)));
-        check(&kernel, tree.name(), i as u32, &[(5, 512, 64, 1), (rows + 1, 257, 65, 1), (3, 256, 9, 1), (2, 511, 8, 1)]);
+        let kernel = planned(&device, tree.clone(), (64, 512), request(rows, 256, schedule, (1, 2)), ALONG_K);
+        check(
+            &kernel,
+            tree.name(),
+            i as u32,
+            &[(5, 512, 64, 1), (rows + 1, 257, 65, 1), (3, 256, 9, 1), (2, 511, 8, 1)],
+        );
     }
 }
 
@@ -98,8 +108,13 @@ fn columns() {
     }
     let device = device(Completion::Random, 5);
     let request = Request { swap_ab: Some(true), ..request(64, 16, Schedule::Cooperative, (4, 1)) };
-    let kernel = planned(&device, ColumnSoftmax::tree(), (64, 64), request);
-    check(&kernel, "column_softmax", 1, &[(64, 150, 200, 1), (57, 33, 65, 2), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)]);
+    let kernel = planned(&device, ColumnSoftmax::tree(), (64, 64), request, ALONG_K);
+    check(
+        &kernel,
+        "column_softmax",
+        1,
+        &[(64, 150, 200, 1), (57, 33, 65, 2), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)],
+    );
 }
 
 /// Random epilogues of several phases.
@@ -131,11 +146,7 @@ fn random_epilogues() {
         let request = Request { swap_ab: Some(lines.columns), ..request };
         let most = 32 / tree.accumulators().len() * along;
         let extents = if lines.rows { (70, most) } else { (most, 70) };
-        let kernel = match Kernel::planned(
-            builder(&device, tree.clone(), extents, request),
-            &BF16,
-            (Major::K, Major::K),
-        ) {
+        let kernel = match Kernel::planned(builder(&device, tree.clone(), extents, request), &BF16, ALONG_K) {
             Ok(kernel) => kernel,
             // There is no launch to save, or a tile can't be shared so.
             Err(error) if error.contains("has none that a launch of its own") || error.contains("can't be shared") => {
@@ -160,7 +171,7 @@ fn rows_beyond_the_tiles() {
     }
     let device = device(Completion::Random, 3);
     let request = request(64, 32, Schedule::Cooperative, (1, 2));
-    let plan = |builder: Builder| Kernel::planned(builder.sm90(request), &BF16, (Major::K, Major::K)).expect("a plan");
+    let plan = |builder: Builder| Kernel::planned(builder.sm90(request), &BF16, ALONG_K).expect("a plan");
     let kernel = plan(Builder::new(&device, phases::Softmax::tree()).problem(64, 64, 64).multiprocessors(4));
     let within = kernel.gemm().choice().kernel().and_then(|kernel| kernel.key.within());
     assert_eq!(within, Some(Within::Cluster), "{}", kernel.gemm().choice());
@@ -231,11 +242,15 @@ fn what_can_t_be_in_a_cluster_s_tiles_is_refused() {
     assert!(none.contains("clusters of 2x1 have one block along rows: ask for more"), "{none}");
     let parallel = refused(softmax(512).split_k(SplitK::Parallel(2)));
     assert!(
-        parallel.contains("parallel split-K finishes each tile in a block of its own, and this epilogue needs whole rows"),
+        parallel
+            .contains("parallel split-K finishes each tile in a block of its own, and this epilogue needs whole rows"),
         "{parallel}"
     );
     let three = refused(softmax(150).sm90(request(64, 64, Schedule::PingPong, (1, 3))));
     assert!(three.contains("the tile does not divide among the cluster"), "{three}");
+    let across = softmax(2048).layouts(OperandLayout::packed(Major::Mn), OperandLayout::packed(Major::K));
+    let across = refused(across);
+    assert!(across.contains("or give operands that are contiguous along K"), "{across}");
     let on_sm_80 = refused(of(Arch::SM_80, phases::Softmax::tree(), (4096, 512)));
     assert!(on_sm_80.contains("clusters are of kernels for sm_90a"), "{on_sm_80}");
     let small = *Tile::all(epilogue::gemm::Instruction::MmaBf16).last().expect("a tile");
@@ -276,5 +291,8 @@ fn the_choice_says_why() {
     assert!(in_tile.contains(", all phases in the tile"), "{in_tile}");
     assert!(in_tile.contains("; in a cluster's tiles, about "), "{in_tile}");
     let wide = choice(4096);
-    assert!(wide.ends_with("; not in one tile: rows of 4096 columns are wider than a tile of 256, and than 8 of these"), "{wide}");
+    assert!(
+        wide.ends_with("; not in one tile: rows of 4096 columns are wider than a tile of 256, and than 8 of these"),
+        "{wide}"
+    );
 }

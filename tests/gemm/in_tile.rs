@@ -338,7 +338,8 @@ fn the_choice_says_why() {
         let narrow = choice(arch, 128);
         assert!(narrow.contains(", all phases in the tile"), "{narrow}");
         assert!(
-            narrow.contains("; its 3 phases follow one another in the tile, where its lines are whole; with launches of their own, about "),
+            narrow.contains("; its 3 phases follow one another in the tile, where its lines are whole; ")
+                && narrow.contains("; with launches of their own, about "),
             "{narrow}"
         );
         let wide = choice(arch, 4096);

@@ -25,11 +25,7 @@ pub(crate) fn all() -> Vec<InTile> {
         // Stream-K can be configured on the other architecture.
         InTile { name: "sm_80 all phases in the tile", split_k: SplitK::Stream, ..in_tile },
         InTile { name: "sm_90a all phases in the tile", ..in_tile },
-        InTile {
-            name: "sm_90a all phases in a cluster's tiles",
-            cluster: sm90::Cluster { m: 1, n: 2 },
-            ..in_tile
-        },
+        InTile { name: "sm_90a all phases in a cluster's tiles", cluster: sm90::Cluster { m: 1, n: 2 }, ..in_tile },
     ]
 }
 
@@ -103,9 +99,10 @@ impl Subject for InTile {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        let n = self.columns();
+        // As many tiles for a block.
+        let (n, of_rows) = (self.columns(), self.cluster.n);
         // Whole rows and narrower ones; rings that wrap around, and no K.
-        for extents in [[200, n, 3 * 64], [330, n - 8, 40], [70, 8, 0], [130, n, 9 * 64]] {
+        for extents in [[200 * of_rows, n, 3 * 64], [330 * of_rows, n - 8, 40], [70, 8, 0], [130, n, 9 * 64]] {
             if !self.product(device, &gemm, extents).map_err(stopped)? {
                 return Err((Kill::Wrong, format!("{extents:?}")));
             }

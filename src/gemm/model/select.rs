@@ -21,7 +21,7 @@ use epilogue_runtime::Arch;
 /// The most blocks that may share the K of a tile.
 const MAX_SPLITS: usize = 256;
 
-/// The columns of the widest tiles for sm_90a, and of the narrowest.
+/// The columns of the widest tiles for sm_90a, and the fewest of an accumulator.
 const MOST_COLUMNS: usize = 256;
 const FEWEST_COLUMNS: usize = 8;
 
@@ -30,6 +30,11 @@ const MANY_VALUES: &str = "it reduces over batches, or more values cross its pha
 
 /// Why no blocks exchange what they have of lines.
 const NO_CLUSTERS: &str = "clusters are of kernels for sm_90a, with 16-bit, 8-bit or TF32 operands";
+
+/// Why no tile is one of a cluster that holds lines, where none was asked for.
+const NO_SHARED_TILE: &str = "shared memory has no room for any tile with this epilogue that divides among a cluster's blocks along its \
+     lines: ask for `Finish::SecondLaunch`, or give operands that are contiguous along K, whose tiles divide among more \
+     blocks";
 
 /// What the user asked for. The model chooses what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,15 +147,18 @@ impl<'a> Selection<'a> {
     /// Why lines don't lie in a tile of a kernel for sm_90a as was asked for, or in the tiles of a cluster; `None` if they do.
     fn beyond_tile(&self, way: &Part<'_>, wanted: &sm90::Request) -> Option<String> {
         let (lines, within) = way.lines?;
-        let columns = |most| wanted.tile.map_or(most, |tile| tile.columns) / way.tree.cost().products();
-        let most = columns(MOST_COLUMNS);
-        // Lines are along MMA columns: columns are those of swapped kernels.
+        // Lines are along MMA columns: columns are those of swapped kernels, whose accumulators share rows.
+        let sharers = if lines.columns { 1 } else { way.tree.cost().products() };
+        let of_tile = wanted.tile.map(|tile| tile.columns / sharers);
+        let (most, least) = (of_tile.unwrap_or(MOST_COLUMNS / sharers), of_tile.unwrap_or(FEWEST_COLUMNS));
         let (extent, of_lines, longer, along): (_, _, _, fn(sm90::Cluster) -> usize) = match lines {
             WholeLines { rows: true, columns: true } => {
                 let reason = "its reductions are along rows and columns; only kernels for sm_80 have both in a tile";
                 return Some(reason.to_owned());
             }
-            WholeLines { rows: true, .. } => (self.problem.n, "rows", Misfit::Rows { columns: self.problem.n, most }, |c| c.n),
+            WholeLines { rows: true, .. } => {
+                (self.problem.n, "rows", Misfit::Rows { columns: self.problem.n, most }, |c| c.n)
+            }
             WholeLines { columns: true, .. } => {
                 (self.problem.m, "columns", Misfit::Columns { rows: self.problem.m, most }, |c| c.m)
             }
@@ -164,7 +172,7 @@ impl<'a> Selection<'a> {
             (Within::Cluster, Some((cluster, 1))) => {
                 Some(format!("clusters of {cluster} have one block along {of_lines}: ask for more"))
             }
-            (Within::Cluster, _) if extent <= columns(FEWEST_COLUMNS) => {
+            (Within::Cluster, _) if extent <= least => {
                 Some(format!("{of_lines} so short lie in one tile: ask for `Finish::Tile`"))
             }
             (Within::Cluster, asked) => {
@@ -371,7 +379,10 @@ impl<'a> Selection<'a> {
         }
         let (workload, repacking) = self.sm90_workload(way, instruction);
         let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
-        let mut reason = "shared memory has no room for any tile with this epilogue";
+        let mut reason = match way.within() {
+            Some(Within::Cluster) => NO_SHARED_TILE,
+            Some(Within::Tile) | None => "shared memory has no room for any tile with this epilogue",
+        };
         let all = candidates(wanted);
         if all.is_empty() {
             let possible = wanted.relaxed().into_iter().find(|(relaxed, _)| !candidates(relaxed).is_empty());

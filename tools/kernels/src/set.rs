@@ -69,7 +69,8 @@ fn sm90_for(
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).ok()?;
     let in_tile = InTile::of(&valid);
-    let within = if request.cluster.is_some_and(|cluster| cluster.n > 1) { sm90::Within::Cluster } else { sm90::Within::Tile };
+    let within =
+        if request.cluster.is_some_and(|cluster| cluster.n > 1) { sm90::Within::Cluster } else { sm90::Within::Tile };
     let (valid, lines) = in_tile.as_ref().map_or((&valid, None), |all| (all.tree(), Some((all.lines(), within))));
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
     let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: valid, lines };

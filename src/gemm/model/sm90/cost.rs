@@ -100,7 +100,11 @@ fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, t
     let copied = traffic.inputs.len() + traffic.outputs.len();
     let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * constants.direct;
     let steps = elements / (64.0 * key.staging.step as f64 * key.tile.consumers as f64);
-    let exchanges = if key.within() == Some(Within::Cluster) { exchange_clocks(constants, e.later_sweeps, key, traffic) } else { 0.0 };
+    let exchanges = if key.within() == Some(Within::Cluster) {
+        exchange_clocks(constants, e.later_sweeps, key, traffic)
+    } else {
+        0.0
+    };
     let reduces = e.row_reductions + e.column_reductions + e.all_reductions > 0;
     let complete = if reduces { constants.complete } else { 0.0 };
     // A single warpgroup does not keep the arithmetic units busy.
