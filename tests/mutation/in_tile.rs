@@ -24,8 +24,12 @@ pub(crate) fn all() -> Vec<InTile> {
     vec![
         // Stream-K can be configured on the other architecture.
         InTile { name: "sm_80 all phases in the tile", split_k: SplitK::Stream, ..in_tile },
-        InTile { name: "sm_90a all phases in the tile", ..in_tile },
-        InTile { name: "sm_90a all phases in a cluster's tiles", cluster: sm90::Cluster { m: 1, n: 2 }, ..in_tile },
+        InTile { name: "sm_90a all phases in the tile, clusters of 1x1", ..in_tile },
+        InTile {
+            name: "sm_90a all phases in the tiles of clusters of 1x2",
+            cluster: sm90::Cluster { m: 1, n: 2 },
+            ..in_tile
+        },
     ]
 }
 
@@ -67,7 +71,8 @@ impl InTile {
             staging: Some(sm90::Staging { step: 32, output_stages: 3, input_stages: 3 }),
             ..sm90::Request::default()
         };
-        builder.multiprocessors(2).sm90(request).plan()
+        // All tiles are those of one cluster.
+        builder.multiprocessors(self.cluster.blocks()).sm90(request).plan()
     }
 
     /// Whether the results of a product are right.
@@ -99,10 +104,9 @@ impl Subject for InTile {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        // As many tiles for a block.
-        let (n, of_rows) = (self.columns(), self.cluster.n);
-        // Whole rows and narrower ones; rings that wrap around, and no K.
-        for extents in [[200 * of_rows, n, 3 * 64], [330 * of_rows, n - 8, 40], [70, 8, 0], [130, n, 9 * 64]] {
+        let n = self.columns();
+        // Whole rows and narrower ones, of more tiles than a ring has stages; rings that wrap around, and no K.
+        for extents in [[400, n, 3 * 64], [660, n - 8, 40], [70, 8, 0], [130, n, 9 * 64]] {
             if !self.product(device, &gemm, extents).map_err(stopped)? {
                 return Err((Kill::Wrong, format!("{extents:?}")));
             }

@@ -54,6 +54,9 @@ const WAITED: &str = "the kernel has waited before it read the bounds";
 const TABLE_MET: &str = "the block meets again when its barriers are initialised, before anyone looks a unit up";
 const COLUMNS_MET: &str = "columns' values are written before the barrier of the last step's outputs, where all of a team of one \
                            warpgroup have met";
+const ALL_NEEDED: &str = "every input is needed, so nothing is cleared";
+const OTHER_OUTPUT: &str = "the first step of two of a sweep is not waited for: each of the two outputs has places of its own in a \
+                            stage, and the next step's was last stored nine steps before";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -77,6 +80,21 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
+    survivor(Operator::DropBarrier, "all phases in", "bar.warp.sync", "Tail::clear_inputs(needed);", ALL_NEEDED),
+    survivor(
+        Operator::DropWait,
+        "sm_90a all phases in",
+        "cp.async.bulk.wait_group.read",
+        "store_wait_read<Config::OUTPUT_STAGES - 2>();",
+        OTHER_OUTPUT,
+    ),
+    survivor(
+        Operator::LooserWait,
+        "sm_90a all phases in",
+        "cp.async.bulk.wait_group.read",
+        "store_wait_read<Config::OUTPUT_STAGES - 2>();",
+        OTHER_OUTPUT,
+    ),
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
