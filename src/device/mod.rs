@@ -63,6 +63,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/split_k.cuh", include_str!("sm90/split_k.cuh")),
     ("sm90/fragments.cuh", include_str!("sm90/fragments.cuh")),
     ("sm90/reduce.cuh", include_str!("sm90/reduce.cuh")),
+    ("sm90/exchange.cuh", include_str!("sm90/exchange.cuh")),
     ("sm90/epilogue.cuh", include_str!("sm90/epilogue.cuh")),
     ("sm90/gemm.cuh", include_str!("sm90/gemm.cuh")),
     ("sm90/groups.cuh", include_str!("sm90/groups.cuh")),

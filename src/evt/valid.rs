@@ -453,8 +453,13 @@ impl ValidTree {
 
     /// The reductions that other values are computed from.
     pub(crate) fn used_reductions(&self) -> impl Iterator<Item = Reduction> {
+        self.used_reductions_by_phase().map(|(_, reduction)| reduction)
+    }
+
+    /// The same, with the phase from which on each is there.
+    pub(crate) fn used_reductions_by_phase(&self) -> impl Iterator<Item = (usize, Reduction)> {
         self.values.iter().filter_map(|value| match value.kind {
-            ValueKind::Reduce(reduction, _) => Some(reduction),
+            ValueKind::Reduce(reduction, _) => Some((value.phase, reduction)),
             _ => None,
         })
     }

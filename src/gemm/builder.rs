@@ -305,8 +305,9 @@ impl<E> Builder<E> {
     }
 
     /// Where later phases of an epilogue are computed, which need its own reductions, as a softmax's do: in the tile, where
-    /// whole rows lie in one, or in launches of their own. Without it the model takes what it predicts to be faster; and a
-    /// run whose rows are wider than the plan's tile goes on in launches.
+    /// whole rows lie in one; in the tiles of a cluster, where they lie in these (on sm_90a); or in launches of their own.
+    /// Without it the model takes what it predicts to be fastest; and a run whose rows are wider than the plan's tiles goes on
+    /// in launches.
     ///
     /// ```
     /// use epilogue::gemm::{Builder, Error, Finish};
@@ -322,6 +323,8 @@ impl<E> Builder<E> {
     /// let device = Device::emulated(Arch::SM_90A)?;
     /// let scores = |n| Gemm::builder::<Softmax>(&device).elements(ElementType::BF16, ElementType::BF16).problem(4096, n, 64);
     /// assert!(scores(256).choose()?.kernel().is_some_and(|kernel| kernel.key.in_tile()));
+    /// let in_cluster = scores(1024).finish(Finish::Cluster).choose()?;
+    /// assert!(in_cluster.to_string().contains("whose blocks exchange their parts of whole lines"));
     /// let refused = scores(8192).finish(Finish::Tile).choose().unwrap_err();
     /// assert!(refused.to_string().contains("rows of 8192 columns are wider than a tile of 256"));
     /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -45,7 +45,7 @@
 //! | time and bound | `about … us, bound by arithmetic` | what most of the predicted time goes into: arithmetic, shared memory, the L2, memory, the epilogue |
 //! | copies | | only where an operand is copied before the product, see below |
 //! | the next one | `next best …` | how close the decision was |
-//! | later phases | `its 3 phases follow one another in the tile …`, `… by the blocks that complete their reductions; then a second launch, because …` | only where the epilogue is computed from its own reductions, see below |
+//! | later phases | `its 3 phases follow one another in the tile …`, `… in the tiles of a cluster …`, `… by the blocks that complete their reductions; then a second launch, because …` | only where the epilogue is computed from its own reductions, see below |
 //!
 //! Bound by `the epilogue` means that another tile or a cheaper epilogue helps. Bound by `memory`: the operands and the
 //! epilogue's tensors are what counts, so smaller types help. Bound by `arithmetic`: fusing saves little of the time; a
@@ -154,10 +154,16 @@
 //! accumulators: 128) lie in one tile, and all phases are computed there, one after another, in the product's own launch:
 //! nothing of M×N but the results is written. The same holds of columns of up to 256 rows.
 //!
-//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads what the phase before has left in f32, in memory that
+//! On sm_90a rows of up to 2048 columns (two accumulators: 1024) lie in the tiles of a cluster, of up to eight blocks, which
+//! tell each other their parts of a row's maximum and of its sum, through their shared memory. That is one launch, too, and
+//! writes nothing but the results. It has a price: the blocks of a cluster wait for each other after each phase, and large
+//! clusters leave some multiprocessors idle. Columns of up to 2048 rows likewise.
+//!
+//! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads what the
+//! phase before has left in f32, in memory that
 //! the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as any kernel over the result would; what it
-//! spares is the rounding between the two, and the code. The choice names the reductions, and the time it expects of either
-//! way; [`finish`](crate::gemm::Builder::finish) asks for one of the two, for measurements. One
+//! spares is the rounding between the two, and the code. The choice names the reductions, and the time it expects of each
+//! way; [`finish`](crate::gemm::Builder::finish) asks for one of them, for measurements. One
 //! launch does when each result has one value a row, a column or a matrix, such as the factor of a norm or a scale: then the
 //! block that completes a reduction computes what follows from it.
 //!

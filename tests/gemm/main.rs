@@ -18,6 +18,7 @@ mod graph;
 mod groups;
 mod groups_sm90;
 mod hopper;
+mod in_cluster;
 mod in_tile;
 mod integers;
 mod layouts;

@@ -53,6 +53,8 @@ struct Config {
     static constexpr int VECTOR_OFFSET = 196608;
     static constexpr int REDUCTION_OFFSET = 196608;
     static constexpr int REDUCTION_BYTES = 0;
+    static constexpr int EXCHANGE_OFFSET = 196608;
+    static constexpr int EXCHANGE_WORDS = 0;
     static constexpr int CONTROL_OFFSET = 196608;
     static constexpr int CONTROL_BYTES = 1024;
     static constexpr int SHARED_BYTES = 197632;

@@ -68,8 +68,10 @@ pub enum Error {
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
     GroupedPhases { epilogue: &'static str, divided: Divided },
     NotInTile { epilogue: &'static str, reason: String },
+    NotInCluster { epilogue: &'static str, reason: String },
     BeyondTile {
         epilogue: &'static str,
+        within: &'static str,
         tile_m: usize,
         tile_n: usize,
         m: usize,
@@ -1512,8 +1514,10 @@ pub enum Error {
     GroupedReduction { name: &'static str, what: &'static str, advice: &'static str },
     GroupedPhases { epilogue: &'static str, divided: Divided },
     NotInTile { epilogue: &'static str, reason: String },
+    NotInCluster { epilogue: &'static str, reason: String },
     BeyondTile {
         epilogue: &'static str,
+        within: &'static str,
         tile_m: usize,
         tile_n: usize,
         m: usize,
@@ -1606,6 +1610,7 @@ impl Filter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finish {
     Tile,
+    Cluster,
     SecondLaunch,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -1831,6 +1836,8 @@ impl KernelKey {
     pub const fn layouts(&self) -> (OperandLayout, OperandLayout) {}
     #[must_use]
     pub const fn in_tile(&self) -> bool {}
+    #[must_use]
+    pub const fn within(&self) -> Option<Within> {}
     #[must_use]
     pub const fn fast_math(&self) -> bool {}
 }
@@ -2417,6 +2424,7 @@ impl Cluster {
     #[must_use]
     pub const fn blocks(self) -> usize {}
 }
+impl fmt::Display for Cluster {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Hint {
     Normal,
@@ -2475,7 +2483,9 @@ pub struct SharedMap {
     pub inputs: Range<usize>,
     pub vectors: Range<usize>,
     pub reductions: Range<usize>,
+    pub exchange: Range<usize>,
     pub control: Range<usize>,
+    pub exchange_words: usize,
     pub output_stages: usize,
     pub input_stages: usize,
     pub output_stage_bytes: usize,
@@ -2521,6 +2531,8 @@ impl Sm90Key {
     pub const fn holds_accumulators(&self) -> bool {}
     #[must_use]
     pub const fn mma_cluster(&self) -> (usize, usize) {}
+    #[must_use]
+    pub const fn within(&self) -> Option<Within> {}
     #[must_use]
     pub const fn mma_majors(&self) -> (Major, Major) {}
     #[must_use]
@@ -2594,6 +2606,7 @@ pub struct Traffic {
     pub row_reductions: usize,
     pub column_reductions: usize,
     pub all_reductions: usize,
+    pub exchanged: usize,
 }
 impl Traffic {
     #[must_use]
@@ -2654,6 +2667,11 @@ impl Wgmma {
     pub const fn converts_b(self) -> bool {}
 }
 impl fmt::Display for Wgmma {}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Within {
+    Tile,
+    Cluster,
+}
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     pub problem: Problem,
@@ -2662,7 +2680,7 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     pub fast_fp8: bool,
     pub tree: &'a ValidTree,
-    pub lines: Option<WholeLines>,
+    pub lines: Option<(WholeLines, Within)>,
 }
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {}

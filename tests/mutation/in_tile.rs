@@ -14,14 +14,22 @@ pub(crate) struct InTile {
     name: &'static str,
     arch: Arch,
     split_k: SplitK,
+    cluster: sm90::Cluster,
 }
 
-/// One for sm_80, whose rows are those of two warps and which takes tile after tile, and one whose warpgroups take turns.
+/// One for sm_80, whose rows are those of two warps and which takes tile after tile, and those whose warpgroups take turns: with
+/// rows in a tile, and in the tiles of a cluster.
 pub(crate) fn all() -> Vec<InTile> {
+    let in_tile = InTile { name: "", arch: Arch::SM_90A, split_k: SplitK::None, cluster: sm90::Cluster::NONE };
     vec![
         // Stream-K can be configured on the other architecture.
-        InTile { name: "sm_80 all phases in the tile", arch: Arch::SM_90A, split_k: SplitK::Stream },
-        InTile { name: "sm_90a all phases in the tile", arch: Arch::SM_90A, split_k: SplitK::None },
+        InTile { name: "sm_80 all phases in the tile", split_k: SplitK::Stream, ..in_tile },
+        InTile { name: "sm_90a all phases in the tile, clusters of 1x1", ..in_tile },
+        InTile {
+            name: "sm_90a all phases in the tiles of clusters of 1x2",
+            cluster: sm90::Cluster { m: 1, n: 2 },
+            ..in_tile
+        },
     ]
 }
 
@@ -36,10 +44,17 @@ fn centred(accum: Accum, c: Tensor, weight: RowVector) -> (Tensor, Tensor<f32>, 
 }
 
 impl InTile {
+    /// Of the tiles in which rows lie.
+    const fn columns(&self) -> usize {
+        64 * self.cluster.n
+    }
+
     fn plan(&self, device: &Device) -> Result<Gemm<Centred>, Error> {
         let along_k = OperandLayout::packed(Major::K);
         let builder: Builder<Centred> = Gemm::builder::<Centred>(device).elements(ElementType::F16, ElementType::F16);
-        let builder = builder.problem(96, 64, 40).layouts(along_k, along_k).finish(Finish::Tile).split_k(self.split_k);
+        let finish = if self.cluster.n > 1 { Finish::Cluster } else { Finish::Tile };
+        let builder = builder.problem(96, self.columns(), 40).layouts(along_k, along_k);
+        let builder = builder.finish(finish).split_k(self.split_k);
         if self.split_k == SplitK::Stream {
             let instruction = Instruction::of(ElementType::F16, ElementType::F16, Arithmetic::Exact);
             let tiles = instruction.map_or(&[][..], Tile::all);
@@ -51,12 +66,13 @@ impl InTile {
         let request = sm90::Request {
             tile: found.copied(),
             stages: Some(3),
-            cluster: Some(sm90::Cluster::NONE),
+            cluster: Some(self.cluster),
             // A sweep has two steps: with three stages of inputs, their ring wraps around in any of them.
             staging: Some(sm90::Staging { step: 32, output_stages: 3, input_stages: 3 }),
             ..sm90::Request::default()
         };
-        builder.multiprocessors(2).sm90(request).plan()
+        // All tiles are those of one cluster.
+        builder.multiprocessors(self.cluster.blocks()).sm90(request).plan()
     }
 
     /// Whether the results of a product are right.
@@ -88,8 +104,9 @@ impl Subject for InTile {
 
     fn run(&self, device: &Device) -> Result<(), (Kill, String)> {
         let gemm = self.plan(device).map_err(stopped)?;
-        // Whole rows and narrower ones; rings that wrap around, and no K.
-        for extents in [[200, 64, 3 * 64], [330, 56, 40], [70, 8, 0], [130, 64, 9 * 64]] {
+        let n = self.columns();
+        // Whole rows and narrower ones, of more tiles than a ring has stages; rings that wrap around, and no K.
+        for extents in [[400, n, 3 * 64], [660, n - 8, 40], [70, 8, 0], [130, n, 9 * 64]] {
             if !self.product(device, &gemm, extents).map_err(stopped)? {
                 return Err((Kill::Wrong, format!("{extents:?}")));
             }

@@ -56,6 +56,9 @@ const COLUMNS_MET: &str = "columns' values are written before the barrier of the
                            warpgroup have met";
 const OF_A_STEP: &str = "the step after, or before, waits in its place: in PTX each step of a k-tile has registers of its own, and \
                          the stage is given back at another; the wait leaves the compiler free to use registers again";
+const ALL_NEEDED: &str = "every input is needed, so nothing is cleared";
+const OTHER_OUTPUT: &str = "the first step of two of a sweep is not waited for: each of the two outputs has places of its own in a \
+                            stage, and the next step's was last stored nine steps before";
 const MINE: &str = "the thread that arrives has written the block's only partial itself";
 
 const fn survivor(
@@ -79,6 +82,21 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropBarrier, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "", "bar.warp.sync", "BATCH == 0) __syncwarp();", BATCHES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "(Visitor::VECTORS > 0) release_vectors", MET),
+    survivor(Operator::DropBarrier, "all phases in", "bar.warp.sync", "Tail::clear_inputs(needed);", ALL_NEEDED),
+    survivor(
+        Operator::DropWait,
+        "sm_90a all phases in",
+        "cp.async.bulk.wait_group.read",
+        "store_wait_read<Config::OUTPUT_STAGES - 2>();",
+        OTHER_OUTPUT,
+    ),
+    survivor(
+        Operator::LooserWait,
+        "sm_90a all phases in",
+        "cp.async.bulk.wait_group.read",
+        "store_wait_read<Config::OUTPUT_STAGES - 2>();",
+        OTHER_OUTPUT,
+    ),
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),

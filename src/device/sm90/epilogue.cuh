@@ -6,7 +6,8 @@
 //             tile goes on
 //
 // A block of 64 MMA rows is walked over once, or, where the tile has whole lines and a later phase is computed from their
-// reductions, once for each phase: in SWEEPS. What crosses from one to the next is in the accumulators' registers.
+// reductions, once for each phase: in SWEEPS. What crosses from one to the next is in the accumulators' registers. Where the
+// lines lie in the tiles of a cluster, its blocks exchange their parts of the reductions between the sweeps (exchange.cuh).
 //
 // A visitor has
 //   INPUTS, OUTPUTS          whether there are tensors that boxes are copied of; VECTORS: how many staged vectors
@@ -16,10 +17,12 @@
 //   visit(sweep, accum, block, column, in_step, inputs, outputs)   a unit of every accumulator, whose MMA column in the
 //                                                  tile's results and in the step are given
 //   finish_block(sweep, block), finish()           reductions
+//   exchange(sweep, parity)                        the cluster's parts of those, of lines that lie in its tiles
 //   store_outputs(sweep, row, column, stage)       starts the copies of a step; by one thread
 // and, for the producer's warps, static functions: `needed`, `clear_inputs`, `input_bytes`, `load_inputs`, `fill_vectors`.
 #pragma once
 #include "../sweep.cuh"
+#include "exchange.cuh"
 #include "fragments.cuh"
 #include "pipeline.cuh"
 #include "reduce.cuh"
@@ -44,11 +47,13 @@ struct Epilogue {
     // caches hold, takes many seconds to compile and needs more registers.
     static constexpr int IN_ROUND = STEPS / Config::EPILOGUE_ROUNDS;
     static_assert(STEPS % Config::EPILOGUE_ROUNDS == 0);
+    // Whether whole lines lie in a cluster's tiles: clusters along lines that lie in a tile there are none.
+    static constexpr bool EXCHANGES = Visitor::SWEEPS > 1 && Config::CLUSTER_COLUMNS > 1;
     static_assert(!Visitor::INPUTS || Config::AUX_STAGES >= 1);
     static_assert(!Visitor::OUTPUTS || Config::OUTPUT_STAGES >= 1);
 
     // By one thread.
-    static __device__ __forceinline__ void init(u32 shared) {
+    static __device__ __forceinline__ void init(const Problem& problem, u32 shared) {
         for (int i = 0; i < C::AUX; ++i) {
             mbarrier_init(shared + C::AUX_FULL + 8 * i, 1);
             mbarrier_init(shared + C::AUX_EMPTY + 8 * i, 4);
@@ -61,6 +66,7 @@ struct Epilogue {
             mbarrier_init(shared + C::DECIDED + 8 * team, 1);
             mbarrier_init(shared + C::HEARD + 8 * team, 1);
         }
+        if constexpr (EXCHANGES) Exchange<Config>::init(problem, shared);
     }
 
     // Whether a tile's epilogue may be done here: then its vectors are brought. So are its inputs, but in parallel split-K,
@@ -142,6 +148,7 @@ struct Epilogue {
         u32 output_stage = 0;
         u32 vectors_parity = 0;
         u32 heard_parity = 1;  // nothing has been told that is to be heard first
+        u32 exchange_parity = 0;
     };
 
     // Parallel split-K: tells the warp that brings the inputs whether this team needs them. By all threads of the team.
@@ -274,6 +281,7 @@ struct Epilogue {
                 }
             }
             visitor.finish_block(Sweep<SWEEP>(), block);
+            if constexpr (EXCHANGES) visitor.exchange(Sweep<SWEEP>(), state.exchange_parity);
             sweep<SWEEP + 1>(visitor, acc, block, state, shared);
         }
     }

@@ -10,7 +10,7 @@
 // Dynamic shared memory, from a multiple of 1024 bytes (offsets are Config's):
 //
 //   [ A: STAGES ] [ B: STAGES ] [ outputs: warpgroup, stage ] [ inputs: warpgroup, stage ] [ vectors ] [ reductions ]
-//   [ mbarriers, words ]
+//   [ exchange ] [ mbarriers, words ]
 #pragma once
 #include "epilogue.cuh"
 #include "mainloop.cuh"
@@ -154,7 +154,7 @@ struct Gemm {
         const int warpgroup = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / WARPGROUP, 0);
         if (threadIdx.x == 0) {
             Loop::init(shared);
-            Tail::init(shared);
+            Tail::init(parameters.common.problem, shared);
             Turns<Config>::init(shared);
             fence_mbarrier_init();
         }

@@ -7,6 +7,31 @@ pub enum Finish {
     /// In the tile, one phase after another, in one launch and without M×N values in memory. Whole rows must lie in one
     /// tile: N is at most its number of columns, 256 or fewer. (For reductions along `Column`, M its rows or fewer.)
     Tile,
+    /// In the tiles of a cluster, likewise in one launch: its blocks tell each other, after each phase, their parts of the
+    /// reductions. Whole rows must lie in the tiles of a cluster's 2 to 8 blocks: N is at most 2048. (For reductions along
+    /// `Column`, M.) Kernels for sm_90a alone have clusters. Their K may be split, but not in
+    /// [parallel](crate::gemm::SplitK::Parallel).
+    Cluster,
     /// After the product, each in a launch of its own, over M×N values that the plan keeps in memory.
     SecondLaunch,
+}
+
+/// Where the whole lines lie that all phases of an epilogue are computed from, in one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Within {
+    /// In a tile.
+    Tile,
+    /// In the tiles of a cluster's blocks, together.
+    Cluster,
+}
+
+impl Finish {
+    /// The same of a kernel with all phases whose lines lie so; `None`: of one that leaves them to other launches.
+    pub(crate) const fn of(within: Option<Within>) -> Self {
+        match within {
+            Some(Within::Tile) => Self::Tile,
+            Some(Within::Cluster) => Self::Cluster,
+            None => Self::SecondLaunch,
+        }
+    }
 }

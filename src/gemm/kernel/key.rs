@@ -4,6 +4,7 @@ use std::fmt;
 
 use epilogue_runtime::Arch;
 
+use super::finish::Within;
 use super::settings::Switches;
 use super::sm80::instruction::Instruction;
 use super::sm80::key::Sm80Key;
@@ -80,12 +81,31 @@ impl KernelKey {
         }
     }
 
-    /// Whether all phases of the epilogue are computed in the tile, so that there is one launch.
+    /// Whether all phases of the epilogue are computed in the tile, or in the tiles of a cluster, so that there is one
+    /// launch.
     #[must_use]
     pub const fn in_tile(&self) -> bool {
         match self {
             Self::Sm80(key) => key.in_tile,
             Self::Sm90(key) => key.in_tile,
+        }
+    }
+
+    /// Where whole lines lie, if all phases are computed from them.
+    #[must_use]
+    pub const fn within(&self) -> Option<Within> {
+        match self {
+            Self::Sm80(key) if key.in_tile => Some(Within::Tile),
+            Self::Sm80(_) => None,
+            Self::Sm90(key) => key.within(),
+        }
+    }
+
+    /// Rows and columns of the product in which whole lines lie.
+    pub(crate) const fn line_tile(&self) -> (usize, usize) {
+        match self {
+            Self::Sm80(_) => self.tile(),
+            Self::Sm90(key) => key.line_tile(),
         }
     }
 

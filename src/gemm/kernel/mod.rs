@@ -16,7 +16,7 @@ pub(crate) mod split_k;
 pub(crate) mod stream;
 pub(crate) mod views;
 
-pub use finish::Finish;
+pub use finish::{Finish, Within};
 pub use key::KernelKey;
 pub(crate) use settings::{Settings, Switches};
 pub use split_k::{SplitK, SplitKind};

@@ -135,20 +135,31 @@ impl Choice {
 impl Choice {
     /// Where later phases are computed, and why not elsewhere.
     fn finish(&self, f: &mut fmt::Formatter<'_>, later: &Later, gpu: &ChosenKernel) -> fmt::Result {
-        let in_tile = gpu.chosen.key.in_tile();
-        let other = gpu.candidates.iter().find(|candidate| candidate.key.in_tile() != in_tile);
-        if in_tile {
-            write!(f, "; its {} phases follow one another in the tile, where its lines are whole", later.phases)?;
-        } else {
-            write!(f, "; {later}")?;
-        }
-        match (other, &self.not_in_tile) {
-            (Some(other), _) if in_tile => {
-                write!(f, "; with launches of their own, about {:.1} us in all", other.microseconds)
+        let chosen = Finish::of(gpu.chosen.key.within());
+        match chosen {
+            Finish::Tile => {
+                write!(f, "; its {} phases follow one another in the tile, where its lines are whole", later.phases)?;
             }
-            (Some(other), _) => write!(f, "; in one tile, about {:.1} us in all", other.microseconds),
-            (None, Some(reason)) => write!(f, "; not in one tile: {reason}"),
-            (None, None) => Ok(()),
+            Finish::Cluster => write!(
+                f,
+                "; its {} phases follow one another in the tiles of a cluster, whose blocks exchange their parts of whole lines",
+                later.phases
+            )?,
+            Finish::SecondLaunch => write!(f, "; {later}")?,
+        }
+        for (finish, there) in [
+            (Finish::Tile, "in one tile"),
+            (Finish::Cluster, "in a cluster's tiles"),
+            (Finish::SecondLaunch, "with launches of their own"),
+        ] {
+            let best = gpu.candidates.iter().find(|candidate| Finish::of(candidate.key.within()) == finish);
+            if let Some(best) = best.filter(|_| finish != chosen) {
+                write!(f, "; {there}, about {:.1} us in all", best.microseconds)?;
+            }
+        }
+        match &self.not_in_tile {
+            Some(reason) => write!(f, "; not in one tile: {reason}"),
+            None => Ok(()),
         }
     }
 }

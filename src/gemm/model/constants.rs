@@ -94,6 +94,9 @@ constants! {
     parallel_turn: "clocks" = 1500.0;
     /// The same for stream-K.
     stream_turn: "clocks" = 1500.0;
+    /// Where lines lie in a cluster's tiles: what a warp waits after a phase for what the other blocks have of its lines. An
+    /// estimate.
+    exchange: "clocks" = 1000.0;
     /// The part of the smaller of two times that the larger one does not hide.
     overlap: "of the smaller time" = 0.05;
 }

@@ -14,12 +14,27 @@ use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
     CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
 };
-use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, sm90};
+use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, Within, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
 use epilogue_runtime::Arch;
 
 /// The most blocks that may share the K of a tile.
 const MAX_SPLITS: usize = 256;
+
+/// The columns of the widest tiles for sm_90a, and the fewest of an accumulator.
+const MOST_COLUMNS: usize = 256;
+const FEWEST_COLUMNS: usize = 8;
+
+/// Why phases are not computed in one launch.
+const MANY_VALUES: &str = "it reduces over batches, or more values cross its phases than a tile has accumulators";
+
+/// Why no blocks exchange what they have of lines.
+const NO_CLUSTERS: &str = "clusters are of kernels for sm_90a, with 16-bit, 8-bit or TF32 operands";
+
+/// Why no tile is one of a cluster that holds lines, where none was asked for.
+const NO_SHARED_TILE: &str = "shared memory has no room for any tile with this epilogue that divides among a cluster's blocks along its \
+     lines: ask for `Finish::SecondLaunch`, or give operands that are contiguous along K, whose tiles divide among more \
+     blocks";
 
 /// What the user asked for. The model chooses what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,13 +68,27 @@ pub(crate) struct Selection<'a> {
 struct Part<'a> {
     /// The first phase, or all.
     tree: &'a ValidTree,
-    /// If it is all: the lines that must lie in one tile.
-    lines: Option<WholeLines>,
+    /// If it is all: the lines that must lie whole, and where.
+    lines: Option<(WholeLines, Within)>,
     /// The time of the launches behind.
     later: f64,
 }
 
 impl Part<'_> {
+    /// Where its lines must lie whole, if it is all phases.
+    fn within(&self) -> Option<Within> {
+        self.lines.map(|(_, within)| within)
+    }
+
+    /// The error for a reason why its lines lie in no such place.
+    fn refused(&self, reason: String) -> Error {
+        let epilogue = self.tree.name();
+        match self.within() {
+            Some(Within::Cluster) => Error::NotInCluster { epilogue, reason },
+            Some(Within::Tile) | None => Error::NotInTile { epilogue, reason },
+        }
+    }
+
     /// A candidate with the launches behind.
     fn whole(&self, mut candidate: Candidate) -> Candidate {
         candidate.microseconds += self.later;
@@ -68,10 +97,10 @@ impl Part<'_> {
 }
 
 impl<'a> Selection<'a> {
-    /// The ways in which later phases can be computed, as asked for. The last is in the tile, if that is one.
+    /// The ways in which later phases can be computed, as asked for. The first is in launches, if nothing else is asked for.
     ///
     /// # Errors
-    /// [`Error::NothingToFinish`], [`Error::NotInTile`].
+    /// [`Error::NothingToFinish`], [`Error::NotInTile`], [`Error::NotInCluster`].
     fn ways(&self, asked: Option<Finish>) -> Result<Vec<Part<'a>>, Error> {
         let launches = Part { tree: self.phases.first(), lines: None, later: self.later };
         let epilogue = launches.tree.name();
@@ -81,15 +110,19 @@ impl<'a> Selection<'a> {
             return Err(Error::NothingToFinish { epilogue });
         }
         let in_tile = self.phases.in_tile.as_ref().filter(|_| more && self.problem.grouping == Grouping::None);
-        let in_tile = in_tile.map(|of| Part { tree: of.tree(), lines: Some(of.lines()), later: 0.0 });
-        match (asked, in_tile) {
-            (Some(Finish::Tile), None) => {
-                let reason = "it reduces over batches, or more values cross its phases than a tile has accumulators";
-                Err(Error::NotInTile { epilogue, reason: reason.to_owned() })
+        let way = |within| in_tile.map(|of| Part { tree: of.tree(), lines: Some((of.lines(), within)), later: 0.0 });
+        let in_cluster = way(Within::Cluster).filter(|_| self.wgmma().is_some());
+        let only = |way: Option<Part<'a>>| way.map(|way| vec![way]);
+        match asked {
+            Some(Finish::Tile) => {
+                only(way(Within::Tile)).ok_or_else(|| Error::NotInTile { epilogue, reason: MANY_VALUES.to_owned() })
             }
-            (Some(Finish::Tile), Some(in_tile)) => Ok(vec![in_tile]),
-            (Some(Finish::SecondLaunch), _) => Ok(vec![launches]),
-            (None, in_tile) => Ok(std::iter::once(launches).chain(in_tile).collect()),
+            Some(Finish::Cluster) => only(in_cluster).ok_or_else(|| {
+                let reason = if self.wgmma().is_some() { MANY_VALUES } else { NO_CLUSTERS };
+                Error::NotInCluster { epilogue, reason: reason.to_owned() }
+            }),
+            Some(Finish::SecondLaunch) => Ok(vec![launches]),
+            None => Ok(std::iter::once(launches).chain(way(Within::Tile)).chain(in_cluster).collect()),
         }
     }
 
@@ -111,20 +144,41 @@ impl<'a> Selection<'a> {
         best.unwrap_or_else(|| Err(Error::NothingToFinish { epilogue: self.phases.tree.name() }))
     }
 
-    /// Why lines don't lie in a tile for sm_90a, of which this is the largest number of columns; `None` if they do.
-    fn beyond_tile(&self, lines: WholeLines, columns: usize) -> Option<String> {
-        let Problem { m, n, .. } = self.problem;
-        match lines {
+    /// Why lines don't lie in a tile of a kernel for sm_90a as was asked for, or in the tiles of a cluster; `None` if they do.
+    fn beyond_tile(&self, way: &Part<'_>, wanted: &sm90::Request) -> Option<String> {
+        let (lines, within) = way.lines?;
+        // Lines are along MMA columns: columns are those of swapped kernels, whose accumulators share rows.
+        let sharers = if lines.columns { 1 } else { way.tree.cost().products() };
+        let of_tile = wanted.tile.map(|tile| tile.columns / sharers);
+        let (most, least) = (of_tile.unwrap_or(MOST_COLUMNS / sharers), of_tile.unwrap_or(FEWEST_COLUMNS));
+        let (extent, of_lines, longer, along): (_, _, _, fn(sm90::Cluster) -> usize) = match lines {
             WholeLines { rows: true, columns: true } => {
-                Some("its reductions are along rows and columns; only kernels for sm_80 have both in a tile".to_owned())
+                let reason = "its reductions are along rows and columns; only kernels for sm_80 have both in a tile";
+                return Some(reason.to_owned());
             }
-            WholeLines { rows: true, .. } if n > columns => {
-                Some(Misfit::Rows { columns: n, most: columns }.to_string())
+            WholeLines { rows: true, .. } => {
+                (self.problem.n, "rows", Misfit::Rows { columns: self.problem.n, most }, |c| c.n)
             }
-            WholeLines { columns: true, .. } if m > columns => {
-                Some(Misfit::Columns { rows: m, most: columns }.to_string())
+            WholeLines { columns: true, .. } => {
+                (self.problem.m, "columns", Misfit::Columns { rows: self.problem.m, most }, |c| c.m)
             }
-            WholeLines { .. } => None,
+            WholeLines { .. } => return None,
+        };
+        match (within, wanted.cluster.map(|cluster| (cluster, along(cluster)))) {
+            (Within::Tile, Some((cluster, 2..))) => {
+                Some(format!("clusters of {cluster} have several blocks along {of_lines}: ask for `Finish::Cluster`"))
+            }
+            (Within::Tile, _) => (extent > most).then(|| longer.to_string()),
+            (Within::Cluster, Some((cluster, 1))) => {
+                Some(format!("clusters of {cluster} have one block along {of_lines}: ask for more"))
+            }
+            (Within::Cluster, _) if extent <= least => {
+                Some(format!("{of_lines} so short lie in one tile: ask for `Finish::Tile`"))
+            }
+            (Within::Cluster, asked) => {
+                let blocks = asked.map_or(sm90::MAX_CLUSTER, |(_, along)| along);
+                (extent > most * blocks).then(|| format!("{longer}, and than {blocks} of these"))
+            }
         }
     }
 
@@ -140,8 +194,8 @@ impl<'a> Selection<'a> {
         };
         let on_sm80 = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(&way, instruction)));
         let of_sm80 = on_sm80.and_then(Result::err).map(|why| why.to_string());
-        let columns = 256 / way.tree.cost().products();
-        let of_sm90 = self.wgmma().and_then(|_| self.beyond_tile(way.lines.unwrap_or_default(), columns));
+        let in_cluster = Part { lines: way.lines.map(|(lines, _)| (lines, Within::Cluster)), ..way };
+        let of_sm90 = self.wgmma().and_then(|_| self.beyond_tile(&in_cluster, &sm90::Request::default()));
         of_sm90.or(of_sm80)
     }
 
@@ -158,7 +212,7 @@ impl<'a> Selection<'a> {
 
     fn sm80_workload(&self, way: &Part<'a>, instruction: Instruction) -> Workload<'a> {
         let (a, b) = self.layouts;
-        let (problem, lines) = (self.problem.shared_alike(), way.lines);
+        let (problem, lines) = (self.problem.shared_alike(), way.lines.map(|(lines, _)| lines));
         Workload { problem, instruction, a, b, epilogue: way.tree.cost(), lines }
     }
 
@@ -227,9 +281,12 @@ impl<'a> Selection<'a> {
     /// no kernel can satisfy.
     pub(crate) fn choose(&self, request: &Request, switches: Switches) -> Result<ChosenKernel, Error> {
         let asked = *request != Request::default();
+        self.ways(request.finish)?;
         let (mut candidates, mut misfit) = (Vec::new(), None);
         for way in self.ways(None)? {
-            let ranked = self.mma().map(|instruction| sm80::rank(self.machine, &self.sm80_workload(&way, instruction)));
+            let has_clusters = way.within() == Some(Within::Cluster);
+            let of_sm80 = self.mma().filter(|_| !has_clusters);
+            let ranked = of_sm80.map(|instruction| sm80::rank(self.machine, &self.sm80_workload(&way, instruction)));
             match ranked {
                 Some(Ok(ranked)) => candidates.extend(ranked.into_iter().map(|candidate| way.whole(candidate))),
                 Some(Err(why)) => misfit = misfit.or_else(|| Some(why.to_string())),
@@ -239,14 +296,16 @@ impl<'a> Selection<'a> {
         }
         let chosen = match request {
             Request { exact: Some((key, split_k)), finish, .. } => {
-                self.ways(*finish)?;
-                if finish.is_some_and(|finish| (finish == Finish::Tile) != key.in_tile()) {
+                if finish.is_some_and(|finish| finish != Finish::of(key.within())) {
                     let reason = "it computes later phases elsewhere than `.finish(…)` says: leave one of the two out";
                     return Err(Error::NoKernel { kernel: key.to_string(), reason });
                 }
                 Some(exactly(key, *split_k, &candidates)?)
             }
             Request { sm80: None, sm90: Some(wanted), .. } => Some(self.asked_sm90(wanted, request)?),
+            Request { sm80: None, finish: Some(Finish::Cluster), .. } => {
+                Some(self.asked_sm90(&sm90::Request::default(), request)?)
+            }
             Request { sm80: None, .. } if asked => {
                 let hopper = self.asked_sm90(&sm90::Request::default(), request);
                 match (hopper, self.asked_sm80(request, &candidates)) {
@@ -313,15 +372,15 @@ impl<'a> Selection<'a> {
     /// The same with later phases computed in one way.
     fn asked_sm90_way(&self, way: &Part<'a>, instruction: Wgmma, wanted: &sm90::Request) -> Result<Candidate, Error> {
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
-        if let Some(lines) = way.lines {
-            let columns = wanted.tile.map_or(256, |tile| tile.columns) / way.tree.cost().products();
-            if let Some(reason) = self.beyond_tile(lines, columns) {
-                return Err(Error::NotInTile { epilogue: way.tree.name(), reason });
-            }
+        if let Some(reason) = self.beyond_tile(way, wanted) {
+            return Err(way.refused(reason));
         }
         let (workload, repacking) = self.sm90_workload(way, instruction);
         let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
-        let mut reason = "shared memory has no room for any tile with this epilogue";
+        let mut reason = match way.within() {
+            Some(Within::Cluster) => NO_SHARED_TILE,
+            Some(Within::Tile) | None => "shared memory has no room for any tile with this epilogue",
+        };
         let all = candidates(wanted);
         if all.is_empty() {
             let possible = wanted.relaxed().into_iter().find(|(relaxed, _)| !candidates(relaxed).is_empty());
@@ -345,6 +404,9 @@ impl<'a> Selection<'a> {
         };
         let fits = |c: &&Candidate| request.split_k.is_none_or(|s| s == c.split_k || c.split_k == SplitK::None);
         self.best_way(request.finish, |way| {
+            if way.within() == Some(Within::Cluster) {
+                return Err(way.refused(NO_CLUSTERS.to_owned()));
+            }
             let best = candidates.iter().filter(fits).find_map(|candidate| match &candidate.key {
                 KernelKey::Sm80(key) if key.in_tile == way.lines.is_some() => Some(key.tile),
                 KernelKey::Sm80(_) | KernelKey::Sm90(_) => None,
@@ -395,7 +457,7 @@ impl<'a> Selection<'a> {
 /// Why a tile is no tile for this.
 fn misfit(way: &Part<'_>, why: &Misfit) -> Error {
     match way.lines {
-        Some(_) => Error::NotInTile { epilogue: way.tree.name(), reason: why.to_string() },
+        Some(_) => way.refused(why.to_string()),
         None => Error::NoTile { reason: why.to_string() },
     }
 }

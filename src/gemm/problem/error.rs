@@ -318,16 +318,28 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
-    /// A run's lines are not in one tile, as the plan's are and as was asked for.
+    /// An epilogue's phases are not computed in the tiles of a cluster, as was asked for.
     #[error(
-        "`{epilogue}` was planned to be computed in one tile of {tile_m}x{tile_n}, where a product of {m}x{n} has no whole {lines}: plan for these extents, or leave `.finish(…)` out"
+        "`{epilogue}` can't be computed in the tiles of a cluster: {reason}; leave `.finish(…)` out, or ask for `Finish::SecondLaunch`"
+    )]
+    NotInCluster {
+        /// The epilogue.
+        epilogue: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A run's lines are not in one tile or a cluster's tiles, as the plan's are and as was asked for.
+    #[error(
+        "`{epilogue}` was planned to be computed in {within} of {tile_m}x{tile_n}, where a product of {m}x{n} has no whole {lines}: plan for these extents, or leave `.finish(…)` out"
     )]
     BeyondTile {
         /// The epilogue.
         epilogue: &'static str,
-        /// The tile's rows.
+        /// `one tile` or `a cluster's tiles`.
+        within: &'static str,
+        /// The tile's rows, or those of the tiles together.
         tile_m: usize,
-        /// The tile's columns.
+        /// The tile's columns, or those of the tiles together.
         tile_n: usize,
         /// M.
         m: usize,

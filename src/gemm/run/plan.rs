@@ -24,7 +24,7 @@ use crate::gemm::kernel::sm80::Sm80Key;
 use crate::gemm::kernel::sm90::Sm90Key;
 use crate::gemm::kernel::sm90::reach::loads;
 use crate::gemm::kernel::sm90::supported::supports;
-use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, SplitK};
+use crate::gemm::kernel::{ArgumentViews, KernelKey, Settings, SplitK, Within};
 use crate::gemm::model::choice::{Chosen, ChosenKernel};
 use crate::gemm::model::sm80::{Workload, estimate};
 use crate::gemm::model::{Candidate, Choice, Machine, Repacking};
@@ -295,8 +295,8 @@ impl Plan {
         Ok(())
     }
 
-    /// For a plan whose phases are all computed in the tile: the choice for a run for which they can't be, because its lines
-    /// don't lie in one tile, or because no kernel that has them takes its operands. `None` if they can.
+    /// For a plan whose phases are all computed in the tile, or in a cluster's: the choice for a run for which they can't be,
+    /// because its lines don't lie in there, or because no kernel that has them takes its operands. `None` if they can.
     fn beyond_tile(
         &self,
         gpu: &ChosenKernel,
@@ -306,7 +306,7 @@ impl Plan {
         arguments: &[Argument<'_>],
     ) -> Result<Option<ChosenKernel>, Error> {
         let lines = self.phases.in_tile.as_ref().map(InTile::lines).unwrap_or_default();
-        let (Problem { m, n, .. }, (tile_m, tile_n)) = (*problem, gpu.chosen.key.tile());
+        let (Problem { m, n, .. }, (tile_m, tile_n)) = (*problem, gpu.chosen.key.line_tile());
         let fit = lines.fit((tile_m, tile_n), (m, n));
         let taken = || self.wanted(gpu, problem, self.layouts(gpu, problem, a, &b.views())?, arguments);
         let refused = match fit.then(taken) {
@@ -314,7 +314,9 @@ impl Plan {
             Some(Err(refused)) => refused,
             None => {
                 let (epilogue, lines) = (self.tree().name(), if lines.rows && n > tile_n { "rows" } else { "columns" });
-                Error::BeyondTile { epilogue, tile_m, tile_n, m, n, lines }
+                let in_cluster = gpu.chosen.key.within() == Some(Within::Cluster);
+                let within = if in_cluster { "a cluster's tiles" } else { "one tile" };
+                Error::BeyondTile { epilogue, within, tile_m, tile_n, m, n, lines }
             }
         };
         let same_tile = self.tree().outputs().iter().any(ValidOutput::is_partial);
@@ -401,7 +403,8 @@ impl Plan {
         if gpu.chosen.key.in_tile() && self.beyond_tile(gpu, &problem, a, b, arguments)?.is_some() {
             return Err(Error::NoLaunch {
                 device: self.device.to_string(),
-                reason: "the product's lines don't lie in one tile, so it takes several launches: plan for its extents",
+                reason: "the product's lines don't lie in the plan's tile, or its cluster's, so it takes several launches: plan for \
+                         its extents",
             });
         }
         if problem.batch == 0 {
@@ -623,6 +626,9 @@ impl Plan {
         let (problem, instruction) = (self.problem.shared_alike(), key.instruction);
         let epilogue = self.phases.in_product(key.in_tile).cost();
         let lines = self.phases.in_tile.as_ref().map(InTile::lines).filter(|_| key.in_tile);
+        if lines.is_some_and(|lines| !lines.fit(KernelKey::Sm80(key).tile(), (given.m, given.n))) {
+            return None;
+        }
         let machine = Machine::of(self.device.properties())?;
         let workload = Workload { problem, instruction, a, b, epilogue, lines };
         let product = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use epilogue::ElementType;
 use epilogue::evt::{InTile, Tree, Types, ValidTree};
-use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic};
+use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic, Within};
 use epilogue::gemm::{Error, Float16, Instruction, KernelKey, Sm80Key, source};
 use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
 
@@ -280,6 +280,8 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     expect(findings, "STSM (stmatrix)", sass.count("STSM"), halves);
     let transposed = sass.count_where(|i| i.opcode.starts_with("STSM") && i.opcode.contains(".MT"));
     expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swap_ab);
+    let exchanges = key.within() == Some(Within::Cluster);
+    expect(findings, "STAS (st.async)", sass.count("STAS"), exchanges);
     expect(findings, "SYNCS.PHASECHK (mbarrier waits)", sass.count("SYNCS.PHASECHK"), true);
     let sets = key.tile.registers().is_some();
     expect(findings, "USETMAXREG.DEALLOC", sass.count("USETMAXREG.DEALLOC"), sets);

@@ -69,7 +69,9 @@ fn sm90_for(
     let (a, b) = instruction.elements();
     let valid = tree.validate(Types::new(a, b)).ok()?;
     let in_tile = InTile::of(&valid);
-    let (valid, lines) = in_tile.as_ref().map_or((&valid, None), |all| (all.tree(), Some(all.lines())));
+    let within =
+        if request.cluster.is_some_and(|cluster| cluster.n > 1) { sm90::Within::Cluster } else { sm90::Within::Tile };
+    let (valid, lines) = in_tile.as_ref().map_or((&valid, None), |all| (all.tree(), Some((all.lines(), within))));
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
     let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: valid, lines };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
@@ -85,6 +87,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_groups());
     set.extend(covering_patches());
     set.extend(covering_in_tile());
+    set.extend(covering_in_cluster());
     set.extend(covering_scaled());
     set.extend(covering_mixed());
     set.extend(covering_gradients());
@@ -438,6 +441,28 @@ pub(crate) fn covering_in_tile() -> Vec<Subject> {
             let key = Sm80Key { in_tile: true, ..sm80(Instruction::MmaBf16, *tile) };
             Subject { tree, key: KernelKey::Sm80(key), arch: Arch::SM_80 }
         }));
+    }
+    set
+}
+
+/// Epilogues of several phases in the tiles of a cluster, of two, four and eight blocks along rows, by both schedules, with every
+/// split of K that there is.
+pub(crate) fn covering_in_cluster() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let mut set = Vec::new();
+    for (rows, columns, schedule, (m, n), split_k) in [
+        (128, 256, Cooperative, (1, 4), SplitK::None),
+        (128, 256, Cooperative, (1, 8), SplitK::Serial(2)),
+        (128, 256, Cooperative, (2, 2), SplitK::Stream),
+        (64, 256, PingPong, (1, 4), SplitK::None),
+        (128, 128, PingPong, (1, 8), SplitK::Stream),
+    ] {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers: 2 });
+        let (cluster, split_k) = (Some(Cluster { m, n }), Some(split_k));
+        let request = sm90::Request { tile, cluster, split_k, ..sm90::Request::default() };
+        for tree in [softmax(), rms_norm(), quantised_rows()] {
+            set.extend(sm90(&tree, Wgmma::Bf16, (Major::K, Major::K), columns * n, request));
+        }
     }
     set
 }

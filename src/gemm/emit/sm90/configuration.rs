@@ -48,7 +48,7 @@ impl Sm90Key {
         let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
         let (a_element, b_element) = self.mma_sizes();
-        let numbers: [(&str, usize); 41] = [
+        let numbers: [(&str, usize); 43] = [
             ("TILE_M", tile_m),
             ("TILE_N", tile_n),
             ("MMA_ROWS", self.tile.rows),
@@ -86,6 +86,8 @@ impl Sm90Key {
             ("VECTOR_OFFSET", map.vectors.start),
             ("REDUCTION_OFFSET", map.reductions.start),
             ("REDUCTION_BYTES", map.reductions.len()),
+            ("EXCHANGE_OFFSET", map.exchange.start),
+            ("EXCHANGE_WORDS", map.exchange_words),
             ("CONTROL_OFFSET", map.control.start),
             ("CONTROL_BYTES", map.control.len()),
             ("SHARED_BYTES", map.bytes()),

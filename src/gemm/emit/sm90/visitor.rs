@@ -10,9 +10,11 @@ use super::super::tail::Tail;
 use super::inputs::{Accesses, Copied, Read, Way, position_of};
 use crate::cuda::Writer;
 use crate::evt::{
-    Axis, Form, OutputKind, ParameterClass, Place, Position, Sweep, Target, ValidTree, ValueId, ValueKind,
+    Axis, Form, OutputKind, ParameterClass, Place, Position, Reduction, Sweep, Target, ValidOutput, ValidTree, ValueId,
+    ValueKind,
 };
 use crate::expr::cuda::element_name;
+use crate::gemm::kernel::Within;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 /// Writes a visitor.
@@ -21,6 +23,8 @@ pub(super) struct VisitorText<'a> {
     swap_ab: bool,
     /// Whether rows are of groups.
     pub(super) grouped: bool,
+    /// Whether whole lines lie in the tiles of a cluster.
+    in_cluster: bool,
     epilogue: &'a EpilogueText<'a>,
     tail: Option<&'a Tail<'a>>,
     pub(super) accesses: Accesses,
@@ -37,8 +41,8 @@ impl<'a> VisitorText<'a> {
     ) {
         let tree = epilogue.tree;
         let accesses = Accesses::of(tree, key, traffic, &epilogue.arguments);
-        let (swap_ab, grouped) = (key.swap_ab, key.in_groups());
-        let mut this = Self { tree, swap_ab, grouped, epilogue, tail, accesses, code };
+        let (swap_ab, grouped, in_cluster) = (key.swap_ab, key.in_groups(), key.within() == Some(Within::Cluster));
+        let mut this = Self { tree, swap_ab, grouped, in_cluster, epilogue, tail, accesses, code };
         writeln! { this.code, "
             // Feeds the function of one element with fragments of the tile; see sm90/epilogue.cuh.
             struct Visitor {{" }
@@ -50,6 +54,7 @@ impl<'a> VisitorText<'a> {
             this.visit(i, sweep, element);
             this.store_outputs(i, sweep);
             this.finish_block(i, sweep);
+            this.exchange(i, sweep);
         }
         this.finish();
         writeln!(this.code, "}};");
@@ -213,7 +218,8 @@ impl<'a> VisitorText<'a> {
                 };
                 let (op, running) = (operation(self.tree, reduction.op), running_type(self.tree, reduction));
                 let (ty, name) = (visitor_type(self.tree, id), &self.tree.value(id).name);
-                writeln!(self.code, "sm90::LineInTile<Config, {op}, {running}, {ty}> _{name};");
+                let class = if self.in_cluster { "LineInCluster" } else { "LineInTile" };
+                writeln!(self.code, "sm90::{class}<Config, {op}, {running}, {ty}> _{name};");
             }
         }
         self.code.blank();
@@ -490,6 +496,23 @@ impl<'a> VisitorText<'a> {
             writeln!(self.code, "{}.finish_block(block);", self.reduction(sweep.targets[place]));
         }
         writeln!(self.code, "}}\n");
+    }
+
+    /// Writes what hands the cluster's parts of a sweep's lines around, where they lie in its tiles.
+    fn exchange(&mut self, number: usize, sweep: &Sweep<'_>) {
+        if !self.in_cluster {
+            return;
+        }
+        let of_line = |(place, ..): (usize, &ValidOutput, Reduction)| match sweep.targets[place] {
+            Target::Kept(Place::Line(id)) => Some(format!(", _{}", self.tree.value(id).name)),
+            Target::Kept(_) | Target::Output(_) => None,
+        };
+        let lines: String = sweep.tree.reductions().filter_map(of_line).collect();
+        writeln! { self.code, "
+            __device__ __forceinline__ void exchange(Sweep<{number}>, u32& parity) {{
+                sm90::Exchange<Config>::run(parity, work, problem{lines});
+            }}
+            " }
     }
 
     fn finish(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::super::finish::Within;
 use super::super::parameters::{GROUPS_BYTES, PIXELS_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::COMMON_BYTES;
@@ -18,6 +19,12 @@ pub struct Cluster {
     pub m: usize,
     /// Blocks along N.
     pub n: usize,
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.m, self.n)
+    }
 }
 
 impl Cluster {
@@ -114,7 +121,8 @@ pub struct Sm90Key {
     pub dependent_launch: bool,
     /// What is divided into groups: nothing or rows.
     pub divided: Divided,
-    /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole.
+    /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole; or, in clusters of several
+    /// blocks along the lines, in the tiles of a cluster.
     pub in_tile: bool,
     /// The number of axes of the images whose patches A is; 0 where A is a matrix.
     pub patches: usize,
@@ -198,6 +206,27 @@ impl Sm90Key {
         if self.swap_ab { (self.cluster.n, self.cluster.m) } else { (self.cluster.m, self.cluster.n) }
     }
 
+    /// Where whole lines lie, if all phases are computed from them: such lines are along MMA columns.
+    #[must_use]
+    pub const fn within(&self) -> Option<Within> {
+        match (self.in_tile, self.mma_cluster()) {
+            (false, _) => None,
+            (true, (_, 1)) => Some(Within::Tile),
+            (true, _) => Some(Within::Cluster),
+        }
+    }
+
+    /// Rows and columns of the product in which whole lines lie: of a tile, or of a cluster's tiles along the lines.
+    #[must_use]
+    pub(crate) const fn line_tile(&self) -> (usize, usize) {
+        let (tile_m, tile_n) = self.product_tile();
+        match (self.within(), self.swap_ab) {
+            (Some(Within::Cluster), true) => (tile_m * self.cluster.m, tile_n),
+            (Some(Within::Cluster), false) => (tile_m, tile_n * self.cluster.n),
+            (Some(Within::Tile) | None, _) => (tile_m, tile_n),
+        }
+    }
+
     /// Which index of the instruction's first and of its second operand is contiguous.
     #[must_use]
     pub const fn mma_majors(&self) -> (Major, Major) {
@@ -268,7 +297,7 @@ impl fmt::Display for Sm90Key {
         }
         write!(f, ", {} stages", self.stages)?;
         if self.cluster != Cluster::NONE {
-            write!(f, ", clusters of {}x{}", self.cluster.m, self.cluster.n)?;
+            write!(f, ", clusters of {}", self.cluster)?;
         }
         write!(f, ", {}", self.raster)?;
         if self.pending == 0 && !self.promoted {
@@ -286,9 +315,11 @@ impl fmt::Display for Sm90Key {
         if self.scaled {
             f.write_str(", block scales")?;
         }
-        if self.in_tile {
-            f.write_str(", all phases in the tile")?;
-        }
+        f.write_str(match self.within() {
+            Some(Within::Tile) => ", all phases in the tile",
+            Some(Within::Cluster) => ", all phases in a cluster's tiles",
+            None => "",
+        })?;
         match self.patches {
             0 => Ok(()),
             1 => f.write_str(", patches of one axis"),

@@ -10,7 +10,7 @@ use crate::gemm::problem::Error;
 
 /// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
 /// Clusters": 8 is portable).
-const MAX_CLUSTER: usize = 8;
+pub(crate) const MAX_CLUSTER: usize = 8;
 /// The most clusters of tiles in a group: beyond this the order is the same as without groups.
 const MAX_GROUP: usize = 1024;
 
@@ -128,7 +128,7 @@ impl fmt::Display for Request {
         said.extend(self.tile.map(|tile| tile.to_string()));
         said.extend(self.swap_ab.map(|swap_ab| if swap_ab { "rows are N" } else { "rows are M" }.to_owned()));
         said.extend(self.stages.map(|stages| format!("{stages} stages")));
-        said.extend(self.cluster.map(|Cluster { m, n }| format!("clusters of {m}x{n}")));
+        said.extend(self.cluster.map(|cluster| format!("clusters of {cluster}")));
         said.extend(self.raster.map(|raster| raster.to_string()));
         said.extend(self.pending.map(|pending| format!("{pending} pending")));
         said.extend(self.hints.map(|hints| hints.to_string()));

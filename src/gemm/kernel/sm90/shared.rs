@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::super::finish::Within;
 use super::super::split_k::SplitKind;
 use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
@@ -49,6 +50,9 @@ pub struct Traffic {
     pub column_reductions: usize,
     /// Reductions to one value.
     pub all_reductions: usize,
+    /// The most words of a line's running results that a phase hands to the next: what blocks of a cluster exchange at a
+    /// time, where lines lie in their tiles.
+    pub exchanged: usize,
 }
 
 impl Traffic {
@@ -85,6 +89,11 @@ impl Traffic {
         };
         (traffic.row_reductions, traffic.column_reductions, traffic.all_reductions) =
             (along(Axis::Row), along(Axis::Column), along(Axis::All));
+        let words = |phase| {
+            let used = tree.used_reductions_by_phase().filter(move |(of, _)| *of == phase);
+            used.map(|(_, reduction)| reduction.running_values()).sum()
+        };
+        traffic.exchanged = (0..tree.phases()).map(words).max().unwrap_or(0);
         traffic
     }
 
@@ -135,8 +144,12 @@ pub struct SharedMap {
     pub vectors: Range<usize>,
     /// Intermediate values of reductions.
     pub reductions: Range<usize>,
+    /// What the blocks of a cluster exchange, and the mbarriers that count it.
+    pub exchange: Range<usize>,
     /// Mbarriers and other control data.
     pub control: Range<usize>,
+    /// Words of a line that each block of a cluster tells the others at a time; 0 where lines lie in no cluster's tiles.
+    pub exchange_words: usize,
     /// Stages of outputs; 0 if no output is copied.
     pub output_stages: usize,
     /// Stages of inputs; 0 if no input is copied.
@@ -159,6 +172,7 @@ impl SharedMap {
         let input_stage_bytes = step_bytes(key.swap_ab, key.staging.step, &traffic.inputs);
         let output_stages = if traffic.outputs.is_empty() { 0 } else { key.staging.output_stages };
         let input_stages = if traffic.inputs.is_empty() { 0 } else { key.staging.input_stages };
+        let exchange_words = if key.within() == Some(Within::Cluster) { traffic.exchanged } else { 0 };
         let mut end = 0_usize;
         let mut next = |bytes: usize, alignment: usize| {
             let start = end.next_multiple_of(alignment);
@@ -172,7 +186,9 @@ impl SharedMap {
             inputs: next(consumers * input_stages * input_stage_bytes, ATOM),
             vectors: next(vector_bytes(key, traffic), 128),
             reductions: next(reduction_bytes(key, traffic), 128),
+            exchange: next(exchange_bytes(key, exchange_words), 128),
             control: next(CONTROL_BYTES, 128),
+            exchange_words,
             output_stages,
             input_stages,
             output_stage_bytes,
@@ -211,6 +227,12 @@ fn reduction_bytes(key: &Sm90Key, traffic: &Traffic) -> usize {
     };
     let warps = 4 * key.tile.consumers;
     4 * (rows * tile_rows * copies(&key.tile) + columns * tile_columns * warps + traffic.all_reductions * warps)
+}
+
+/// For every consumer warp two mbarriers, and the words of each of its 16 rows from every block along a line.
+const fn exchange_bytes(key: &Sm90Key, words: usize) -> usize {
+    let (_, blocks) = key.mma_cluster();
+    if words == 0 { 0 } else { 4 * key.tile.consumers * (16 + blocks * words * 4 * 16) }
 }
 
 /// The stagings to choose from, best first. Four stages of outputs let three be on their way while the next is written,
@@ -336,12 +358,16 @@ mod tests {
             outputs in tensors(),
             vectors in (0usize..5, 0usize..5),
             reductions in (0usize..3, 0usize..3, 0usize..3),
+            exchanged in (0usize..5, 1usize..=8),
             wanted in 2usize..=16,
         ) {
             let swap_ab = swap_ab || instruction.converts_b();
             let major = |mn: bool, takes_mn: bool| if mn && takes_mn { Major::Mn } else { Major::K };
             let (of_a, of_b) = instruction.takes_mn_major();
             let key = key(tile, instruction, swap_ab, (major(along_mn.0, of_a), major(along_mn.1, of_b)));
+            let (words, along) = exchanged;
+            let cluster = if swap_ab { Cluster { m: along, n: 1 } } else { Cluster { m: 1, n: along } };
+            let key = Sm90Key { cluster, in_tile: words > 0, ..key };
             let traffic = Traffic {
                 further_accumulators: 0,
                 inputs,
@@ -351,12 +377,24 @@ mod tests {
                 row_reductions: reductions.0,
                 column_reductions: reductions.1,
                 all_reductions: reductions.2,
+                exchanged: words,
             };
             let Some(key) = fit(&key, &traffic, wanted, 8, MAX_SHARED_BYTES) else { return Ok(()) };
             let map = SharedMap::of(&key, &traffic);
             prop_assert!(map.bytes() <= MAX_SHARED_BYTES);
             prop_assert!((2..=MAX_STAGES).contains(&key.stages));
-            let parts = [&map.a, &map.b, &map.outputs, &map.inputs, &map.vectors, &map.reductions, &map.control];
+            let parts = [
+                &map.a,
+                &map.b,
+                &map.outputs,
+                &map.inputs,
+                &map.vectors,
+                &map.reductions,
+                &map.exchange,
+                &map.control,
+            ];
+            let exchanged = if along > 1 { tile.consumers * 4 * (2 * 8 + along * 16 * 4 * words) } else { 0 };
+            prop_assert_eq!(map.exchange.len(), if words > 0 { exchanged } else { 0 });
             for pair in parts.windows(2) {
                 prop_assert!(pair[0].end <= pair[1].start);
             }

@@ -1,5 +1,6 @@
 //! Which combinations of knobs have a kernel.
 
+use super::super::finish::Within;
 use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::{Hint, Sm90Key};
@@ -53,6 +54,10 @@ pub(crate) const MANY_GROUPS: &str = "those for sm_90a have a table of all group
 /// The most columns of a swapped kernel's tile with scales of blocks, of which a thread has a scale of A for every fourth.
 const MOST_SCALED_COLUMNS: usize = 64;
 
+/// Why K is not split in parallel where lines lie in a cluster's tiles.
+const PARALLEL_CLUSTER: &str = "parallel split-K finishes each tile in a block of its own, and this epilogue needs whole rows, which lie in \
+     several blocks' tiles: ask for serial, or for stream-K";
+
 /// Whether there is a kernel for this key; if not, why.
 pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     if !key.holds_accumulators() {
@@ -70,6 +75,9 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
         if !key.swap_ab {
             return Err(CONVERTED_COLUMNS);
         }
+    }
+    if key.within() == Some(Within::Cluster) && key.split_k == SplitKind::Parallel {
+        return Err(PARALLEL_CLUSTER);
     }
     if key.patches > 0 && key.swap_ab {
         return Err(SWAPPED_PATCHES);

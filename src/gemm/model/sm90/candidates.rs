@@ -10,7 +10,7 @@ use crate::gemm::kernel::sm90::reach::{direct_when_packed, in_place, takes, take
 use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic, table_bytes};
 use crate::gemm::kernel::sm90::{Cluster, Raster, Request, Sm90Key, Staging, Stream, Tile, Wgmma, shared};
 use crate::gemm::kernel::{KernelKey, SplitK};
-use crate::gemm::problem::{Divided, Problem};
+use crate::gemm::problem::Divided;
 
 /// The kernels that take these operands and that `supported` accepts, best first.
 #[must_use]
@@ -40,26 +40,27 @@ pub fn candidates(
             // What is converted must be the tile's rows.
             let few_rows = few_rows || w.instruction.converts_b();
             let usual = match w.lines {
-                Some(lines) => holds_lines(lines, swap_ab),
+                Some((lines, _)) => holds_lines(lines, swap_ab),
                 None => request.swap_ab.is_some() || swap_ab == few_rows,
             };
             if !usual {
                 continue;
             }
-            let Some((fitted, traffic)) = fitted(machine, w, request, tile, swap_ab, packed) else { continue };
-            if w.lines.is_some_and(|lines| !lines.fit(fitted.product_tile(), (w.problem.m, w.problem.n))) {
-                continue;
-            }
-            for cluster in clusters(request, &fitted, &w.problem) {
-                let raster = request.raster.unwrap_or_else(|| raster(&fitted, cluster, w, machine));
-                let key = Sm90Key { cluster, raster, ..fitted };
-                if !key.divides_among_cluster() {
+            let fit = |cluster| fitted(machine, w, request, (tile, swap_ab, cluster), packed);
+            let Some(alone) = fit(Cluster::NONE) else { continue };
+            for cluster in clusters(request, &alone.0, w) {
+                // What a cluster's blocks exchange takes memory from their stages.
+                let own = w.in_cluster().map(|_| fit(cluster));
+                let Some((fitted, traffic)) = own.as_ref().map_or(Some(&alone), Option::as_ref) else { continue };
+                let raster = request.raster.unwrap_or_else(|| raster(fitted, cluster, w, machine));
+                let key = Sm90Key { cluster, raster, ..*fitted };
+                if !key.divides_among_cluster() || !w.lines_fit(&key) {
                     continue;
                 }
                 for split_k in splits(machine, w, request, &key) {
                     let key = Sm90Key { split_k: split_k.into(), ..key };
                     if supported(&key) {
-                        all.push(predict(machine, w, &key, split_k, &traffic));
+                        all.push(predict(machine, w, &key, split_k, traffic));
                     }
                 }
             }
@@ -91,8 +92,7 @@ fn fitted(
     machine: &Machine,
     w: &Workload<'_>,
     request: &Request,
-    tile: Tile,
-    swap_ab: bool,
+    (tile, swap_ab, cluster): (Tile, bool, Cluster),
     packed: u64,
 ) -> Option<(Sm90Key, Traffic)> {
     let promoted = !w.fast_fp8 && matches!(w.instruction, Wgmma::Fp8(_));
@@ -102,7 +102,7 @@ fn fitted(
         swap_ab,
         accumulators: w.tree.cost().products(),
         stages: 2,
-        cluster: Cluster::NONE,
+        cluster,
         raster: Raster { group: 8, along_n: false },
         split_k: SplitK::None.into(),
         a: w.a.major,
@@ -157,17 +157,30 @@ fn wanted_stages(key: &Sm90Key) -> usize {
 /// The clusters that a kernel could have. Whether one is worth its start is for the times to say, in a single wave, too:
 /// there every k-tile passes through the L2 as it does in the first of many. (NVIDIA's nvMatmulHeuristics takes
 /// clusters of two for 1024³ and 2048³, of 128 blocks each; DeepGEMM's rule takes none in a single wave.)
-fn clusters(request: &Request, key: &Sm90Key, problem: &Problem) -> Vec<Cluster> {
+fn clusters(request: &Request, key: &Sm90Key, w: &Workload<'_>) -> Vec<Cluster> {
     if let Some(cluster) = request.cluster {
         return vec![cluster];
     }
     let (tile_m, tile_n) = key.product_tile();
-    let (tiles_m, tiles_n) = (problem.m.div_ceil(tile_m).max(1), problem.n.div_ceil(tile_n).max(1));
+    let (tiles_m, tiles_n) = (w.problem.m.div_ceil(tile_m).max(1), w.problem.n.div_ceil(tile_n).max(1));
     // A cluster that reaches beyond the last tile, on an axis of few tiles, loads much that is not used.
     let worthwhile = |c: &Cluster| {
         let padded = tiles_m.next_multiple_of(c.m) as u128 * tiles_n.next_multiple_of(c.n) as u128;
         padded * 8 <= tiles_m as u128 * tiles_n as u128 * 9
     };
+    if w.in_cluster().is_some() {
+        // Along lines so many blocks as a line has tiles, or the next more; a tile's rows are rarely shared by 3.
+        let tiles = if key.swap_ab { tiles_m } else { tiles_n };
+        let all = [(1, 2), (1, 3), (1, 4), (1, 8), (2, 2), (2, 3), (2, 4)];
+        let oriented = |(across, along)| match key.swap_ab {
+            true => Cluster { m: along, n: across },
+            false => Cluster { m: across, n: along },
+        };
+        let enough = |(across, along): &(usize, usize)| {
+            tiles <= *along && *along < 2 * tiles && (*across == 1 || worthwhile(&oriented((*across, 1))))
+        };
+        return all.into_iter().filter(enough).map(oriented).collect();
+    }
     let all = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)].map(|(m, n)| Cluster { m, n });
     all.into_iter().filter(|c| *c == Cluster::NONE || worthwhile(c)).collect()
 }
@@ -234,7 +247,7 @@ mod tests {
     use crate::evt::random::{self, Choices, Profile};
     use crate::evt::{BroadcastClass, Tree, TreeBuilder, Types, ValidTree};
     use crate::gemm::model::candidate::Bound;
-    use crate::gemm::problem::{Arithmetic, Major, OperandLayout};
+    use crate::gemm::problem::{Arithmetic, Major, OperandLayout, Problem};
 
     fn plain() -> Tree {
         let mut b = TreeBuilder::new("plain", file!());

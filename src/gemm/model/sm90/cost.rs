@@ -11,7 +11,7 @@ use super::super::repacking::Repacking;
 use super::workload::Workload;
 use crate::gemm::kernel::sm90::shared::{SharedMap, Traffic};
 use crate::gemm::kernel::sm90::{Cluster, Schedule, Sm90Key, Stream, Units};
-use crate::gemm::kernel::{KernelKey, SplitK};
+use crate::gemm::kernel::{KernelKey, SplitK, Within};
 
 /// Registers for addresses, counters and barriers of a consumer; and for the address and strides of an argument that is
 /// accessed element by element. As counted in kernels that NVRTC 13.0 compiles.
@@ -118,6 +118,11 @@ fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, t
     let copied = traffic.inputs.len() + traffic.outputs.len();
     let direct = (e.loads + e.stores).saturating_sub(copied) as f64 * constants.direct;
     let steps = elements / (64.0 * key.staging.step as f64 * key.tile.consumers as f64);
+    let exchanges = if key.within() == Some(Within::Cluster) {
+        exchange_clocks(constants, e.later_sweeps, key, traffic)
+    } else {
+        0.0
+    };
     let reduces = e.row_reductions + e.column_reductions + e.all_reductions > 0;
     let complete = if reduces { constants.complete } else { 0.0 };
     // A single warpgroup does not keep the arithmetic units busy.
@@ -127,6 +132,17 @@ fn epilogue_clocks(constants: &Sm90Constants, w: &Workload<'_>, key: &Sm90Key, t
         + elements * staged as f64 / 128.0
         + steps * constants.step
         + complete
+        + exchanges
+}
+
+/// Clocks in which a cluster's blocks exchange what they have of a tile's lines, once for every block of 64 MMA rows and
+/// every sweep but the last. A multiprocessor sends 32 bytes a clock.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn exchange_clocks(constants: &Sm90Constants, sweeps: usize, key: &Sm90Key, traffic: &Traffic) -> f64 {
+    let (rows, _) = key.result_tile();
+    let blocks = key.tile.warpgroup_rows() / if key.swap_ab { 64 * key.accumulators } else { 64 };
+    let sent = 4 * traffic.exchanged * rows * (key.mma_cluster().1 - 1);
+    sweeps as f64 * (blocks as f64 * constants.exchange + sent as f64 / 32.0)
 }
 
 /// Clocks of the slowest multiprocessor.

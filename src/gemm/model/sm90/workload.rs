@@ -1,6 +1,7 @@
 //! What a kernel for sm_90a is chosen for.
 
 use crate::evt::{ValidTree, WholeLines};
+use crate::gemm::kernel::Within;
 use crate::gemm::kernel::sm90::{Sm90Key, Units, Wgmma};
 use crate::gemm::problem::{Divided, OperandLayout, Problem};
 
@@ -20,11 +21,24 @@ pub struct Workload<'a> {
     pub fast_fp8: bool,
     /// The epilogue: of several phases, the first, or [all](crate::evt::InTile::tree).
     pub tree: &'a ValidTree,
-    /// If it is all phases: the lines that must lie in one tile.
-    pub lines: Option<WholeLines>,
+    /// If it is all phases: the lines that must lie whole, and where.
+    pub lines: Option<(WholeLines, Within)>,
 }
 
 impl Workload<'_> {
+    /// The lines that must lie whole in the tiles of a cluster.
+    pub(crate) fn in_cluster(&self) -> Option<WholeLines> {
+        self.lines.filter(|(_, within)| *within == Within::Cluster).map(|(lines, _)| lines)
+    }
+
+    /// Whether lines that must lie whole do in a kernel. Those that are in a cluster's tiles are in no tile.
+    pub(crate) fn lines_fit(&self, key: &Sm90Key) -> bool {
+        let Some((lines, within)) = self.lines else { return true };
+        let extents = (self.problem.m, self.problem.n);
+        let spread = within == Within::Tile || !lines.fit(key.product_tile(), extents);
+        key.within() == Some(within) && spread && lines.fit(key.line_tile(), extents)
+    }
+
     /// The work of a kernel, as far as it is known: of groups, on average half a row of clusters of each is not used.
     pub(crate) fn units(&self, key: &Sm90Key, splits: usize) -> Units {
         let Problem { m, batch, grouping, .. } = self.problem;

@@ -47,6 +47,9 @@ fn kept(report: &str) -> usize {
         ("row_reduction wgmma tf32: 128x128 ping-pong, 6 stages, groups of 8 along M", 2),
         ("rms_norm wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 2x1", 8),
         ("quantised_rows wgmma bf16: 128x128 ping-pong, 6 stages, clusters of 2x1", 2),
+        ("rms_norm wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 1x8", 5),
+        ("softmax wgmma bf16: 128x256 by 2 warpgroups, 4 stages, clusters of 2x2", 5),
+        ("quantised_rows wgmma bf16: 128x128 ping-pong, 6 stages, clusters of 1x8", 4),
     ];
     known.iter().find(|(kernel, _)| report.contains(kernel)).map_or(0, |(_, accesses)| *accesses)
 }
@@ -112,15 +115,18 @@ fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     assert!(untested.is_empty(), "no conformance case for {untested:?}");
 }
 
-/// Softmax, a norm and a quantisation of rows of 256 columns, in the tile of either schedule: the products' loop is untouched,
+/// Softmax, a norm and a quantisation of rows of 256 columns, in the tile of either schedule, and of wider rows in a cluster's: the products' loop is untouched,
 /// and nothing but some words of a tile is kept in memory.
 #[test]
 fn phases_in_a_tile_are_as_meant() {
     const NAME: &str = "phases_in_a_tile_are_as_meant";
     let Some(compiler) = testing::compiler(NAME) else { return };
-    let set = set::covering_in_tile();
+    let mut set = set::covering_in_tile();
     let is_wide = |subject: &&Subject| subject.arch == Arch::SM_90A && subject.key.tile().1 == 256;
     assert_eq!((set.len(), set.iter().filter(is_wide).count()), (12, 6));
+    let in_cluster = set::covering_in_cluster();
+    assert_eq!((in_cluster.len(), in_cluster.iter().filter(is_wide).count()), (15, 12));
+    set.extend(in_cluster);
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
     let reports: Vec<_> = set.par_iter().map(|subject| gate.check(subject).expect("it compiles")).collect();
     let reports = reports.iter().flatten();
@@ -224,6 +230,14 @@ fn generated_code_of_phases_in_a_tile_is_as_committed() {
     ));
 }
 
+/// The same where rows lie in the tiles of a cluster, whose blocks exchange what they have of them.
+#[test]
+fn generated_code_of_phases_in_a_cluster_is_as_committed() {
+    let along_rows = sm90::Cluster { m: 1, n: 4 };
+    let code = generated_in_clusters(&epilogues::softmax(), (false, along_rows), 256);
+    expect_file!["../../../../tests/golden/softmax_in_cluster_sm_90a.cu"].assert_eq(&code);
+}
+
 /// A kernel for sm_90a with everything: constants, the product's instruction, arguments, visitor, instantiation; and
 /// one whose rows are N, so that rows and columns are exchanged.
 #[test]
@@ -237,12 +251,16 @@ fn generated_code_for_sm_90a_is_as_committed() {
 }
 
 fn generated_for_sm_90a(tree: &Tree, swapped: bool, n: usize) -> String {
+    generated_in_clusters(tree, (swapped, sm90::Cluster { m: 2, n: 1 }), n)
+}
+
+fn generated_in_clusters(tree: &Tree, (swapped, cluster): (bool, sm90::Cluster), n: usize) -> String {
     let tile = Sm90Tile::all().iter().find(|t| (t.rows, t.columns, t.consumers) == (128, 64, 2));
     let request = sm90::Request {
         tile: tile.copied(),
         swap_ab: Some(swapped),
         stages: Some(4),
-        cluster: Some(sm90::Cluster { m: 2, n: 1 }),
+        cluster: Some(cluster),
         raster: Some(sm90::Raster { group: 8, along_n: false }),
         split_k: Some(SplitK::None),
         ..sm90::Request::default()
