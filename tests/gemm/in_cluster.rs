@@ -4,13 +4,13 @@
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::{InTile, Tree, Types, WholeLines};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule, Within};
-use epilogue::gemm::{Builder, Error, Finish, Major, OperandLayout, Problem, SplitK, Tile};
+use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Major, OperandLayout, Problem, SplitK, Tile};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 use half::bf16;
 
-use crate::case::{Kernel, choices};
+use crate::case::{Family, Kernel, choices};
 use crate::hopper::{BF16, device, tile};
 use crate::in_tile::{ColumnSoftmax, check, of_rows};
 use crate::phases;
@@ -97,6 +97,25 @@ fn wide_rows() {
             i as u32,
             &[(5, 512, 64, 1), (rows + 1, 257, 65, 1), (3, 256, 9, 1), (2, 511, 8, 1)],
         );
+    }
+}
+
+/// Accumulators of integers, FP8 whose sums are promoted, and TF32.
+#[test]
+fn other_operands() {
+    if testing::compiler("in_cluster::other_operands").is_none() {
+        return;
+    }
+    use ElementType::{F8E4M3, F32, I8};
+    let families = [(I8, Arithmetic::Exact), (F8E4M3, Arithmetic::Exact), (F32, Arithmetic::Tf32)];
+    for (i, (element, arithmetic)) in families.into_iter().enumerate() {
+        let device = device(Completion::Random, i as u64);
+        let request = request(64, 32, Schedule::Cooperative, (1, 2));
+        let tree = phases::LogSoftmax::tree();
+        let builder = builder(&device, tree.clone(), (64, 64), request);
+        let family = Family { elements: (element, element), arithmetic, ..BF16 };
+        let kernel = Kernel::planned(builder, &family, ALONG_K).unwrap_or_else(|error| panic!("{element}: {error}"));
+        check(&kernel, tree.name(), i as u32, &[(70, 64, 200, 1), (5, 33, 65, 2)]);
     }
 }
 

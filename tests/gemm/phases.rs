@@ -22,7 +22,7 @@ pub(crate) fn softmax(accum: Accum, mask: Tensor, scale: Scalar) -> (Tensor, Col
 }
 
 #[epilogue]
-fn log_softmax(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
+pub(crate) fn log_softmax(accum: Accum, bias: RowVector<f32>) -> Tensor<f32> {
     let x = accum + bias;
     let shifted = x - reduction_op(x, Row, Max);
     let d = shifted - log(reduction_op(exp(shifted), Row, Add));
