@@ -22,7 +22,8 @@ struct Config {
     static constexpr int MMA_COLUMNS = 64;
     static constexpr int ACCUMULATORS = 1;
     static constexpr int TILE_K = 64;
-    static constexpr int ELEMENT_BYTES = 2;
+    static constexpr int A_ELEMENT_BYTES = 2;
+    static constexpr int B_ELEMENT_BYTES = 2;
     static constexpr int CONSUMERS = 2;
     static constexpr int WG_ROWS = 64;
     static constexpr int WG_COLUMNS = 64;
