@@ -71,7 +71,7 @@ fn draw(file: &Path, tables: &[Table]) -> Result<(), Failure> {
     };
     text((LEFT, 16), "our time / the fastest peer's time: left of 1 we are faster", HPos::Left)?;
     for (number, (table, color)) in tables.iter().zip(COLORS).enumerate() {
-        let at = LEFT - 200 + 150 * number as i32;
+        let at = LEFT - 300 + 140 * number as i32;
         area.draw(&Circle::new((at + 6, 38), 4, color.filled()))?;
         text((at + 16, 38), &table.heading, HPos::Left)?;
     }

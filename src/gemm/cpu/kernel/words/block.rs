@@ -22,6 +22,7 @@ pub(in crate::gemm::cpu) struct Rows<'a> {
     pub(in crate::gemm::cpu) lengths: &'a [usize],
     /// Bytes from one word to the next.
     pub(in crate::gemm::cpu) word: isize,
+    /// Whether they are in memory rather than in a cache, so that the next ones are fetched meanwhile.
     pub(in crate::gemm::cpu) are_far: bool,
 }
 

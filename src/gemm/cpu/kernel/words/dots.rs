@@ -16,7 +16,7 @@ const ROWS: usize = 6;
 const COLUMNS: usize = 4;
 /// The same where all rows are two more than that at most, so that a column is read once, and where they are many: then rows come
 /// from the second-level cache, and more columns use each of them. (Zen 5, one core, 3072 columns of 768 f32s: 8 rows take
-/// 180 µs so, and 190 to 230 by other shapes; 32 rows 720 µs, and 770 six at a time.)
+/// 180 µs so, and 190 to 230 by other shapes.)
 const ALL_ROWS: usize = 8;
 const THREE_COLUMNS: usize = 3;
 const MANY_ROWS: usize = 4;
