@@ -163,14 +163,15 @@
 //! phase before has left in f32, in memory that the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as
 //! any kernel over the result would; what it spares is the rounding between the two, and the code. The choice names the
 //! reductions, and the time it expects of each way; [`finish`](crate::gemm::Builder::finish) asks for one of them, for
-//! measurements. One launch does when each result has one value a row, a column or a matrix, such as the factor of a norm or a scale: then the
-//! block that completes a reduction computes what follows from it.
+//! measurements. One launch does when each result has one value a row, a column or a matrix, such as the factor of a norm or
+//! a scale: then the block that completes a reduction computes what follows from it.
 //!
 //! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone allow
 //! that. It saves memory traffic, but not always time: sums are in f64, and what phases leave for each other is written and
-//! read again. Softmax, RMSNorm and log-sum-exp after 4096×768×256 took 0.63 to 0.94 times as long fused as by a kernel of
-//! `te::auto` over the result, in f32 and bf16; after products of K = 64 it was 0.88 to 1.8 times, the most where rows have
-//! 32000 elements (`cargo bench --bench phases` on two cores with AVX-512). So measure both.
+//! read again. Softmax, RMSNorm and log-sum-exp after 4096×768×256 took 0.95 to 1.04 times as long fused as by a kernel of
+//! `te::auto` over the result, in f32 and bf16, on two cores of a Zen 4 (0.63 to 0.94 times on two of a Zen 5, at an earlier
+//! commit); after 4096×4096×64 0.85 to 1.15 times, and up to 1.6 times where rows have 16,000 elements and more
+//! (`cargo bench --bench phases`). So measure both.
 //!
 //! # The first plan compiles
 //!
