@@ -427,16 +427,18 @@ fn single_elements_are_a_plain_product() -> Result<(), Error> {
     Ok(())
 }
 
+/// A softmax of a gate: several accumulators and phases.
+#[epilogue]
+pub(crate) fn gated(gate: Accum, up: Accum) -> Tensor<f32> {
+    let h = silu(gate) * up;
+    let share = exp(h - reduction_op(h, Row, Max));
+    let y = share / reduction_op(share, Row, Add);
+    y
+}
+
 /// Several filters for one image, and an epilogue of two launches.
 #[test]
 fn several_accumulators_and_phases() -> Result<(), Error> {
-    #[epilogue]
-    fn gated(gate: Accum, up: Accum) -> Tensor<f32> {
-        let h = silu(gate) * up;
-        let share = exp(h - reduction_op(h, Row, Max));
-        let y = share / reduction_op(share, Row, Add);
-        y
-    }
     let emulated = testing::compiler("convolution::several_accumulators_and_phases").is_some();
     let options = Options::default().detector(Detector::On);
     let emulated = emulated.then(|| Device::emulated_with(Arch::SM_80, options)).transpose()?;

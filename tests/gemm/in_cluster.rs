@@ -1,8 +1,8 @@
 //! Epilogues that are computed from their own reductions, with all phases in the tiles of a cluster, whose blocks exchange
 //! their parts of lines: where lines lie in such tiles, and what happens where they don't.
 
-use epilogue::evt::random::{self, Choices, Profile};
-use epilogue::evt::{InTile, Tree, Types, WholeLines};
+use epilogue::evt::random::Choices;
+use epilogue::evt::{Tree, WholeLines};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule, Within};
 use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Major, OperandLayout, Problem, SplitK, Tile};
 use epilogue::prelude::*;
@@ -10,9 +10,9 @@ use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
 use half::bf16;
 
-use crate::case::{Family, Kernel, choices};
+use crate::case::{Family, Kernel};
 use crate::hopper::{BF16, device, tile};
-use crate::in_tile::{ColumnSoftmax, check, of_rows};
+use crate::in_tile::{ColumnSoftmax, check, of_rows, random_trees};
 use crate::phases;
 
 const ALONG_K: (Major, Major) = (Major::K, Major::K);
@@ -143,14 +143,11 @@ fn random_epilogues() {
         return;
     }
     let options = || Options::default().detector(Detector::On).completion(Completion::Random);
-    let profile =
-        Profile { phases: true, chance: true, bits: true, batch: false, accumulators: 2, ..Profile::default() };
-    let (mut seed, mut done) = (1000, 0);
-    while done < testing::cases(6) {
-        seed += 1;
-        let tree = random::tree(&mut Choices::new(&choices(seed)), profile);
-        let Ok(valid) = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)) else { continue };
-        let Some(lines) = InTile::of(&valid).map(|in_tile| in_tile.lines()) else { continue };
+    let mut done = 0;
+    for (seed, tree, lines) in random_trees(1001..) {
+        if done == testing::cases(6) {
+            break;
+        }
         if lines == (WholeLines { rows: true, columns: true }) {
             continue;
         }

@@ -1,6 +1,8 @@
 //! Epilogues that are computed from their own reductions, with all phases in the tile: where lines lie whole in one, and what
 //! happens where they don't.
 
+use std::ops::RangeFrom;
+
 use epilogue::evt::random::{self, Choices, Profile};
 use epilogue::evt::{InTile, Tree, Types, WholeLines};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule};
@@ -197,6 +199,18 @@ fn on_sm_80() {
     }
 }
 
+/// Random epilogues of several phases, all of which may be computed in a tile: with their seeds, and the lines that must lie in
+/// it.
+pub(crate) fn random_trees(seeds: RangeFrom<u32>) -> impl Iterator<Item = (u32, Tree, WholeLines)> {
+    let profile =
+        Profile { phases: true, chance: true, bits: true, batch: false, accumulators: 2, ..Profile::default() };
+    seeds.filter_map(move |seed| {
+        let tree = random::tree(&mut Choices::new(&choices(seed)), profile);
+        let lines = InTile::of(&tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).ok()?)?.lines();
+        Some((seed, tree, lines))
+    })
+}
+
 /// Random epilogues of several phases, on tiles of both families.
 #[test]
 fn random_epilogues() {
@@ -204,14 +218,11 @@ fn random_epilogues() {
         return;
     }
     let options = || Options::default().detector(Detector::On).completion(Completion::Random);
-    let profile =
-        Profile { phases: true, chance: true, bits: true, batch: false, accumulators: 2, ..Profile::default() };
-    let (mut seed, mut done) = (0, 0);
-    while done < testing::cases(10) {
-        seed += 1;
-        let tree = random::tree(&mut Choices::new(&choices(seed)), profile);
-        let Ok(valid) = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)) else { continue };
-        let Some(lines) = InTile::of(&valid).map(|in_tile| in_tile.lines()) else { continue };
+    let mut done = 0;
+    for (seed, tree, lines) in random_trees(1..) {
+        if done == testing::cases(10) {
+            break;
+        }
         let hopper = done % 2 == 0 && lines != WholeLines { rows: true, columns: true };
         let arch = if hopper { Arch::SM_90A } else { Arch::SM_80 };
         let device = Device::emulated_with(arch, options().seed(u64::from(seed))).expect("a device");

@@ -10,6 +10,7 @@ mod convolution;
 mod convolution_boxes;
 mod convolution_gradients;
 mod convolution_groups;
+mod convolution_groups_refused;
 mod convolution_random;
 mod described;
 mod divided;

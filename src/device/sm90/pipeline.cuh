@@ -44,8 +44,8 @@ __device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
 }
 
 // mbarrier.arrive on a barrier of any block of the cluster, at an address from `cluster_address`. It says that this
-// block's products have read a stage, or a warp what others sent it, and hands over no writes: with `.release.cluster` there would be a fence of the
-// whole GPU's memory (MEMBAR.ALL.GPU) in every k-tile.
+// block's products have read a stage, or a warp what others sent it, and hands over no writes: with `.release.cluster` there
+// would be a fence of the whole GPU's memory (MEMBAR.ALL.GPU) in every k-tile.
 __device__ __forceinline__ void mbarrier_arrive_cluster(u32 barrier) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }

@@ -14,6 +14,7 @@ use super::patches::{by_patches, sum_of_patch};
 use super::product::{Packed, Product, WordPanels};
 use super::tile::Tile;
 use crate::ElementType;
+use crate::gemm::problem::WholePanels;
 
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;
@@ -62,11 +63,9 @@ impl Product<'_> {
         // (One row only waits for memory, in either way.)
         if a.along == 4 && b.along == 4 && 1 < m && m <= FEW_DOTS {
             to.fill(0.0);
-            for first in depth.clone().step_by(DEEP_DOTS) {
-                let (a, b) = self.sources(tile, first);
-                let deep = DEEP_DOTS.min(depth.end - first);
+            for part in parts(depth, DEEP_DOTS) {
                 // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-                unsafe { dots::<F32>([m, n, deep], (a, b), false, to, n) };
+                unsafe { dots::<F32>([m, n, part.len()], self.sources(tile, part.start), false, to, n) };
             }
             return true;
         }
@@ -161,8 +160,7 @@ impl Product<'_> {
         if !multiplies_integers() {
             return false;
         }
-        for first in depth.clone().step_by(EXACT) {
-            let depth = first..depth.end.min(first + EXACT);
+        for depth in parts(depth, EXACT) {
             // The instruction multiplies a signed by an unsigned integer; B's are made what A's are not.
             // SAFETY: the CPU multiplies such words; the caller's promise.
             unsafe {
@@ -227,9 +225,8 @@ impl Product<'_> {
 
     /// Whether all columns of a tile were packed before the run.
     fn is_packed<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> bool {
-        let first = depth.start..depth.end.min(depth.start + DEEP);
-        self.whole_panels.is_some_and(|panels| panels.of::<W>(tile, &first, flipped).is_some())
-            && (self.depths.is_none() || depth.len() <= DEEP)
+        let has = |panels: &WholePanels, part| panels.of::<W>(tile, &part, flipped).is_some();
+        self.whole_panels.is_some_and(|panels| parts(depth.clone(), DEEP).all(|part| has(panels, part)))
     }
 
     /// Whether A is what is packed for a tile: where B's columns are needed for few rows only.
@@ -251,10 +248,11 @@ impl Product<'_> {
         if depth.is_empty() {
             to.fill(bytemuck::Zeroable::zeroed());
         }
-        depth.clone().step_by(DEEP).all(|first| {
-            let part = first..depth.end.min(first + DEEP);
+        let start = depth.start;
+        parts(depth, DEEP).all(|part| {
+            let adds = part.start > start;
             // SAFETY: the caller's promise.
-            unsafe { self.panels_of_words::<W>(tile, part, flipped, memory, (to, first > depth.start)) }
+            unsafe { self.panels_of_words::<W>(tile, part, flipped, memory, (to, adds)) }
         })
     }
 
@@ -274,11 +272,10 @@ impl Product<'_> {
         if depth.is_empty() {
             sums.fill(bytemuck::Zeroable::zeroed());
         }
-        let is_done = depth.clone().step_by(DEEP).all(|first| {
-            let k = DEEP.min(depth.end - first);
-            let (a, b) = self.sources(tile, first);
-            let part = (first - depth.start) / DEEP;
-            let piece = Piece { of_a: true, part, first: 0, depth: depth.len(), columns: m };
+        let is_done = parts(depth.clone(), DEEP).enumerate().all(|(number, part)| {
+            let (a, b) = self.sources(tile, part.start);
+            let (k, depth) = (part.len(), depth.len());
+            let piece = Piece { of_a: true, part: number, first: 0, depth, columns: m };
             // SAFETY: the caller's promise.
             unsafe {
                 let (at, least) = packed::<W>(a, [k, m], piece, false, memory);
@@ -286,7 +283,7 @@ impl Product<'_> {
                     return false;
                 }
                 let panels = Panels { words: &memory.b[at..], deep: k.div_ceil(W::ELEMENTS) };
-                in_place::<W>(b, [n, m, k], true, panels, &mut memory.last, (&mut *sums, m, first > depth.start));
+                in_place::<W>(b, [n, m, k], true, panels, &mut memory.last, (&mut *sums, m, number > 0));
             }
             true
         });
@@ -466,6 +463,12 @@ unsafe fn in_place<W: Words>(
             block::<W>([m, n], whole, rows, panels, (to, stride, adds || whole > 0));
         }
     }
+}
+
+/// A range of K in parts of this many elements; the last may have fewer.
+fn parts(depth: Range<usize>, step: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = depth.end;
+    depth.step_by(step).map(move |first| first..end.min(first + step))
 }
 
 /// Where rows begin.

@@ -22,16 +22,15 @@ pub struct Filter {
 pub(crate) struct FilterSize {
     pub(crate) axes: usize,
     pub(crate) size: [usize; MOST_AXES],
-    /// Whether it is mirrored, with the number of filters in the place of the channels.
-    pub(crate) of_gradient: bool,
-    /// How many groups it is laid out for, if that is fixed.
-    pub(crate) groups: Option<usize>,
+    /// Of a gradient's, which is mirrored with the number of filters in the place of the channels: how many groups it is laid
+    /// out for.
+    pub(crate) gradient_groups: Option<usize>,
 }
 
 impl FilterSize {
     /// # Errors
     /// [`PatchError::FilterShape`].
-    fn of(filters: &DeviceTensor, groups: Option<usize>) -> Result<Self, Error> {
+    fn of(filters: &DeviceTensor, gradient_groups: Option<usize>) -> Result<Self, Error> {
         let shape = filters.shape();
         let axes = shape.len().wrapping_sub(2);
         if !(1..=MOST_AXES).contains(&axes) {
@@ -39,7 +38,7 @@ impl FilterSize {
         }
         let mut size = [1; MOST_AXES];
         size[MOST_AXES - axes..].copy_from_slice(&shape[1..=axes]);
-        Ok(Self { axes, size, of_gradient: groups.is_some(), groups })
+        Ok(Self { axes, size, gradient_groups })
     }
 }
 

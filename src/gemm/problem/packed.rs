@@ -9,9 +9,9 @@ use crate::ElementType;
 
 /// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
 ///
-/// A run takes it in place of the tensor, and gives the same result, but for the order of sums where rows are few. It is a copy: what is written to the tensor later is not
-/// in it. The plan that packed it takes it, and so does every other plan on the same device with the same element types and
-/// [`Arithmetic`], whatever its epilogue and extents.
+/// A run takes it in place of the tensor, and gives the same result, but for the order of sums where rows are few. It is a
+/// copy: what is written to the tensor later is not in it. The plan that packed it takes it, and so does every other plan on
+/// the same device with the same element types and [`Arithmetic`], whatever its epilogue and extents.
 ///
 /// ```
 /// use epilogue::prelude::*;

@@ -15,8 +15,9 @@ use crate::evt::MOST;
 ///
 /// Row m of A is output `((image * outputs[0] + p0) * outputs[1] + p1) * outputs[2] + p2`. Column k is channel
 /// `k % channels` of the window's element `k / channels`, the last axis fastest. Of [columns](Kind::Columns) it is the
-/// other way round. Channels are those of a group: see [`channels`](super::channels). Of a [gradient](Kind::Gradient), the images are the outputs' gradient, `outputs` are the extents of the
-/// images whose gradient is computed, and the window is the mirrored one.
+/// other way round. Channels are those of a group: see [`channels`](super::channels). Of a [gradient](Kind::Gradient), the
+/// images are the outputs' gradient, `outputs` are the extents of the images whose gradient is computed, and the window is the
+/// mirrored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patches {
     pub(crate) images: usize,
@@ -135,8 +136,8 @@ impl Patches {
     /// [`PatchError::FilterKind`], [`PatchError::FilterSize`], [`PatchError::GradientGroups`].
     pub(crate) fn check_filter(&self, filter: FilterSize) -> Result<(), Error> {
         let fits = match self.window.kind {
-            Kind::Rows => !filter.of_gradient,
-            Kind::Gradient(_) => filter.of_gradient,
+            Kind::Rows => filter.gradient_groups.is_none(),
+            Kind::Gradient(_) => filter.gradient_groups.is_some(),
             Kind::Columns => false,
         };
         if !fits {
@@ -147,7 +148,7 @@ impl Patches {
         if given != needed {
             return Err(PatchError::FilterSize { given, needed }.into());
         }
-        match filter.groups {
+        match filter.gradient_groups {
             Some(given) if given != self.groups => {
                 Err(PatchError::GradientGroups { given, needed: self.groups }.into())
             }
