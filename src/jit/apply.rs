@@ -68,7 +68,7 @@ impl Body {
             Lane::F32 => Some(x),
             Lane::F16 => Some(self.as_f16(x)),
             Lane::BF16 => Some(self.as_bf16(x)),
-            Lane::I32 | Lane::I8 | Lane::U8 => None,
+            Lane::I32 | Lane::I8 | Lane::U8 | Lane::F64 => None,
         }
     }
 }

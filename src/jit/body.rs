@@ -34,6 +34,8 @@ pub(crate) enum Lane {
     I8,
     /// Held as i32s.
     U8,
+    /// Only stored, by a stage that is computed once.
+    F64,
 }
 
 impl Lane {
@@ -52,12 +54,13 @@ impl Lane {
 
     /// Whether they are held as f32s; else as i32s.
     pub(crate) const fn is_float(self) -> bool {
-        matches!(self, Self::F32 | Self::F16 | Self::BF16)
+        matches!(self, Self::F32 | Self::F16 | Self::BF16 | Self::F64)
     }
 
     /// Bytes of a lane.
     pub(crate) const fn bytes(self) -> usize {
         match self {
+            Self::F64 => 8,
             Self::F32 | Self::I32 => 4,
             Self::F16 | Self::BF16 => 2,
             Self::I8 | Self::U8 => 1,
@@ -80,20 +83,29 @@ pub(crate) enum Argument {
     Held(usize),
     /// No address: a place that a stage leaves a value in.
     Place(usize),
-    /// No address: one of the body's [states](Body::states).
-    State(usize),
+    /// No address: one of the body's [states](Body::states), by its number; of f64s, the half of a vector's lanes.
+    State(usize, usize),
 }
 
 /// What all lanes of a row are combined to, by one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) op: Binary,
-    /// The bits that lanes are combined with first.
-    pub(super) identity: u32,
+    /// The bits that each two lanes, or each f64, are combined with first.
+    pub(super) identity: u64,
     /// Where the result is left.
     pub(super) place: usize,
     /// Whether any two values may be combined first.
     pub(super) is_free: bool,
+    /// Whether it is of f64s, which take two vectors where others take one.
+    pub(super) is_double: bool,
+}
+
+impl State {
+    /// The number of vectors for each of lanes.
+    pub(super) const fn parts(self) -> usize {
+        if self.is_double { 2 } else { 1 }
+    }
 }
 
 /// An operation of one operand.
@@ -219,6 +231,8 @@ pub(super) enum Node {
     Select(Value, Value, Value),
     /// Product and sum, rounded once.
     Fma(Value, Value, Value),
+    /// The first; in lanes that a row doesn't have, the second, a constant.
+    Within(Value, Value),
 }
 
 impl Node {
@@ -230,6 +244,7 @@ impl Node {
             Self::Binary(op, a, b) => Self::Binary(op, of(a), of(b)),
             Self::Select(mask, a, b) => Self::Select(of(mask), of(a), of(b)),
             Self::Fma(a, b, c) => Self::Fma(of(a), of(b), of(c)),
+            Self::Within(a, b) => Self::Within(of(a), of(b)),
         }
     }
 
@@ -238,14 +253,14 @@ impl Node {
         match *self {
             Self::Constant(_) | Self::Load(_) => ([none; 3], 0),
             Self::Unary(_, a) => ([a, none, none], 1),
-            Self::Binary(_, a, b) => ([a, b, none], 2),
+            Self::Binary(_, a, b) | Self::Within(a, b) => ([a, b, none], 2),
             Self::Select(a, b, c) | Self::Fma(a, b, c) => ([a, b, c], 3),
         }
     }
 }
 
 /// The body of a loop.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     pub(super) nodes: Vec<Node>,
     /// The same node is computed once.

@@ -112,9 +112,11 @@ impl<'a> Emitter<'a> {
         for argument in &body.arguments {
             streams.push(match argument {
                 Argument::Stream { .. } | Argument::Cyclic => Some(*registers.next()?),
-                Argument::Uniform | Argument::Counter | Argument::Held(_) | Argument::Place(_) | Argument::State(_) => {
-                    None
-                }
+                Argument::Uniform
+                | Argument::Counter
+                | Argument::Held(_)
+                | Argument::Place(_)
+                | Argument::State(..) => None,
             });
         }
         Some(Self {
@@ -133,7 +135,8 @@ impl<'a> Emitter<'a> {
 
     /// A round of this many vectors.
     pub(super) fn compute_round(&mut self, copies: usize) {
-        self.round = Round::new(self.body, self.width, &self.homes, copies);
+        let is_whole = self.row.tail.is_none();
+        self.round = Round::new(self.body, self.width, &self.homes, copies, is_whole);
         self.ask_ahead(copies);
         self.compute();
     }
@@ -171,7 +174,7 @@ impl<'a> Emitter<'a> {
             match self.body.nodes[place] {
                 Node::Constant(bits) => self.homes[place] = Some(Memory::Constant(self.constant(bits))),
                 Node::Load(argument) => self.prepare_load(place, argument),
-                Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) => {}
+                Node::Unary(..) | Node::Binary(..) | Node::Select(..) | Node::Fma(..) | Node::Within(..) => {}
             }
         }
         let streams: Vec<(usize, General)> =
@@ -259,7 +262,7 @@ impl<'a> Emitter<'a> {
 
     fn store(&mut self, argument: usize, copy: usize, from: Vector) {
         match self.body.arguments[argument] {
-            Argument::State(number) => return self.combine(number, copy, from),
+            Argument::State(number, part) => return self.combine(number, part, copy, from),
             Argument::Place(number) => {
                 let to = Operand::Memory(self.place(number));
                 return self.assembler.vector(opcode::STORE, from, None, to, None);
@@ -388,6 +391,13 @@ impl<'a> Emitter<'a> {
                 self.assembler.vector(opcode::SELECT, to, Some(b), a, Some(mask.0 << 4));
                 self.hold(value, to);
             }
+            Node::Within(a, rest) => {
+                let Some(mask) = self.row.tail else { return };
+                let (a, rest) = (self.register(a), self.operand(rest));
+                let to = self.within(a, rest, mask);
+                self.operands_used(place);
+                self.hold(value, to);
+            }
             Node::Fma(a, b, c) => {
                 // The instruction overwrites a factor: best one that nothing needs any more, or else one in memory.
                 let ends = |value: Value| self.round.uses[value.index()].first().is_none_or(|last| *last <= place);
@@ -438,7 +448,7 @@ impl<'a> Emitter<'a> {
             return self.hold(value, to);
         };
         let load = match lane {
-            Lane::F32 | Lane::I32 => opcode::LOAD,
+            Lane::F32 | Lane::I32 | Lane::F64 => opcode::LOAD,
             Lane::F16 => opcode::WIDEN_F16,
             Lane::BF16 => opcode::WIDEN_U16,
             Lane::I8 => opcode::WIDEN_I8,

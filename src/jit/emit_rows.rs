@@ -7,7 +7,7 @@
 use super::assembler::{
     ARGUMENTS, Assembler, Constant, Memory, Opcode, Operand, SAVED, STREAMS, Vector, Width, opcode,
 };
-use super::body::{Argument, Lane};
+use super::body::{Argument, Lane, State};
 use super::emit::{Emitter, FRAME, HELD, InRow, SIDE_BY_SIDE};
 use super::instruction;
 use super::rows::{RowProgram, Stage};
@@ -49,7 +49,7 @@ pub(super) fn emit_rows(program: &RowProgram, width: Width) -> Option<Vec<u8>> {
     }
     let arguments = program.stages.iter().flat_map(|stage| &stage.body.arguments);
     for (number, argument) in arguments.enumerate() {
-        if !matches!(argument, Argument::Held(_) | Argument::Place(_) | Argument::State(_)) {
+        if !matches!(argument, Argument::Held(_) | Argument::Place(_) | Argument::State(..)) {
             made.assembler.next_address(number);
         }
     }
@@ -204,20 +204,20 @@ impl Emitter<'_> {
             return Some(());
         }
         let apart = self.body.state_lanes.map_or(copies, |lanes| lanes as usize / self.width.lanes());
-        if apart == 0 || apart > MOST_APART {
+        if apart == 0 || self.body.states.iter().any(|state| apart * state.parts() > MOST_APART) {
             return None;
         }
         self.row.apart = apart;
-        if count * apart <= most_reserved(self.width) {
-            self.row.reserved = count * apart;
+        let vectors = self.vectors_of_states(count);
+        if vectors <= most_reserved(self.width) {
+            self.row.reserved = vectors;
         }
         let first = self.width.registers() - self.row.reserved;
         for number in 0..count {
-            let bits = u64::from(self.body.states[number].identity);
-            let identity = Operand::Memory(Memory::Constant(self.constant(bits << 32 | bits)));
-            for vector in 0..apart {
+            let identity = Operand::Memory(Memory::Constant(self.constant(self.body.states[number].identity)));
+            for vector in self.vectors_of_states(number)..self.vectors_of_states(number + 1) {
                 if self.row.reserved > 0 {
-                    let register = Vector((first + number * apart + vector) as u8);
+                    let register = Vector((first + vector) as u8);
                     self.assembler.vector(opcode::LOAD, register, None, identity, None);
                     self.row.states.push(Operand::Vector(register));
                 } else {
@@ -231,10 +231,17 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// Combines a vector with a state.
-    pub(super) fn combine(&mut self, number: usize, copy: usize, from: Vector) {
-        let state = self.row.states[number * self.row.apart + (self.row.position + copy) % self.row.apart];
-        let (operation, byte) = instruction::binary(self.body.states[number].op, self.width);
+    /// The number of vectors of the first states.
+    fn vectors_of_states(&self, count: usize) -> usize {
+        self.body.states[..count].iter().map(|state| self.row.apart * state.parts()).sum()
+    }
+
+    /// Combines a vector with a state, or with the half of it that has the same lanes as f64s.
+    pub(super) fn combine(&mut self, number: usize, part: usize, copy: usize, from: Vector) {
+        let State { op, is_double, .. } = self.body.states[number];
+        let vector = (self.row.position + copy) % self.row.apart * self.body.states[number].parts() + part;
+        let state = self.row.states[self.vectors_of_states(number) + vector];
+        let (operation, byte) = instruction::binary(op, self.width);
         let held = match state {
             Operand::Vector(register) => register,
             Operand::Memory(_) => {
@@ -244,7 +251,7 @@ impl Emitter<'_> {
             }
         };
         // The element first: of what is not ordered, a comparison gives the second.
-        match (self.row.tail, self.width) {
+        match (self.row.tail.filter(|_| !is_double), self.width) {
             (None, _) => self.assembler.vector(operation, held, Some(from), Operand::Vector(held), byte),
             (Some(_), Width::Bits512) => {
                 self.assembler.where_masked(false);
@@ -265,15 +272,15 @@ impl Emitter<'_> {
 
     /// Combines the lanes of each state, neighbours first, and leaves the results in their places, in all lanes.
     fn fold_states(&mut self) {
-        let apart = self.row.apart;
         for number in 0..self.body.states.len() {
-            let (op, place) = (self.body.states[number].op, self.body.states[number].place);
+            let State { op, place, is_free, is_double, .. } = self.body.states[number];
+            let vectors = self.vectors_of_states(number)..self.vectors_of_states(number + 1);
             let (operation, byte) = instruction::binary(op, self.width);
             // All registers but those of states are free.
-            let mut held = Vec::with_capacity(apart);
+            let mut held = Vec::with_capacity(vectors.len());
             let mut free = (0..self.width.registers() - self.row.reserved).map(|number| Vector(number as u8));
-            for vector in 0..apart {
-                held.push(match self.row.states[number * apart + vector] {
+            for vector in vectors {
+                held.push(match self.row.states[vector] {
                     Operand::Vector(register) => register,
                     home @ Operand::Memory(_) => {
                         let Some(register) = free.next() else { continue };
@@ -282,12 +289,13 @@ impl Emitter<'_> {
                     }
                 });
             }
-            let spare: Vec<Vector> = free.take(apart).collect();
+            let spare: Vec<Vector> = free.take(held.len()).collect();
             // Fewer vectors are fewer instructions.
-            if self.body.states[number].is_free {
+            if is_free {
                 self.combine_vectors(&mut held, operation, byte);
             }
-            for &(swap, how) in swaps(self.width) {
+            // An f64 is two neighbours.
+            for &(swap, how) in &swaps(self.width)[usize::from(is_double)..] {
                 for (held, spare) in held.iter().zip(&spare) {
                     let first = (swap != opcode::PERMUTE).then_some(*held);
                     self.assembler.vector(swap, *spare, first, Operand::Vector(*held), Some(how));
@@ -312,9 +320,28 @@ impl Emitter<'_> {
         }
     }
 
+    /// The lanes that a row has, and others where it has none.
+    pub(super) fn within(&mut self, lanes: Vector, rest: Operand, mask: Memory) -> Vector {
+        let to = self.allocate();
+        self.assembler.vector(opcode::LOAD, to, None, rest, None);
+        match self.width {
+            Width::Bits512 => {
+                self.assembler.where_masked(false);
+                self.assembler.vector(opcode::MOVE, to, None, Operand::Vector(lanes), None);
+            }
+            Width::Bits256 => {
+                let chosen = self.allocate();
+                self.assembler.vector(opcode::LOAD, chosen, None, Operand::Memory(mask), None);
+                self.assembler.vector(opcode::SELECT, to, Some(to), Operand::Vector(lanes), Some(chosen.0 << 4));
+            }
+        }
+        to
+    }
+
     /// Stores the first lane.
     pub(super) fn store_first(&mut self, lane: Lane, to: Memory, from: Vector) {
         let (opcode, byte) = match lane.bytes() {
+            8 => (opcode::STORE_8.double(), None),
             4 => (opcode::STORE_FIRST, None),
             2 => (opcode::STORE_FIRST_16, Some(0)),
             _ => (opcode::STORE_FIRST_8, Some(0)),

@@ -86,7 +86,7 @@ impl Kernel {
             Argument::Cyclic => (address.wrapping_add(first % self.period * 4), count * 4),
             Argument::Uniform | Argument::Counter => (address, 4),
             // Bodies of row programs only have these.
-            Argument::Held(_) | Argument::Place(_) | Argument::State(_) => (address, 0),
+            Argument::Held(_) | Argument::Place(_) | Argument::State(..) => (address, 0),
         };
         for (((argument, address), copy), moved) in
             self.arguments.iter().zip(addresses).zip(&mut copies).zip(&mut moved)

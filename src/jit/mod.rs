@@ -9,7 +9,8 @@
 //!
 //! A [`RowProgram`] is several bodies in a row: stages that are computed of each row of some, and hand values on.
 //!
-//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies) → `round` (some copies
+//! `body` (values, in order; `functions` of them, and `apply`, operations by name; `rows`, stages of bodies; `extreme`, the largest
+//! of a row) → `round` (some copies
 //! of a body side by side) → `emit` (registers, the loop; by `instruction`s) and `emit_rows` (the loop over rows) → `assembler`
 //! (bytes) → `memory` (executable) → `kernel`.
 
@@ -23,6 +24,7 @@ mod body;
 mod emit;
 #[cfg(target_arch = "x86_64")]
 mod emit_rows;
+mod extreme;
 mod functions;
 #[cfg(target_arch = "x86_64")]
 mod instruction;
@@ -36,6 +38,7 @@ mod rows;
 mod tests;
 
 pub(crate) use body::{Binary, Body, Lane, Unary, Value};
+pub(crate) use extreme::Extreme;
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) use kernel::NARROW;
 pub(crate) use kernel::{ARGUMENTS, Kernel, ROW_ARGUMENTS, RowKernel};

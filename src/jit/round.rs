@@ -21,7 +21,8 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize) -> Self {
+    /// Copies of a body; all of its lanes are whole vectors, or there is one copy, of a row's last lanes.
+    pub(super) fn new(body: &Body, width: Width, homes: &[Option<Memory>], count: usize, is_whole: bool) -> Self {
         let mut round = Self::default();
         // The values of every copy.
         let mut values = vec![vec![Value::of(0); body.nodes.len()]; count];
@@ -37,6 +38,7 @@ impl Round {
             let uniform = matches!(argument, Some((_, Argument::Uniform | Argument::Held(_))));
             let shared = matches!(node, Node::Constant(_)) || uniform;
             let known = match argument {
+                _ if let (Node::Within(value, _), true) = (node, is_whole) => Some(values[copy][value.index()]),
                 _ if shared && copy > 0 => Some(values[0][place]),
                 Some((number, Argument::Cyclic)) if copy >= apart => {
                     let set = body.stores.iter().find(|(argument, _)| *argument == number);

@@ -4,10 +4,10 @@
 //! stages hold them: what the lanes are combined to, and what is computed once. All rows have as many lanes, so that the code
 //! counts none.
 
-use super::body::{Argument, Binary, Body, Node, State, Value};
+use super::body::{Argument, Binary, Body, Node, State, Unary, Value};
 
 /// Stages of a row.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RowProgram {
     /// The number of lanes of a row.
     pub(super) lanes: usize,
@@ -17,7 +17,7 @@ pub(crate) struct RowProgram {
 }
 
 /// A stage.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) body: Body,
     /// Whether it is computed once. Else it is of all lanes.
@@ -32,6 +32,11 @@ impl RowProgram {
     /// A program of no stages, for rows of this many lanes.
     pub(crate) const fn new(lanes: usize) -> Self {
         Self { lanes, stages: Vec::new(), places: 0 }
+    }
+
+    /// The same stages for rows of this many lanes.
+    pub(crate) fn with_lanes(&self, lanes: usize) -> Self {
+        Self { lanes, ..self.clone() }
     }
 
     pub(crate) const fn place(&mut self) -> Place {
@@ -78,9 +83,34 @@ impl Body {
             debug_assert!(self.state_lanes.is_none_or(|known| Some(known) == lanes), "all of a body share it");
             self.state_lanes = lanes;
         }
-        self.states.push(State { op, identity, place, is_free: lanes.is_none() });
-        let number = self.argument(Argument::State(self.states.len() - 1));
+        let identity = u64::from(identity) << 32 | u64::from(identity);
+        self.states.push(State { op, identity, place, is_free: lanes.is_none(), is_double: false });
+        let number = self.argument(Argument::State(self.states.len() - 1, 0));
         self.stores.push((number, value));
+    }
+
+    /// The same of f32s, or of their squares, as f64s: [`Binary::AddF64`] or [`Binary::MulF64`], which zero or one as an f32
+    /// changes nothing of.
+    pub(crate) fn combine_doubles(
+        &mut self,
+        (op, identity): (Binary, f32),
+        value: Value,
+        squared: bool,
+        Place(place): Place,
+        lanes: u32,
+    ) {
+        debug_assert!(self.state_lanes.is_none_or(|known| known == lanes), "all of a body share it");
+        self.state_lanes = Some(lanes);
+        let rest = self.float(identity);
+        let value = self.node(Node::Within(value, rest));
+        let identity = f64::from(identity).to_bits();
+        self.states.push(State { op, identity, place, is_free: false, is_double: true });
+        for (part, widen) in [Unary::WidenLow, Unary::WidenHigh].into_iter().enumerate() {
+            let wide = self.unary(widen, value);
+            let wide = if squared { self.binary(Binary::MulF64, wide, wide) } else { wide };
+            let number = self.argument(Argument::State(self.states.len() - 1, part));
+            self.stores.push((number, wide));
+        }
     }
 
     /// The number of arguments so far.

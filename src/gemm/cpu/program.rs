@@ -27,6 +27,11 @@ impl TileReduction {
     pub(super) fn new<T: Arithmetic>(output: usize, axis: Axis, op: ReduceOp) -> Self {
         Self { output, axis, op, own: op.user().map(|reducer| Arc::new(Own::of::<T>(reducer))) }
     }
+
+    /// Whether it is of rows, and one number is all that there is of one.
+    pub(super) fn is_number_of_row(&self) -> bool {
+        self.axis == Axis::Row && self.own.is_none() && !self.op.gives_index()
+    }
 }
 
 /// The steps of one extent.

@@ -14,7 +14,7 @@ use crate::evt::{Axis, ReduceOp};
 use crate::simd::{Vectorised, dispatch};
 
 /// Elements of a row that are accumulated side by side.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// The result of a reduction without elements.
 pub(super) fn identity(op: ReduceOp) -> f64 {
@@ -32,12 +32,25 @@ pub(super) fn identity(op: ReduceOp) -> f64 {
 
 #[inline(always)]
 fn maximum(a: f64, b: f64) -> f64 {
-    if a > b || a.is_nan() { a } else { b }
+    if a > b || a.is_nan() {
+        a
+    } else if a == b {
+        // A zero of both signs is positive, whatever the order.
+        f64::from_bits(a.to_bits() & b.to_bits())
+    } else {
+        b
+    }
 }
 
 #[inline(always)]
 fn minimum(a: f64, b: f64) -> f64 {
-    if a < b || a.is_nan() { a } else { b }
+    if a < b || a.is_nan() {
+        a
+    } else if a == b {
+        f64::from_bits(a.to_bits() | b.to_bits())
+    } else {
+        b
+    }
 }
 
 /// Combines two partial results that are numbers.
@@ -207,7 +220,7 @@ impl<T: Arithmetic> Accumulate<'_, T> {
     }
 }
 
-/// Reduces a row: element `i` goes to lane `i mod 16`, then the lanes are joined in halves.
+/// Reduces a row: element `i` goes to lane `i mod 16`, then neighbouring lanes are joined.
 #[inline(always)]
 fn across<T: Arithmetic>(
     row: &[T],
@@ -225,12 +238,12 @@ fn across<T: Arithmetic>(
     for (lane, x) in lanes.iter_mut().zip(rest) {
         *lane = add(*lane, x.to_f64());
     }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = join(lanes[i], lanes[i + half]);
+    let mut count = LANES / 2;
+    while count > 0 {
+        for i in 0..count {
+            lanes[i] = join(lanes[2 * i], lanes[2 * i + 1]);
         }
-        half /= 2;
+        count /= 2;
     }
     lanes[0]
 }

@@ -21,6 +21,8 @@ fn evaluate(body: &Body, load: impl Fn(usize) -> u32) -> Vec<u32> {
                     bits(b)
                 }
             }
+            // All lanes are there.
+            Node::Within(a, _) => bits(a),
             Node::Fma(a, b, c) => float(a).mul_add(float(b), float(c)).to_bits(),
             Node::Unary(op, a) => match op {
                 Unary::Sqrt => float(a).sqrt().to_bits(),
@@ -188,7 +190,7 @@ fn random_bodies_give_what_their_nodes_say() {
                 Argument::Cyclic => want[argument][lane % period],
                 Argument::Uniform => want[argument][0],
                 Argument::Counter => want[argument][0].wrapping_add(lane as u32),
-                Argument::Held(_) | Argument::Place(_) | Argument::State(_) => panic!("only row programs have these"),
+                Argument::Held(_) | Argument::Place(_) | Argument::State(..) => panic!("only row programs have these"),
             });
             for (argument, value) in &body.stores {
                 let place = if body.arguments[*argument] == Argument::Cyclic { lane % period } else { lane };

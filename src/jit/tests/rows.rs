@@ -2,7 +2,7 @@
 
 use super::super::assembler::Width;
 use super::{numbers, same};
-use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram};
+use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram, Unary};
 
 /// The code of a program in vectors of every width that this CPU has and that can do it.
 fn of_widths(program: &RowProgram) -> Vec<(Width, RowKernel)> {
@@ -119,6 +119,97 @@ fn rows_of_any_length_are_what_loops_give() {
             let made = check(count, lanes, random.bool(), &mut random);
             // AVX2 leaves out no 16-bit lanes, and AVX-512 has no states of fewer lanes than a vector.
             assert!(!has || made > 0 || lanes < 16 || !count.is_multiple_of(8), "{count} lanes, states of {lanes}");
+        }
+    }
+}
+
+/// As f64s, in lanes and then neighbours, whatever the vectors' width; and the largest with NaN and zeros of both signs.
+#[test]
+fn rows_are_summed_as_doubles() {
+    let mut random = fastrand::Rng::with_seed(11);
+    for count in (1..70).chain([127, 128, 129, 255, 300, 512, 1000]) {
+        let mut program = RowProgram::new(count);
+        let [sum, squares, product] = [(); 3].map(|()| program.place());
+        let mut body = Body::default();
+        let a = body.load(Lane::F32);
+        body.combine_doubles((Binary::AddF64, 0.0), a, false, sum, 16);
+        body.combine_doubles((Binary::AddF64, 0.0), a, true, squares, 16);
+        body.combine_doubles((Binary::MulF64, 1.0), a, false, product, 16);
+        let [largest, least] = [true, false].map(|largest| {
+            let identity = if largest { f32::NEG_INFINITY } else { f32::INFINITY };
+            body.extreme(&mut program, largest, identity.to_bits(), a)
+        });
+        let each = body.count_arguments();
+        program.each(body);
+        let mut body = Body::default();
+        let mut stored = Vec::new();
+        for place in [sum, squares, product] {
+            let total = body.held(place);
+            stored.push(body.count_arguments());
+            body.store(Lane::F64, total);
+        }
+        for extreme in [largest, least] {
+            let total = extreme.value(&mut body);
+            let total = body.unary(Unary::WidenLow, total);
+            stored.push(body.count_arguments());
+            body.store(Lane::F64, total);
+        }
+        let arguments = each + body.count_arguments();
+        program.once(body);
+        let special = [f32::NAN, -f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY];
+        let mut x = numbers(&mut random, ROWS * count);
+        for place in 0..random.usize(..3) {
+            let at = random.usize(..x.len());
+            x[at] = special[random.usize(place % 2 * 2..special.len())];
+        }
+        if random.bool() {
+            x.iter_mut().for_each(|x| *x = if random.bool() { 0.0 } else { -0.0 });
+        }
+        for (width, kernel) in of_widths(&program) {
+            let mut results = vec![7f64; stored.len() * ROWS];
+            let mut addresses = vec![std::ptr::null_mut::<u8>(); arguments];
+            let mut apart = vec![0isize; arguments];
+            (addresses[0], apart[0]) = (x.as_ptr().cast::<u8>().cast_mut(), 4 * count as isize);
+            for (number, argument) in stored.iter().enumerate() {
+                addresses[each + argument] = results[number * ROWS..].as_mut_ptr().cast();
+                apart[each + argument] = 8;
+            }
+            // SAFETY: every row has its elements, and a place for each result.
+            unsafe { kernel.run(&mut addresses, &apart, ROWS) };
+            for row in 0..ROWS {
+                let x: Vec<f64> = x[row * count..][..count].iter().map(|x| f64::from(*x)).collect();
+                let in_lanes = |identity: f64, f: &dyn Fn(f64, f64) -> f64| {
+                    let mut held = vec![identity; 16];
+                    x.iter().enumerate().for_each(|(i, x)| held[i % 16] = f(held[i % 16], *x));
+                    while held.len() > 1 {
+                        held = held.chunks(2).map(|pair| f(pair[0], pair[1])).collect();
+                    }
+                    held[0]
+                };
+                let nan = x.iter().any(|x| x.is_nan());
+                let extreme = |sign: f64| {
+                    let by = |a: &f64, b: &f64| (a * sign).total_cmp(&(b * sign));
+                    if nan { f64::NAN } else { x.iter().copied().max_by(by).unwrap() }
+                };
+                let squares: Vec<f64> = x.iter().map(|x| x * x).collect();
+                let mut squared = vec![0.0; 16];
+                squares.iter().enumerate().for_each(|(i, x)| squared[i % 16] += x);
+                while squared.len() > 1 {
+                    squared = squared.chunks(2).map(|pair| pair[0] + pair[1]).collect();
+                }
+                let want = [
+                    in_lanes(0.0, &|a, b| a + b),
+                    squared[0],
+                    in_lanes(1.0, &|a, b| a * b),
+                    extreme(1.0),
+                    extreme(-1.0),
+                ];
+                for (number, want) in want.into_iter().enumerate() {
+                    let got = results[number * ROWS + row];
+                    let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                    assert!(same, "{count} lanes, {width:?}, result {number}: {got:e}, not {want:e}");
+                }
+            }
         }
     }
 }

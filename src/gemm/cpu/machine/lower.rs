@@ -1,13 +1,19 @@
 //! What a lane of a loop computes, of steps.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
 
-use crate::evt::{ParameterClass, ValidTree};
+use crate::evt::{ParameterClass, ReduceOp, ValidTree};
 use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
+use crate::gemm::cpu::reduce::{LANES, identity};
 use crate::gemm::cpu::step::{Place, Step};
-use crate::jit::{Binary, Body, Kernel, Lane, Unary, Value};
+use crate::jit::{
+    Binary, Body, Extreme, Kernel, Lane, Place as Held, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value,
+};
+use crate::variants::Variants;
 
 /// What an argument of the code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +24,42 @@ pub(super) enum Binding {
     Write(usize),
     Parameter(usize),
     Output(usize),
+    /// A row's result of a reduction.
+    Total(usize),
+    /// No address.
+    Nothing,
 }
 
 /// Steps over the elements of a row, compiled.
 #[derive(Debug)]
 pub(super) struct RowLoop {
-    pub(super) kernel: Kernel,
+    pub(super) code: Code,
     pub(super) bindings: Vec<Binding>,
+}
+
+/// The code of a loop.
+#[derive(Debug)]
+pub(super) enum Code {
+    /// Over neighbouring elements, which may be several rows.
+    Elements(Kernel),
+    /// Over rows, whose reductions end with each.
+    Rows(OfRows),
+}
+
+/// The code of loops over rows, for each number of elements that rows had.
+#[derive(Debug)]
+pub(super) struct OfRows {
+    program: RowProgram,
+    kernels: Variants<usize, Option<RowKernel>>,
+}
+
+impl OfRows {
+    /// The code for rows of this many elements; `None` if there are no instructions for their last ones.
+    pub(super) fn kernel(&self, width: usize) -> Arc<Option<RowKernel>> {
+        let compile = || Ok::<_, Infallible>(RowKernel::compile(&self.program.with_lanes(width)));
+        let Ok(kernel) = self.kernels.get_or_make(&width, compile);
+        kernel
+    }
 }
 
 impl RowLoop {
@@ -65,6 +100,17 @@ struct Lowering<'a, T> {
     body: Body,
     bindings: Vec<Binding>,
     values: HashMap<Place, Typed>,
+    /// What becomes of reductions, and where their results are.
+    rows: RowProgram,
+    totals: Vec<(usize, Total)>,
+}
+
+/// The result of a row.
+#[derive(Clone, Copy)]
+enum Total {
+    /// As f64s.
+    Doubles(Held),
+    Extreme(Extreme),
 }
 
 /// The loop of some steps, which leaves the values of some block registers in them. `None` if the CPU has no instructions
@@ -76,7 +122,8 @@ pub(super) fn compile<T: Arithmetic>(
     left: &[usize],
 ) -> Option<RowLoop> {
     let (body, bindings, values) = (Body::of_this_cpu(), Vec::new(), HashMap::new());
-    let mut lowering = Lowering { tree, program, body, bindings, values };
+    let (rows, totals) = (RowProgram::new(0), Vec::new());
+    let mut lowering = Lowering { tree, program, body, bindings, values, rows, totals };
     for step in steps {
         lowering.step(step)?;
     }
@@ -85,10 +132,10 @@ pub(super) fn compile<T: Arithmetic>(
         lowering.body.store(Lane::F32, value);
         lowering.bindings.push(Binding::Write(*register));
     }
-    let kernel = Kernel::compile(&lowering.body)?;
+    let made = lowering.finish()?;
     #[cfg(test)]
     super::COMPILED.set(super::COMPILED.get() + 1);
-    Some(RowLoop { kernel, bindings: lowering.bindings })
+    Some(made)
 }
 
 impl<T: Arithmetic> Lowering<'_, T> {
@@ -192,10 +239,69 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 self.bindings.push(Binding::Output(output));
                 return Some(());
             }
-            Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => return None,
+            Step::Reduce { reduction, x } => {
+                let x = self.number(x);
+                return self.reduce(reduction, x);
+            }
+            Step::Random { .. } | Step::StoreSums { .. } | Step::Integer(_) => return None,
         };
         self.values.insert(Place::Block(step.to()?), value);
         Some(())
+    }
+
+    /// Combines a row's elements as [`accumulate`](crate::gemm::cpu::reduce::accumulate) does, with the same bits.
+    fn reduce(&mut self, number: usize, x: Value) -> Option<()> {
+        let op = self.program.reductions[number].op;
+        let first = identity(op) as f32;
+        let extreme = |this: &mut Self, largest: bool, x: Value| {
+            Total::Extreme(this.body.extreme(&mut this.rows, largest, first.to_bits(), x))
+        };
+        let doubles = |this: &mut Self, combine: Binary, squared: bool| {
+            let place = this.rows.place();
+            this.body.combine_doubles((combine, first), x, squared, place, LANES as u32);
+            Total::Doubles(place)
+        };
+        let total = match op {
+            ReduceOp::Add => doubles(self, Binary::AddF64, false),
+            ReduceOp::SumSquares => doubles(self, Binary::AddF64, true),
+            ReduceOp::Mul => doubles(self, Binary::MulF64, false),
+            ReduceOp::Max => extreme(self, true, x),
+            ReduceOp::Min => extreme(self, false, x),
+            ReduceOp::AbsMax => {
+                let x = self.body.apply(Op::Abs, [x; 3])?;
+                extreme(self, true, x)
+            }
+            ReduceOp::ArgMax | ReduceOp::ArgMin | ReduceOp::User(_) => return None,
+        };
+        self.bindings.resize(self.body.count_arguments(), Binding::Nothing);
+        self.totals.push((number, total));
+        Some(())
+    }
+
+    /// The code. A loop with reductions has another stage, which is computed once for a row and stores their results.
+    fn finish(self) -> Option<RowLoop> {
+        let Self { body, mut bindings, mut rows, totals, .. } = self;
+        if totals.is_empty() {
+            return Some(RowLoop { code: Code::Elements(Kernel::compile(&body)?), bindings });
+        }
+        rows.each(body);
+        let mut last = Body::of_this_cpu();
+        let elements = bindings.len();
+        for (number, total) in totals {
+            let total = match total {
+                Total::Doubles(place) => last.held(place),
+                Total::Extreme(extreme) => {
+                    let value = extreme.value(&mut last);
+                    last.unary(Unary::WidenLow, value)
+                }
+            };
+            bindings.resize(elements + last.count_arguments(), Binding::Nothing);
+            last.store(Lane::F64, total);
+            bindings.push(Binding::Total(number));
+        }
+        rows.once(last);
+        let code = OfRows { program: rows, kernels: Variants::default() };
+        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { code: Code::Rows(code), bindings })
     }
 
     fn binary(&mut self, op: Op, x: Place, y: Place) -> Option<Typed> {

@@ -1,7 +1,8 @@
 //! The steps of blocks as machine code: what is computed of the elements of a row becomes one loop over them, from memory to
 //! memory, whatever the number of steps. A column's or a single value is the same for all lanes of a loop, a row vector has
 //! lanes of its own, so nothing is spread. What vector code doesn't do stays a step, with the same bits: integers, other
-//! element types, elements that are no neighbours, and reductions, which read what a loop has left in a block register.
+//! element types, elements that are no neighbours, and reductions but those of rows to a number, which end with each row of a
+//! loop. They read what a loop has left in a block register.
 //!
 //! `schedule` (steps → loops' steps, and others) → `lower` (what a lane computes) → `run`.
 

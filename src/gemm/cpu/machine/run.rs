@@ -1,13 +1,17 @@
 //! Runs loops over the rows of a tile.
 
-use super::lower::{Binding, RowLoop};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::lower::{Binding, Code, RowLoop};
 use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::step::Place;
 use crate::gemm::cpu::strip::{Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
-use crate::jit::ARGUMENTS;
+use crate::jit::{ARGUMENTS, Kernel, ROW_ARGUMENTS, RowKernel};
 
 /// Columns of a tile from which on a loop for each row pays; narrower rows are computed many at a time, step by step.
 const WIDE: usize = 32;
@@ -32,6 +36,15 @@ impl Machine {
         is_wide && self.outputs.iter().all(|i| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile))
     }
 
+    /// The code of loops over rows of this many elements, for each of them that has reductions. `None` if some have none.
+    fn of_rows(&self, width: usize) -> Option<SmallVec<[Arc<Option<RowKernel>>; 4]>> {
+        let rows = self.items.iter().filter_map(|item| match item {
+            Item::Loop(RowLoop { code: Code::Rows(of_rows), .. }) => Some(of_rows.kernel(width)),
+            _ => None,
+        });
+        rows.map(|kernel| kernel.is_some().then_some(kernel)).collect()
+    }
+
     /// The rows of a block. What several loops and steps share is in the first-level cache then.
     fn rows(&self, tile: &Tile) -> usize {
         if self.items.len() == 1 { tile.rows.len() } else { (BLOCK / tile.columns.len()).max(1) }
@@ -52,15 +65,24 @@ impl<T: Arithmetic> Bound<'_, T> {
     ) -> bool {
         let Some(machine) = self.machine.filter(|machine| machine.serves(self, tile)) else { return false };
         let (height, width, rows) = (tile.rows.len(), tile.columns.len(), machine.rows(tile));
+        let Some(kernels) = machine.of_rows(width) else { return false };
         frame.have_blocks(machine.registers, BLOCK);
         self.spread(&machine.spread, &Block { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
+            let mut kernels = kernels.iter().filter_map(|kernel| kernel.as_ref().as_ref());
             for item in &machine.items {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match item {
-                        Item::Loop(of_rows) => self.row_loop(of_rows, tile, &block, frame),
+                        Item::Loop(RowLoop { code: Code::Elements(kernel), bindings }) => {
+                            self.elements((kernel, bindings), tile, &block, frame);
+                        }
+                        Item::Loop(RowLoop { code: Code::Rows(_), bindings }) => {
+                            if let Some(kernel) = kernels.next() {
+                                self.rows((kernel, bindings), tile, &block, (frame, partials));
+                            }
+                        }
                         Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
                     }
                 }
@@ -71,22 +93,55 @@ impl<T: Arithmetic> Bound<'_, T> {
 
     /// # Safety
     /// The conditions of [`Bound::run`].
-    unsafe fn row_loop(&self, of_rows: &RowLoop, tile: &Tile, block: &Block, frame: &mut Frame<T>) {
+    unsafe fn rows(
+        &self,
+        (kernel, bindings): (&RowKernel, &[Binding]),
+        tile: &Tile,
+        block: &Block,
+        (frame, partials): (&mut Frame<T>, &mut [Vec<f64>]),
+    ) {
+        let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
+        let mut apart: SmallVec<[isize; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
+        for binding in bindings {
+            let (address, step) = match *binding {
+                Binding::Nothing => (std::ptr::null_mut(), 0),
+                Binding::Total(i) => (partials[i][block.first..].as_mut_ptr().cast(), size_of::<f64>() as isize),
+                other => {
+                    let Lanes { address, step, .. } = self.lanes(other, tile, block, frame);
+                    (address, step)
+                }
+            };
+            addresses.push(address);
+            apart.push(step);
+        }
+        // SAFETY: as for `elements`; the results of a reduction are one for each of the tile's rows.
+        unsafe { kernel.run(&mut addresses, &apart, block.rows) };
+    }
+
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    unsafe fn elements(
+        &self,
+        (kernel, bindings): (&Kernel, &[Binding]),
+        tile: &Tile,
+        block: &Block,
+        frame: &mut Frame<T>,
+    ) {
         let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
         let mut steps = [0; ARGUMENTS];
         let mut follow = true;
-        for ((binding, address), step) in of_rows.bindings.iter().zip(&mut addresses).zip(&mut steps) {
+        for ((binding, address), step) in bindings.iter().zip(&mut addresses).zip(&mut steps) {
             let lanes = self.lanes(*binding, tile, block, frame);
             (*address, *step) = (lanes.address, lanes.step);
             follow &= lanes.follows;
         }
-        let addresses = &mut addresses[..of_rows.bindings.len()];
+        let addresses = &mut addresses[..bindings.len()];
         let (calls, count) = if follow { (1, block.rows * block.width) } else { (block.rows, block.width) };
         for _ in 0..calls {
             // SAFETY: registers have room for the block's rows, or the tile's columns or rows; the views reach its elements,
             // which are neighbours, as `Neighbours` says. An output overlaps no other and no input but the one that it
             // overwrites, which has the same elements at the same addresses.
-            unsafe { of_rows.kernel.run(addresses, count) };
+            unsafe { kernel.run(addresses, count) };
             for (address, step) in addresses.iter_mut().zip(&steps) {
                 *address = address.wrapping_offset(*step);
             }
@@ -110,6 +165,8 @@ impl<T: Arithmetic> Bound<'_, T> {
             Binding::Read(Place::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
             Binding::Read(Place::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),
             Binding::Read(Place::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
+            // These have no lanes.
+            Binding::Total(_) | Binding::Nothing => (&mut [][..], 0, true),
         };
         Lanes { address: own.as_mut_ptr().cast(), step, follows: follows || block.rows == 1 }
     }

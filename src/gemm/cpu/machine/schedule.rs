@@ -23,7 +23,8 @@ pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neig
     let (mut steps, mut results, mut last) = (Vec::new(), HashSet::new(), Vec::new());
     for step in &program.values {
         let ends = match step {
-            Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(IntegerStep::Store { .. }) => true,
+            Step::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
+            Step::StoreSums { .. } | Step::Integer(IntegerStep::Store { .. }) => true,
             Step::Store { output, .. } => {
                 !(neighbours.has_output(*output) && is_float(tree.outputs()[*output].element))
             }
@@ -67,9 +68,9 @@ fn has_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
         Step::Unary { op, .. } | Step::Binary { op, .. } => op.is_comparison() || body.apply(*op, [x; 3]).is_some(),
         Step::Ternary { op, .. } => matches!(op, Op::Select | Op::Fma),
         Step::Round { element, .. } => body.rounded(*element, x).is_some(),
-        // Those stores that are no step's.
-        Step::Spread { .. } | Step::Store { .. } => true,
-        Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => false,
+        // Those stores and reductions that are no step's.
+        Step::Spread { .. } | Step::Store { .. } | Step::Reduce { .. } => true,
+        Step::Random { .. } | Step::StoreSums { .. } | Step::Integer(_) => false,
     }
 }
 

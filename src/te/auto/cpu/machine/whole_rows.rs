@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::lower::{Lowering, Typed};
 use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
-use crate::jit::{Binary, Body, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
+use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::auto::cpu::fold::Combine;
 use crate::te::auto::cpu::job::Job;
@@ -46,52 +46,23 @@ enum Source {
     Number(i32),
 }
 
-/// The bits of an infinity, with the sign: only those of NaN are greater.
-const INFINITE: u32 = 0xff80_0000;
-
 /// The total of a value of a reduction.
 #[derive(Clone, Copy)]
 enum Total {
     One(Class, Place),
-    /// The largest or the least f32. The comparisons that vectors have lose NaN, and take either of two zeros. So there are
-    /// three results: of comparisons, the greatest of the bits as signed integers, and as unsigned ones. The second is the
-    /// largest number if any is positive or +0, the third the least if any is negative or -0; and they tell of NaN of either
-    /// sign. That is three instructions for a vector, where a maximum that passes NaN on takes five, each waiting for the one before.
-    Extreme {
-        largest: bool,
-        compared: Place,
-        signed: Place,
-        unsigned: Place,
-    },
+    Extreme(Extreme),
 }
 
 impl Total {
     /// Its value.
     fn value(self, body: &mut Body) -> Option<Typed> {
-        let Self::Extreme { largest, compared, signed, unsigned } = self else {
-            let Self::One(class, place) = self else { return None };
-            let value = body.held(place);
-            return Lowering::typed(class, value);
-        };
-        let [compared, signed, unsigned] = [compared, signed, unsigned].map(|place| body.held(place));
-        let (minus_one, zero) = (body.integer(-1), body.integer(0));
-        let value = if largest {
-            let reaches = body.binary(Binary::GreaterI32, signed, minus_one);
-            body.select(reaches, signed, compared)
-        } else {
-            let reaches = body.binary(Binary::GreaterI32, zero, unsigned);
-            body.select(reaches, unsigned, compared)
-        };
-        // A positive NaN is the greatest signed integer. Of the unsigned ones, one that is greater than minus infinity is
-        // a negative NaN; both are negative as signed integers, where the order is the same.
-        let (most, least) = (body.bits(f32::INFINITY.to_bits()), body.bits(INFINITE));
-        let positive = body.binary(Binary::GreaterI32, signed, most);
-        let greater = body.binary(Binary::GreaterI32, unsigned, least);
-        let is_negative = body.binary(Binary::GreaterI32, zero, unsigned);
-        let negative = body.binary(Binary::And, greater, is_negative);
-        let nan = body.binary(Binary::Or, positive, negative);
-        let value = body.binary(Binary::Or, value, nan);
-        Some(Typed::F32(value))
+        match self {
+            Self::One(class, place) => {
+                let value = body.held(place);
+                Lowering::typed(class, value)
+            }
+            Self::Extreme(extreme) => Some(Typed::F32(extreme.value(body))),
+        }
     }
 }
 
@@ -376,11 +347,9 @@ impl Builder<'_> {
                     return None;
                 }
                 let largest = combine == Combine::Max;
-                let compare = if largest { Binary::FirstGreater } else { Binary::FirstLess };
-                let [compared, signed, unsigned] =
-                    [compare, Binary::GreatestI32, Binary::GreatestU32].map(|op| all(op, None));
+                let extreme = body.extreme(program, largest, identity, value);
                 self.bindings_follow();
-                return Some(Total::Extreme { largest, compared, signed, unsigned });
+                return Some(Total::Extreme(extreme));
             }
             (Class::F64 | Class::I64, _) => return None,
         };
