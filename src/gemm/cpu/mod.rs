@@ -290,7 +290,7 @@ impl Whole<'_> {
             return self.by_panels(prepared, memory);
         }
         let mut slots = memory.take(&self.phases.slots, self.extents);
-        let held = slots.views(&self.phases.slots, self.extents);
+        let held = memory.views(&mut slots, &self.phases.slots, self.extents);
         for (part, prepared) in self.phases.parts.iter().zip(prepared) {
             let run = self.part(part, &held);
             run.all_tiles(prepared, run.machine(prepared).as_deref());

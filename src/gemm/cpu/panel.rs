@@ -71,7 +71,7 @@ impl Whole<'_> {
                 }
                 let numbers = panel * tiles.across()..(panel + 1) * tiles.across();
                 let Tile { batch, rows, .. } = tiles.tile(numbers.start);
-                let views = kept.views(&self.phases.slots, extents);
+                let views = memory.views(&mut kept, &self.phases.slots, extents);
                 let slots: Vec<View> = views.iter().map(|slot| of_panel(slot, batch, rows.start)).collect();
                 for Stretch { parts, rows: step } in &stretches {
                     for rows in pieces(&rows, *step) {

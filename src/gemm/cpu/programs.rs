@@ -118,7 +118,7 @@ impl Programs {
             Real::F32 => Typed::F32(prepared(phases, scalars)),
             Real::F64 => Typed::F64(prepared(phases, scalars)),
         };
-        let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program, memory: SlotMemory::default() });
+        let compiled = Arc::new(Compiled { scalars: scalars.to_vec(), program, memory: SlotMemory::new(phases) });
         *lock(&self.last) = Some(Arc::clone(&compiled));
         compiled
     }

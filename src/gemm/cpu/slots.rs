@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::element::View;
 use super::tile::Extents;
-use crate::evt::Slot;
+use crate::evt::{Binding, BroadcastClass, Phases, Slot};
 use crate::parallel;
 use crate::sync::lock;
 
@@ -12,22 +12,38 @@ use crate::sync::lock;
 const MOST_KEPT: usize = 64 << 20;
 
 /// What a plan keeps: memory of runs, and of the threads of those that compute by panels.
-#[derive(Debug, Default)]
-pub(super) struct SlotMemory(Mutex<Vec<Slots>>);
+#[derive(Debug)]
+pub(super) struct SlotMemory {
+    /// For each slot the one whose memory it has: itself, or one that is read for the last time where this is written.
+    homes: Vec<usize>,
+    kept: Mutex<Vec<Slots>>,
+}
 
-/// Memory of slots.
+/// Memory of slots, for each that has its own.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Vec<u64>>);
 
 impl SlotMemory {
+    /// None yet, for the slots of an epilogue.
+    pub(super) fn new(phases: &Phases) -> Self {
+        Self { homes: homes(phases), kept: Mutex::default() }
+    }
+
     /// Memory with room for every slot of a product of these extents.
     pub(super) fn take(&self, slots: &[Slot], extents: Extents) -> Slots {
         if slots.is_empty() {
             return Slots::default();
         }
-        let mut taken = lock(&self.0).pop().unwrap_or_default();
-        taken.make_room(slots, extents);
+        let mut taken = lock(&self.kept).pop().unwrap_or_default();
+        taken.make_room(slots, &self.homes, extents);
         taken
+    }
+
+    /// How the slots are accessed.
+    pub(super) fn views(&self, memory: &mut Slots, slots: &[Slot], extents: Extents) -> Vec<View> {
+        let pointers: Vec<*mut u64> = memory.0.iter_mut().map(|memory| memory.as_mut_ptr()).collect();
+        let view = |(home, absent): (&usize, View)| View { pointer: pointers[*home].cast(), ..absent };
+        self.homes.iter().zip(absent(slots, extents)).map(view).collect()
     }
 
     /// Keeps memory for later, of no more threads than run at once, and if it is no more than what is worth keeping.
@@ -36,7 +52,7 @@ impl SlotMemory {
             return;
         }
         let bytes: usize = slots.0.iter().map(|memory| size_of_val(memory.as_slice())).sum();
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.kept);
         if bytes <= MOST_KEPT && kept.len() < parallel::threads() {
             kept.push(slots);
         }
@@ -44,23 +60,52 @@ impl SlotMemory {
 }
 
 impl Slots {
-    fn make_room(&mut self, slots: &[Slot], extents: Extents) {
+    fn make_room(&mut self, slots: &[Slot], homes: &[usize], extents: Extents) {
         self.0.resize_with(slots.len(), Vec::new);
-        for (memory, slot) in self.0.iter_mut().zip(slots) {
+        for (number, (memory, slot)) in self.0.iter_mut().zip(slots).enumerate() {
             let (batch, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
             let words = (batch * rows * columns * slot.element.size()).div_ceil(size_of::<u64>());
-            if memory.len() < words {
+            if homes[number] == number && memory.len() < words {
                 *memory = vec![0; words];
             }
         }
     }
+}
 
-    /// How the slots are accessed.
-    pub(super) fn views(&mut self, slots: &[Slot], extents: Extents) -> Vec<View> {
-        let absent = absent(slots, extents);
-        let view = |(memory, absent): (&mut Vec<u64>, View)| View { pointer: memory.as_mut_ptr().cast(), ..absent };
-        self.0.iter_mut().zip(absent).map(view).collect()
+/// For each slot the one whose memory it has. A part loads an element before it stores one in its place, so a matrix may have
+/// the memory of another that no later part reads.
+fn homes(phases: &Phases) -> Vec<usize> {
+    let slots = &phases.slots;
+    let mut homes: Vec<usize> = (0..slots.len()).collect();
+    // The parts that write a slot first, and read it last.
+    let (mut written, mut read) = (vec![0; slots.len()], vec![0; slots.len()]);
+    for (number, part) in phases.parts.iter().enumerate() {
+        let (parameters, outputs) = part.bindings.split_at(part.tree.parameters().len());
+        let of_slots = |bindings: &[Binding], of: &mut Vec<usize>| {
+            for binding in bindings {
+                if let Binding::Slot(slot) = binding {
+                    of[*slot] = number;
+                }
+            }
+        };
+        of_slots(parameters, &mut read);
+        of_slots(outputs, &mut written);
     }
+    let mut order: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].class == BroadcastClass::Tensor).collect();
+    order.sort_by_key(|slot| written[*slot]);
+    // Those with memory of their own, each with the one that has it last.
+    let mut owners: Vec<(usize, usize)> = Vec::new();
+    for slot in order {
+        let fits = |(owner, last): &&mut (usize, usize)| {
+            let is_alike = slots[*owner].element == slots[slot].element && slots[*owner].batched == slots[slot].batched;
+            is_alike && read[*last] <= written[slot] && written[*last] < written[slot]
+        };
+        match owners.iter_mut().find(fits) {
+            Some((owner, last)) => (homes[slot], *last) = (*owner, slot),
+            None => owners.push((slot, slot)),
+        }
+    }
+    homes
 }
 
 /// How slots without memory are accessed.

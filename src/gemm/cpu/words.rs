@@ -391,7 +391,7 @@ impl Piece {
     /// is small enough to be kept; else one part of K after another, of the same columns, as many as there is room for.
     fn place<W: Words>(self, n: usize) -> (usize, usize, [usize; 4]) {
         let Self { of_a, part, first, depth, columns } = self;
-        let deep = DEEP.div_ceil(W::ELEMENTS);
+        let deep = DEEP.min(depth).div_ceil(W::ELEMENTS);
         let of_all = panel_words(columns, deep);
         if first.is_multiple_of(PANEL) && of_all.saturating_mul(depth.div_ceil(DEEP)) <= KEPT {
             let number = part * columns.div_ceil(PANEL) + first / PANEL;
@@ -425,7 +425,8 @@ unsafe fn packed<W: Words>(
     let least = match memory.packed[number] {
         Some((known, least)) if known == of => least,
         _ => {
-            memory.b.resize(memory.b.len().max(start + panel_words(n, DEEP.div_ceil(W::ELEMENTS))), 0);
+            let deep = DEEP.min(piece.depth).div_ceil(W::ELEMENTS);
+            memory.b.resize(memory.b.len().max(start + panel_words(n, deep)), 0);
             // SAFETY: the caller's promise.
             let least = unsafe { pack::<W>(from, k, n, flipped, &mut memory.b[start..]) };
             memory.packed[number] = Some((of, least));

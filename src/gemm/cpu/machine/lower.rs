@@ -33,17 +33,11 @@ pub(super) enum Binding {
 /// Steps over the elements of a row, compiled.
 #[derive(Debug)]
 pub(super) struct RowLoop {
-    pub(super) code: Code,
+    /// Over neighbouring elements, for several rows that follow each other without a gap. Where reductions end with each row there
+    /// is none.
+    pub(super) elements: Option<Kernel>,
+    pub(super) rows: OfRows,
     pub(super) bindings: Vec<Binding>,
-}
-
-/// The code of a loop.
-#[derive(Debug)]
-pub(super) enum Code {
-    /// Over neighbouring elements, which may be several rows.
-    Elements(Kernel),
-    /// Over rows, whose reductions end with each.
-    Rows(OfRows),
 }
 
 /// The code of loops over rows, for each number of elements that rows had.
@@ -54,6 +48,10 @@ pub(super) struct OfRows {
 }
 
 impl OfRows {
+    fn new(program: RowProgram) -> Self {
+        Self { program, kernels: Variants::default() }
+    }
+
     /// The code for rows of this many elements; `None` if there are no instructions for their last ones.
     pub(super) fn kernel(&self, width: usize) -> Arc<Option<RowKernel>> {
         let compile = || Ok::<_, Infallible>(RowKernel::compile(&self.program.with_lanes(width)));
@@ -282,7 +280,9 @@ impl<T: Arithmetic> Lowering<'_, T> {
     fn finish(self) -> Option<RowLoop> {
         let Self { body, mut bindings, mut rows, totals, .. } = self;
         if totals.is_empty() {
-            return Some(RowLoop { code: Code::Elements(Kernel::compile(&body)?), bindings });
+            let elements = Some(Kernel::compile(&body)?);
+            rows.each(body);
+            return Some(RowLoop { elements, rows: OfRows::new(rows), bindings });
         }
         rows.each(body);
         let mut last = Body::of_this_cpu();
@@ -300,8 +300,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
             bindings.push(Binding::Total(number));
         }
         rows.once(last);
-        let code = OfRows { program: rows, kernels: Variants::default() };
-        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { code: Code::Rows(code), bindings })
+        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements: None, rows: OfRows::new(rows), bindings })
     }
 
     fn binary(&mut self, op: Op, x: Place, y: Place) -> Option<Typed> {

@@ -1,17 +1,15 @@
 //! Runs loops over the rows of a tile.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
-use super::lower::{Binding, Code, RowLoop};
+use super::lower::{Binding, RowLoop};
 use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::step::Place;
 use crate::gemm::cpu::strip::{Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
-use crate::jit::{ARGUMENTS, Kernel, ROW_ARGUMENTS, RowKernel};
+use crate::jit::ROW_ARGUMENTS;
 
 /// Columns of a tile from which on a loop for each row pays; narrower rows are computed many at a time, step by step.
 const WIDE: usize = 32;
@@ -33,16 +31,12 @@ impl Machine {
         let is_wide = tile.columns.len() >= WIDE;
         #[cfg(test)]
         let is_wide = is_wide || super::FORCED.get() == Some(true);
-        is_wide && self.outputs.iter().all(|i| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile))
-    }
-
-    /// The code of loops over rows of this many elements, for each of them that has reductions. `None` if some have none.
-    fn of_rows(&self, width: usize) -> Option<SmallVec<[Arc<Option<RowKernel>>; 4]>> {
-        let rows = self.items.iter().filter_map(|item| match item {
-            Item::Loop(RowLoop { code: Code::Rows(of_rows), .. }) => Some(of_rows.kernel(width)),
-            _ => None,
-        });
-        rows.map(|kernel| kernel.is_some().then_some(kernel)).collect()
+        let loops =
+            || self.items.iter().filter_map(|item| if let Item::Loop(of_rows) = item { Some(of_rows) } else { None });
+        let has_code =
+            |of_rows: &RowLoop| of_rows.elements.is_some() || of_rows.rows.kernel(tile.columns.len()).is_some();
+        let is_stored = |i: &usize| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile);
+        is_wide && self.outputs.iter().all(is_stored) && loops().all(has_code)
     }
 
     /// The rows of a block. What several loops and steps share is in the first-level cache then.
@@ -65,24 +59,15 @@ impl<T: Arithmetic> Bound<'_, T> {
     ) -> bool {
         let Some(machine) = self.machine.filter(|machine| machine.serves(self, tile)) else { return false };
         let (height, width, rows) = (tile.rows.len(), tile.columns.len(), machine.rows(tile));
-        let Some(kernels) = machine.of_rows(width) else { return false };
         frame.have_blocks(machine.registers, BLOCK);
         self.spread(&machine.spread, &Block { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
-            let mut kernels = kernels.iter().filter_map(|kernel| kernel.as_ref().as_ref());
             for item in &machine.items {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match item {
-                        Item::Loop(RowLoop { code: Code::Elements(kernel), bindings }) => {
-                            self.elements((kernel, bindings), tile, &block, frame);
-                        }
-                        Item::Loop(RowLoop { code: Code::Rows(_), bindings }) => {
-                            if let Some(kernel) = kernels.next() {
-                                self.rows((kernel, bindings), tile, &block, (frame, partials));
-                            }
-                        }
+                        Item::Loop(of_rows) => self.row_loop(of_rows, tile, &block, (frame, partials)),
                         Item::Step(step) => self.block(*step, tile, &block, frame, &sums, partials),
                     }
                 }
@@ -93,57 +78,46 @@ impl<T: Arithmetic> Bound<'_, T> {
 
     /// # Safety
     /// The conditions of [`Bound::run`].
-    unsafe fn rows(
+    unsafe fn row_loop(
         &self,
-        (kernel, bindings): (&RowKernel, &[Binding]),
+        RowLoop { elements, rows, bindings }: &RowLoop,
         tile: &Tile,
         block: &Block,
         (frame, partials): (&mut Frame<T>, &mut [Vec<f64>]),
     ) {
         let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
-        let mut apart: SmallVec<[isize; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
-        for binding in bindings {
-            let (address, step) = match *binding {
-                Binding::Nothing => (std::ptr::null_mut(), 0),
-                Binding::Total(i) => (partials[i][block.first..].as_mut_ptr().cast(), size_of::<f64>() as isize),
-                other => {
-                    let Lanes { address, step, .. } = self.lanes(other, tile, block, frame);
-                    (address, step)
-                }
-            };
-            addresses.push(address);
-            apart.push(step);
-        }
-        // SAFETY: as for `elements`; the results of a reduction are one for each of the tile's rows.
-        unsafe { kernel.run(&mut addresses, &apart, block.rows) };
-    }
-
-    /// # Safety
-    /// The conditions of [`Bound::run`].
-    unsafe fn elements(
-        &self,
-        (kernel, bindings): (&Kernel, &[Binding]),
-        tile: &Tile,
-        block: &Block,
-        frame: &mut Frame<T>,
-    ) {
-        let mut addresses = [std::ptr::null_mut::<u8>(); ARGUMENTS];
-        let mut steps = [0; ARGUMENTS];
+        let mut steps: SmallVec<[isize; ROW_ARGUMENTS]> = SmallVec::with_capacity(bindings.len());
         let mut follow = true;
-        for ((binding, address), step) in bindings.iter().zip(&mut addresses).zip(&mut steps) {
-            let lanes = self.lanes(*binding, tile, block, frame);
-            (*address, *step) = (lanes.address, lanes.step);
+        for binding in bindings {
+            let lanes = match *binding {
+                Binding::Nothing => Lanes { address: std::ptr::null_mut(), step: 0, follows: true },
+                Binding::Total(i) => {
+                    let address = partials[i][block.first..].as_mut_ptr().cast();
+                    Lanes { address, step: size_of::<f64>() as isize, follows: false }
+                }
+                binding => self.lanes(binding, tile, block, frame),
+            };
+            addresses.push(lanes.address);
+            steps.push(lanes.step);
             follow &= lanes.follows;
         }
-        let addresses = &mut addresses[..bindings.len()];
-        let (calls, count) = if follow { (1, block.rows * block.width) } else { (block.rows, block.width) };
-        for _ in 0..calls {
-            // SAFETY: registers have room for the block's rows, or the tile's columns or rows; the views reach its elements,
-            // which are neighbours, as `Neighbours` says. An output overlaps no other and no input but the one that it
-            // overwrites, which has the same elements at the same addresses.
-            unsafe { kernel.run(addresses, count) };
-            for (address, step) in addresses.iter_mut().zip(&steps) {
-                *address = address.wrapping_offset(*step);
+        let of_rows = (!follow || elements.is_none()).then(|| rows.kernel(block.width));
+        let of_rows = of_rows.as_deref().and_then(Option::as_ref);
+        // SAFETY: registers have room for the block's rows, or the tile's columns or rows; the views reach its elements, which
+        // are neighbours, as `Neighbours` says; a reduction has a result for each of the tile's rows. An output overlaps no
+        // other and no input but the one that it overwrites, which has the same elements at the same addresses.
+        unsafe {
+            match (of_rows, elements) {
+                (Some(kernel), _) => kernel.run(&mut addresses, &steps, block.rows),
+                (None, Some(kernel)) if follow => kernel.run(&addresses, block.rows * block.width),
+                (None, Some(kernel)) => {
+                    for _ in 0..block.rows {
+                        kernel.run(&addresses, block.width);
+                        addresses.iter_mut().zip(&steps).for_each(|(to, step)| *to = to.wrapping_offset(*step));
+                    }
+                }
+                // Tiles of which there is no code are not served.
+                (None, None) => {}
             }
         }
     }
