@@ -167,11 +167,11 @@
 //! a scale: then the block that completes a reduction computes what follows from it.
 //!
 //! On the CPU a thread takes some rows through all phases while they are in its cache; reductions along rows alone allow
-//! that. It saves memory traffic, but not always time: sums are in f64, and what phases leave for each other is written and
-//! read again. Softmax, RMSNorm and log-sum-exp after 4096×768×256 took 0.95 to 1.04 times as long fused as by a kernel of
-//! `te::auto` over the result, in f32 and bf16, on two cores of a Zen 4 (0.63 to 0.94 times on two of a Zen 5, at an earlier
-//! commit); after 4096×4096×64 0.85 to 1.15 times, and up to 1.6 times where rows have 16,000 elements and more
-//! (`cargo bench --bench phases`). So measure both.
+//! that. It saves memory traffic, but not always time: what phases leave for each other is written and read again, and of
+//! long rows it is more than a core's cache holds. By a kernel of `te::auto` over the product's result, softmax, RMSNorm and
+//! log-sum-exp took 1.02 to 1.25 times as long as fused after 4096×4096×64, 1.02 to 1.09 times after 4096×768×256, in f32 and
+//! bf16, on two cores of a Zen 4; of rows of 16,000 elements and more 0.62 to 1.09 times (`cargo bench --bench phases`). So
+//! measure both.
 //!
 //! # The first plan compiles
 //!
