@@ -91,7 +91,8 @@ impl Kernel {
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
         // Every fifth, so that those have every layout.
         let divided = match number % 15 {
-            9 if !hopper => Divided::Depth,
+            // Kernels for sm_90a take them of 16-bit operands.
+            9 if !hopper || (elements.0.size(), elements.1.size()) == (2, 2) => Divided::Depth,
             // Kernels for sm_90a take them of an A that is contiguous along K.
             4 | 14 if in_groups && !(hopper && number % 2 == 1) => Divided::Rows,
             _ => Divided::Nothing,
@@ -120,7 +121,13 @@ impl Kernel {
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
         let widths = if direct { vec![16] } else { widths };
-        let major = |bit: usize, size| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
+        // Tensor copies load parts of K along M and N.
+        let along_mn = direct && divided == Divided::Depth;
+        let major = |bit: usize, size| match bit {
+            _ if along_mn => Major::Mn,
+            1 if !direct || size == 2 => Major::Mn,
+            _ => Major::K,
+        };
         let a = OperandLayout { major: major(number % 2, size), copy_bytes: widths[number % widths.len()] };
         let of_b = elements.1.size();
         let copy_bytes = match widths[number / 3 % widths.len()] {
