@@ -53,8 +53,10 @@ impl Deep {
     }
 
     /// A product with these ends of groups; whether its results are right.
-    fn product(&self, device: &Device, gemm: &Gemm<Gradient>, (ends, k): (&[i32], usize)) -> Result<bool, Error> {
-        let ([m, n], groups, beta) = (if ends.len() > 4 { [40, 24] } else { [200, 136] }, ends.len(), 0.5);
+    fn product(&self, device: &Device, gemm: &Gemm<Gradient>, product: (&[i32], usize, f64)) -> Result<bool, Error> {
+        let (ends, k, beta) = product;
+        // Three tiles along M, of which a row's are in several blocks.
+        let ([m, n], groups) = (if ends.len() > 4 { [40, 24] } else { [152, 136] }, ends.len());
         // The last part's neighbours are infinite: zeros don't make them nothing.
         let last = ends.iter().max().map_or(0, |end| *end as usize);
         let beyond = |tensor: DeviceTensor| {
@@ -96,9 +98,11 @@ impl Subject for Deep {
         // Cuts of every kind, of which each stage has some in turn and zeros go in several copies; more groups than a warp has
         // lanes; no K.
         let many: Vec<i32> = (1..40).map(|g| g * 2).collect();
-        for (ends, k) in [(&[3, 3, 130, 200][..], 300), (&[64, 129, 193], 240), (&many, 90), (&[0, 0], 0)] {
-            if !self.product(device, &gemm, (ends, k)).map_err(stopped)? {
-                return Err((Kill::Wrong, format!("parts that end at {ends:?}, K {k}")));
+        let products =
+            [(&[3, 3, 130, 200][..], 300, 0.5), (&[64, 129, 193], 240, 0.0), (&many, 90, 0.5), (&[0, 0], 0, 2.0)];
+        for (ends, k, beta) in products {
+            if !self.product(device, &gemm, (ends, k, beta)).map_err(stopped)? {
+                return Err((Kill::Wrong, format!("parts that end at {ends:?}, K {k}, beta {beta}")));
             }
         }
         Ok(())
