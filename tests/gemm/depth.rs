@@ -197,7 +197,7 @@ fn accumulated(gemm: &Gemm<Accumulate>, extent: usize, offsets: &[i32]) -> Resul
 }
 
 fn values(results: &[DeviceTensor; 3]) -> Result<Vec<f32>, Error> {
-    let all = results.iter().map(|tensor| tensor.to_vec::<f32>()).collect::<Result<Vec<_>, _>>()?;
+    let all = results.iter().map(DeviceTensor::to_vec::<f32>).collect::<Result<Vec<_>, _>>()?;
     Ok(all.concat())
 }
 
@@ -235,7 +235,9 @@ fn wrong_bounds_are_reported_and_harmless() -> Result<(), Error> {
                 checked => panic!("{given:?}: {checked:?}"),
             }
             // Each has its report, too.
-            let _ = got.iter().map(|tensor| tensor.to_vec::<f32>()).collect::<Vec<_>>();
+            for tensor in &got {
+                let _ = tensor.to_vec::<f32>();
+            }
             assert_eq!(values(&got)?, expected, "{given:?}");
         }
     }

@@ -311,9 +311,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::gemm::Major;
     use crate::gemm::kernel::sm90::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
-    use crate::gemm::Major;
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {
