@@ -84,14 +84,19 @@ impl Kernel {
         let tree =
             random::tree(choices, Profile { phases: number % 4 == 3, chance: true, bits: true, ..Profile::default() });
         let valid = tree.validate(Types::new(elements.0, elements.1));
-        let in_groups = valid.as_ref().is_ok_and(|tree| tree.phases() == 1 && Groups::take(tree));
+        let of_one_phase = valid.as_ref().is_ok_and(|tree| tree.phases() == 1);
+        let in_groups = of_one_phase && valid.as_ref().is_ok_and(Groups::take);
         let placed = valid.is_ok_and(|tree| Scattering::takes(&tree));
         let several = tree.accumulators().len() > 1;
         let mut builder = Builder::<()>::new(device, tree).elements(elements.0, elements.1).problem(64, 64, 64);
         builder = builder.arithmetic(arithmetic).fast_math(number % 7 == 6).ignore_unsupported_knobs();
+        let of_16_bits = (elements.0.size(), elements.1.size()) == (2, 2);
         // Every fifth, so that those have every layout.
         let divided = match number % 15 {
-            9 if !hopper => Divided::Depth,
+            9 if !hopper && of_one_phase => Divided::Depth,
+            // Kernels for sm_90a take them of 16-bit operands, along K after a copy.
+            5 | 9 | 10 if hopper && of_16_bits && of_one_phase => Divided::Depth,
+            2 if repacked && of_16_bits && of_one_phase => Divided::Depth,
             // Kernels for sm_90a take them of an A that is contiguous along K.
             4 | 14 if in_groups && !(hopper && number % 2 == 1) => Divided::Rows,
             _ => Divided::Nothing,
@@ -120,7 +125,13 @@ impl Kernel {
         let direct = hopper && !repacked;
         let widths: Vec<usize> = [16, 8, 4].into_iter().filter(|width| *width > size).chain([size]).collect();
         let widths = if direct { vec![16] } else { widths };
-        let major = |bit: usize, size| if bit == 0 || (direct && size != 2) { Major::K } else { Major::Mn };
+        // Tensor copies load parts of K along M and N.
+        let along_mn = direct && divided == Divided::Depth;
+        let major = |bit: usize, size| match bit {
+            _ if along_mn => Major::Mn,
+            1 if !direct || size == 2 => Major::Mn,
+            _ => Major::K,
+        };
         let a = OperandLayout { major: major(number % 2, size), copy_bytes: widths[number % widths.len()] };
         let of_b = elements.1.size();
         let copy_bytes = match widths[number / 3 % widths.len()] {

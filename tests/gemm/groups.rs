@@ -1,7 +1,7 @@
-//! Groups of rows and of K, made by hand.
+//! Groups of rows, made by hand.
 
 use epilogue::gemm::launch::{FieldValue, Memory};
-use epilogue::gemm::{Builder, Choice, Left, Major, OperandLayout, SplitK, Tile, depth, rows, sm90};
+use epilogue::gemm::{Builder, Choice, Left, SplitK, Tile, rows, sm90};
 use epilogue::prelude::*;
 use epilogue::{Arch, Argument, DataError, DeviceTensor, Error, runtime};
 use epilogue_runtime::ptx_vm::{Detector, Options};
@@ -121,7 +121,7 @@ pub(crate) fn groups_are_separate_runs(device: &Device, counts: &[usize], k: usi
 }
 
 /// The tile with the fewest rows.
-fn tile() -> Tile {
+pub(crate) fn tile() -> Tile {
     let all = Tile::all(epilogue::gemm::Instruction::MmaF16);
     all.iter().min_by_key(|tile| (tile.m, tile.n)).copied().unwrap_or(all[0])
 }
@@ -381,96 +381,6 @@ fn refuses_other_groups(device: &Device) -> Result<(), Error> {
         refused.to_string(),
         "A has no groups, and this GEMM was planned for groups of rows: plan it for such an A"
     );
-    Ok(())
-}
-
-/// The gradient of weights, and what the rows of it sum to.
-#[epilogue]
-fn gradient(accum: Accum, scale: Scalar) -> (Tensor<f32>, ColumnVector) {
-    let dw = scale * accum;
-    let sums = reduction_op(dw, Row, Add);
-    (dw, sums)
-}
-
-/// Parts of K of these lengths: the bits of a run for each, with the same tile.
-fn parts_of_k_are_separate_runs(device: &Device, lengths: &[usize], major: Major, tile: Tile) -> Result<(), Error> {
-    let (m, n, before, groups) = (37, 40, 3, lengths.len());
-    let mut offsets = vec![before];
-    lengths.iter().for_each(|length| offsets.push(offsets[offsets.len() - 1] + length));
-    let k = offsets[groups] + 2;
-    // As x and dy lie, or the other way round.
-    let (a, b) = match major {
-        Major::Mn => (rough(device, &[k, 40], 1)?.transpose()?, rough(device, &[k, n], 2)?),
-        Major::K => (rough(device, &[40, k], 1)?, rough(device, &[n, k], 2)?.transpose()?),
-    };
-    let a = a.slice(0, 0..m)?;
-    let bounds: Vec<i32> = offsets.iter().map(|offset| *offset as i32).collect();
-    let bounds = device.tensor(&bounds, [bounds.len()])?;
-    let (mut dw, mut sums) = (device.full::<f32>([groups, m, n], 77.0)?, device.full::<f32>([groups, m], 77.0)?);
-    let left = depth(&a).in_groups(&bounds);
-    let gemm = Gemm::builder::<Gradient>(device).operands(left, &b)?.tile(tile).plan()?;
-    gemm.run(left, &b, Gradient { scale: 0.75, dw: &mut dw, sums: &mut sums })?;
-    for (g, own) in offsets.windows(2).enumerate() {
-        let (a, b) = (a.slice(1, own[0]..own[1])?, b.slice(0, own[0]..own[1])?);
-        let (mut one, mut of_one) = (device.zeros::<f32>([m, n])?, device.zeros::<f32>([m])?);
-        let alone = Gemm::builder::<Gradient>(device).operands(&a, &b)?.tile(tile).plan()?;
-        alone.run(&a, &b, Gradient { scale: 0.75, dw: &mut one, sums: &mut of_one })?;
-        assert!(dw.slice(0, g..g + 1)?.to_bytes()? == one.to_bytes()?, "{lengths:?} {g}: {}", gemm.choice());
-        assert!(sums.slice(0, g..g + 1)?.to_bytes()? == of_one.to_bytes()?, "{lengths:?} {g}: {}", gemm.choice());
-    }
-    Ok(())
-}
-
-#[test]
-fn groups_of_k() -> Result<(), Error> {
-    let tile = tile();
-    for lengths in [&[0][..], &[9, 0, 1, 70], &[0, 33, 0]] {
-        parts_of_k_are_separate_runs(&Device::cpu(), lengths, Major::Mn, tile)?;
-        parts_of_k_are_separate_runs(&Device::cpu(), lengths, Major::K, tile)?;
-    }
-    if testing::compiler("groups::groups_of_k").is_none() {
-        return Ok(());
-    }
-    let device = Device::emulated_with(Arch::SM_80, Options::default().detector(Detector::On))?;
-    for lengths in [&[9, 0, 1, 70][..], &[0, 33, 0]] {
-        parts_of_k_are_separate_runs(&device, lengths, Major::Mn, tile)?;
-        parts_of_k_are_separate_runs(&device, lengths, Major::K, tile)?;
-    }
-    let many: Vec<usize> = (0..40).map(|g| [0, 2, 17][g % 3]).collect();
-    parts_of_k_are_separate_runs(&device, &many, Major::Mn, tile)
-}
-
-#[test]
-fn what_groups_of_k_refuse() -> Result<(), Error> {
-    let device = Device::cpu();
-    let (a, b) = (rough(&device, &[4, 8], 1)?, rough(&device, &[8, 6], 2)?);
-    let offsets = device.tensor(&[0i32, 3, 8], [3])?;
-    let gemm = Gemm::plan::<Plain>(&device, depth(&a).in_groups(&offsets), &b)?;
-    let mut d = device.zeros::<f16>([2, 4, 6])?;
-    let wrong = device.tensor(&[0i32, 3, 9], [3])?;
-    let refused = gemm.run(depth(&a).in_groups(&wrong), &b, Plain { d: &mut d }).expect_err("beyond K");
-    assert_eq!(
-        refused.to_string(),
-        "offsets[2] is 9, and the groups before it take 3 of the 8 indices of K: give one from 3 to 8"
-    );
-    let refused = gemm.run(rows(&a).in_groups(&offsets), &b, Plain { d: &mut d }).expect_err("another kernel");
-    assert_eq!(
-        refused.to_string(),
-        "A has groups of rows, and this GEMM was planned for groups of K: plan it for such an A"
-    );
-    let batch = b.reshape([1, 8, 6])?;
-    let refused = Gemm::plan::<Plain>(&device, depth(&a).in_groups(&offsets), &batch).expect_err("a batch");
-    assert_eq!(
-        refused.to_string(),
-        "B has shape [1, 8, 6], and K is divided into groups: give one matrix, whose K they share"
-    );
-    // Along K, where a group may begin anywhere, elements are copied one by one.
-    let emulated = Device::emulated(Arch::SM_80)?;
-    let builder = Gemm::builder::<Plain>(&emulated).elements(ElementType::F16, ElementType::F16);
-    let packed = OperandLayout::packed(Major::K);
-    let choice = builder.problem(64, 64, 64).layouts(packed, packed).depth_groups(3).choose()?;
-    let single = OperandLayout { major: Major::K, copy_bytes: 2 };
-    assert_eq!(choice.kernel().map(|kernel| kernel.key.layouts()), Some((single, single)));
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod convolution_gradients;
 mod convolution_groups;
 mod convolution_groups_refused;
 mod convolution_random;
+mod depth;
 mod described;
 mod divided;
 mod gated;

@@ -2269,6 +2269,7 @@ pub enum Unreachable {
     Unaligned,
     Major,
     Picked,
+    Parts,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const AXES: usize> {}

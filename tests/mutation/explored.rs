@@ -48,7 +48,7 @@ fn gradient(accum: Accum) -> Tensor<f32> {
 }
 
 fn groups_of_k(device: &Device) -> Result<(), Error> {
-    let (a, b) = (rough(device, &[40, 100], 1)?, rough(device, &[100, 24], 2)?);
+    let (a, b) = (rough(device, &[100, 40], 1)?.transpose()?, rough(device, &[100, 24], 2)?);
     let ends = device.tensor(&[33i32, 33, 98], [3])?;
     let left = depth(&a).in_groups_to(&ends);
     let gemm = Gemm::plan::<Gradient>(device, left, &b)?;

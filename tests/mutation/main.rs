@@ -5,6 +5,7 @@
 //! the kernels themselves, and those of the other families, in many schedules.
 #![allow(clippy::print_stdout, reason = "the full run's table")]
 
+mod depth;
 mod explored;
 mod gemm;
 mod groups;
@@ -111,6 +112,7 @@ fn subjects() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(groups::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
+    subjects.extend(depth::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(in_tile::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(te::all());
     subjects

@@ -51,6 +51,8 @@ const ONE_TILE: &str = "a column has one tile";
 const RIGHT_BOUNDS: &str =
     "never run: the bounds are right; and the emulated device's host looks when a launch is over";
 const WAITED: &str = "the kernel has waited before it read the bounds";
+const FENCED: &str = "who wrote zeros runs the fence on whichever side of the barrier it is, and the block meets again before they \
+                      are copied";
 const TABLE_MET: &str = "the block meets again when its barriers are initialised, before anyone looks a unit up";
 const COLUMNS_MET: &str = "columns' values are written before the barrier of the last step's outputs, where all of a team of one \
                            warpgroup have met";
@@ -126,6 +128,13 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropWait, "groups of rows", "griddepcontrol.wait;", "::run(parameters);", WAITED),
     survivor(Operator::BarrierId, "groups of rows", "bar.sync 0;", "GroupTable<Config>::make(", NOBODY),
     survivor(Operator::DropBarrier, "groups of rows, PingPong", "bar.sync 0;", "the table is complete", TABLE_MET),
+    survivor(Operator::DropFence, "groups of K", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::NarrowerScope, "groups of K", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::Early, "groups of K", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::DropWait, "groups of K", "griddepcontrol.wait;", "::run(parameters);", WAITED),
+    survivor(Operator::BarrierId, "groups of K", "bar.sync 0;", "DepthTable<Config>::make(", NOBODY),
+    survivor(Operator::Early, "groups of K", "bar.sync 0;", "all bounds are here", FENCED),
+    survivor(Operator::DropBarrier, "groups of K, PingPong", "bar.sync 0;", "the zeros are complete", TABLE_MET),
     survivor(
         Operator::DropBarrier,
         "groups of rows, PingPong",

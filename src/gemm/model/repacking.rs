@@ -10,7 +10,7 @@ use std::fmt;
 use super::machine::Machine;
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::reach::takes;
-use crate::gemm::problem::{Major, OperandLayout, Problem};
+use crate::gemm::problem::{Grouping, Major, OperandLayout, Problem};
 
 /// Why an operand is copied before the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub enum Unreachable {
     Major,
     /// An index picks its rows.
     Picked,
+    /// Its K is divided into groups, and it is contiguous along K.
+    Parts,
 }
 
 /// Which operands are copied before the product, and what that costs.
@@ -34,7 +36,10 @@ pub struct Repacking {
     pub microseconds: f64,
 }
 
-fn unreachable(mn_major: bool, layout: OperandLayout) -> Option<Unreachable> {
+fn unreachable(grouping: Grouping, mn_major: bool, layout: OperandLayout) -> Option<Unreachable> {
+    if grouping == Grouping::Depth && layout.major == Major::K {
+        return Some(Unreachable::Parts);
+    }
     if layout.copy_bytes != 16 {
         return Some(Unreachable::Unaligned);
     }
@@ -55,7 +60,8 @@ impl Repacking {
         let (a_along_m, b_along_n) = instruction.takes_mn_major();
         // A copy of picked rows puts all else right, too.
         let picked = problem.picked.then_some(Unreachable::Picked);
-        let (a, b) = (picked.or(unreachable(a_along_m, a)), unreachable(b_along_n, b));
+        let [a, b] = [(a_along_m, a), (b_along_n, b)].map(|(along, of)| unreachable(problem.grouping, along, of));
+        let a = picked.or(a);
         let cost = |why: Option<Unreachable>, outer, size| {
             why.map_or(0.0, |_| microseconds(machine, [problem.batch, outer, problem.k], size))
         };
@@ -78,6 +84,7 @@ impl Repacking {
     ) -> (OperandLayout, OperandLayout) {
         let copied = |why: Option<Unreachable>, layout: OperandLayout, mn_major| match why {
             None => layout,
+            Some(Unreachable::Parts) => OperandLayout::packed(Major::Mn),
             Some(_) if mn_major => OperandLayout::packed(layout.major),
             Some(_) => OperandLayout::packed(Major::K),
         };
@@ -112,6 +119,7 @@ impl fmt::Display for Repacking {
             Unreachable::Unaligned => "its rows don't begin at multiples of 16 bytes",
             Unreachable::Major => "the instruction takes it contiguous along K only",
             Unreachable::Picked => "an index picks its rows",
+            Unreachable::Parts => "parts of K are loaded in rows along M or N that begin at multiples of 16 bytes",
         };
         match (copied.next(), copied.next()) {
             (None, _) => return f.write_str("no operand is copied first"),

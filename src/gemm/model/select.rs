@@ -9,7 +9,6 @@ use super::{sm80, sm90 as ranking};
 use crate::evt::{Phases, ValidOutput, ValidTree, WholeLines};
 use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
-use crate::gemm::kernel::sm90::reach::takes_groups;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
     CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
@@ -244,12 +243,13 @@ impl<'a> Selection<'a> {
             _ if self.problem.patches.is_some() && self.layouts.0.major == Major::Mn => Some(NO_GRADIENTS),
             _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
             Grouping::None => None,
-            Grouping::Depth => Some(NO_GROUPS_OF_K),
-            Grouping::Shared | Grouping::Padded if split_k.is_some_and(|split_k| split_k != SplitK::None) => {
-                Some(UNSPLIT_GROUPS)
+            _ if split_k.is_some_and(|split_k| split_k != SplitK::None) => Some(UNSPLIT_GROUPS),
+            Grouping::Shared if self.layouts.0.major == Major::Mn => Some(CONTIGUOUS_GROUPS),
+            // Others are copied before.
+            Grouping::Depth if self.wgmma().is_some_and(|wgmma| wgmma.takes_mn_major() != (true, true)) => {
+                Some(NO_GROUPS_OF_K)
             }
-            grouping if !takes_groups(grouping, self.layouts.0.major) => Some(CONTIGUOUS_GROUPS),
-            _ if table_bytes(self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
+            grouping if table_bytes(grouping.divided(), self.problem.batch) > MAX_SHARED_BYTES / 2 => Some(MANY_GROUPS),
             _ => None,
         }
     }

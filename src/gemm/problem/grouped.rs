@@ -175,9 +175,11 @@ impl<'a> Rows<'a> {
 /// K, to be divided into groups: a product of each part of K, as the weight gradients of experts are, whose rows lie one
 /// expert after another.
 ///
-/// A is `[M, T]` and B is `[T, N]`; the result is `[G, M, N]`. Kernels copy operands that are contiguous along K element by
-/// element, since a group may begin anywhere; those that are contiguous along M and N, as a transposed `x` and `dy` are, in
-/// whole rows.
+/// A is `[M, T]` and B is `[T, N]`; the result is `[G, M, N]`, of zeros through the epilogue where a group is empty. Kernels load
+/// operands that are contiguous along M and N, as a transposed `x` and `dy` are, in whole rows; those that are contiguous along
+/// K, where a group may begin anywhere, kernels for sm_80 copy element by element, and kernels for sm_90a after a copy to such
+/// rows, whichever the model says. Kernels for sm_90a have groups of K of f16 and bf16; on such a GPU other types are multiplied
+/// by those for sm_80.
 ///
 /// ```
 /// use epilogue::gemm::depth;

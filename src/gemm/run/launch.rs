@@ -83,8 +83,8 @@ impl Run<'_> {
     fn shape(&self, grid: &Grid) -> Launch {
         let shape = self.variant.shape;
         let table = match &self.variant.key {
-            KernelKey::Sm90(key) if key.in_groups() => table_bytes(self.problem.batch),
-            _ => 0,
+            KernelKey::Sm80(_) => 0,
+            KernelKey::Sm90(key) => table_bytes(key.divided, self.problem.batch),
         };
         let shared_bytes = shape.shared_bytes.saturating_add(u32::try_from(table).unwrap_or(u32::MAX));
         Launch { grid: [grid.blocks, 1, 1], shared_bytes, ..shape }

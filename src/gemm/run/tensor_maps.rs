@@ -250,8 +250,8 @@ pub(crate) fn variant(
     let key = Sm90Key { a: a.major, b: b.major, direct, patches, ..*key };
     let (a_along_m, b_along_n) = key.instruction.takes_mn_major();
     let loads = takes(a_along_m, a) && takes(b_along_n, b) && key.holds_accumulators() && key.divides_among_cluster();
-    let table = if key.in_groups() { table_bytes(problem.batch) } else { 0 };
-    let loads = loads && takes_groups(problem.grouping, key.a);
+    let table = table_bytes(key.divided, problem.batch);
+    let loads = loads && takes_groups(problem.grouping, key.a, key.b);
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes().saturating_add(table) <= MAX_SHARED_BYTES;
     (loads && fits).then_some(key)
 }

@@ -242,7 +242,11 @@ fn divided() -> String {
     };
     let of_rows = taken(Feature::Groups, Builder::groups);
     assert_eq!(of_rows, taken(Feature::Groups, |builder, groups| builder.padded_groups(groups.min(7))));
-    let of_k = taken(Feature::Groups, Builder::depth_groups);
+    // As x and dy lie.
+    let of_k = taken(Feature::Groups, |builder, groups| {
+        let across = OperandLayout::packed(Major::Mn);
+        builder.layouts(across, across).depth_groups(groups)
+    });
     let picked = taken(Feature::Groups, |builder, groups| builder.groups(groups).picked_rows());
     assert_eq!(picked, taken(Feature::Groups, |builder, _| builder.picked_rows()));
     let scattered = taken(Feature::Groups, |builder, groups| builder.groups(groups).scattered_rows());

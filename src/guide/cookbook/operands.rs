@@ -121,7 +121,8 @@
 //! Such an output may have rows that nothing is written to. No two rows may go to one place.
 //!
 //! The gradient of the experts' weights divides K instead, by the same bounds: [`depth`](crate::gemm::depth), with x
-//! transposed as A and the gradient of the results as B, gives `[G, K, N]`. The repository's `examples/moe` is a whole block
+//! transposed as A and the gradient of the results as B, gives `[G, K, N]`; on sm_90a in one launch that loads both of 16
+//! bits as they lie. The repository's `examples/moe` is a whole block
 //! made so: router, top experts of each token, both layers, and all gradients.
 //!
 //! # Views, and outputs in another order

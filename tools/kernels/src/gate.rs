@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use epilogue::ElementType;
 use epilogue::evt::{InTile, Tree, Types, ValidTree};
 use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic, Within};
-use epilogue::gemm::{Error, Float16, Instruction, KernelKey, Sm80Key, source};
+use epilogue::gemm::{Divided, Error, Float16, Instruction, KernelKey, Sm80Key, source};
 use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
 
 use super::sass::{Sass, is_product};
@@ -87,6 +87,14 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// Registers, spilled bytes, and how many instructions of each counted kind there are in the machine code, if it was looked
+    /// at.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test compares them"))]
+    pub(crate) fn size(&self) -> (u32, u32, Option<[(&'static str, usize); 6]>) {
+        let Resources { registers, spill_store_bytes, spill_load_bytes, .. } = self.resources;
+        (registers, spill_store_bytes + spill_load_bytes, self.counts)
+    }
+
     /// How many products of tensor cores there are in the machine code, if it was looked at.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares them"))]
     pub(crate) fn products(&self) -> Option<usize> {
@@ -282,6 +290,7 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
     expect(findings, "STSM.MT88 (transposed)", transposed, halves && key.swap_ab);
     let exchanges = key.within() == Some(Within::Cluster);
     expect(findings, "STAS (st.async)", sass.count("STAS"), exchanges);
+    expect(findings, "UBLKCP (cp.async.bulk)", sass.count("UBLKCP"), key.divided == Divided::Depth);
     expect(findings, "SYNCS.PHASECHK (mbarrier waits)", sass.count("SYNCS.PHASECHK"), true);
     let sets = key.tile.registers().is_some();
     expect(findings, "USETMAXREG.DEALLOC", sass.count("USETMAXREG.DEALLOC"), sets);

@@ -58,7 +58,7 @@ fn sm90(tree: &Tree, instruction: Wgmma, majors: (Major, Major), n: usize, reque
     sm90_for(tree, instruction, majors, Problem::new(4096, n, 4096), request)
 }
 
-/// The same for a product; of groups, M is what each has.
+/// The same for a product; of groups, M, or K, is what each has.
 fn sm90_for(
     tree: &Tree,
     instruction: Wgmma,
@@ -192,7 +192,7 @@ fn covering_groups() -> Vec<Subject> {
     };
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
     let sm80 = rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of);
-    sm80.chain(covering_groups_sm90()).chain(covering_picked()).collect()
+    sm80.chain(covering_groups_sm90()).chain(covering_depth_sm90()).chain(covering_picked()).collect()
 }
 
 /// Picked rows: with the most accumulators, in groups with the most row numbers for each thread, and copied one by one.
@@ -420,6 +420,26 @@ fn covering_groups_sm90() -> Vec<Subject> {
         }
     }
     set
+}
+
+/// Groups of K on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
+pub(crate) fn covering_depth_sm90() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let kernels = [
+        (128, 256, Cooperative, 2, false, Cluster { m: 2, n: 1 }, bias_gelu_residual()),
+        (256, 192, Cooperative, 2, false, Cluster::NONE, plain()),
+        (128, 192, PingPong, 2, false, Cluster::NONE, plain()),
+        (128, 128, PingPong, 2, false, Cluster { m: 2, n: 1 }, row_reduction()),
+        (128, 64, Cooperative, 2, true, Cluster::NONE, everything()),
+        (128, 256, Cooperative, 2, false, Cluster { m: 2, n: 1 }, swiglu()),
+    ];
+    let of = |(rows, columns, schedule, consumers, swap_ab, cluster, tree)| {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, swap_ab: Some(swap_ab), cluster: Some(cluster), ..Default::default() };
+        let problem = Problem::new(4096, 4096, 2048).in_depth_groups(32);
+        sm90_for(&tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
+    };
+    kernels.into_iter().filter_map(of).collect()
 }
 
 /// Epilogues of several phases, all in the tile: the widest tiles of both schedules, one that is swapped, and those for sm_80.

@@ -16,6 +16,7 @@ use super::text::{Emitted, KernelText};
 use crate::evt::Computation;
 use crate::gemm::kernel::ArgumentViews;
 use crate::gemm::kernel::sm90::{PARAMETER_ALIGNMENT, SharedMap, Sm90Key, Traffic};
+use crate::gemm::problem::Divided;
 
 /// Writes a kernel.
 pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews), symbol: &str) -> Emitted {
@@ -23,10 +24,11 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     let traffic = Traffic::of(tree, key.direct);
     let mut kernel = KernelText::new(format!("{}.cu", tree.name()), of, key.fast_math, views);
     let (name, file) = (tree.name(), tree.file());
-    let (header, common) = match (key.in_groups(), key.patches) {
-        (true, _) => ("sm90/groups.cuh", "GroupCommon"),
-        (false, 0) => ("sm90/gemm.cuh", "Common"),
-        (false, _) => ("sm90/patches.cuh", "PatchCommon"),
+    let (header, common) = match (key.divided, key.patches) {
+        (Divided::Rows, _) => ("sm90/groups.cuh", "GroupCommon"),
+        (Divided::Depth, _) => ("sm90/depth.cuh", "DepthCommon"),
+        (Divided::Nothing, 0) => ("sm90/gemm.cuh", "Common"),
+        (Divided::Nothing, _) => ("sm90/patches.cuh", "PatchCommon"),
     };
     let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
     if key.instruction.converts_b() {
@@ -39,13 +41,23 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     kernel.begin(&format!("// GEMM with the epilogue `{name}` ({file}).\n// {key}."), &family);
     let rounds = key.epilogue_rounds(tree.cost(), &traffic);
     kernel.code.lines(&key.configuration(&SharedMap::of(key, &traffic), rounds));
-    if key.in_groups() {
-        let over_groups = tree.reductions().any(|(.., reduction)| reduction.batch);
-        writeln! { kernel.code, "
+    match key.divided {
+        Divided::Nothing => {}
+        Divided::Rows => {
+            let over_groups = tree.reductions().any(|(.., reduction)| reduction.batch);
+            writeln! { kernel.code, "
+                template <>
+                struct sm90::Scheduler<Config> : sm90::GroupScheduler<Config, {over_groups}> {{
+                    using GroupScheduler::GroupScheduler;
+                }};" }
+        }
+        Divided::Depth => writeln! { kernel.code, "
             template <>
-            struct sm90::Scheduler<Config> : sm90::GroupScheduler<Config, {over_groups}> {{
-                using GroupScheduler::GroupScheduler;
-            }};" }
+            struct sm90::Scheduler<Config> : sm90::DepthScheduler<Config> {{
+                using DepthScheduler::DepthScheduler;
+            }};
+            template <>
+            struct sm90::Loads<Config> : sm90::DepthLoads<Config> {{}};" },
     }
     if key.patches > 0 {
         writeln! { kernel.code, "
@@ -71,12 +83,13 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     );
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
     let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";
-    let call = match key.in_groups() {
-        true => format!("sm90::group_gemm<{arguments}>"),
-        false => format!("sm90::Gemm<{arguments}>::run"),
+    let call = match key.divided {
+        Divided::Nothing => format!("sm90::Gemm<{arguments}>::run"),
+        Divided::Rows => format!("sm90::group_gemm<{arguments}>"),
+        Divided::Depth => format!("sm90::depth_gemm<{arguments}>"),
     };
     let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.threads()), &call);
-    if key.in_groups() {
+    if key.divided != Divided::Nothing {
         emitted.source.sites.push(Site::Bound);
     }
     emitted

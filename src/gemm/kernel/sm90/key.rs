@@ -119,7 +119,7 @@ pub struct Sm90Key {
     pub promoted: bool,
     /// Whether the kernel itself waits for the kernel before it (programmatic dependent launch).
     pub dependent_launch: bool,
-    /// What is divided into groups: nothing or rows.
+    /// What is divided into groups: nothing, rows or K.
     pub divided: Divided,
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole; or, in clusters of several
     /// blocks along the lines, in the tiles of a cluster.
@@ -135,7 +135,10 @@ pub struct Sm90Key {
 impl Sm90Key {
     /// Size of what is the same for every epilogue in the kernel's parameter, without tensor maps.
     pub(crate) const fn common_bytes(&self) -> usize {
-        let groups = if self.in_groups() { GROUPS_BYTES } else { 0 };
+        let groups = match self.divided {
+            Divided::Nothing => 0,
+            Divided::Rows | Divided::Depth => GROUPS_BYTES,
+        };
         let patches = if self.patches > 0 { PIXELS_BYTES } else { 0 };
         let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
         COMMON_BYTES + groups + patches + scales

@@ -11,13 +11,14 @@ pub(crate) const fn takes(mn_major: bool, operand: OperandLayout) -> bool {
     operand.copy_bytes == 16 && (matches!(operand.major, Major::K) || mn_major)
 }
 
-/// Whether tensor copies load the rows of A's groups: where those may begin anywhere, rows must not be what is contiguous.
+/// Whether tensor copies load the operands of such groups: where those may begin anywhere, what is divided must not be
+/// contiguous.
 #[must_use]
-pub(crate) const fn takes_groups(grouping: Grouping, a: Major) -> bool {
+pub(crate) const fn takes_groups(grouping: Grouping, a: Major, b: Major) -> bool {
     match grouping {
         Grouping::None | Grouping::Padded => true,
         Grouping::Shared => matches!(a, Major::K),
-        Grouping::Depth => false,
+        Grouping::Depth => matches!((a, b), (Major::Mn, Major::Mn)),
     }
 }
 
@@ -52,9 +53,9 @@ pub(crate) const fn bit(argument: usize) -> u64 {
 }
 
 /// The arguments that a kernel accesses element by element for its groups' sake: those that are read and written in place.
-/// A group ends anywhere, and a box of what is read there would have rows that another block writes.
+/// A group of rows ends anywhere, and a box of what is read there would have rows that another block writes.
 pub(crate) fn in_place(tree: &ValidTree, divided: Divided) -> u64 {
-    if divided == Divided::Nothing {
+    if divided != Divided::Rows {
         return 0;
     }
     let parameters = tree.parameters().iter().enumerate();

@@ -8,6 +8,7 @@ use super::key::{Sm90Key, Staging};
 use super::tile::{Schedule, Tile};
 use crate::ElementType;
 use crate::evt::{Axis, BroadcastClass, ParameterClass, ValidTree};
+use crate::gemm::problem::Divided;
 
 /// The most dynamic shared memory of a block on sm_90: 227 KiB (CUDA C++ Programming Guide, "Compute Capability 9.0").
 pub(crate) const MAX_SHARED_BYTES: usize = 227 * 1024;
@@ -285,9 +286,16 @@ pub(crate) fn fit(key: &Sm90Key, traffic: &Traffic, wanted: usize, least: usize,
     Some(Sm90Key { stages: n.min(wanted.max(2)).min(MAX_STAGES), staging, ..*key })
 }
 
-/// Bytes of shared memory, behind a kernel's own, of the table in which it finds groups.
-pub(crate) const fn table_bytes(groups: usize) -> usize {
-    groups.saturating_mul(8)
+/// Bytes of zeros that are copied over what a part of K does not have of its last k-tile.
+const ZERO_BYTES: usize = 1024;
+
+/// Bytes of shared memory, behind a kernel's own, of the table in which it finds groups, and of what else those need.
+pub(crate) const fn table_bytes(divided: Divided, groups: usize) -> usize {
+    match divided {
+        Divided::Nothing => 0,
+        Divided::Rows => groups.saturating_mul(8),
+        Divided::Depth => groups.saturating_mul(8).saturating_add(ZERO_BYTES),
+    }
 }
 
 /// Bytes in the workspace of one place for a tile's partial sums.
@@ -303,9 +311,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::gemm::Major;
     use crate::gemm::kernel::sm90::instruction::Wgmma;
     use crate::gemm::sm90::{Cluster, Hints, Raster};
-    use crate::gemm::{Divided, Major};
 
     pub(crate) fn key(tile: Tile, instruction: Wgmma, swap_ab: bool, majors: (Major, Major)) -> Sm90Key {
         Sm90Key {

@@ -4,7 +4,7 @@ use super::super::finish::Within;
 use super::super::split_k::SplitKind;
 use super::instruction::Wgmma;
 use super::key::{Hint, Sm90Key};
-use crate::gemm::problem::Divided;
+use crate::gemm::problem::{Divided, Major};
 
 /// The most accumulators per thread that leave room for a second set, in which a stage is summed.
 const MOST_PROMOTED: usize = 80;
@@ -20,8 +20,8 @@ pub(crate) const UNSHARED: &str = "its tile can't be shared among so many accumu
 pub(crate) const UNSPLIT_GROUPS: &str = "products with groups don't split K: leave `.split_k(…)` out";
 
 /// Why there is no kernel for groups of K.
-pub(crate) const NO_GROUPS_OF_K: &str =
-    "those for sm_90a have no groups of K: leave `.sm90(…)` out for a kernel for sm_80";
+pub(crate) const NO_GROUPS_OF_K: &str = "those for sm_90a have groups of K of 16-bit operands only, which their instructions take along M and N: leave \
+     `.sm90(…)` out for a kernel for sm_80";
 
 /// Why the columns of a convolution are not the rows of its instructions.
 const SWAPPED_PATCHES: &str =
@@ -64,9 +64,11 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
         return Err(UNSHARED);
     }
     match (key.divided, key.split_k) {
-        (Divided::Nothing, _) | (Divided::Rows, SplitKind::None) => {}
-        (Divided::Rows, _) => return Err(UNSPLIT_GROUPS),
-        (Divided::Depth, _) => return Err(NO_GROUPS_OF_K),
+        (Divided::Nothing, _) | (Divided::Rows | Divided::Depth, SplitKind::None) => {}
+        (Divided::Rows | Divided::Depth, _) => return Err(UNSPLIT_GROUPS),
+    }
+    if key.divided == Divided::Depth && (key.a, key.b) != (Major::Mn, Major::Mn) {
+        return Err(NO_GROUPS_OF_K);
     }
     if key.instruction.converts_b() {
         if key.patches > 0 {

@@ -26,7 +26,7 @@ pub fn candidates(
     request: &Request,
     supported: impl Fn(&Sm90Key) -> bool,
 ) -> Vec<Candidate> {
-    let in_groups = takes_groups(w.problem.grouping, w.a.major);
+    let in_groups = takes_groups(w.problem.grouping, w.a.major, w.b.major);
     let (a_along_m, b_along_n) = w.instruction.takes_mn_major();
     if !takes(a_along_m, w.a) || !takes(b_along_n, w.b) || !in_groups {
         return Vec::new();
@@ -122,7 +122,7 @@ fn fitted(
     if !key.holds_accumulators() {
         return None;
     }
-    let table = if key.in_groups() { table_bytes(w.problem.batch) } else { 0 };
+    let table = table_bytes(key.divided, w.problem.batch);
     let available = machine.shared_per_block.min(shared::MAX_SHARED_BYTES).checked_sub(table)?;
     let in_steps_of = |step: usize| {
         let direct = packed | too_narrow(w.tree, step, swap_ab);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use epilogue::evt::{BroadcastClass, ParameterClass, Position, Tree, TreeBuilder, Types, ValidTree};
 use epilogue::expr::{Logic, Op};
 use epilogue::gemm::sm90::{self, Sm90Key, Tile as Sm90Tile};
-use epilogue::gemm::{Builder, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
+use epilogue::gemm::{Builder, Divided, Instruction, KernelKey, Major, OperandLayout, Sm80Key, SplitK, Tile};
 use epilogue::{Device, ElementType, ops};
 use epilogue_runtime::{Arch, Output, Source, testing};
 use expect_test::expect_file;
@@ -86,6 +86,26 @@ fn block_scales_are_in_the_covering_set_and_change_no_products() {
         (!right).then(|| format!("{scaled}\n{twin}"))
     };
     let wrong: Vec<String> = pairs.par_iter().filter_map(wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Kernels with groups of K keep nothing in memory, and have the registers, products and copies of their twins without.
+#[test]
+fn groups_of_k_change_no_products_and_no_loads() {
+    const NAME: &str = "groups_of_k_change_no_products_and_no_loads";
+    let set = set::covering_depth_sm90();
+    assert_eq!(set.len(), 6);
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let wrong = |subject: &Subject| {
+        let KernelKey::Sm90(key) = subject.key else { return Some(subject.key.to_string()) };
+        let twin = Subject { key: KernelKey::Sm90(Sm90Key { divided: Divided::Nothing, ..key }), ..subject.clone() };
+        let check = |subject| gate.check(subject).expect("it compiles").expect("there is such a kernel");
+        let (divided, twin) = (check(subject), check(&twin));
+        let right = divided.findings.is_empty() && divided.kept == twin.kept && divided.size() == twin.size();
+        (!right).then(|| format!("{divided}\n{twin}"))
+    };
+    let wrong: Vec<String> = set.par_iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

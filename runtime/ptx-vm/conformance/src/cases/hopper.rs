@@ -139,6 +139,21 @@ fn bulk(cases: &mut Vec<Case>) {
         "cp.async.bulk.wait_group.read",
     ];
     cases.push(exchange("bulk store", &covers, Target::Sm90a, 16, &body, partner));
+    // Within the block; its thread waits for the phase that its arrival was of.
+    let copy = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes";
+    let body = format!(
+        "{}{BARRIER}    .shared .align 128 .b8 target[2048];\n    mov.u64 %rd32, target;\n\
+         \x20   ld.global.v2.u64 {{%rd1, %rd2}}, [%rd60];\n    st.shared.v2.u64 [%rd20], {{%rd1, %rd2}};\n\
+         \x20   fence.proxy.async.shared::cta;\n    bar.sync 0;\n    @!%p1 bra met;\n\
+         \x20   mbarrier.arrive.expect_tx.shared::cta.b64 %rd31, [%rd30], 2048;\n\
+         \x20   {copy} [%rd32], [%rd22], 2048, [%rd30];\nagain:\n\
+         \x20   mbarrier.try_wait.shared::cta.b64 %p2, [%rd30], %rd31;\n    @!%p2 bra again;\nmet:\n    bar.sync 0;\n\
+         \x20   sub.u64 %rd33, %rd21, %rd22;\n    add.u64 %rd33, %rd33, %rd32;\n\
+         \x20   ld.shared.v2.u64 {{%rd1, %rd2}}, [%rd33];\n    st.global.v2.u64 [%rd61], {{%rd1, %rd2}};\n",
+        cells(16)
+    );
+    let covers = [copy, "mbarrier.try_wait.shared::cta.b64"];
+    cases.push(exchange("bulk copy in a block", &covers, Target::Sm90a, 16, &body, partner));
     // Transactions without a copy, and arrivals of several threads over two phases.
     let body = format!(
         "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
