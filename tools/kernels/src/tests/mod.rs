@@ -89,6 +89,35 @@ fn block_scales_are_in_the_covering_set_and_change_no_products() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Kernels for sm_90a that pick rows are in the set; beside their twins of rows in order they have as many products, copies of
+/// the engine for B alone, and no more registers, and they keep nothing in local memory.
+#[test]
+fn picked_rows_are_in_the_covering_set_and_change_no_products() {
+    const NAME: &str = "picked_rows_are_in_the_covering_set";
+    let twins = |subject: &Subject| match subject.key {
+        KernelKey::Sm90(key) if key.picked => {
+            let twin = KernelKey::Sm90(Sm90Key { picked: false, ..key });
+            Some((subject.clone(), Subject { key: twin, ..subject.clone() }))
+        }
+        _ => None,
+    };
+    let pairs: Vec<_> = set::covering().iter().filter_map(twins).collect();
+    assert_eq!(pairs.len(), 4);
+    let Some(compiler) = testing::compiler(NAME) else { return };
+    let gate = Gate::new(compiler, testing::nvdisasm(NAME));
+    let wrong = |(picked, twin): &(Subject, Subject)| {
+        let check = |subject| gate.check(subject).expect("it compiles").expect("there is such a kernel");
+        let (picked, twin) = (check(picked), check(twin));
+        // A is one box of a stage, as it is contiguous along K.
+        let loads = picked.loads().map(|loads| loads + 1) == twin.loads();
+        let registers = picked.registers() <= twin.registers() + 4 && picked.is_free_of_spills();
+        let right = picked.findings.is_empty() && picked.products() == twin.products() && loads && registers;
+        (!right).then(|| format!("{picked}\n{twin}"))
+    };
+    let wrong: Vec<String> = pairs.par_iter().filter_map(wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn covering_set_is_as_meant_and_of_instructions_that_ptx_vm_is_tested_on() {
     const NAME: &str = "covering_set_is_as_meant";
