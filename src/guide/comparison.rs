@@ -74,8 +74,6 @@
 //! - **Gradients of convolutions by Hopper's own kernels**, and convolutions with groups of few channels: those run by kernels for
 //!   sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.
-//! - **Rows that Hopper's own kernels gather** while they multiply: rows of A that an index picks
-//!   ([`Rows::picked`](crate::gemm::Rows::picked)) are copied before the product, or it is one of the kernels for sm_80.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
 //! - **GPUs of other makers**, and instructions that are newer than Hopper's. Newer GPUs run the kernels for sm_80.
 //! - **4-bit types, and scales of one for 32 or 16 elements** (MX, NVFP4). FP8 has scales of blocks of 128:

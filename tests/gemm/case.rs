@@ -107,7 +107,7 @@ impl Kernel {
             Divided::Depth => builder.depth_groups(3),
         };
         // Those whose A is contiguous along K.
-        let picked = number % 4 == 2 && !hopper && divided != Divided::Depth;
+        let picked = number % 4 == 2 && divided != Divided::Depth;
         if picked {
             builder = builder.picked_rows();
         }
@@ -153,6 +153,9 @@ impl Kernel {
             // What is converted is the tile's rows.
             let converted = elements.0.size() != elements.1.size();
             let request = sm90::Request { swap_ab: if converted { Some(true) } else { request.swap_ab }, ..request };
+            // Most by the kernel, if it can.
+            let by_kernel = sm90::Request { picked: (picked && number % 12 != 6).then_some(true), ..request };
+            let request = if builder.clone().sm90(by_kernel).choose().is_ok() { by_kernel } else { request };
             let alone = sm90::Request { cluster: Some(sm90::Cluster::NONE), stages: None, ..request };
             let any = sm90::Request { tile: None, ..alone };
             let possible = [request, alone].into_iter().find(|r| builder.clone().sm90(*r).choose().is_ok());

@@ -27,6 +27,7 @@ mod layouts;
 mod packed;
 mod phases;
 mod picked;
+mod picked_sm90;
 mod picking;
 mod placement;
 mod reducers;

@@ -159,6 +159,11 @@ fn on_emulated_devices() -> Result<(), Error> {
     Ok(())
 }
 
+/// A kernel for sm_90a, before which rows are copied that an index picks.
+fn copied_first() -> sm90::Request {
+    sm90::Request { picked: Some(false), ..sm90::Request::default() }
+}
+
 /// The same by kernels for sm_90a, before which the rows are copied, wherever they begin.
 #[test]
 fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
@@ -168,7 +173,7 @@ fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
     let device = Device::emulated_with(Arch::SM_90A, Options::default().detector(Detector::On))?;
     for (i, extents) in [[50, 24, 40], [3, 32, 132], [90, 16, 70], [1, 16, 65]].into_iter().enumerate() {
         for swap_ab in [false, true] {
-            let request = sm90::Request { swap_ab: Some(swap_ab), ..sm90::Request::default() };
+            let request = sm90::Request { swap_ab: Some(swap_ab), ..copied_first() };
             let index = &indices([33, 129, 5, 40][i], extents[0])[i];
             rows_are_those_of_a_copy_by(&device, extents, index, |builder| builder.sm90(request))?;
         }
@@ -180,7 +185,7 @@ fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
     let (offsets, ends) = (device.tensor(&[2i32, 37, 37, 148], [4])?, device.tensor(&[37i32, 37, 148], [3])?);
     let numbers = device.tensor(&numbers.iter().map(|row| (*row).max(0)).collect::<Vec<_>>(), [150])?;
     for left in [rows(&a).picked(&index).in_groups(&offsets), rows(&a).picked(&numbers).in_groups_to(&ends)] {
-        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(sm90::Request::default()).plan()?;
+        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(copied_first()).plan()?;
         assert!(matches!(gemm.choice().kernel().map(|kernel| kernel.key), Some(KernelKey::Sm90(_))));
         let mut d = device.full::<f16>([150, 64], f16::ONE)?;
         gemm.run(left, &b, Plain { d: &mut d })?;
@@ -195,7 +200,7 @@ fn kernels_for_sm90a_take_a_copy() -> Result<(), Error> {
     for bounds in [[0i32, 100, 100, 150], [-3, 100, 37, 151]] {
         let bounds = device.tensor(&bounds, [4])?;
         let left = rows(&a).picked(&numbers).in_groups(&bounds);
-        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(sm90::Request::default()).plan()?;
+        let gemm = Gemm::builder::<Plain>(&device).operands(left, &b)?.sm90(copied_first()).plan()?;
         let mut d = device.full::<f16>([150, 64], f16::ONE)?;
         gemm.run(left, &b, Plain { d: &mut d })?;
         let wrong = results.len() == 1;
@@ -280,7 +285,7 @@ fn wrong_numbers(arch: Arch) -> Result<(), Error> {
     let device = Device::emulated_with(arch, Options::default().detector(Detector::On))?;
     let plan = |left: Left<'_>, b: &DeviceTensor| {
         let builder = Gemm::builder::<Plain>(&device).operands(left, b)?;
-        let builder = if arch == Arch::SM_90A { builder.sm90(sm90::Request::default()) } else { builder };
+        let builder = if arch == Arch::SM_90A { builder.sm90(copied_first()) } else { builder };
         builder.plan()
     };
     for wrong in [-1, 6, i32::MIN, i32::MAX] {
@@ -385,12 +390,14 @@ fn the_index_is_read_only() -> Result<(), Error> {
     Ok(())
 }
 
-/// On sm_90a the model weighs a copy of the rows before the product against a kernel for sm_80, which picks them itself.
+/// Where kernels for sm_90a don't pick rows themselves, the model weighs a copy of the rows before the product against a kernel
+/// for sm_80, which picks them.
 #[test]
 fn the_model_weighs_a_copy() -> Result<(), Error> {
+    let narrow = OperandLayout { major: Major::K, copy_bytes: 8 };
     let chosen = |arch: Arch, [m, n, k]: [usize; 3]| -> Result<_, Error> {
         let builder = Gemm::builder::<Plain>(&Device::emulated(arch)?).elements(ElementType::F16, ElementType::F16);
-        builder.problem(m, n, k).picked_rows().choose()
+        builder.problem(m, n, k).picked_rows().layouts(narrow, OperandLayout::packed(Major::Mn)).choose()
     };
     for choice in [chosen(Arch::SM_80, [8192, 4096, 4096])?, chosen(Arch::SM_90A, [64, 64, 64])?] {
         assert!(

@@ -2469,6 +2469,7 @@ pub struct Request {
     pub hints: Option<Hints>,
     pub split_k: Option<SplitK>,
     pub staging: Option<Staging>,
+    pub picked: Option<bool>,
 }
 impl fmt::Display for Request {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -2520,6 +2521,7 @@ pub struct Sm90Key {
     pub divided: Divided,
     pub in_tile: bool,
     pub patches: usize,
+    pub picked: bool,
     pub scaled: bool,
     pub fast_math: bool,
 }
@@ -2613,7 +2615,7 @@ impl Traffic {
     #[must_use]
     pub fn of(tree: &ValidTree, direct: u64) -> Self {}
     #[must_use]
-    pub fn maps(&self) -> Vec<MapOf> {}
+    pub fn maps(&self, key: &Sm90Key) -> Vec<MapOf> {}
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {

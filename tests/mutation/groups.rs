@@ -1,4 +1,4 @@
-//! Groups of rows by kernels for sm_90a, and the products on which they are tried.
+//! Groups of rows by kernels for sm_90a, also of rows that they pick by an index, and the products on which they are tried.
 
 use epilogue::gemm::{Builder, Left, Major, OperandLayout, rows, sm90};
 use epilogue::prelude::*;
@@ -15,13 +15,15 @@ pub(crate) struct Grouped {
     request: sm90::Request,
 }
 
-/// One whose blocks share a tile's columns, and one whose warpgroups take turns.
+/// One whose blocks share a tile's columns, and one whose warpgroups take turns; and the same of picked rows, which are the
+/// instruction's columns in the second.
 pub(crate) fn all() -> Vec<Grouped> {
-    let of = |name, schedule, rows, m| {
+    let of = |name, schedule, rows, m, picked: Option<bool>| {
         let found = sm90::Tile::all().iter().find(|t| (t.rows, t.columns, t.schedule) == (rows, 64, schedule));
         let request = sm90::Request {
             tile: found.copied(),
-            swap_ab: Some(false),
+            swap_ab: Some(picked.is_some() && m == 1),
+            picked,
             stages: Some(3),
             cluster: Some(sm90::Cluster { m, n: 1 }),
             // A tile has two steps: with three stages of inputs, their ring wraps around in either of them.
@@ -31,8 +33,16 @@ pub(crate) fn all() -> Vec<Grouped> {
         Grouped { name, request }
     };
     vec![
-        of("sm_90a groups of rows, clusters of 2x1", sm90::Schedule::Cooperative, 128, 2),
-        of("sm_90a groups of rows, PingPong, clusters of 1x1", sm90::Schedule::PingPong, 64, 1),
+        of("sm_90a groups of rows, clusters of 2x1", sm90::Schedule::Cooperative, 128, 2, None),
+        of("sm_90a groups of rows, PingPong, clusters of 1x1", sm90::Schedule::PingPong, 64, 1, None),
+        of("sm_90a groups of rows, clusters of 2x1, picked rows", sm90::Schedule::Cooperative, 128, 2, Some(true)),
+        of(
+            "sm_90a groups of rows, PingPong, clusters of 1x1, picked rows",
+            sm90::Schedule::PingPong,
+            64,
+            1,
+            Some(true),
+        ),
     ]
 }
 
@@ -50,24 +60,37 @@ impl Grouped {
         // Blocks of a cluster share rows of B, which are those of its columns.
         let along_k = OperandLayout::packed(Major::K);
         let builder = builder.problem(300, 72, 40).groups(3).layouts(along_k, along_k).multiprocessors(blocks);
+        let builder = if self.picks() { builder.picked_rows() } else { builder };
         // What begins before the launch before it has ended waits for the bounds.
         builder.dependent_launch(true).sm90(self.request).plan()
+    }
+
+    fn picks(&self) -> bool {
+        self.request.picked == Some(true)
     }
 
     /// A product with these ends of groups; whether its results are right.
     fn product(&self, device: &Device, gemm: &Gemm<Expert>, product: (&[i32], usize, f64)) -> Result<bool, Error> {
         let (ends, k, beta) = product;
         let (m, n, groups) = (ends.iter().max().map_or(0, |end| *end as usize + 9), 72, ends.len());
-        let (a, b) = (rough(device, &[m, k], 1)?, rough(device, &[groups, n, k], 2)?.permute(&[0, 2, 1])?);
+        let limit = if self.picks() { 50 } else { m };
+        let (a, b) = (rough(device, &[limit, k], 1)?, rough(device, &[groups, n, k], 2)?.permute(&[0, 2, 1])?);
         let (c, bias) = (rough(device, &[m, n], 3)?, rough(device, &[groups, n], 4)?);
         // Who counts the rows of groups is a launch before, which may not have ended yet.
         let counted = device.tensor(&ends.iter().flat_map(|end| [*end, -1]).collect::<Vec<_>>(), [groups, 2])?;
         let known = device.tensor(ends, [groups])?;
+        let numbers: Vec<i32> = (0..m as i32).map(|row| (row * row + 3 * row) % 50).collect();
+        let index = device.tensor(&numbers, [m])?;
+        let taken = |index| if self.picks() { rows(&a).picked(index) } else { rows(&a) };
         let (mut d, mut sums) = (device.full::<f16>([m, n], f16::ONE)?, device.zeros::<f32>([groups, n])?);
-        let left: Left<'_> = rows(&a).in_groups_to(&known);
+        let left: Left<'_> = taken(&index).in_groups_to(&known);
         let expected = gemm.reference(left, &b, Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
         let ends = counted.slice(1, 0..1)?.contiguous()?.reshape([groups])?;
-        gemm.run(rows(&a).in_groups_to(&ends), &b, Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums })?;
+        gemm.run(
+            taken(&index).in_groups_to(&ends),
+            &b,
+            Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums },
+        )?;
         let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
         Ok(right("d", &d)? && right("sums", &sums)?)
     }

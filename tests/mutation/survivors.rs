@@ -50,6 +50,9 @@ const FIRST_TEAM: &str = "never run: the part of a tile that lacks the end of it
 const ONE_TILE: &str = "a column has one tile";
 const RIGHT_BOUNDS: &str =
     "never run: the bounds are right; and the emulated device's host looks when a launch is over";
+const RIGHT_NUMBERS: &str =
+    "never run: the rows' numbers are right; and the emulated device's host looks when a launch is over";
+const CONSUMERS_FENCE: &str = "consumers fence before each stage of picked rows, also of these zeros";
 const WAITED: &str = "the kernel has waited before it read the bounds";
 const FENCED: &str = "who wrote zeros runs the fence on whichever side of the barrier it is, and the block meets again before they \
                       are copied";
@@ -125,6 +128,10 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropFence, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::NarrowerScope, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
     survivor(Operator::Early, "groups of rows", "membar.sys;", "fail(0, ", RIGHT_BOUNDS),
+    survivor(Operator::DropFence, "picked rows", "membar.sys;", "fail(index.site, ", RIGHT_NUMBERS),
+    survivor(Operator::NarrowerScope, "picked rows", "membar.sys;", "fail(index.site, ", RIGHT_NUMBERS),
+    survivor(Operator::Early, "picked rows", "membar.sys;", "fail(index.site, ", RIGHT_NUMBERS),
+    survivor(Operator::DropFence, "picked rows", "fence.proxy.async", "Loop::clear(shared);", CONSUMERS_FENCE),
     survivor(Operator::DropWait, "groups of rows", "griddepcontrol.wait;", "::run(parameters);", WAITED),
     survivor(Operator::BarrierId, "groups of rows", "bar.sync 0;", "GroupTable<Config>::make(", NOBODY),
     survivor(Operator::DropBarrier, "groups of rows, PingPong", "bar.sync 0;", "the table is complete", TABLE_MET),

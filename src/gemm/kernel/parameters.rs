@@ -28,6 +28,9 @@ pub(crate) const DIVISORS_BYTES: usize = 48;
 /// Size of `RowIndex` in bytes, which follows that where rows are picked, and a view whose rows it places.
 pub(crate) const ROW_INDEX_BYTES: usize = 24;
 
+/// Size of `sm90::PickedRows` in bytes: such an index behind the matrix that it picks from.
+pub(crate) const PICKED_ROWS_BYTES: usize = 16 + ROW_INDEX_BYTES;
+
 /// Size of `OperandScales` in bytes: after all that, A's and those of every B.
 pub(crate) const OPERAND_SCALES_BYTES: usize = 32;
 

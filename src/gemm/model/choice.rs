@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::candidate::Candidate;
 use super::later::Later;
+use super::repacking::Unreachable;
 use crate::gemm::kernel::{Finish, KernelKey};
 use crate::gemm::problem::Unboxed;
 
@@ -39,8 +40,39 @@ pub(crate) struct ChosenKernel {
     pub(crate) finish: Option<Finish>,
     /// Why there is no kernel for sm_90a, where tensor copies don't load the patches that A is.
     pub(crate) unboxed: Option<Unboxed>,
+    /// Whether kernels for sm_90a don't pick A's rows because of where they begin.
+    pub(crate) unaligned_picks: bool,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
+}
+
+/// Where rows that an index picks are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Picking {
+    /// By a copy before the product.
+    Copy,
+    /// By a kernel for sm_90a, while it multiplies.
+    Sm90,
+    /// By one for sm_80.
+    Sm80,
+}
+
+impl Picking {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Copy, "with a copy of the picked rows first"),
+        (Self::Sm90, "with rows picked by a kernel for sm_90a"),
+        (Self::Sm80, "with rows picked by a kernel for sm_80"),
+    ];
+
+    /// How a candidate does it; `None` if no rows are picked.
+    const fn of(candidate: &Candidate) -> Option<Self> {
+        match (&candidate.key, candidate.repacking.a) {
+            (KernelKey::Sm90(key), _) if key.picked => Some(Self::Sm90),
+            (KernelKey::Sm80(key), _) if key.picked => Some(Self::Sm80),
+            (KernelKey::Sm90(_), Some(Unreachable::Picked)) => Some(Self::Copy),
+            _ => None,
+        }
+    }
 }
 
 /// The result of measurements for a choice.
@@ -179,8 +211,17 @@ impl fmt::Display for Choice {
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, unboxed, tuning, finish: _ } = self;
+        let Self { chosen, candidates, asked, unboxed, unaligned_picks, tuning, finish: _ } = self;
         write!(f, "{chosen}")?;
+        for (way, words) in Picking::ALL.into_iter().filter(|(way, _)| Picking::of(chosen).is_some_and(|of| of != *way))
+        {
+            if let Some(best) = candidates.iter().find(|candidate| Picking::of(candidate) == Some(way)) {
+                write!(f, "; {words}, about {:.1} us in all", best.microseconds)?;
+            }
+        }
+        if *unaligned_picks {
+            f.write_str("; kernels for sm_90a pick rows only where they begin at multiples of 16 bytes")?;
+        }
         if let Some(limit) = unboxed {
             write!(f, "; kernels for sm_90a load patches only where {limit}")?;
         }

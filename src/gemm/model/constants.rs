@@ -68,6 +68,13 @@ constants! {
     /// The latencies of a k-tile where one operand is converted: of the loads of its bytes, of four conversions, and of the
     /// products between which they are. An estimate.
     conversion: "clocks" = 180.0;
+    /// Of rows that the kernel picks: a warp's copy of four rows' part of a k-tile, with the address that it computes for each.
+    /// Two warps copy at once. An estimate.
+    pick: "clocks" = 10.0;
+    /// Between the arrival of a k-tile of such rows and its products: the fence behind what threads have copied. An estimate.
+    pick_fence: "clocks" = 30.0;
+    /// From the request for the first rows' numbers until they are there.
+    pick_start: "clocks" = 700.0;
     /// What an element costs without any operation.
     element: "instructions" = 4.0;
     /// A function such as erf, by the short formula for results of at most 16 bits.

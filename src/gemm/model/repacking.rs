@@ -2,8 +2,8 @@
 //!
 //! A kernel for sm_90a needs rows that begin at multiples of 16 bytes and lie in their order, and 8-bit and TF32 operands that
 //! are contiguous along K. For other operands there are two ways: a kernel for sm_80, which takes any operand, or a copy of the
-//! operand in the plan's own memory before the product ([`Repacking`]). The cost model chooses; `run/repack.rs` makes
-//! the copy.
+//! operand in the plan's own memory before the product ([`Repacking`]). Rows that an index picks have a third: a kernel that
+//! picks them while it multiplies. The cost model chooses; `run/repack.rs` makes the copy.
 
 use std::fmt;
 
@@ -48,18 +48,18 @@ fn unreachable(grouping: Grouping, mn_major: bool, layout: OperandLayout) -> Opt
 
 impl Repacking {
     /// The copies that a kernel with this instruction needs for operands in these layouts, with one B for each of
-    /// `accumulators`.
+    /// `accumulators`; `picks`: whether it picks A's rows itself.
     pub(crate) fn of(
         machine: &Machine,
         problem: &Problem,
-        instruction: Wgmma,
+        (instruction, picks): (Wgmma, bool),
         (a, b): (OperandLayout, OperandLayout),
         accumulators: usize,
     ) -> Self {
         let (of_a, of_b) = instruction.sizes();
         let (a_along_m, b_along_n) = instruction.takes_mn_major();
         // A copy of picked rows puts all else right, too.
-        let picked = problem.picked.then_some(Unreachable::Picked);
+        let picked = (problem.picked && !picks).then_some(Unreachable::Picked);
         let [a, b] = [(a_along_m, a), (b_along_n, b)].map(|(along, of)| unreachable(problem.grouping, along, of));
         let a = picked.or(a);
         let cost = |why: Option<Unreachable>, outer, size| {

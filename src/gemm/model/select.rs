@@ -11,7 +11,8 @@ use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, UNSHARED, UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED,
+    UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, Within, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
@@ -215,10 +216,27 @@ impl<'a> Selection<'a> {
         Workload { problem, instruction, a, b, epilogue: way.tree.cost(), lines }
     }
 
-    /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands.
-    fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma) -> (ranking::Workload<'a>, Repacking) {
-        let problem = self.problem.shared_alike();
-        let repacking = Repacking::of(self.machine, &problem, instruction, self.layouts, way.tree.cost().products());
+    /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.
+    fn unpicked(&self) -> Option<&'static str> {
+        match self.layouts.0 == OperandLayout::packed(Major::K) {
+            _ if !self.problem.picked => Some(NOTHING_PICKED),
+            true => None,
+            false => Some(UNALIGNED_PICKS),
+        }
+    }
+
+    /// Whether kernels for sm_90a pick A's rows: in each way that there is, as asked for.
+    fn pickings(&self, asked: Option<bool>) -> impl Iterator<Item = bool> {
+        let ways = [false, true].into_iter().filter(|picks| !picks || self.unpicked().is_none());
+        ways.filter(move |picks| asked.is_none_or(|asked| asked == *picks))
+    }
+
+    /// What a kernel for sm_90a has to compute, and the copies before it that let it load the operands; `picks`: whether it
+    /// picks A's rows itself.
+    fn sm90_workload(&self, way: &Part<'a>, instruction: Wgmma, picks: bool) -> (ranking::Workload<'a>, Repacking) {
+        let (problem, accumulators) = (self.problem.shared_alike(), way.tree.cost().products());
+        let repacking = Repacking::of(self.machine, &problem, (instruction, picks), self.layouts, accumulators);
+        let problem = Problem { picked: picks, ..problem };
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let (problem, fast_fp8) = (problem.in_k_tiles(instruction.tile_k()), self.arithmetic == Arithmetic::FastFp8);
         let (tree, lines) = (way.tree, way.lines);
@@ -259,19 +277,37 @@ impl<'a> Selection<'a> {
             return Vec::new();
         }
         let Some(instruction) = self.wgmma() else { return Vec::new() };
-        let (workload, repacking) = self.sm90_workload(way, instruction);
         // Partials are per tile, and a run with operands in another layout must have the same ones. So only those tiles
         // count that the other family has as well.
         let partial = way.tree.outputs().iter().any(ValidOutput::is_partial);
         let accumulators = way.tree.cost().products();
         let other: &[Tile] = self.mma().map_or(&[], Tile::all);
         let taken = |tile: &&Tile| !self.problem.scaled || tile.takes_scales(accumulators);
-        let all = ranking::candidates(self.machine, &workload, request, |key| {
+        let has_kernel = |key: &sm90::Sm90Key| {
             let same = |tile: &Tile| (tile.m, tile.product_columns(accumulators)) == key.product_tile();
             let shared = other.is_empty() || other.iter().filter(taken).any(same);
             (!partial || shared) && supports(key).is_ok()
-        });
-        all.into_iter().map(|candidate| way.whole(candidate.after(repacking))).collect()
+        };
+        let all = self.ranked_sm90(way, instruction, request, has_kernel).into_iter();
+        all.map(|candidate| way.whole(candidate)).collect()
+    }
+
+    /// The kernels for sm_90a that satisfy a request, with the copies before them, best first.
+    fn ranked_sm90(
+        &self,
+        way: &Part<'a>,
+        instruction: Wgmma,
+        request: &sm90::Request,
+        supported: impl Fn(&sm90::Sm90Key) -> bool,
+    ) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        for picks in self.pickings(request.picked) {
+            let (workload, repacking) = self.sm90_workload(way, instruction, picks);
+            let ranked = ranking::candidates(self.machine, &workload, request, &supported);
+            all.extend(ranked.into_iter().map(|candidate| candidate.after(repacking)));
+        }
+        all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
+        all
     }
 
     /// Selects the kernel.
@@ -327,8 +363,9 @@ impl<'a> Selection<'a> {
             candidate.key = candidate.key.with(switches);
         }
         let unboxed = self.unboxed().filter(|_| self.problem.patches.is_some() && self.wgmma().is_some());
-        let finish = request.finish;
-        Ok(ChosenKernel { chosen, candidates: candidates.into(), asked, finish, unboxed, tuning: Tuning::None })
+        let unaligned_picks = self.unpicked() == Some(UNALIGNED_PICKS) && self.wgmma().is_some();
+        let (finish, candidates, tuning) = (request.finish, candidates.into(), Tuning::None);
+        Ok(ChosenKernel { chosen, candidates, asked, finish, unboxed, unaligned_picks, tuning })
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.
@@ -341,6 +378,9 @@ impl<'a> Selection<'a> {
         check_splits(wanted.split_k.unwrap_or_default())?;
         wanted.check()?;
         if let Some(reason) = self.refused_reading(wanted.split_k) {
+            return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
+        }
+        if let Some(reason) = self.unpicked().filter(|_| wanted.picked == Some(true)) {
             return Err(Error::NoKernel { kernel: wanted.to_string(), reason });
         }
         let accumulators = self.phases.first().cost().products();
@@ -360,7 +400,7 @@ impl<'a> Selection<'a> {
             return Err(none("kernels for sm_90a need such a GPU, and 16-bit, 8-bit or TF32 operands"));
         };
         if let (Some(tile), Some(way)) = (wanted.tile, self.ways(request.finish)?.first()) {
-            let b = self.sm90_workload(way, instruction).0.b.major;
+            let b = self.sm90_workload(way, instruction, false).0.b.major;
             let swaps = [false, true].into_iter().filter(|s| wanted.swap_ab.is_none_or(|asked| asked == *s));
             if swaps.into_iter().all(|swap_ab| !tile.holds(accumulators, swap_ab, b)) {
                 return Err(none(UNSHARED));
@@ -375,8 +415,7 @@ impl<'a> Selection<'a> {
         if let Some(reason) = self.beyond_tile(way, wanted) {
             return Err(way.refused(reason));
         }
-        let (workload, repacking) = self.sm90_workload(way, instruction);
-        let candidates = |request: &sm90::Request| ranking::candidates(self.machine, &workload, request, |_| true);
+        let candidates = |request: &sm90::Request| self.ranked_sm90(way, instruction, request, |_| true);
         let mut reason = match way.within() {
             Some(Within::Cluster) => NO_SHARED_TILE,
             Some(Within::Tile) | None => "shared memory has no room for any tile with this epilogue",
@@ -389,7 +428,7 @@ impl<'a> Selection<'a> {
         for candidate in all {
             let KernelKey::Sm90(key) = &candidate.key else { continue };
             match supports(key) {
-                Ok(()) => return Ok(candidate.after(repacking)),
+                Ok(()) => return Ok(candidate),
                 Err(why) => reason = why,
             }
         }

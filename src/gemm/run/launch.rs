@@ -7,7 +7,9 @@ use super::tensor_maps::{Tensors, is_batched};
 use super::variant::Variant;
 use super::workspace::{Grid, Places, Workspace, WorkspaceAddresses};
 use crate::gemm::kernel::launch::{LaunchDescription, Memory};
-use crate::gemm::kernel::parameters::{PARAMETER_LIMIT, PATCHES_BYTES, ParameterBytes, ROW_INDEX_BYTES, scales_bytes};
+use crate::gemm::kernel::parameters::{
+    PARAMETER_LIMIT, PATCHES_BYTES, PICKED_ROWS_BYTES, ParameterBytes, ROW_INDEX_BYTES, scales_bytes,
+};
 use crate::gemm::kernel::sm80::{OPERAND_BYTES, Sm80Key};
 use crate::gemm::kernel::sm90::shared::table_bytes;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic, Units};
@@ -260,6 +262,14 @@ impl Run<'_> {
                 Error::NoKernel { kernel: self.variant.key.to_string(), reason }
             })?;
             put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k(), steps);
+        }
+        if let (Some(Picked { index }), true) = (self.picked, key.picked) {
+            let (offset, view) = (at - PICKED_ROWS_BYTES, OperandView::of_a(a));
+            bytes.put_address(offset, (Memory::A, view.address), 0, || "picked.matrix".to_owned());
+            let row_bytes = view.outer as u64 * view.element.size() as u64;
+            bytes.put_named_words(offset + 8, &[row_bytes], |_| "picked.row_bytes".to_owned());
+            let numbers = [view.outer_extent, key.index_site()];
+            put_index(&mut bytes, offset + 16, (Memory::Index, "picked"), index, numbers);
         }
         if let Some(scales) = self.scales {
             scales.put(&mut bytes, at - scales_bytes(key.accumulators), |i| self.scales_of_b(i));

@@ -165,7 +165,7 @@ impl Plan {
             [(Operand::A, types.a, [m, k], a, key.a), (Operand::B(0), types.b, [k, n], b, key.b)]
         {
             let mn_major = operand.takes_mn_major(key.instruction);
-            let picks = self.problem.picked && operand == Operand::A;
+            let picks = self.problem.picked && !key.picked && operand == Operand::A;
             if !picks && loads(mn_major, layout, major) {
                 continue;
             }
@@ -422,7 +422,7 @@ impl Plan {
             let operands = (key.patches == 0).then_some((Operand::A, key.a, a.tensor())).into_iter();
             let all_b = b.iter().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             for (operand, major, tensor) in operands.chain(all_b) {
-                let picks = picked.is_some() && operand == Operand::A;
+                let picks = picked.is_some() && !key.picked && operand == Operand::A;
                 if picks || !loads_as_it_lies(key, operand, major, tensor) {
                     return Err(Error::NoLaunch {
                         device: self.device.to_string(),
@@ -486,7 +486,7 @@ impl Plan {
             // Patches are loaded as they lie, or the kernel is another.
             let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
             for (operand, major, tensor) in of_a.into_iter().chain(all_b) {
-                let picked = picked.filter(|_| operand == Operand::A);
+                let picked = picked.filter(|_| operand == Operand::A && !key.picked);
                 if picked.is_some() || copies_all || !loads_as_it_lies(key, operand, major, tensor) {
                     let copy = self.copy_kernels.prepare(device, tensor, operand, major, picked)?;
                     let (copied, memory) = self.repacker.copy(stream, tensor, &copy, picked, bounds)?;
@@ -601,8 +601,10 @@ impl Plan {
             return None;
         }
         let machine = Machine::of(self.device.properties())?;
-        let repacking =
-            Repacking::of(&machine, &self.problem.shared_alike(), key.instruction, layouts, key.accumulators);
+        // Of rows that it can't pick it takes a copy.
+        let key = &Sm90Key { picked: key.picked && loads(false, layouts.0, Major::K), ..*key };
+        let (problem_of_plan, reading) = (self.problem.shared_alike(), (key.instruction, key.picked));
+        let repacking = Repacking::of(&machine, &problem_of_plan, reading, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let tree = self.phases.in_product(key.in_tile);
         let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, problem, arguments), problem)?;

@@ -116,7 +116,7 @@ impl Tensors<'_> {
     /// The bytes of all maps, in the order of [`Traffic::maps`]. Zeros if the product has no elements: then the kernel
     /// copies nothing.
     pub(crate) fn maps(&self, key: &Sm90Key, traffic: &Traffic) -> Result<Vec<u8>, Error> {
-        let maps = traffic.maps();
+        let maps = traffic.maps(key);
         let mut bytes = vec![0; maps.len() * TensorMap::BYTES];
         if self.problem.m == 0 || self.problem.n == 0 {
             return Ok(bytes);
@@ -146,7 +146,7 @@ impl Tensors<'_> {
             let Map { tensor, extents, strides, box_extents, swizzle } = self.map(key, map);
             MapDescription { of, element: tensor.element_type(), extents, strides, box_extents, swizzle }
         };
-        traffic.maps().into_iter().map(described).collect()
+        traffic.maps(key).into_iter().map(described).collect()
     }
 
     fn map(&self, key: &Sm90Key, map: MapOf) -> Map<'_> {

@@ -91,6 +91,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Kernels of both families pick rows, those for sm_90a where rows begin at multiples of 16 bytes. Those may also take a copy of
+//! the rows that is made before, in the plan's memory, which wide products hide; `gemm.choice()` says what the model took, and
+//! what the other ways would take. [`sm90::Request::picked`](crate::gemm::sm90::Request::picked) pins one. The bits are the same.
+//!
 //! Another index places the rows of results ([`Rows::scattered`](crate::gemm::Rows::scattered)), so that those of each token are
 //! where its sum is made: in `[top, tokens, N]`, the number of a choice is `rank · tokens + token`:
 //!

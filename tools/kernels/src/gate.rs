@@ -268,9 +268,19 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
         expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
         let pixels = sass.count_where(|i| i.opcode.starts_with("UTMALDG") && i.opcode.contains("IM2COL"));
         expect(findings, "UTMALDG.IM2COL", pixels, key.patches > 0);
+        let rows = if key.swap_ab { key.tile.columns } else { key.tile.rows };
+        let (copies, meant) = (sass.count("LDGSTS"), if key.picked { 2 * (rows / 8) } else { 0 });
+        if copies != meant {
+            findings.push(format!(
+                "{copies} LDGSTS (cp.async), where {meant} copy a thread's part of a stage, whole or not"
+            ));
+        }
+        expect(findings, "ARRIVES.LDGSTSBAR", sass.count("ARRIVES.LDGSTSBAR"), key.picked);
         match sass.stray_between_products() {
             None => findings.push("no loop of products".to_owned()),
-            Some(stray) => {
+            Some(mut stray) => {
+                // What threads have copied, products see behind a fence.
+                stray.retain(|i| !(key.picked && i.opcode == "MEMBAR.ALL.CTA"));
                 findings.extend(stray.iter().map(|i| format!("{} {} between products", i.opcode, i.operands)));
             }
         }

@@ -192,7 +192,8 @@ fn covering_groups() -> Vec<Subject> {
     };
     let rows = [bias_gelu_residual(), row_reduction()].map(|tree| (tree, Divided::Rows));
     let sm80 = rows.into_iter().chain([(plain(), Divided::Depth)]).enumerate().filter_map(of);
-    sm80.chain(covering_groups_sm90()).chain(covering_depth_sm90()).chain(covering_picked()).collect()
+    let sm90 = covering_groups_sm90().into_iter().chain(covering_depth_sm90()).chain(covering_picked_sm90());
+    sm80.chain(covering_picked()).chain(sm90).collect()
 }
 
 /// Picked rows: with the most accumulators, in groups with the most row numbers for each thread, and copied one by one.
@@ -210,6 +211,31 @@ fn covering_picked() -> Vec<Subject> {
     let wanted = [(256, 128, 32), (128, 128, 64), (64, 64, 64)];
     let tile = |wanted| tiles.clone().find(|tile| (tile.m, tile.n, tile.k) == wanted);
     wanted.into_iter().filter_map(tile).enumerate().map(of).collect()
+}
+
+/// Rows that kernels for sm_90a pick: on large tiles of both schedules, with a cluster that shares B and with stream-K, in groups
+/// of two accumulators, and as the instruction's columns.
+fn covering_picked_sm90() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let kernels = [
+        ((128, 256, Cooperative, 2), false, 1, SplitK::None, 32, swiglu()),
+        ((256, 128, Cooperative, 2), false, 2, SplitK::None, 1, bias_gelu_residual()),
+        ((128, 128, PingPong, 2), false, 1, SplitK::Stream, 1, plain()),
+        ((64, 16, Cooperative, 1), true, 1, SplitK::None, 32, everything()),
+    ];
+    let of = |((rows, columns, schedule, consumers), swap_ab, m, split_k, groups, tree): (_, _, _, _, _, Tree)| {
+        let request = sm90::Request {
+            tile: Some(sm90::Tile { rows, columns, schedule, consumers }),
+            swap_ab: Some(swap_ab),
+            cluster: Some(Cluster { m, n: 1 }),
+            split_k: Some(split_k),
+            ..sm90::Request::default()
+        };
+        let problem = Problem::new(4096, 4096, 4096).of_picked_rows();
+        let problem = if groups > 1 { problem.in_groups(groups) } else { problem };
+        sm90_for(&tree, Wgmma::Bf16, (Major::K, Major::K), problem, request)
+    };
+    kernels.into_iter().filter_map(of).collect()
 }
 
 /// Kernels for sm_80 of patches, on the largest tiles and on small ones, with every width of copies and every way of sharing K,

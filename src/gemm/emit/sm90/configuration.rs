@@ -45,7 +45,7 @@ impl Sm90Key {
         let (first, second) = self.mma_majors();
         let (first_hint, second_hint) =
             if self.swap_ab { (self.hints.b, self.hints.a) } else { (self.hints.a, self.hints.b) };
-        let (producer_registers, consumer_registers) = self.tile.registers().unwrap_or((0, 0));
+        let (producer_registers, consumer_registers) = self.registers().unwrap_or((0, 0));
         let (a_stage, b_stage) = self.stage_bytes();
         let (a_element, b_element) = self.mma_sizes();
         let numbers: [(&str, usize); 43] = [

@@ -78,8 +78,8 @@ pub(super) struct Accesses {
 impl Accesses {
     pub(super) fn of(tree: &ValidTree, key: &Sm90Key, traffic: &Traffic, arguments: &EpilogueArguments) -> Self {
         let along_columns = if key.swap_ab { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
-        // The maps of A and of all B come first.
-        let operands = 2 + traffic.further_accumulators;
+        // The maps of A, unless its rows are picked, and of all B come first.
+        let operands = usize::from(!key.picked) + 1 + traffic.further_accumulators;
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
         for (i, parameter) in tree.parameters().iter().enumerate() {
             let is_read = !matches!(parameter.class, ParameterClass::Scalar | ParameterClass::Seed);

@@ -34,6 +34,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     if key.instruction.converts_b() {
         family.push("sm90/mixed.cuh");
     }
+    if key.picked {
+        family.push("sm90/picked.cuh");
+        common = format!("sm90::PickedCommon<{common}>");
+    }
     if key.scaled {
         family.push("sm90/scaled.cuh");
         common = format!("ScaledCommon<{common}, {}>", key.accumulators);
@@ -64,6 +68,19 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
             template <>
             struct sm90::Loads<Config> : sm90::PatchLoads<Config, {}> {{}};", key.patches }
     }
+    if key.picked {
+        writeln! { kernel.code, "
+            template <>
+            struct sm90::Loads<Config> : sm90::NoLoads {{}};
+            template <>
+            __device__ __forceinline__ void sm90::Mainloop<Config>::init(u32 shared) {{
+                sm90::PickedLoads<Config>::init(shared);
+            }}
+            template <>
+            __device__ __forceinline__ u32 sm90::Mainloop<Config>::uniform_stage(const Ring& ring) {{
+                return sm90::PickedLoads<Config>::stage_of(ring);
+            }}" }
+    }
     if key.instruction.converts_b() {
         let (a, b) = key.instruction.elements();
         writeln! { kernel.code, "
@@ -73,7 +90,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     kernel.code.blank();
     wgmma::multiply(&mut kernel.code, key);
     kernel.definitions();
-    let maps = traffic.maps().len();
+    let maps = traffic.maps(key).len();
     let of_tail = kernel.tail.as_ref().map_or(0, |tail| tail.epilogue.arguments.layout.size());
     let bytes = 128 * maps + key.common_bytes() + kernel.epilogue.arguments.layout.size() + of_tail;
     let bytes = bytes.next_multiple_of(PARAMETER_ALIGNMENT);
@@ -82,6 +99,15 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
+    if key.picked {
+        writeln! { kernel.code, "
+
+            template <>
+            __device__ __forceinline__ void sm90::Gemm<Config, Multiply, Visitor, Parameters>::produce(
+                const Parameters& parameters, const Cluster& cluster, u32 shared) {{
+                sm90::produce_picked<Config, Visitor>(parameters, cluster, shared);
+            }}" }
+    }
     let arguments = "epilogue::Config, epilogue::Multiply, epilogue::Visitor, epilogue::Parameters";
     let call = match key.divided {
         Divided::Nothing => format!("sm90::Gemm<{arguments}>::run"),
@@ -91,6 +117,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
     let mut emitted = kernel.finish(symbol, &format!("{}, 1", key.threads()), &call);
     if key.divided != Divided::Nothing {
         emitted.source.sites.push(Site::Bound);
+    }
+    if key.picked {
+        debug_assert_eq!(emitted.source.sites.len(), key.index_site());
+        emitted.source.sites.push(Site::Index { tensor: "A".to_owned(), dimension: 0 });
     }
     emitted
 }

@@ -96,6 +96,7 @@ mod tests {
             divided: Divided::Nothing,
             in_tile: false,
             patches: 0,
+            picked: false,
             scaled: false,
             fast_math: false,
         }

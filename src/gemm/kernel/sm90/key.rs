@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::finish::Within;
-use super::super::parameters::{GROUPS_BYTES, PIXELS_BYTES, scales_bytes};
+use super::super::parameters::{GROUPS_BYTES, PICKED_ROWS_BYTES, PIXELS_BYTES, scales_bytes};
 use super::super::split_k::SplitKind;
 use super::COMMON_BYTES;
 use super::instruction::Wgmma;
@@ -126,6 +126,8 @@ pub struct Sm90Key {
     pub in_tile: bool,
     /// The number of axes of the images whose patches A is; 0 where A is a matrix.
     pub patches: usize,
+    /// Whether the kernel picks the rows of A by an index.
+    pub picked: bool,
     /// Whether the operands have scales of blocks.
     pub scaled: bool,
     /// Whether approximate instructions are allowed for outputs of any type.
@@ -140,8 +142,25 @@ impl Sm90Key {
             Divided::Rows | Divided::Depth => GROUPS_BYTES,
         };
         let patches = if self.patches > 0 { PIXELS_BYTES } else { 0 };
+        let picked = if self.picked { PICKED_ROWS_BYTES } else { 0 };
         let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
-        COMMON_BYTES + groups + patches + scales
+        COMMON_BYTES + groups + patches + picked + scales
+    }
+
+    /// The number under which the kernel notes a row's number that is not one of A's.
+    pub(crate) const fn index_site(&self) -> usize {
+        if self.in_groups() { 1 } else { 0 }
+    }
+
+    /// Registers per thread of the producer and of a consumer, as [`Tile::registers`] has them; threads that pick rows need more
+    /// of them than one that has the copy engine load.
+    #[must_use]
+    pub(crate) const fn registers(&self) -> Option<(usize, usize)> {
+        match (self.picked, self.tile.consumers) {
+            (false, _) | (true, 1) => self.tile.registers(),
+            (true, 2) => Some((56, 224)),
+            (true, _) => Some((56, 152)),
+        }
     }
 
     /// Whether each warpgroup's columns of the product are in one block of columns, so that a block of K has one scale of
@@ -314,6 +333,9 @@ impl fmt::Display for Sm90Key {
         }
         if self.divided != Divided::Nothing {
             write!(f, ", {}", self.divided)?;
+        }
+        if self.picked {
+            f.write_str(", picked rows")?;
         }
         if self.scaled {
             f.write_str(", block scales")?;

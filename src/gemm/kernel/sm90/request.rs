@@ -54,6 +54,9 @@ pub struct Request {
     pub split_k: Option<SplitK>,
     /// How the epilogue's tensors pass through shared memory.
     pub staging: Option<Staging>,
+    /// Of rows that an [index picks](crate::gemm::Rows::picked): whether the kernel picks them while it multiplies, or all
+    /// are copied before. A kernel can where they begin at multiples of 16 bytes.
+    pub picked: Option<bool>,
 }
 
 impl Request {
@@ -134,6 +137,7 @@ impl fmt::Display for Request {
         said.extend(self.hints.map(|hints| hints.to_string()));
         said.extend(self.split_k.map(|split_k| split_k.to_string()));
         said.extend(self.staging.map(|staging| staging.to_string()));
+        said.extend(self.picked.map(|picked| if picked { "picked rows" } else { "rows copied first" }.to_owned()));
         if said.is_empty() {
             return f.write_str("any settings for sm_90a");
         }

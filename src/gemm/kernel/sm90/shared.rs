@@ -98,12 +98,13 @@ impl Traffic {
         traffic
     }
 
-    /// The kernel's tensor maps, in order.
+    /// A kernel's tensor maps, in order: no copies by boxes bring picked rows.
     #[must_use]
-    pub fn maps(&self) -> Vec<MapOf> {
+    pub fn maps(&self, key: &Sm90Key) -> Vec<MapOf> {
+        let of_a = (!key.picked).then_some(MapOf::A);
         let inputs = self.inputs.iter().map(|(argument, _)| MapOf::Input(*argument));
         let outputs = self.outputs.iter().map(|(argument, _)| MapOf::Output(*argument));
-        let operands = std::iter::once(MapOf::A).chain((0..=self.further_accumulators).map(MapOf::B));
+        let operands = of_a.into_iter().chain((0..=self.further_accumulators).map(MapOf::B));
         operands.chain(inputs).chain(outputs).collect()
     }
 }
@@ -336,6 +337,7 @@ mod tests {
             divided: Divided::Nothing,
             in_tile: false,
             patches: 0,
+            picked: false,
             scaled: false,
             fast_math: false,
         }

@@ -39,6 +39,28 @@ const CONVERTED_FILTERS: &str = "those for sm_90a have patches of images as a ti
 const HINTED_PATCHES: &str =
     "patches of images are read again for each element of the window, and take no hint for A: ask for none";
 
+/// Why blocks that pick rows share none.
+const SHARED_PICKS: &str = "each block copies the rows that an index picks for its own tile, and blocks along N would share them: ask for \
+     clusters of one block along N, or for `picked: Some(false)`, which copies all rows first";
+
+/// Why picked rows have no hint.
+const HINTED_PICKS: &str =
+    "rows that an index picks are copied by threads, without a hint: ask for none for A, or for `picked: Some(false)`";
+
+/// Why a tile leaves nothing to who picks rows.
+const CROWDED_PICKS: &str = "rows that an index picks are copied by the producer's threads, for which a tile so large leaves too few registers: \
+     ask for one with fewer than 176 accumulators a thread, or for `picked: Some(false)`, which copies the rows first";
+
+/// Why no rows are picked, where none was asked for.
+pub(crate) const NOTHING_PICKED: &str = "no index picks the rows of A: leave `picked` out";
+
+/// Why rows that an index picks are copied before the product.
+pub(crate) const UNALIGNED_PICKS: &str = "those for sm_90a pick rows only where they begin at multiples of 16 bytes: leave `picked` out, for a copy \
+     of the rows first";
+
+/// The least registers of a consumer beside the accumulators.
+const BESIDE_ACCUMULATORS: usize = 40;
+
 /// Why there is no kernel for a convolution's gradients.
 pub(crate) const NO_GRADIENTS: &str = "those for sm_90a load neither transposed patches nor those of a gradient with strides: leave \
      `.sm90(…)` out for a kernel for sm_80";
@@ -86,6 +108,18 @@ pub(crate) fn supports(key: &Sm90Key) -> Result<(), &'static str> {
     }
     if key.patches > 0 && key.hints.a != Hint::Normal {
         return Err(HINTED_PATCHES);
+    }
+    if key.picked {
+        let left = |(_, consumer): (usize, usize)| consumer.saturating_sub(key.tile.accumulator_registers());
+        if key.registers().is_some_and(|registers| left(registers) < BESIDE_ACCUMULATORS) {
+            return Err(CROWDED_PICKS);
+        }
+        if key.cluster.n > 1 {
+            return Err(SHARED_PICKS);
+        }
+        if key.hints.a != Hint::Normal {
+            return Err(HINTED_PICKS);
+        }
     }
     if key.promoted && !matches!(key.instruction, Wgmma::Fp8(_)) {
         return Err("sums of FP8 products are promoted to f32, and no others: ask for none");

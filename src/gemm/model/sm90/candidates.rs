@@ -81,7 +81,7 @@ const fn holds_lines(lines: WholeLines, swap_ab: bool) -> bool {
 #[must_use]
 pub fn has_room(candidate: &Candidate) -> bool {
     match &candidate.key {
-        KernelKey::Sm90(key) => candidate.registers <= key.tile.registers().map_or(255, |(_, consumer)| consumer),
+        KernelKey::Sm90(key) => candidate.registers <= key.registers().map_or(255, |(_, consumer)| consumer),
         KernelKey::Sm80(_) => true,
     }
 }
@@ -116,6 +116,7 @@ fn fitted(
         divided: w.problem.grouping.divided(),
         in_tile: w.lines.is_some(),
         patches: w.problem.boxed().map_or(0, |boxes| boxes.axes),
+        picked: w.problem.picked,
         scaled: w.problem.scaled,
         fast_math: false,
     };

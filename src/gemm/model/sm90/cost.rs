@@ -59,6 +59,13 @@ fn conversion_clocks(constants: &Sm90Constants, key: &Sm90Key) -> f64 {
     }
 }
 
+/// Clocks in which a stage's rows of A are copied by threads, if the kernel picks them.
+#[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
+fn picking_clocks(constants: &Sm90Constants, key: &Sm90Key) -> f64 {
+    let rows = if key.swap_ab { key.tile.columns } else { key.tile.rows };
+    if key.picked { constants.pick * rows as f64 / 8.0 } else { 0.0 }
+}
+
 /// Clocks of one stage, what takes most of them, and the bytes per multiply-add, which cost power.
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bound, f64) {
@@ -86,8 +93,9 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
         of_row as f64 * read_rows / along_columns as f64 + of_column as f64 * read_columns / along_rows as f64;
     let l2 = l2_bytes * constants.busy_clock / machine.l2_bytes_per_clock();
     let latency = constants.latency / key.stages as f64;
-    let conversion = conversion_clocks(constants, key);
-    let longest = tensor.max(shared).max(l2).max(latency).max(conversion);
+    let (conversion, picking) = (conversion_clocks(constants, key), picking_clocks(constants, key));
+    let fence = if key.picked { constants.pick_fence } else { 0.0 };
+    let longest = tensor.max(shared).max(l2).max(latency).max(conversion).max(picking);
     let bound = if tensor >= longest || conversion >= longest {
         Bound::Arithmetic
     } else if shared >= longest {
@@ -96,7 +104,7 @@ fn stage_clocks(machine: &Machine, w: &Workload<'_>, key: &Sm90Key) -> (f64, Bou
         Bound::L2
     };
     let shared_bytes = rows / 64.0 * (64.0 + columns) * 128.0;
-    (longest, bound, (l2_bytes + constants.power_of_shared * shared_bytes) / work)
+    (longest + fence, bound, (l2_bytes + constants.power_of_shared * shared_bytes) / work)
 }
 
 /// Clocks of a tile's epilogue.
@@ -199,9 +207,10 @@ fn run_clocks(
     // When the last tile's sum is complete and its epilogue begins, all operands have long arrived.
     let last = if split_k == SplitK::None { 0.0 } else { (shared + last_epilogue / splits as f64).min(all) };
     let clustered = if key.cluster == Cluster::NONE { 0.0 } else { constants.cluster_start };
+    let numbers = if key.picked { constants.pick_start } else { 0.0 };
     Clocks {
         product: all - last,
-        outside: constants.start + clustered + cut + last,
+        outside: constants.start + clustered + numbers + cut + last,
         mostly_epilogue: epilogues > product,
     }
 }

@@ -9,7 +9,7 @@ use crate::gemm::problem::{Divided, OperandLayout, Problem};
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// Extents; of groups, as if all had equally many rows, or an equal part of K; of patches, with the channels of each
-    /// element of the window in whole k-tiles.
+    /// element of the window in whole k-tiles. If rows are copied before the product, none are picked in it.
     pub problem: Problem,
     /// The instruction that multiplies.
     pub instruction: Wgmma,

@@ -165,6 +165,16 @@ fn bulk(cases: &mut Vec<Case>) {
     );
     let covers = ["mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"];
     cases.push(exchange("mbarrier phases", &covers, Target::Sm90a, 8, &body, partner));
+    // Arrivals that copies make when they are done.
+    let arrive = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
+    let body = format!(
+        "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
+         \x20   @%p1 mbarrier.init.shared::cta.b64 [%rd30], 128;\n    bar.sync 0;\n\
+         \x20   cp.async.ca.shared.global [%rd20], [%rd60], 8;\n    {arrive} [%rd30];\n{WAIT}\
+         \x20   ld.shared.u64 %rd2, [%rd21];\n    st.global.u64 [%rd61], %rd2;\n",
+        cells(8)
+    );
+    cases.push(exchange("arrival of copies", &[arrive], Target::Sm90a, 8, &body, partner));
     // The second arrival's state says what the first one left.
     let body = format!(
         "{}    .shared .align 8 .b64 barrier;\n    mov.u64 %rd30, barrier;\n    setp.eq.u32 %p1, %r391, 0;\n\
