@@ -81,6 +81,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
     survivor(Operator::DropWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),
     survivor(Operator::LooserWait, "FmaF32", "cp.async.wait_group 0;", "the groups left are zeros or empty", EMPTY),
     survivor(Operator::Early, "FmaF32", "bar.sync 0;", "everyone has read the last stage", EMPTY),
+    survivor(Operator::Early, "sm_80 all phases", "bar.sync 0;", "everyone has read the last stage", EMPTY),
     survivor(Operator::Early, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::Early, "Parallel", "bar.sync 0;", "everyone has read the last stage", TWICE),
     survivor(Operator::DropBarrier, "Serial", "bar.sync 0;", "everyone has read the last stage", TWICE),
