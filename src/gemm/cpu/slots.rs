@@ -41,7 +41,7 @@ impl SlotMemory {
 
     /// How the slots are accessed.
     pub(super) fn views(&self, memory: &mut Slots, slots: &[Slot], extents: Extents) -> Vec<View> {
-        let pointers: Vec<*mut u64> = memory.0.iter_mut().map(|memory| memory.as_mut_ptr()).collect();
+        let pointers: Vec<*mut u64> = memory.0.iter_mut().map(Vec::as_mut_ptr).collect();
         let view = |(home, absent): (&usize, View)| View { pointer: pointers[*home].cast(), ..absent };
         self.homes.iter().zip(absent(slots, extents)).map(view).collect()
     }
