@@ -2,6 +2,8 @@
 
 use epilogue_runtime::Device;
 
+use super::super::slots::SlotMemory;
+use super::super::tile::Extents;
 use super::super::{Operands, Order, Programs, TileShape, execute_in};
 use super::{tensor, values};
 use crate::evt::{Axis, BroadcastClass, Form, NodeId, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types};
@@ -53,4 +55,21 @@ fn both_orders_give_the_same_bits() {
         };
         assert_eq!(run(Order::Panels), run(Order::Parts), "{batch} of {m}x{n}x{k}");
     }
+}
+
+/// The exponentials of a softmax lie where the accumulators were, which no later part reads.
+#[test]
+fn a_matrix_has_the_memory_of_one_that_is_read_no_more() {
+    let (phases, extents) = (softmax(), Extents { batch: 1, m: 3, n: 5, k: 2 });
+    let memory = SlotMemory::new(&phases);
+    let mut slots = memory.take(&phases.slots, extents);
+    let views = memory.views(&mut slots, &phases.slots, extents);
+    let of = |class| {
+        let all = phases.slots.iter().zip(&views).filter(move |(slot, _)| slot.class == class);
+        all.map(|(_, view)| view.pointer).collect::<Vec<_>>()
+    };
+    let (matrices, columns) = (of(BroadcastClass::Tensor), of(BroadcastClass::ColumnVector));
+    assert_eq!((matrices.len(), columns.len()), (2, 2));
+    assert_eq!(matrices[0], matrices[1]);
+    assert!(columns[0] != columns[1] && !columns.contains(&matrices[0]));
 }
