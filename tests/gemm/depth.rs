@@ -10,7 +10,7 @@ use epilogue_runtime::testing;
 use half::f16;
 
 use crate::groups::{Pin, rough, tile as smallest_tile};
-use crate::hopper::{device, tile};
+use crate::hopper::{alone, device};
 
 /// The gradient of weights beside one from elsewhere, with a statistic of every kind.
 #[epilogue]
@@ -129,20 +129,16 @@ fn the_bits_are_those_of_separate_runs() -> Result<(), Error> {
     of(&device, &many, Major::Mn)
 }
 
-fn of(rows: usize, columns: usize, schedule: Schedule) -> Request {
-    Request { tile: Some(tile(rows, columns, schedule)), cluster: Some(Cluster::NONE), ..Request::default() }
-}
-
 /// Rings that wrap around within a part and at its end, tiles of both schedules, swapped, in clusters along M and N.
 fn requests() -> Vec<Request> {
-    let together = of(64, 32, Schedule::Cooperative);
-    let in_turns = of(64, 64, Schedule::PingPong);
+    let together = alone(64, 32, Schedule::Cooperative);
+    let in_turns = alone(64, 64, Schedule::PingPong);
     // Blocks of a cluster share boxes of 64 columns.
-    let clustered = of(128, 128, Schedule::Cooperative);
+    let clustered = alone(128, 128, Schedule::Cooperative);
     vec![
         Request { swap_ab: Some(false), stages: Some(2), ..together },
         Request { swap_ab: Some(false), stages: Some(3), raster: Some(Raster { group: 1, along_n: true }), ..in_turns },
-        Request { swap_ab: Some(true), ..of(64, 8, Schedule::Cooperative) },
+        Request { swap_ab: Some(true), ..alone(64, 8, Schedule::Cooperative) },
         Request { swap_ab: Some(true), stages: Some(3), ..in_turns },
         Request { swap_ab: Some(false), stages: Some(2), cluster: Some(Cluster { m: 2, n: 1 }), ..clustered },
         Request { swap_ab: Some(false), stages: Some(3), cluster: Some(Cluster { m: 2, n: 2 }), ..clustered },
@@ -282,8 +278,8 @@ fn two_accumulators_and_tensors_in_place() -> Result<(), Error> {
     }
     let staging = Some(Staging { step: 16, output_stages: 1, input_stages: 2 });
     for (i, request) in [
-        Request { swap_ab: Some(false), staging, ..of(64, 128, Schedule::Cooperative) },
-        Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 1 }), ..of(64, 128, Schedule::PingPong) },
+        Request { swap_ab: Some(false), staging, ..alone(64, 128, Schedule::Cooperative) },
+        Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 1 }), ..alone(64, 128, Schedule::PingPong) },
         Request { swap_ab: Some(true), ..Request::default() },
     ]
     .into_iter()

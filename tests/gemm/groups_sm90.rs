@@ -9,23 +9,19 @@ use epilogue_runtime::testing;
 use half::f16;
 
 use crate::groups::{Pin, all_groups, groups_are_separate_runs, rough, wrong_bounds};
-use crate::hopper::{device, tile};
-
-fn of(rows: usize, columns: usize, schedule: Schedule) -> Request {
-    Request { tile: Some(tile(rows, columns, schedule)), cluster: Some(Cluster::NONE), ..Request::default() }
-}
+use crate::hopper::{alone, device};
 
 /// Several rings of operands around; tiles of both schedules, swapped, in clusters along M and N, with rasters in which a
 /// group's tiles don't fill one.
 fn requests() -> Vec<Request> {
-    let together = of(64, 32, Schedule::Cooperative);
-    let in_turns = of(64, 64, Schedule::PingPong);
+    let together = alone(64, 32, Schedule::Cooperative);
+    let in_turns = alone(64, 64, Schedule::PingPong);
     // Blocks of a cluster share boxes of 64 columns.
-    let clustered = of(128, 128, Schedule::Cooperative);
+    let clustered = alone(128, 128, Schedule::Cooperative);
     vec![
         Request { swap_ab: Some(false), stages: Some(3), ..together },
         Request { swap_ab: Some(false), raster: Some(Raster { group: 1, along_n: true }), ..in_turns },
-        Request { swap_ab: Some(true), ..of(64, 8, Schedule::Cooperative) },
+        Request { swap_ab: Some(true), ..alone(64, 8, Schedule::Cooperative) },
         Request { swap_ab: Some(true), ..in_turns },
         Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 1 }), ..clustered },
         Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 2 }), ..clustered },
@@ -86,8 +82,8 @@ fn two_accumulators_and_tensors_in_place() -> Result<(), Error> {
     }
     let staging = Some(Staging { step: 16, output_stages: 1, input_stages: 2 });
     for (i, request) in [
-        Request { swap_ab: Some(false), staging, ..of(64, 128, Schedule::Cooperative) },
-        Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 1 }), ..of(64, 128, Schedule::PingPong) },
+        Request { swap_ab: Some(false), staging, ..alone(64, 128, Schedule::Cooperative) },
+        Request { swap_ab: Some(false), cluster: Some(Cluster { m: 2, n: 1 }), ..alone(64, 128, Schedule::PingPong) },
     ]
     .into_iter()
     .enumerate()

@@ -48,6 +48,11 @@ pub(crate) fn tile(rows: usize, columns: usize, schedule: Schedule) -> Tile {
     *Tile::all().iter().find(find).expect("a tile")
 }
 
+/// Kernels of a tile, without clusters.
+pub(crate) fn alone(rows: usize, columns: usize, schedule: Schedule) -> Request {
+    Request { tile: Some(tile(rows, columns, schedule)), cluster: Some(Cluster::NONE), ..Request::default() }
+}
+
 pub(crate) fn device(completion: Completion, seed: u64) -> Device {
     let options = Options::default().detector(Detector::On).completion(completion).seed(seed);
     Device::emulated_with(Arch::SM_90A, options).expect("an emulated device")

@@ -28,28 +28,31 @@ fn gated(
 }
 
 #[epilogue]
-fn plain(accum: Accum) -> Tensor {
+pub(crate) fn plain(accum: Accum) -> Tensor {
     let d = accum;
     d
 }
 
 /// Computed from its own reductions.
 #[epilogue]
-fn softmax(accum: Accum) -> Tensor {
+pub(crate) fn softmax(accum: Accum) -> Tensor {
     let e = exp(accum - reduction_op(accum, Row, Max));
     let d = e / reduction_op(e, Row, Add);
     d
 }
 
-/// The rows of a matrix that an index picks, copied.
-fn copied(a: &DeviceTensor, index: &[i32]) -> Result<DeviceTensor, Error> {
-    let (values, k) = (a.to_vec::<f16>()?, a.shape()[1]);
-    let row = |row: &i32| usize::try_from(*row).map_or(vec![f16::ZERO; k], |row| values[row * k..][..k].to_vec());
-    Ok(a.device().tensor(&index.iter().flat_map(row).collect::<Vec<_>>(), [index.len(), k])?)
+/// The rows of A that an index picks, and zeros for numbers that are no rows; copied on the host.
+pub(crate) fn copied(a: &DeviceTensor, numbers: &[i32]) -> Result<DeviceTensor, Error> {
+    let (values, [limit, k]) = (a.to_vec::<f16>()?, [a.shape()[0], a.shape()[1]]);
+    let row = |row: &i32| match usize::try_from(*row) {
+        Ok(row) if row < limit => values[row * k..][..k].to_vec(),
+        _ => vec![f16::ZERO; k],
+    };
+    Ok(a.device().tensor(&numbers.iter().flat_map(row).collect::<Vec<_>>(), [numbers.len(), k])?)
 }
 
 /// Indices of `count` rows of `limit`: in their order, reversed, all equal, with repetitions.
-fn indices(count: usize, limit: usize) -> [Vec<i32>; 4] {
+pub(crate) fn indices(count: usize, limit: usize) -> [Vec<i32>; 4] {
     let of = |row: &dyn Fn(usize) -> usize| (0..count).map(|m| (row(m) % limit) as i32).collect();
     [of(&|m| m), of(&|m| count - 1 - m), of(&|_| limit / 2), of(&|m| m * m / 3 + m)]
 }

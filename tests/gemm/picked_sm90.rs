@@ -11,6 +11,7 @@ use half::f16;
 
 use crate::groups::rough;
 use crate::hopper::{device, tile};
+use crate::picked::{Plain, Softmax, copied, indices};
 
 /// Two products of the same rows; all warps of a producer have work.
 #[epilogue]
@@ -25,20 +26,6 @@ fn gated(
     let row_sums = reduction_op(d, Row, Add);
     let column_sums = reduction_op(d, Column, Add);
     (d, row_sums, column_sums)
-}
-
-#[epilogue]
-fn plain(accum: Accum) -> Tensor {
-    let d = accum;
-    d
-}
-
-/// Computed from its own reductions.
-#[epilogue]
-fn softmax(accum: Accum) -> Tensor {
-    let e = exp(accum - reduction_op(accum, Row, Max));
-    let d = e / reduction_op(e, Row, Add);
-    d
 }
 
 fn of(tile: Tile, swap_ab: bool, (m, stages, split_k): (usize, usize, SplitK)) -> Request {
@@ -67,22 +54,6 @@ fn requests() -> Vec<Request> {
         of(swapped(256, 32, 2), true, (2, 3, SplitK::Serial(2))),
         of(swapped(128, 8, 1), true, (1, 3, SplitK::Stream)),
     ]
-}
-
-/// The rows of A that an index picks, and zeros for numbers that are no rows; copied on the host.
-fn copied(a: &DeviceTensor, numbers: &[i32]) -> Result<DeviceTensor, Error> {
-    let (values, [limit, k]) = (a.to_vec::<f16>()?, [a.shape()[0], a.shape()[1]]);
-    let row = |row: &i32| match usize::try_from(*row) {
-        Ok(row) if row < limit => values[row * k..][..k].to_vec(),
-        _ => vec![f16::ZERO; k],
-    };
-    Ok(a.device().tensor(&numbers.iter().flat_map(row).collect::<Vec<_>>(), [numbers.len(), k])?)
-}
-
-/// Indices of `count` rows of `limit`: in their order, reversed, all equal, with repetitions.
-fn indices(count: usize, limit: usize) -> [Vec<i32>; 4] {
-    let of = |row: &dyn Fn(usize) -> usize| (0..count).map(|m| (row(m) % limit) as i32).collect();
-    [of(&|m| m), of(&|m| count - 1 - m), of(&|_| limit / 2), of(&|m| m * m / 3 + m)]
 }
 
 /// Rows that begin at multiples of 16 bytes, and need not end there.

@@ -11,7 +11,7 @@ fn of_widths(program: &RowProgram) -> Vec<(Width, RowKernel)> {
 }
 
 /// Combines lanes that are `lanes` apart in their order, and then neighbours.
-fn tree(x: &[f32], lanes: usize, identity: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
+fn tree<T: Copy>(x: &[T], lanes: usize, identity: T, f: impl Fn(T, T) -> T) -> T {
     let mut held = vec![identity; lanes];
     for (i, x) in x.iter().enumerate() {
         held[i % lanes] = f(held[i % lanes], *x);
@@ -178,29 +178,16 @@ fn rows_are_summed_as_doubles() {
             unsafe { kernel.run(&mut addresses, &apart, ROWS) };
             for row in 0..ROWS {
                 let x: Vec<f64> = x[row * count..][..count].iter().map(|x| f64::from(*x)).collect();
-                let in_lanes = |identity: f64, f: &dyn Fn(f64, f64) -> f64| {
-                    let mut held = vec![identity; 16];
-                    x.iter().enumerate().for_each(|(i, x)| held[i % 16] = f(held[i % 16], *x));
-                    while held.len() > 1 {
-                        held = held.chunks(2).map(|pair| f(pair[0], pair[1])).collect();
-                    }
-                    held[0]
-                };
                 let nan = x.iter().any(|x| x.is_nan());
                 let extreme = |sign: f64| {
                     let by = |a: &f64, b: &f64| (a * sign).total_cmp(&(b * sign));
                     if nan { f64::NAN } else { x.iter().copied().max_by(by).unwrap() }
                 };
                 let squares: Vec<f64> = x.iter().map(|x| x * x).collect();
-                let mut squared = vec![0.0; 16];
-                squares.iter().enumerate().for_each(|(i, x)| squared[i % 16] += x);
-                while squared.len() > 1 {
-                    squared = squared.chunks(2).map(|pair| pair[0] + pair[1]).collect();
-                }
                 let want = [
-                    in_lanes(0.0, &|a, b| a + b),
-                    squared[0],
-                    in_lanes(1.0, &|a, b| a * b),
+                    tree(&x, 16, 0.0, |a, b| a + b),
+                    tree(&squares, 16, 0.0, |a, b| a + b),
+                    tree(&x, 16, 1.0, |a, b| a * b),
                     extreme(1.0),
                     extreme(-1.0),
                 ];

@@ -279,14 +279,9 @@ impl<T: Arithmetic> Lowering<'_, T> {
     /// The code. A loop with reductions has another stage, which is computed once for a row and stores their results.
     fn finish(self) -> Option<RowLoop> {
         let Self { body, mut bindings, mut rows, totals, .. } = self;
-        if totals.is_empty() {
-            let elements = Some(Kernel::compile(&body)?);
-            rows.each(body);
-            return Some(RowLoop { elements, rows: OfRows::new(rows), bindings });
-        }
+        let elements = if totals.is_empty() { Some(Kernel::compile(&body)?) } else { None };
         rows.each(body);
-        let mut last = Body::of_this_cpu();
-        let elements = bindings.len();
+        let (mut last, first) = (Body::of_this_cpu(), bindings.len());
         for (number, total) in totals {
             let total = match total {
                 Total::Doubles(place) => last.held(place),
@@ -295,12 +290,14 @@ impl<T: Arithmetic> Lowering<'_, T> {
                     last.unary(Unary::WidenLow, value)
                 }
             };
-            bindings.resize(elements + last.count_arguments(), Binding::Nothing);
+            bindings.resize(first + last.count_arguments(), Binding::Nothing);
             last.store(Lane::F64, total);
             bindings.push(Binding::Total(number));
         }
-        rows.once(last);
-        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements: None, rows: OfRows::new(rows), bindings })
+        if elements.is_none() {
+            rows.once(last);
+        }
+        (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements, rows: OfRows::new(rows), bindings })
     }
 
     fn binary(&mut self, op: Op, x: Place, y: Place) -> Option<Typed> {

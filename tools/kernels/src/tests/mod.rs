@@ -93,7 +93,7 @@ fn block_scales_are_in_the_covering_set_and_change_no_products() {
 #[test]
 fn groups_of_k_change_no_products_and_no_loads() {
     const NAME: &str = "groups_of_k_change_no_products_and_no_loads";
-    let set = set::covering_depth_sm90();
+    let set = set::operands::covering_depth_sm90();
     assert_eq!(set.len(), 6);
     let Some(compiler) = testing::compiler(NAME) else { return };
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
