@@ -33,7 +33,28 @@ pub(super) fn width(values: &[Value], parameters: &[ValidParameter]) -> Width {
     if ranges.iter().all(fits) { Width::Bits32 } else { Width::Bits64 }
 }
 
+/// For every value whether it is an integer that no operation has wrapped, whatever the parameters.
+pub(super) fn never_wrap(values: &[Value], parameters: &[ValidParameter]) -> Vec<bool> {
+    let mut ranges: Vec<Range> = Vec::with_capacity(values.len());
+    let mut never_wrap: Vec<bool> = Vec::with_capacity(values.len());
+    for value in values {
+        let is_integer = matches!(value.ty, ValueType::Integer(_));
+        let range = if is_integer { unwrapped(&value.kind, parameters, &ranges) } else { (0, 0) };
+        // Of a choice only the integers; the condition is a truth value.
+        let operands = value.kind.operands();
+        let mut integers = operands.iter().filter(|id| matches!(values[id.index()].ty, ValueType::Integer(_)));
+        never_wrap.push(is_integer && wrapped(range) == range && integers.all(|id| never_wrap[id.index()]));
+        ranges.push(wrapped(range));
+    }
+    never_wrap
+}
+
 fn range(kind: &ValueKind, parameters: &[ValidParameter], ranges: &[Range]) -> Range {
+    wrapped(unwrapped(kind, parameters, ranges))
+}
+
+/// The range of an operation's result, before it wraps.
+fn unwrapped(kind: &ValueKind, parameters: &[ValidParameter], ranges: &[Range]) -> Range {
     match kind {
         ValueKind::Integer(x) => (i128::from(*x), i128::from(*x)),
         ValueKind::Position(Position::Row | Position::Column | Position::Batch) => (0, MOST as i128 + BEYOND),
@@ -47,7 +68,7 @@ fn range(kind: &ValueKind, parameters: &[ValidParameter], ranges: &[Range]) -> R
         },
         ValueKind::Apply(op, operands) => {
             let operand = |i: usize| operands.get(i).map_or(I64, |id| ranges[id.index()]);
-            wrapped(apply(*op, operand(0), operand(1), operand(2)))
+            apply(*op, operand(0), operand(1), operand(2))
         }
         _ => I64,
     }

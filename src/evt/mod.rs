@@ -13,6 +13,7 @@ pub mod derive;
 mod draw;
 mod error;
 mod integers;
+mod needed;
 mod phases;
 mod print;
 #[doc(hidden)]
@@ -28,6 +29,7 @@ pub use builder::TreeBuilder;
 pub use cost::Cost;
 pub use error::{Mistake, TreeError};
 pub(crate) use integers::MOST;
+pub(crate) use needed::{Bounds, Needed, Possible, Rectangle, needs_product};
 pub(crate) use phases::{Binding, Computation, Part, Pass, Phases, Place, Prices, Slot, Sweep, Target};
 pub use phases::{InTile, WholeLines};
 pub use reducer::{MAX_WORDS, Reducer};

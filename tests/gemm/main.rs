@@ -24,6 +24,7 @@ mod in_cluster;
 mod in_tile;
 mod integers;
 mod layouts;
+mod masked;
 mod packed;
 mod phases;
 mod picked;

@@ -4,6 +4,7 @@
 //
 // Dynamic shared memory:  [ ring of STAGES k-tiles ]  during the product, then  [ accumulators, warp by warp ].
 #pragma once
+#include "../needed.cuh"
 #include "epilogue.cuh"
 #include "split_k.cuh"
 
@@ -55,9 +56,12 @@ __device__ __forceinline__ void multiply(const Parameters& parameters, unsigned 
 
     const auto part = find_work();
     const int thread = thread_in_tile<Config>();
+    const int end_m = rows_end(part, problem);
+    const bool needed = needs_product<Config>(parameters, part.m, part.n, Config::TILE_M, Parts<Config>::COLUMNS, end_m,
+                                              problem.n, part.batch);
     auto sums = sums_of<Config>(parameters.common, acc, part, thread);
-    Loop::run(sums, operand_a(parameters.common), common.b, part.m, part.n, rows_end(part, problem), problem.n, part.k_begin,
-              part.k_end, part.batch, thread, shared_address(shared));
+    Loop::run(sums, operand_a(parameters.common), common.b, part.m, part.n, end_m, problem.n, part.k_begin,
+              needed ? part.k_end : part.k_begin, part.batch, thread, shared_address(shared));
     if (!complete(acc)) return;
     const auto work = find_work();
     Visitor visitor(parameters, work, Walk<Config>::column());

@@ -84,7 +84,7 @@ struct Gemm {
             if (L::lane() != 0 || common.problem.k == 0) return;
             typename Loop::Ring ring;
             for_each_unit(common, cluster.rank, [&](const Work& work, int) {
-                Loads<Config>::produce(ring, parameters, work, cluster, shared);
+                Loads<Config>::produce(ring, parameters, as_needed<Config>(work, parameters, cluster.rank), cluster, shared);
             });
             if constexpr (Config::DEPENDENT_LAUNCH) let_next_launch_start();
         } else if (warp == 1) {
@@ -125,7 +125,8 @@ struct Gemm {
         typename Tail::State state;
         Turns<Config> turns(shared);
         typename Config::Accumulator acc[S::BLOCKS][S::REGISTERS];
-        for_each_unit(common, cluster.rank, [&](const Work& work, int turn) {
+        for_each_unit(common, cluster.rank, [&](const Work& unit, int turn) {
+            const Work work = as_needed<Config>(unit, parameters, cluster.rank);
             if (team_of(turn) != L::team()) {
                 if (problem.k > 0) ring.skip(work.k_tiles);
                 return;

@@ -213,12 +213,20 @@ struct Mainloop {
         wgmma_commit();
     }
 
-    // The product of `k_tiles` k-tiles, at least one, by warpgroup `member` of a team. `loaded` is false where the
-    // first stage is all there is. Calls `last_begun` when nothing is waited for any more but the products.
+    static __device__ __forceinline__ void set_zero(Accumulator (&acc)[S::BLOCKS][S::REGISTERS]) {
+#pragma unroll
+        for (int i = 0; i < S::BLOCKS; ++i)
+#pragma unroll
+            for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
+    }
+
+    // The product of `k_tiles` k-tiles by warpgroup `member` of a team. `loaded` is false where the first stage is all
+    // there is. Calls `last_begun` when nothing is waited for any more but the products.
     template <class Multiply, class OfPromotion, class LastBegun>
     static __device__ __forceinline__ void consume(Accumulator (&acc)[S::BLOCKS][S::REGISTERS], Ring& ring, int k_tiles,
                                                    bool loaded, int member, OfPromotion promotion, const Release& release,
                                                    u32 shared, LastBegun last_begun) {
+        constexpr bool FROM_ZEROS = !Need<Config>::EVERYWHERE;  // a tile may have no k-tiles
         if constexpr (S::TEAM > 1) member = __shfl_sync(0xffffffffu, member, 0);  // likewise
         const u32 a_tile = shared + Config::A_OFFSET +
                            Descriptor<Config::A_MAJOR, Config::TILE_K>::offset(S::first_row(member));
@@ -227,10 +235,8 @@ struct Mainloop {
         if constexpr (Config::PROMOTE) {
             // Tensor cores keep 14 bits of a sum of FP8 products: each k-tile is summed by itself, and the k-tiles
             // in f32, from zeros on: to choose the first one's by its number would be an instruction for every value.
-#pragma unroll
-            for (int i = 0; i < S::BLOCKS; ++i)
-#pragma unroll
-                for (int r = 0; r < S::REGISTERS; ++r) acc[i][r] = 0;
+            set_zero(acc);
+            if (FROM_ZEROS && k_tiles == 0) last_begun();
 #pragma unroll 1
             for (int kt = 0; kt < k_tiles; ++kt) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
@@ -247,10 +253,14 @@ struct Mainloop {
             }
         } else {
             u32 before = 0;  // with products pending: the stage that they read
+            if constexpr (FROM_ZEROS) {
+                set_zero(acc);
+                if (Config::PENDING == 0 && k_tiles == 0) last_begun();
+            }
 #pragma unroll 1
             for (int kt = 0; kt < k_tiles; ++kt) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
-                start<Multiply>(acc, a_tile, b_tile, uniform_stage(ring), kt != 0);
+                start<Multiply>(acc, a_tile, b_tile, uniform_stage(ring), FROM_ZEROS || kt != 0);
                 if constexpr (Config::PENDING == 0) {
                     if (kt == k_tiles - 1) last_begun();
                 }
@@ -268,7 +278,7 @@ struct Mainloop {
                 last_begun();
                 wgmma_wait<0>();
                 hold(acc);
-                if (loaded) release(before);
+                if (loaded && (!FROM_ZEROS || k_tiles > 0)) release(before);
             }
         }
     }

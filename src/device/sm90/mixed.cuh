@@ -56,8 +56,10 @@ struct MixedProducts {
                                                    const typename Loop::Release& release, u32 shared,
                                                    LastBegun last_begun) {
         using B = Descriptor<Config::B_MAJOR, Config::TILE_K>;
+        constexpr bool FROM_ZEROS = !Need<Config>::EVERYWHERE;
         const u32 a_tile = shared + Config::A_OFFSET + S::first_row(member) * ROW_BYTES + own_place();
         u32 before = 0;  // with products pending: the stage that they read
+        if constexpr (FROM_ZEROS) Loop::set_zero(acc);
 #pragma unroll 1
         for (int kt = 0; kt < k_tiles; ++kt) {
             if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
@@ -78,7 +80,7 @@ struct MixedProducts {
                 hold(a);  // converted before the fence
                 wgmma_fence();
 #pragma unroll
-                for (int i = 0; i < S::BLOCKS; ++i) Multiply::run(acc[i], a[i], b + step * B::STEP, kt != 0 || step != 0);
+                for (int i = 0; i < S::BLOCKS; ++i) Multiply::run(acc[i], a[i], b + step * B::STEP, FROM_ZEROS || kt != 0 || step != 0);
                 wgmma_commit();
                 wgmma_wait<Config::PENDING>();
                 hold(acc);
@@ -94,7 +96,7 @@ struct MixedProducts {
         if constexpr (Config::PENDING > 0) {
             wgmma_wait<0>();
             hold(acc);
-            if (loaded) release(before);
+            if (loaded && (!FROM_ZEROS || k_tiles > 0)) release(before);
         }
     }
 };

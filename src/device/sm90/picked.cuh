@@ -203,7 +203,7 @@ __device__ __forceinline__ void produce_picked(const Parameters& parameters, con
     } else if (common.problem.k > 0) {
         typename Loads::Loop::Ring ring;
         Plain::for_each_unit(common, cluster.rank, [&](const Work& work, int) {
-            Loads::produce(ring, parameters, work, copier, cluster, shared);
+            Loads::produce(ring, parameters, as_needed<Config>(work, parameters, cluster.rank), copier, cluster, shared);
         });
         if constexpr (Config::DEPENDENT_LAUNCH) {
             if (threadIdx.x == 0) let_next_launch_start();

@@ -13,6 +13,7 @@
 // All roles ask for every unit, the consumers with idle tensor cores: divisions are products with numbers that the host
 // has made (`Deal`), which stay in the constant bank.
 #pragma once
+#include "../needed.cuh"
 #include "../sm80/scheduler.cuh"
 #include "config.cuh"
 
@@ -43,7 +44,7 @@ struct Deal {
 struct Work {
     int tile_m, tile_n, batch, split;
     int m, n;  // the tile's first row and column
-    int k_begin, k_tiles;  // at least one, which then lies outside of K and is read as zeros
+    int k_begin, k_tiles;  // at least one, which may lie outside of K and is read as zeros; none where none is needed
     int tile;     // among all tiles of all batches
     bool exists;  // false where only the cluster's other blocks have a tile
     bool ends;    // whether the end of K is here: always but in stream-K
@@ -153,5 +154,19 @@ struct Scheduler {
         return work;
     }
 };
+
+// A unit's work without k-tiles, if no tile of its cluster needs its product: blocks of a cluster share what they load.
+template <class Config, class Parameters>
+__device__ __forceinline__ Work as_needed(Work work, const Parameters& parameters, u32 rank) {
+    if constexpr (!Need<Config>::EVERYWHERE) {
+        const Problem& problem = parameters.common.problem;
+        const int m = work.m - static_cast<int>(rank % Config::CLUSTER_M) * Config::TILE_M;
+        const int n = work.n - static_cast<int>(rank / Config::CLUSTER_M) * Config::TILE_N;
+        if (!needs_product<Config>(parameters, m, n, Config::CLUSTER_M * Config::TILE_M, Config::CLUSTER_N * Config::TILE_N,
+                                   problem.m, problem.n, work.batch))
+            work.k_tiles = 0;
+    }
+    return work;
+}
 
 }  // namespace epilogue::sm90

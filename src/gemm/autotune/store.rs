@@ -166,7 +166,8 @@ mod tests {
         let layout = OperandLayout::packed(Major::K);
         let (problem, instruction) = (Problem::new(512, 512, 4096), Instruction::MmaF16);
         let epilogue = crate::evt::Cost::default();
-        let workload = Workload { problem, instruction, a: layout, b: layout, epilogue: &epilogue, lines: None };
+        let workload =
+            Workload { problem, instruction, a: layout, b: layout, epilogue: &epilogue, lines: None, needed: 1.0 };
         rank(&Machine::a100(), &workload).expect("candidates")
     }
 

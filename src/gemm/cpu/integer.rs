@@ -195,7 +195,7 @@ fn zip<U>(to: &mut [U], x: &[i64], y: &[i64], f: impl Fn(i64, i64) -> U) {
 ///
 /// # Safety
 /// They must be readable, aligned, and written by no thread meanwhile.
-unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [i64]) {
+pub(super) unsafe fn load(element: ElementType, from: *const u8, stride: isize, to: &mut [i64]) {
     unsafe fn each<S: Copy + Into<i64>>(from: *const u8, stride: isize, to: &mut [i64]) {
         for (i, to) in to.iter_mut().enumerate() {
             // SAFETY: the caller's promise.

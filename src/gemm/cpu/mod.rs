@@ -18,6 +18,7 @@ mod integer;
 mod kernel;
 mod lower;
 mod machine;
+mod needed;
 mod own;
 #[cfg(target_arch = "x86_64")]
 mod packed;
@@ -344,8 +345,13 @@ impl Run<'_> {
         // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach every
         // element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
         unsafe {
+            let needs_product = self.needs_product(bound.program.needed, tile);
             for &i in &bound.program.accumulators {
-                self.products[i].tile(i, tile, panels, &mut frame.accums[i]);
+                if needs_product {
+                    self.products[i].tile(i, tile, panels, &mut frame.accums[i]);
+                } else {
+                    frame.accums[i][..tile.rows.len() * tile.columns.len()].fill(T::ZERO);
+                }
             }
             bound.run(tile, frame, |i| panels.sums(i))
         }

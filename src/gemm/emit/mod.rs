@@ -6,6 +6,7 @@
 pub(crate) mod arguments;
 mod element;
 mod epilogue;
+mod needed;
 mod reducers;
 mod sm80;
 mod sm90;

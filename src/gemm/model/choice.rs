@@ -42,6 +42,8 @@ pub(crate) struct ChosenKernel {
     pub(crate) unboxed: Option<Unboxed>,
     /// Whether kernels for sm_90a don't pick A's rows because of where they begin.
     pub(crate) unaligned_picks: bool,
+    /// The part of the product that elements need, by their positions.
+    pub(crate) needed: f64,
     /// The result of measurements.
     pub(crate) tuning: Tuning,
 }
@@ -211,7 +213,7 @@ impl fmt::Display for Choice {
 
 impl fmt::Display for ChosenKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chosen, candidates, asked, unboxed, unaligned_picks, tuning, finish: _ } = self;
+        let Self { chosen, candidates, asked, unboxed, unaligned_picks, needed, tuning, finish: _ } = self;
         write!(f, "{chosen}")?;
         for (way, words) in Picking::ALL.into_iter().filter(|(way, _)| Picking::of(chosen).is_some_and(|of| of != *way))
         {
@@ -224,6 +226,9 @@ impl fmt::Display for ChosenKernel {
         }
         if let Some(limit) = unboxed {
             write!(f, "; kernels for sm_90a load patches only where {limit}")?;
+        }
+        if *needed < 1.0 {
+            write!(f, "; positions leave {:.0} % of the product out", 100.0 * (1.0 - needed))?;
         }
         if *asked {
             return write!(f, " (as asked)");

@@ -7,6 +7,7 @@ pub(crate) mod choice;
 pub(crate) mod constants;
 pub(crate) mod later;
 pub(crate) mod machine;
+pub(crate) mod needed;
 pub(crate) mod parameter;
 pub(crate) mod repacking;
 pub(crate) mod select;

@@ -3,6 +3,7 @@
 use super::candidate::Candidate;
 use super::choice::{ChosenKernel, Tuning};
 use super::machine::Machine;
+use super::needed::needed_share;
 use super::repacking::Repacking;
 use super::sm80::{Misfit, Workload};
 use super::{sm80, sm90 as ranking};
@@ -213,7 +214,8 @@ impl<'a> Selection<'a> {
     fn sm80_workload(&self, way: &Part<'a>, instruction: Instruction) -> Workload<'a> {
         let (a, b) = self.layouts;
         let (problem, lines) = (self.problem.shared_alike(), way.lines.map(|(lines, _)| lines));
-        Workload { problem, instruction, a, b, epilogue: way.tree.cost(), lines }
+        let needed = needed_share(way.tree, &problem);
+        Workload { problem, instruction, a, b, epilogue: way.tree.cost(), lines, needed }
     }
 
     /// Why kernels for sm_90a don't pick A's rows themselves; `None` if they do.
@@ -240,7 +242,8 @@ impl<'a> Selection<'a> {
         let (a, b) = repacking.layouts(instruction, self.layouts);
         let (problem, fast_fp8) = (problem.in_k_tiles(instruction.tile_k()), self.arithmetic == Arithmetic::FastFp8);
         let (tree, lines) = (way.tree, way.lines);
-        (ranking::Workload { problem, instruction, a, b, fast_fp8, tree, lines }, repacking)
+        let needed = needed_share(tree, &problem);
+        (ranking::Workload { problem, instruction, a, b, fast_fp8, tree, lines, needed }, repacking)
     }
 
     /// Why tensor copies don't load A's patches; `None` if they do.
@@ -365,7 +368,8 @@ impl<'a> Selection<'a> {
         let unboxed = self.unboxed().filter(|_| self.problem.patches.is_some() && self.wgmma().is_some());
         let unaligned_picks = self.unpicked() == Some(UNALIGNED_PICKS) && self.wgmma().is_some();
         let (finish, candidates, tuning) = (request.finish, candidates.into(), Tuning::None);
-        Ok(ChosenKernel { chosen, candidates, asked, finish, unboxed, unaligned_picks, tuning })
+        let needed = needed_share(self.phases.first(), &self.problem.shared_alike());
+        Ok(ChosenKernel { chosen, candidates, asked, finish, unboxed, unaligned_picks, needed, tuning })
     }
 
     /// The kernel for sm_90a that the user described; what was left open is that of the best candidate.

@@ -29,6 +29,8 @@ pub struct Workload<'a> {
     pub epilogue: &'a evt::Cost,
     /// If it is all phases: the lines that must lie in one tile.
     pub lines: Option<WholeLines>,
+    /// The part of the product that elements need: 1 for all of it. Kernels leave out tiles that need nothing.
+    pub needed: f64,
 }
 
 /// Why a tile can't be used.
@@ -334,7 +336,7 @@ fn block_clocks(machine: &Machine, w: &Workload<'_>, tile: Tile, split_k: SplitK
     let constants = &machine.constants.sm80;
     let (of_a, of_b) = w.instruction.sizes();
     let (of_a, of_b) = (of_a as f64, of_b as f64);
-    let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64;
+    let k = w.problem.k.div_ceil(split_k.splits()).next_multiple_of(tile.k) as f64 * w.needed;
     // Accumulators of the instruction. Those of the product are fewer if several accumulators share the tile, since
     // part of the tile may then have none.
     let accumulators = (tile.m * tile.n) as f64;
@@ -497,7 +499,7 @@ mod tests {
     fn best(machine: &Machine, problem: Problem, element: ElementType, epilogue: &evt::Cost) -> Candidate {
         let instruction = Instruction::of(element, element, Arithmetic::Exact).expect("an instruction");
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
-        let workload = Workload { problem, instruction, a, b, epilogue, lines: None };
+        let workload = Workload { problem, instruction, a, b, epilogue, lines: None, needed: 1.0 };
         rank(machine, &workload).expect("a tile that fits").remove(0)
     }
 
@@ -562,7 +564,7 @@ mod tests {
         let huge = evt::Cost { row_reductions: 4000, ..evt::Cost::default() };
         let instruction = Instruction::MmaF16;
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
-        let workload = Workload { problem, instruction, a, b, epilogue: &huge, lines: None };
+        let workload = Workload { problem, instruction, a, b, epilogue: &huge, lines: None, needed: 1.0 };
         assert!(matches!(rank(&Machine::a100(), &workload), Err(Misfit::SharedMemory { .. })));
     }
 
@@ -575,7 +577,15 @@ mod tests {
         let time = |machine: &Machine, k: usize| {
             let along_k = OperandLayout::packed(Major::K);
             let (problem, instruction) = (Problem::new(8192, 8192, 8192), Instruction::MmaF16);
-            let workload = Workload { problem, instruction, a: along_k, b: along_k, epilogue: &epilogue, lines: None };
+            let workload = Workload {
+                problem,
+                instruction,
+                a: along_k,
+                b: along_k,
+                epilogue: &epilogue,
+                lines: None,
+                needed: 1.0,
+            };
             let all = rank(machine, &workload).expect("a tile that fits");
             let is_it = |c: &&Candidate| area(c) == 128 * 256 && c.key.tile_k() == k && c.split_k == SplitK::None;
             all.iter().find(is_it).map(|c| c.microseconds)

@@ -144,6 +144,7 @@ impl Shape {
             fast_fp8: *fast_fp8,
             tree,
             lines: None,
+            needed: 1.0,
         }
     }
 

@@ -6,6 +6,7 @@ mod visitor;
 use epilogue_runtime::Site;
 
 use self::visitor::VisitorText;
+use super::needed;
 use super::text::{Emitted, KernelText};
 use crate::cuda::Writer;
 use crate::evt::Computation;
@@ -46,6 +47,9 @@ pub(crate) fn emit(
     configuration(&mut kernel.code, key, split_k);
     kernel.definitions();
     kernel.parameters(&format!("{common} common;"), &format!("sizeof({common}) == {}", key.common_bytes()));
+    if key.divided != Divided::Depth {
+        needed::specialisation(&mut kernel.code, tree);
+    }
     let of_rows = key.divided == Divided::Rows;
     VisitorText::write(&mut kernel.code, &kernel.epilogue, kernel.tail.as_ref(), of_rows);
     let over_groups = match tree.reductions().any(|(.., reduction)| reduction.batch) {

@@ -12,6 +12,7 @@ mod wgmma;
 use epilogue_runtime::Site;
 
 use self::visitor::VisitorText;
+use super::needed;
 use super::text::{Emitted, KernelText};
 use crate::evt::Computation;
 use crate::gemm::kernel::ArgumentViews;
@@ -98,6 +99,9 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         &format!("sm90::TensorMap maps[{maps}];\n{common} common;"),
         &format!("sizeof({common}) == {} && sizeof(Parameters) == {bytes}", key.common_bytes()),
     );
+    if key.divided != Divided::Depth {
+        needed::specialisation(&mut kernel.code, tree);
+    }
     VisitorText::write(&mut kernel.code, key, &traffic, &kernel.epilogue, kernel.tail.as_ref());
     if key.picked {
         writeln! { kernel.code, "

@@ -264,7 +264,16 @@ mod tests {
     fn ranked(machine: &Machine, problem: Problem, request: &Request) -> Vec<Candidate> {
         let tree = valid(ElementType::BF16);
         let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::Mn));
-        let workload = Workload { problem, instruction: Wgmma::Bf16, a, b, fast_fp8: false, tree: &tree, lines: None };
+        let workload = Workload {
+            problem,
+            instruction: Wgmma::Bf16,
+            a,
+            b,
+            fast_fp8: false,
+            tree: &tree,
+            lines: None,
+            needed: 1.0,
+        };
         candidates(machine, &workload, request, |_| true)
     }
 
@@ -352,7 +361,7 @@ mod tests {
             let instruction = Wgmma::of(ElementType::I8, ElementType::I8, Arithmetic::Exact).expect("an instruction");
             let (a, b) = (OperandLayout::packed(Major::K), OperandLayout::packed(Major::K));
             let problem = Problem::new(256, n, 256);
-            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree, lines: None };
+            let workload = Workload { problem, instruction, a, b, fast_fp8: false, tree: &tree, lines: None, needed: 1.0 };
             for candidate in candidates(&Machine::h100(), &workload, &request, |_| true) {
                 let KernelKey::Sm90(key) = candidate.key else { panic!("of the other family") };
                 let traffic = Traffic::of(&tree, key.direct);
@@ -378,13 +387,22 @@ mod tests {
             fast_fp8: false,
             tree: &tree,
             lines: None,
+            needed: 1.0,
         };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         let mn = OperandLayout::packed(Major::Mn);
         let tree = valid(ElementType::F8E4M3);
         let fp8 = Wgmma::of(ElementType::F8E4M3, ElementType::F8E4M3, Arithmetic::Exact).expect("an instruction");
-        let workload =
-            Workload { problem, instruction: fp8, a: packed, b: mn, fast_fp8: false, tree: &tree, lines: None };
+        let workload = Workload {
+            problem,
+            instruction: fp8,
+            a: packed,
+            b: mn,
+            fast_fp8: false,
+            tree: &tree,
+            lines: None,
+            needed: 1.0,
+        };
         assert!(rank(&Machine::h100(), &workload, |_| true).is_empty());
         assert!(!rank(&Machine::h100(), &Workload { b: packed, ..workload }, |_| true).is_empty());
     }

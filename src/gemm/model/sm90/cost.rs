@@ -197,7 +197,7 @@ fn run_clocks(
         }
         _ => (waves * k_tiles.div_ceil(splits).max(1) as f64, waves, 0.0),
     };
-    let (product, epilogues) = (blocks * stage, tiles * epilogue);
+    let (product, epilogues) = (blocks * stage * w.needed, tiles * epilogue);
     let all = match key.tile.schedule {
         Schedule::Cooperative => product + epilogues,
         // Two tiles are in work: the epilogue of one runs during the product of the other.
@@ -252,7 +252,8 @@ pub(crate) fn predict(
     let outside = clocks.outside / (boost * constants.busy_clock);
     let share = if a_size == 1 { constants.power_clock_8_bit } else { constants.power_clock };
     // The tensor cores multiply whole tiles.
-    let multiplied = count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k / splits as f64;
+    let multiplied =
+        count as f64 * (per_cluster * key.tile.rows * key.tile.columns) as f64 * k * w.needed / splits as f64;
     let power = multiplied / (w.instruction.rate() * machine.multiprocessors as f64 * boost * share);
     let waves = count as f64 / clusters_at_once(machine, key.cluster) as f64;
     let tail = if split_k == SplitK::Stream { 0.0 } else { waves.ceil() / waves.max(f64::MIN_POSITIVE) - 1.0 };

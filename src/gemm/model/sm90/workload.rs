@@ -23,6 +23,8 @@ pub struct Workload<'a> {
     pub tree: &'a ValidTree,
     /// If it is all phases: the lines that must lie whole, and where.
     pub lines: Option<(WholeLines, Within)>,
+    /// The part of the product that elements need: 1 for all of it. Kernels leave out tiles that need nothing.
+    pub needed: f64,
 }
 
 impl Workload<'_> {

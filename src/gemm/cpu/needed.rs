@@ -1,0 +1,27 @@
+//! Tiles that need no product, by the positions that they are at and the integers of the run.
+
+use super::Run;
+use super::integer::load;
+use super::tile::Tile;
+use crate::evt::{Needed, ParameterId, Rectangle};
+
+impl Run<'_> {
+    /// Whether any element of the tile needs an accumulator; what is `needed` says the tree.
+    ///
+    /// # Safety
+    /// The scalars' views must reach their elements, and no thread may write them meanwhile.
+    pub(super) unsafe fn needs_product(&self, needed: Needed, tile: &Tile) -> bool {
+        if needed == Needed::Everywhere || tile.rows.is_empty() || tile.columns.is_empty() {
+            return true;
+        }
+        let scalar = |parameter: ParameterId| {
+            let (view, mut value) = (&self.parameters[parameter.index()], [0]);
+            // SAFETY: the caller's promise.
+            unsafe { load(view.element, view.at(tile.batch, 0, 0), 1, &mut value) };
+            Some(value[0])
+        };
+        let (rows, columns, batch) = (tile.rows.clone(), tile.columns.clone(), tile.batch);
+        let extents = [self.extents.m, self.extents.n];
+        Rectangle { rows, columns, batch, extents, scalar }.needs_product(self.tree)
+    }
+}
