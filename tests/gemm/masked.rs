@@ -4,7 +4,7 @@
 use epilogue::evt::Tree;
 use epilogue::evt::random::Choices;
 use epilogue::gemm::sm90::{Cluster, Request, Schedule, Tile};
-use epilogue::gemm::{Arithmetic, Builder, Instruction, Left, Major, Problem, SplitK, rows};
+use epilogue::gemm::{Arithmetic, Builder, Instruction, Left, Major, OperandLayout, Problem, SplitK, rows};
 use epilogue::prelude::*;
 use epilogue::{Arch, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
@@ -55,8 +55,7 @@ fn trees() -> [Tree; 4] {
 }
 
 /// Extents with tiles on all sides of the diagonal, and with parts of tiles.
-const SHAPES: [(usize, usize, usize, usize); 5] =
-    [(200, 264, 72, 1), (70, 300, 200, 2), (300, 40, 129, 1), (1, 130, 16, 3), (130, 130, 0, 1)];
+const SHAPES: [(usize, usize, usize, usize); 3] = [(200, 140, 72, 1), (70, 200, 200, 2), (130, 130, 0, 1)];
 
 #[track_caller]
 fn check(kernel: &Kernel, name: &str, seed: u32) {
@@ -86,7 +85,7 @@ fn requests() -> [Request; 6] {
         of(tile(64, 64, together), false, (1, 1), SplitK::None),
         Request { pending: Some(0), ..of(tile(64, 64, in_turns), false, (2, 1), SplitK::Serial(2)) },
         of(tile(128, 64, together), true, (1, 2), SplitK::Stream),
-        of(tile(64, 64, in_turns), true, (1, 1), SplitK::Parallel(2)),
+        of(tile(128, 64, in_turns), true, (1, 1), SplitK::Parallel(2)),
         of(tile(128, 64, together), false, (2, 2), SplitK::None),
         Request { pending: Some(0), ..of(tile(64, 32, together), true, (1, 1), SplitK::Stream) },
     ]
@@ -100,8 +99,8 @@ fn on_sm_90a() {
     for (i, request) in requests().into_iter().enumerate() {
         let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
         for (j, tree) in trees().into_iter().enumerate() {
-            // All of them on some, and each on all.
-            if i < 2 || (i + j) % 2 == 0 {
+            // The last tile has no room for two accumulators.
+            if (i + j) % 2 == 0 && (i, j) != (5, 1) {
                 check(&planned(&device, tree, request), &request.to_string(), i as u32);
             }
         }
@@ -118,7 +117,7 @@ fn on_sm_80_and_on_the_cpu() {
         let family =
             Family { elements: (element, element), arithmetic: Arithmetic::Exact, hopper: false, repacked: false };
         let layout = (Major::K, [Major::K, Major::Mn][i % 2]);
-        for tree in trees() {
+        for tree in trees().into_iter().skip(i % 2).step_by(2) {
             let cpu = Builder::new(&Device::cpu(), tree.clone()).problem(64, 64, 64);
             check(&Kernel::planned(cpu, &family, layout).expect("a plan"), "the CPU", i as u32);
             if !emulated {
@@ -172,11 +171,12 @@ fn by_other_ways_through_a_product() -> Result<(), Error> {
 /// A product that writes below the diagonal only.
 fn of_lower(device: &Device, a: Left<'_>, b: &DeviceTensor, shape: [usize; 2]) -> Result<(), Error> {
     let mut c = device.full::<f16>(shape, f16::from_f32(3.0))?;
-    let gemm = Gemm::builder::<Lower>(device).operands(a, b)?.multiprocessors(4).plan()?;
+    let gemm = Gemm::builder::<Lower>(device).operands(a, b)?.multiprocessors(4).ignore_unsupported_knobs().plan()?;
     let reference = gemm.reference(a, b, Lower { c: &mut c })?;
     gemm.run(a, b, Lower { c: &mut c })?;
     device.check()?;
-    reference.compare("c", &c)?.check()
+    reference.compare("c", &c)?.check()?;
+    Ok(())
 }
 
 #[test]
@@ -199,7 +199,8 @@ fn a_choice_says_how_much_is_left_out() -> Result<(), Error> {
 /// Whether products of this kernel are right.
 fn is_right(device: &Device, gemm: &Gemm<Causal>) -> Result<bool, Error> {
     for (m, n, k) in [(200, 264, 72), (130, 400, 200)] {
-        let (a, b, c) = (rough(device, &[m, k], 1)?, rough(device, &[k, n], 2)?, rough(device, &[m, n], 3)?);
+        let (a, c) = (rough(device, &[m, k], 1)?, rough(device, &[m, n], 3)?);
+        let b = rough(device, &[n, k], 2)?.transpose()?;
         let past = device.tensor(&[7i32], [1])?.reshape([])?;
         let mut d = device.full::<f16>([m, n], f16::ONE)?;
         let (mut row_sums, mut column_sums) = (device.zeros::<f32>([m])?, device.zeros::<f32>([n])?);
@@ -237,7 +238,11 @@ fn mistakes_are_found() -> Result<(), Error> {
         ("FROM_ZEROS || kt != 0", "kt != 0 && false"),
         ("                set_zero(acc);\n", ""),
         ("loaded && (!FROM_ZEROS || k_tiles > 0)", "loaded"),
-        ("if (Config::PENDING == 0 && k_tiles == 0) last_begun();", ""),
+        ("if constexpr (Config::PENDING == 0) last_begun();", ""),
+        (
+            "                    __syncwarp();\n                    if constexpr (Config::PENDING",
+            "if constexpr (Config::PENDING",
+        ),
         SKIPPED_ON_SM90,
     ];
     for arch in [Arch::SM_80, Arch::SM_90A] {
@@ -246,12 +251,13 @@ fn mistakes_are_found() -> Result<(), Error> {
             let options = Options::default().detector(Detector::On).completion(Completion::Random).seed(i as u64);
             let device = Device::emulated_with(arch, options)?;
             let builder = Gemm::builder::<Causal>(&device).elements(ElementType::F16, ElementType::F16);
-            let builder = builder.problem(200, 264, 72).multiprocessors(4);
+            let along_k = OperandLayout::packed(Major::K);
+            let builder = builder.problem(200, 264, 72).layouts(along_k, along_k);
             let builder = match arch {
                 Arch::SM_90A => {
                     // Both ways to wait for products.
                     let schedule = if of.contains("PENDING") { Schedule::PingPong } else { Schedule::Cooperative };
-                    builder.sm90(of_cluster(schedule))
+                    builder.multiprocessors(4).sm90(of_cluster(schedule))
                 }
                 _ => builder.split_k(SplitK::None),
             };

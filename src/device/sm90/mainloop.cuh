@@ -236,7 +236,10 @@ struct Mainloop {
             // Tensor cores keep 14 bits of a sum of FP8 products: each k-tile is summed by itself, and the k-tiles
             // in f32, from zeros on: to choose the first one's by its number would be an instruction for every value.
             set_zero(acc);
-            if (FROM_ZEROS && k_tiles == 0) last_begun();
+            if (FROM_ZEROS && k_tiles == 0) {
+                __syncwarp();  // every lane has its turn before one passes it on
+                last_begun();
+            }
 #pragma unroll 1
             for (int kt = 0; kt < k_tiles; ++kt) {
                 if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);
@@ -255,7 +258,10 @@ struct Mainloop {
             u32 before = 0;  // with products pending: the stage that they read
             if constexpr (FROM_ZEROS) {
                 set_zero(acc);
-                if (Config::PENDING == 0 && k_tiles == 0) last_begun();
+                if (k_tiles == 0) {
+                    __syncwarp();
+                    if constexpr (Config::PENDING == 0) last_begun();
+                }
             }
 #pragma unroll 1
             for (int kt = 0; kt < k_tiles; ++kt) {

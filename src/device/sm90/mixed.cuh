@@ -59,7 +59,10 @@ struct MixedProducts {
         constexpr bool FROM_ZEROS = !Need<Config>::EVERYWHERE;
         const u32 a_tile = shared + Config::A_OFFSET + S::first_row(member) * ROW_BYTES + own_place();
         u32 before = 0;  // with products pending: the stage that they read
-        if constexpr (FROM_ZEROS) Loop::set_zero(acc);
+        if constexpr (FROM_ZEROS) {
+            Loop::set_zero(acc);
+            __syncwarp();  // every lane has its turn before one passes it on
+        }
 #pragma unroll 1
         for (int kt = 0; kt < k_tiles; ++kt) {
             if (loaded) mbarrier_wait(shared + C::FULL + 8 * ring.stage, ring.parity);

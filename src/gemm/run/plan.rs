@@ -632,7 +632,7 @@ impl Plan {
             return None;
         }
         let machine = Machine::of(self.device.properties())?;
-        let workload = Workload { problem, instruction, a, b, epilogue, lines };
+        let workload = Workload { problem, instruction, a, b, epilogue, lines, needed: gpu.needed };
         let product = estimate(&machine, &workload, key.tile, *split_k).ok()?.microseconds;
         let later = self.choice.later.as_ref().filter(|_| !key.in_tile).map_or(0.0, |later| later.microseconds);
         let microseconds = product + later;

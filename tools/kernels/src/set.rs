@@ -77,7 +77,7 @@ fn sm90_for(
         if request.cluster.is_some_and(|cluster| cluster.n > 1) { sm90::Within::Cluster } else { sm90::Within::Tile };
     let (valid, lines) = in_tile.as_ref().map_or((&valid, None), |all| (all.tree(), Some((all.lines(), within))));
     let (a, b) = (OperandLayout::packed(majors.0), OperandLayout::packed(majors.1));
-    let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: valid, lines };
+    let workload = sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: valid, lines, needed: 1.0 };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
     let best = candidates.first().filter(|best| sm90::has_room(best))?;
     Some(Subject { tree: tree.clone(), key: best.key, arch: Arch::SM_90A })
