@@ -31,7 +31,7 @@ use crate::survivors::{SURVIVORS, Survivor};
 use crate::trial::{Bench, Kill, Subject};
 
 /// Mutants of each kernel in the sample.
-const SAMPLE: usize = 10;
+const SAMPLE: usize = 8;
 
 /// Lines of PTX that are printed before and after a mutated one.
 const AROUND: usize = 12;

@@ -16,7 +16,7 @@ impl Text<'_> {
     fn named(&mut self, ty: &str, value: &str) -> String {
         let name = format!("{}{}", ty.chars().next().unwrap_or('x'), self.constants);
         self.constants += 1;
-        writeln!(self.code, "const {ty} {name} = {value};");
+        writeln!(self.code, "[[maybe_unused]] const {ty} {name} = {value};");
         name
     }
 }

@@ -58,7 +58,15 @@ impl<'a> Case<'a> {
 }
 
 fn of_sm80(shape: &Shape, instruction: Instruction) -> Workload<'_> {
-    Workload { problem: shape.problem, instruction, a: PACKED, b: PACKED, epilogue: shape.tree.cost(), lines: None }
+    Workload {
+        problem: shape.problem,
+        instruction,
+        a: PACKED,
+        b: PACKED,
+        epilogue: shape.tree.cost(),
+        lines: None,
+        needed: 1.0,
+    }
 }
 
 /// What one variation changes.

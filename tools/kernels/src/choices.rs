@@ -75,12 +75,15 @@ fn candidates(machine: &Machine, line: &str) -> Result<Vec<Candidate>, Box<dyn E
     let (a, b) = (OperandLayout { major: Major::K, ..row_major(problem.k) }, row_major(problem.n));
     let mut all = Vec::new();
     if let Some(instruction) = Instruction::of(element, element, Arithmetic::Exact) {
-        all.extend(rank(machine, &Workload { problem, instruction, a, b, epilogue: valid.cost(), lines: None })?);
+        all.extend(rank(
+            machine,
+            &Workload { problem, instruction, a, b, epilogue: valid.cost(), lines: None, needed: 1.0 },
+        )?);
     }
     if let Some(instruction) = Wgmma::of(element, element, Arithmetic::Exact).filter(|_| machine.arch == Arch::SM_90A) {
         all.extend(sm90::rank(
             machine,
-            &sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid, lines: None },
+            &sm90::Workload { problem, instruction, a, b, fast_fp8: false, tree: &valid, lines: None, needed: 1.0 },
             |_| true,
         ));
     }

@@ -110,8 +110,16 @@ fn instructions(gate: &Gate, tree: &Tree, instruction: Wgmma) -> Result<usize, S
     };
     let packed = OperandLayout::packed(Major::K);
     let problem = Problem::new(4096, 4096, 4096);
-    let workload =
-        sm90::Workload { problem, instruction, a: packed, b: packed, fast_fp8: false, tree: &valid, lines: None };
+    let workload = sm90::Workload {
+        problem,
+        instruction,
+        a: packed,
+        b: packed,
+        fast_fp8: false,
+        tree: &valid,
+        lines: None,
+        needed: 1.0,
+    };
     let candidates = sm90::candidates(&Machine::h100(), &workload, &request, |_| true);
     let best = candidates.first().ok_or_else(|| text(&"there is no such kernel"))?;
     let source = source(&valid, &best.key).map_err(|e| text(&e))?;

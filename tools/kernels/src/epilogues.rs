@@ -50,6 +50,24 @@ pub(crate) fn cross_entropy() -> Tree {
     b.finish()
 }
 
+/// Scores under a causal mask, after some past, and the largest of every row.
+pub(crate) fn causal() -> Tree {
+    let mut b = TreeBuilder::new("causal", "attention.rs");
+    let (accum, below) = (b.accum("accum"), b.literal(f64::NEG_INFINITY));
+    let scale = b.parameter("scale", ParameterClass::Scalar, None);
+    let past = b.parameter("past", ParameterClass::DeviceScalar, Some(ElementType::I32));
+    let (row, column, past) = (b.position(Position::Row), b.position(Position::Column), b.integer(past));
+    let seen = b.apply(Op::Add, &[row, past]);
+    let hidden = b.apply(Op::Gt, &[column, seen]);
+    let scaled = b.apply(Op::Mul, &[accum, scale]);
+    let d = b.apply(Op::Select, &[hidden, below, scaled]);
+    b.name(d, "d");
+    b.output("d", d, BroadcastClass::Tensor, None);
+    let largest = b.reduce(ROWS(ReduceOp::Max), d);
+    b.output("largest", largest, BroadcastClass::ColumnVector, Some(ElementType::F32));
+    b.finish()
+}
+
 const ROWS: fn(ReduceOp) -> Reduction = |op| Reduction { axis: Axis::Row, batch: false, op, form: Form::Complete };
 
 /// The softmax of every row of `accum + mask`.

@@ -14,7 +14,7 @@ use epilogue::gemm::{
 use epilogue_runtime::Arch;
 
 use super::epilogues::{
-    bias_gelu_residual, everything, plain, quantised_rows, rms_norm, row_reduction, softmax, swiglu,
+    bias_gelu_residual, causal, everything, plain, quantised_rows, rms_norm, row_reduction, softmax, swiglu,
 };
 use super::gate::Subject;
 
@@ -95,6 +95,7 @@ pub(crate) fn covering() -> Vec<Subject> {
     set.extend(covering_scaled());
     set.extend(covering_mixed());
     set.extend(covering_gradients());
+    set.extend(covering_masked());
     set
 }
 
@@ -261,6 +262,28 @@ fn covering_swiglu() -> Vec<Subject> {
         set.extend(sm90(&swiglu(), Wgmma::Bf16, (Major::K, Major::K), 4096, request));
     }
     set
+}
+
+/// Products of which positions leave tiles out.
+fn covering_masked() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let tile = Tile::all(Instruction::MmaBf16).iter().find(|tile| (tile.m, tile.n, tile.k) == (128, 256, 64));
+    let of_sm80 = tile.map(|tile| {
+        let key = Sm80Key { b: OperandLayout::packed(Major::K), ..sm80(Instruction::MmaBf16, *tile) };
+        Subject { tree: causal(), key: KernelKey::Sm80(key), arch: Arch::SM_80 }
+    });
+    let of_sm90 = |(rows, columns, schedule, split_k)| {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers: 2 });
+        let (cluster, split_k) = (Some(Cluster { m: 2, n: 1 }), Some(split_k));
+        let request = sm90::Request { tile, cluster, split_k, ..sm90::Request::default() };
+        sm90(&causal(), Wgmma::Bf16, (Major::K, Major::K), 4096, request)
+    };
+    let requests = [
+        (128, 256, Cooperative, SplitK::None),
+        (128, 128, PingPong, SplitK::Stream),
+        (128, 128, PingPong, SplitK::None),
+    ];
+    of_sm80.into_iter().chain(requests.into_iter().filter_map(of_sm90)).collect()
 }
 
 /// Every kernel that can be chosen for an epilogue, except for the number of splits and, on sm_90a, the raster. Those for

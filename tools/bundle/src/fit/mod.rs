@@ -81,12 +81,21 @@ impl Product {
 
     fn sm80(&self, instruction: Instruction) -> Workload<'_> {
         let (a, b) = self.layouts;
-        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost(), lines: None }
+        Workload { problem: self.problem, instruction, a, b, epilogue: self.tree.cost(), lines: None, needed: 1.0 }
     }
 
     fn sm90(&self, instruction: Wgmma) -> sm90::Workload<'_> {
         let ((a, b), fast_fp8) = (self.layouts, self.arithmetic == Arithmetic::FastFp8);
-        sm90::Workload { problem: self.problem, instruction, a, b, fast_fp8, tree: &self.tree, lines: None }
+        sm90::Workload {
+            problem: self.problem,
+            instruction,
+            a,
+            b,
+            fast_fp8,
+            tree: &self.tree,
+            lines: None,
+            needed: 1.0,
+        }
     }
 
     /// The candidates of both families.

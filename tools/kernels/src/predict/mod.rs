@@ -112,12 +112,20 @@ impl Subject {
         }
         let (machine, candidates) = if arch == Arch::SM_80 {
             let (instruction, epilogue) = (Instruction::MmaBf16, tree.cost());
-            let workload = Workload { problem, instruction, a: PACKED, b: PACKED, epilogue, lines: None };
+            let workload = Workload { problem, instruction, a: PACKED, b: PACKED, epilogue, lines: None, needed: 1.0 };
             (Machine::a100(), rank(&Machine::a100(), &workload)?)
         } else {
             let (instruction, fast_fp8) = (Wgmma::Bf16, false);
-            let workload =
-                gemm::sm90::Workload { problem, instruction, a: PACKED, b: PACKED, fast_fp8, tree: &tree, lines: None };
+            let workload = gemm::sm90::Workload {
+                problem,
+                instruction,
+                a: PACKED,
+                b: PACKED,
+                fast_fp8,
+                tree: &tree,
+                lines: None,
+                needed: 1.0,
+            };
             (Machine::h200(), gemm::sm90::rank(&Machine::h200(), &workload, |_| true))
         };
         let candidate = candidates.into_iter().find(|candidate| candidate.to_string().contains(named));
