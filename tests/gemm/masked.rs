@@ -152,7 +152,7 @@ fn by_other_ways_through_a_product() -> Result<(), Error> {
         let grouped = rows(&a).in_groups(&offsets);
         let index = device.tensor(&(0..m).map(|row| (row * 7 % m) as i32).collect::<Vec<_>>(), [m])?;
         let one = b.slice(0, 0..1)?.reshape([k, n])?;
-        of_lower(&device, grouped.into(), &b, [m, n])?;
+        of_lower(&device, grouped, &b, [m, n])?;
         of_lower(&device, rows(&a).picked(&index).into(), &one, [m, n])?;
         let bytes: Vec<i8> = (0..n * k).map(|i| (i * 7 % 15) as i8 - 7).collect();
         of_lower(&device, (&a).into(), &device.tensor(&bytes, [n, k])?.transpose()?, [m, n])?;
