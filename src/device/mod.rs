@@ -70,6 +70,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("sm90/groups.cuh", include_str!("sm90/groups.cuh")),
     ("sm90/depth.cuh", include_str!("sm90/depth.cuh")),
     ("sm90/patches.cuh", include_str!("sm90/patches.cuh")),
+    ("sm90/transposed_patches.cuh", include_str!("sm90/transposed_patches.cuh")),
     ("sm90/picked.cuh", include_str!("sm90/picked.cuh")),
     ("sm90/mixed.cuh", include_str!("sm90/mixed.cuh")),
     ("sm90/scaled.cuh", include_str!("sm90/scaled.cuh")),

@@ -71,8 +71,8 @@
 //! - **The result of a wide reduction in the same launch.** A softmax or a norm of the product is one function, and one
 //!   launch where its rows have at most 256 columns, on Hopper 2048; beyond that each of its phases after the first is a
 //!   launch of its own on a GPU, over memory, unless all that follows is a vector.
-//! - **Gradients of convolutions by Hopper's own kernels**, and convolutions with groups of few channels: those run by kernels for
-//!   sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
+//! - **Gradients of images with strides by Hopper's own kernels**, and convolutions with groups of few channels: those run by
+//!   kernels for sm_80 on Hopper, too ([`Window::groups`](crate::gemm::Window::groups) says from how many on they don't).
 //! - **Chains of products in one kernel**: no attention.
 //! - **Gates over halves of one accumulator's columns.** SwiGLU takes two accumulators, which may be views of one weight.
 //! - **GPUs of other makers**, and instructions that are newer than Hopper's. Newer GPUs run the kernels for sm_80.

@@ -8,28 +8,28 @@ use epilogue_runtime::testing;
 
 use crate::convolution::{Layer, Plain, Shape, check, hard_cases, integers, padded, tensor};
 
-fn hopper(completion: Completion) -> Result<Device, Error> {
+pub(crate) fn hopper(completion: Completion) -> Result<Device, Error> {
     Ok(Device::emulated_with(Arch::SM_90A, Options::default().detector(Detector::On).completion(completion).seed(11))?)
 }
 
-fn tile(rows: usize, columns: usize, schedule: sm90::Schedule) -> Option<sm90::Tile> {
+pub(crate) fn tile(rows: usize, columns: usize, schedule: sm90::Schedule) -> Option<sm90::Tile> {
     let wanted = |tile: &&sm90::Tile| (tile.rows, tile.columns, tile.schedule) == (rows, columns, schedule);
     sm90::Tile::all().iter().find(wanted).copied()
 }
 
-fn small() -> sm90::Request {
+pub(crate) fn small() -> sm90::Request {
     sm90::Request { tile: tile(64, 32, sm90::Schedule::Cooperative), ..sm90::Request::default() }
 }
 
 /// The axes of the patches that a chosen kernel loads by boxes; 0 for others.
-fn boxed(candidate: Option<&Candidate>) -> usize {
+pub(crate) fn boxed(candidate: Option<&Candidate>) -> usize {
     match candidate.map(|candidate| candidate.key) {
         Some(KernelKey::Sm90(key)) => key.patches,
         _ => 0,
     }
 }
 
-fn in_boxes<E>(builder: Builder<E>, request: sm90::Request) -> Builder<E> {
+pub(crate) fn in_boxes<E>(builder: Builder<E>, request: sm90::Request) -> Builder<E> {
     let builder = builder.sm90(request);
     let choice = builder.choose().expect("a kernel for sm_90a");
     assert!(boxed(choice.kernel()) > 0, "{choice}");

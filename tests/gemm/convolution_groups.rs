@@ -105,10 +105,10 @@ fn every_group_has_the_bits_of_its_own_convolution() -> Result<(), Error> {
             same(&dx, &alone)?;
 
             let (mut dw, alone) = (device.zeros::<f32>(w.shape())?, device.zeros::<f32>(w.shape())?);
-            run(transposed_patches(&x, in_groups), (&dy).into(), &mut dw, false)?;
+            run(transposed_patches(&x, in_groups), (&dy).into(), &mut dw, whole)?;
             for group in 0..groups {
                 let (x, dy) = (part(&x, 3, group, groups)?, part(&dy, 3, group, groups)?);
-                run(transposed_patches(&x, window), (&dy).into(), &mut part(&alone, 0, group, groups)?, false)?;
+                run(transposed_patches(&x, window), (&dy).into(), &mut part(&alone, 0, group, groups)?, whole)?;
             }
             same(&dw, &alone)?;
             assert!([&y, &dx, &dw].iter().all(|of| of.to_vec::<f32>().is_ok_and(|of| of.iter().any(|x| *x != 0.0))));

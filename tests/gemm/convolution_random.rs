@@ -11,6 +11,7 @@ use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use crate::convolution::Shape;
+use crate::convolution_boxes::small;
 use crate::placement::{Placed, Placement};
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -89,6 +90,9 @@ impl Plan<'_> {
         }
         if self.gemm.is_none() {
             let builder = self.builder.clone().operands(left, right.clone()).map_err(text)?;
+            // On Hopper by boxes if those reach, whatever the model says of products so small.
+            let by_boxes = builder.clone().sm90(small());
+            let builder = if by_boxes.choose().is_ok() { by_boxes } else { builder };
             self.gemm = Some(builder.plan().map_err(text)?);
         }
         let Some(gemm) = &self.gemm else { return Err("no plan".to_owned()) };
@@ -207,8 +211,9 @@ fn run(
                 Profile { phases: this % 4 == 3, chance: true, bits: true, accumulators: 1, ..Profile::default() };
             let tree = random::tree(&mut Choices::new(&tree), profile);
             let builder = Builder::<()>::new(device, tree).arithmetic(arithmetic).ignore_unsupported_knobs();
-            let width = 16 / elements.0.size();
-            let aligned = [width, 3 * width, 5 * width];
+            let (width, on_sm90) = (16 / elements.0.size(), device.arch() == Some(Arch::SM_90A));
+            // Transposed boxes have 64.
+            let aligned = if of == Of::Filters && on_sm90 { [64, 64, 128] } else { [width, 3 * width, 5 * width] };
             let channels: &[usize] = [&aligned[..], &[3, 1, 7], &[4, 12]][this % 3];
             let mut plan = Plan { device, of, elements, channels, gemm: None, builder };
             for case in &cases {

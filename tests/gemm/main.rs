@@ -8,6 +8,7 @@ mod chance;
 mod concurrent;
 mod convolution;
 mod convolution_boxes;
+mod convolution_gradient_boxes;
 mod convolution_gradients;
 mod convolution_groups;
 mod convolution_groups_refused;

@@ -5,6 +5,7 @@
 //! the kernels themselves, and those of the other families, in many schedules.
 #![allow(clippy::print_stdout, reason = "the full run's table")]
 
+mod convolution;
 mod depth;
 mod explored;
 mod gemm;
@@ -113,6 +114,7 @@ fn subjects() -> Vec<Box<dyn Subject>> {
     subjects.extend(gemm::ampere().into_iter().chain(gemm::hopper()).map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(groups::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(depth::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
+    subjects.extend(convolution::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(in_tile::all().into_iter().map(|s| Box::new(s) as Box<dyn Subject>));
     subjects.extend(te::all());
     subjects

@@ -24,7 +24,7 @@ namespace epilogue::sm90 {
 
 // Images and window; three axes, of which those that there are not have one element.
 struct Patches {
-    int blocks, taps;  // k-tiles of an element of the window, and its elements
+    int blocks, taps;  // boxes of channels of an element of the window, and its elements
     int size[3], outputs[3], stride[3], before[3], dilation[3];
     Divisor of_blocks, of_size[2], of_outputs[3];  // of sizes and outputs, the last axis first
     int group_channels, group_columns, group_taps;  // from a group to the next
@@ -94,6 +94,32 @@ __device__ __forceinline__ void load_pixels_multicast(u32 shared, const TensorMa
     }
 }
 
+// Where the window of an output begins, and of which image the output is.
+template <int AXES>
+__device__ __forceinline__ u32 find_window(const Patches& patches, u32 output, int (&begin)[3]) {
+#pragma unroll
+    for (int i = 0; i < AXES; ++i) {
+        const int axis = 2 - i;
+        const u32 others = patches.of_outputs[i].quotient(output);
+        const int place = static_cast<int>(output - others * patches.outputs[axis]);
+        begin[axis] = place * patches.stride[axis] - patches.before[axis];
+        output = others;
+    }
+    return output;
+}
+
+// Where an element of the window is from its beginning on.
+template <int AXES>
+__device__ __forceinline__ void find_tap(const Patches& patches, u32 tap, int (&offset)[3]) {
+#pragma unroll
+    for (int i = 0; i < AXES; ++i) {
+        const int axis = 2 - i;
+        const u32 others = i + 1 < AXES ? patches.of_size[i < 2 ? i : 0].quotient(tap) : 0;
+        offset[axis] = static_cast<int>(tap - others * patches.size[axis]) * patches.dilation[axis];
+        tap = others;
+    }
+}
+
 // What `Loads` is for a `Config` whose A is patches of images with so many axes.
 template <class Config, int AXES>
 struct PatchLoads {
@@ -111,15 +137,7 @@ struct PatchLoads {
         const Patches& patches = parameters.common.patches;
         // Where the window of the box's first row begins.
         int begin[3] = {}, offset[3] = {};
-        u32 image = static_cast<u32>(work.m) + cluster.column * ROWS;
-#pragma unroll
-        for (int i = 0; i < AXES; ++i) {
-            const int axis = 2 - i;
-            const u32 others = patches.of_outputs[i].quotient(image);
-            const int output = static_cast<int>(image - others * patches.outputs[axis]);
-            begin[axis] = output * patches.stride[axis] - patches.before[axis];
-            image = others;
-        }
+        const u32 image = find_window<AXES>(patches, static_cast<u32>(work.m) + cluster.column * ROWS, begin);
         // The first k-tile's element of the window, and its channels.
         const int end = patches.blocks * Config::TILE_K;
         const u32 block = static_cast<u32>(work.k_begin) / Config::TILE_K;
@@ -132,14 +150,7 @@ struct PatchLoads {
         }
         const int of_group = group * patches.group_channels;
         const int column = work.n + group * patches.group_columns, first_tap = group * patches.group_taps;
-        u32 rest = tap;
-#pragma unroll
-        for (int i = 0; i < AXES; ++i) {
-            const int axis = 2 - i;
-            const u32 others = i + 1 < AXES ? patches.of_size[i < 2 ? i : 0].quotient(rest) : 0;
-            offset[axis] = static_cast<int>(rest - others * patches.size[axis]) * patches.dilation[axis];
-            rest = others;
-        }
+        find_tap<AXES>(patches, tap, offset);
         const unsigned short same_row = cluster.same_row(), same_column = cluster.same_column();
 #pragma unroll 1
         for (int kt = 0; kt < work.k_tiles; ++kt) {

@@ -12,8 +12,7 @@ use crate::gemm::kernel::sm80::{Instruction, Tile};
 use crate::gemm::kernel::sm90::Wgmma;
 use crate::gemm::kernel::sm90::shared::{MAX_SHARED_BYTES, table_bytes};
 use crate::gemm::kernel::sm90::supported::{
-    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GRADIENTS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED,
-    UNSPLIT_GROUPS, supports,
+    CONTIGUOUS_GROUPS, MANY_GROUPS, NO_GROUPS_OF_K, NOTHING_PICKED, UNALIGNED_PICKS, UNSHARED, UNSPLIT_GROUPS, supports,
 };
 use crate::gemm::kernel::{Finish, KernelKey, SplitK, Switches, Within, sm90};
 use crate::gemm::problem::{Arithmetic, Error, Grouping, Major, OperandLayout, Problem, Unboxed};
@@ -240,7 +239,8 @@ impl<'a> Selection<'a> {
         let repacking = Repacking::of(self.machine, &problem, (instruction, picks), self.layouts, accumulators);
         let problem = Problem { picked: picks, ..problem };
         let (a, b) = repacking.layouts(instruction, self.layouts);
-        let (problem, fast_fp8) = (problem.in_k_tiles(instruction.tile_k()), self.arithmetic == Arithmetic::FastFp8);
+        let (problem, fast_fp8) =
+            (problem.in_k_tiles(instruction.tile_k(), a.major), self.arithmetic == Arithmetic::FastFp8);
         let (tree, lines) = (way.tree, way.lines);
         let needed = needed_share(tree, &problem);
         (ranking::Workload { problem, instruction, a, b, fast_fp8, tree, lines, needed }, repacking)
@@ -248,20 +248,18 @@ impl<'a> Selection<'a> {
 
     /// Why tensor copies don't load A's patches; `None` if they do.
     fn unboxed(&self) -> Option<Unboxed> {
+        let (a, size) = (self.layouts.0, self.phases.tree.types().a.size());
         match self.problem.boxes {
-            Ok(_) if self.layouts.0 != OperandLayout::packed(Major::K) => Some(Unboxed::UNALIGNED),
-            Ok(boxes) if self.problem.batch > 1 && !boxes.are_whole(self.phases.tree.types().a.size()) => {
-                Some(Unboxed::GROUPS)
-            }
-            boxes => boxes.err(),
+            Ok(_) if self.problem.input_dilated => Some(Unboxed::SPREAD),
+            Ok(_) if a.copy_bytes != 16 => Some(Unboxed::UNALIGNED),
+            Ok(boxes) => boxes.check(a.major, size, self.problem.batch).err(),
+            Err(why) => Some(why),
         }
     }
 
     /// Why kernels for sm_90a don't read A so, or don't have its groups; `None` if they do.
     fn refused_reading(&self, split_k: Option<SplitK>) -> Option<&'static str> {
         match self.problem.grouping {
-            _ if self.problem.input_dilated => Some(NO_GRADIENTS),
-            _ if self.problem.patches.is_some() && self.layouts.0.major == Major::Mn => Some(NO_GRADIENTS),
             _ if self.problem.patches.is_some() => self.unboxed().map(|why| why.refusal()),
             Grouping::None => None,
             _ if split_k.is_some_and(|split_k| split_k != SplitK::None) => Some(UNSPLIT_GROUPS),

@@ -28,7 +28,8 @@
 //! **On sm_90a** boxes have a k-tile of channels, and one that reaches beyond its group's would have the next group's, for
 //! which B has zeros: their products are NaN where those are infinite. So kernels for sm_90a have groups of whole k-tiles of
 //! channels, and kernels for sm_80 all others. B is a batch of matrices there already, one for each element of the window; so
-//! a group's filters are further columns of its map, or further elements of the window ([`StepsOfB`]).
+//! a group's filters are further columns of its map, or further elements of the window ([`StepsOfB`]). The outputs' gradient,
+//! which transposed patches are multiplied by, is a batch like any other.
 
 use epilogue_runtime::DeviceTensor;
 

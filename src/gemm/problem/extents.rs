@@ -6,6 +6,7 @@ use super::block_scales;
 use super::channels::StepsOfB;
 use super::error::Error;
 use super::groups::{Divided, Grouping};
+use super::layout::Major;
 use super::operand::{Left, Right};
 use super::patch_boxes::{PatchBoxes, Unboxed};
 use super::patch_error::PatchError;
@@ -104,12 +105,12 @@ impl Problem {
         }
     }
 
-    /// The product as a kernel counts it whose k-tiles are so deep, and which loads patches by boxes: with the channels of
-    /// each element of the window in whole k-tiles.
-    pub(crate) const fn in_k_tiles(&self, tile_k: usize) -> Self {
-        match self.boxed() {
-            Some(boxes) => Self { k: boxes.depth(tile_k), ..*self },
-            None => *self,
+    /// The product as a kernel counts it whose k-tiles are so deep, and which loads patches by boxes, whose rows are
+    /// contiguous along `a`: with the channels of each element of the window in whole k-tiles, if K is those.
+    pub(crate) const fn in_k_tiles(&self, tile_k: usize, a: Major) -> Self {
+        match (self.boxed(), a) {
+            (Some(boxes), Major::K) => Self { k: boxes.depth(tile_k), ..*self },
+            _ => *self,
         }
     }
 
@@ -228,11 +229,14 @@ impl Problem {
         let problem = Self::new(m, n, k);
         let problem = if groups == 1 { problem } else { problem.batched(groups) };
         problem.check_extents()?;
-        let chained = StepsOfB::of(&right.views()).ok_or(Unboxed::GROUPS_OF_B);
+        // What transposed patches are multiplied by is a batch like any other.
+        let chained = patches.are_columns() || StepsOfB::of(&right.views()).is_some();
         match left.as_plain_matrix()? {
             Some(_) => Ok(problem),
             None => Ok(Self {
-                boxes: patches.boxes(left.tensor()).and_then(|boxes| chained.map(|_| boxes)),
+                boxes: patches
+                    .boxes(left.tensor())
+                    .and_then(|boxes| chained.then_some(boxes).ok_or(Unboxed::GROUPS_OF_B)),
                 input_dilated: patches.window.is_spread(),
                 ..problem.of_patches(patches.elements())
             }),

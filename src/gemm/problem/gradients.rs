@@ -57,7 +57,7 @@ use super::window::Window;
 ///
 /// What a window has between elements that are a stride apart, and outside of them, is 0, and so are products with it: a
 /// weight that is infinite or NaN makes NaN there. Devices multiply these zeros, too, so with strides a run takes the time of
-/// a convolution that moves by 1 over H×W. Without strides it is one, by the same kernels.
+/// a convolution that moves by 1 over H×W, by kernels for sm_80 on every GPU. Without strides it is one, by the same kernels.
 ///
 /// Arguments may be given as images, `[N, H, W, C]` and `[N, H, W]`, as those of [`patches`](super::window::patches()). With
 /// [groups](Window::groups) of channels, B is a [`gradient_filter_in_groups`](super::filter::gradient_filter_in_groups).
@@ -86,6 +86,9 @@ pub const fn gradient_patches<const AXES: usize>(
 /// column. A `Tensor` of the epilogue may also be given as the filters that it is, `[K, R, S, C]`; a `ColumnVector` as
 /// `[R, S, C]`. With [groups](Window::groups) of channels the product is a batch of one for each, and filters are
 /// `[K, R, S, C / groups]`. K is long here and the result small, so on GPUs K is shared by split-K or stream-K.
+///
+/// Kernels for sm_90a take images of 16 bits whose groups have multiples of 64 channels, so that 64 neighbouring rows are of one
+/// element of the window.
 ///
 /// ```
 /// use epilogue::gemm::{Window, transposed_patches};

@@ -2,12 +2,13 @@
 
 use epilogue_runtime::DeviceTensor;
 
+use super::layout::Major;
 use super::patches::Patches;
-use super::sliding::{Kind, MOST_AXES, Sliding};
+use super::sliding::{MOST_AXES, Sliding};
 use crate::evt::MOST;
 
 /// How tensor copies load an A that is patches, box by box: of one element of the window and some channels. Kernels for
-/// sm_90a count K so, and are chosen and generated for it.
+/// sm_90a count K so (of transposed patches, M, which then is whole boxes), and are chosen and generated for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PatchBoxes {
     /// The axes that the window slides along: 1, 2 or 3.
@@ -22,6 +23,20 @@ impl PatchBoxes {
     /// Whether these channels, of elements of so many bytes, are those of whole boxes: then a box has those of one group.
     pub(crate) const fn are_whole(&self, size: usize) -> bool {
         self.channels.saturating_mul(size).is_multiple_of(BOX_BYTES)
+    }
+
+    /// Whether boxes take patches of elements of so many bytes, in so many groups, which are rows of A or, where its layout is
+    /// contiguous along M, columns.
+    ///
+    /// # Errors
+    /// Why they don't.
+    pub(crate) const fn check(&self, a: Major, size: usize, groups: usize) -> Result<(), Unboxed> {
+        match a {
+            Major::Mn if size != 2 => Err(Unboxed::TRANSPOSED),
+            Major::Mn if !self.are_whole(size) => Err(Unboxed::TRANSPOSED_CHANNELS),
+            Major::K if groups > 1 && !self.are_whole(size) => Err(Unboxed::GROUPS),
+            Major::K | Major::Mn => Ok(()),
+        }
     }
 
     /// K with the channels of each element of the window in whole k-tiles.
@@ -71,7 +86,14 @@ impl Unboxed {
         only_where!("the window is known (plan with `.operands(…)`, or say `.patch_boxes(…)`)");
     pub(crate) const UNALIGNED: Self =
         only_where!("channels are contiguous, and pixels begin at multiples of 16 bytes and are whole ones");
-    const GRADIENT: Self = only_where!("they are a convolution's own, and no gradient's");
+    pub(crate) const SPREAD: Self = only_where!(
+        "no zeros lie between the images' elements, as in the gradient of images over which a window moved by more than 1"
+    );
+    const TRANSPOSED: Self =
+        only_where!("transposed ones are of 16 bits: no others are multiplied as they lie, contiguous along M");
+    const TRANSPOSED_CHANNELS: Self = only_where!(
+        "transposed ones have multiples of 64 channels (of each group), so that a box has those of one element of the window"
+    );
     const BACKWARDS: Self = only_where!("images go forwards in memory, with strides below 2^40 bytes");
     const EMPTY: Self = only_where!("images have elements");
     const STEPS: Self = only_where!("the window moves by at most 8");
@@ -104,12 +126,14 @@ impl Patches {
     pub(crate) fn boxes(&self, x: &DeviceTensor) -> Result<PatchBoxes, Unboxed> {
         // Every number counts: one that is new here must be in the map, or refused.
         let Self { images, inputs, outputs: _, channels, groups, window, image, steps, channel: _ } = self;
-        let &Sliding { axes, size: taps, stride, before, after, dilation, input_dilation, groups: _, kind } = window;
-        if kind != Kind::Rows || input_dilation != [1; MOST_AXES] {
-            return Err(Unboxed::GRADIENT);
+        let &Sliding { axes, size: taps, stride, before, after, dilation: _, input_dilation: _, groups: _, kind: _ } =
+            window;
+        if window.is_spread() {
+            return Err(Unboxed::SPREAD);
         }
         let size = x.element_type().size();
-        if self.layout(x.device_address(), size).copy_bytes != 16 {
+        let layout = self.layout(x.device_address(), size);
+        if layout.copy_bytes != 16 {
             return Err(Unboxed::UNALIGNED);
         }
         if inputs.contains(&0) {
@@ -129,19 +153,16 @@ impl Patches {
         let bits = [16, 8, 5][axes.clamp(1, MOST_AXES) - 1];
         let signed = 1 << (bits - 1);
         let fits = |i: usize| {
-            let reach = (taps[i] - 1).saturating_mul(dilation[i]);
-            // None is below 0, or it would be too large.
-            let (before, after) = (before[i].cast_unsigned(), after[i].cast_unsigned());
-            before <= signed && reach < 2 * signed && reach <= after.saturating_add(signed) && after < reach + signed
+            let reach = window.reach(i).cast_signed() - 1;
+            let corners = [-before[i], after[i] - reach];
+            reach < 2 * signed && corners.iter().all(|corner| (-signed..signed).contains(corner))
         };
         if !(0..MOST_AXES).all(fits) {
             return Err(Unboxed::CORNERS);
         }
         let taps = taps.into_iter().fold(1, usize::saturating_mul);
         let boxes = PatchBoxes { axes, taps, channels: *channels };
-        if *groups > 1 && !boxes.are_whole(size) {
-            return Err(Unboxed::GROUPS);
-        }
+        boxes.check(layout.major, size, *groups)?;
         let largest = boxes.depth(DEEPEST).max(channels.saturating_mul(*groups));
         if largest > MOST { Err(Unboxed::LARGE) } else { Ok(boxes) }
     }
@@ -150,7 +171,7 @@ impl Patches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::problem::{Window, patches};
+    use crate::gemm::problem::{Window, gradient_patches, patches, transposed_patches};
     use crate::{Arch, Device, ElementType};
 
     /// The boxes of images of f16 whose axes have 300 elements.
@@ -181,5 +202,44 @@ mod tests {
         assert_eq!(of(Window::of([17, 1, 1]).dilation([2, 1, 1]).padding([16, 0, 0])), Err(Unboxed::CORNERS));
         assert!(of(Window::of([250]).dilation([1]).padding([20000])).is_ok());
         assert_eq!(of(Window::of([1]).padding([32769])), Err(Unboxed::CORNERS));
+    }
+
+    /// A mirrored window has the padding of its reach less the window's, which may be below 0.
+    #[test]
+    fn mirrored_windows_fit_to_the_last_bit() {
+        let device = Device::emulated(Arch::SM_90A).expect("a device");
+        let of = |window: Window<2>, image: [usize; 2], outputs: [usize; 2]| {
+            let dy = device.without_memory(ElementType::F16, [1, outputs[0], outputs[1], 8]).expect("a tensor");
+            gradient_patches(&dy, window, image).patches().expect("patches").expect("a window").boxes(&dy)
+        };
+        let large = [300; 2];
+        assert_eq!(of(Window::of([3, 3]), large, [298; 2]), Ok(PatchBoxes { axes: 2, taps: 9, channels: 8 }));
+        let beyond = |before, after| Window::of([1, 1]).padding_around([(before, after), (0, 0)]);
+        assert!(of(beyond(127, 128), large, [555, 300]).is_ok());
+        assert_eq!(of(beyond(128, 0), large, [428, 300]), Err(Unboxed::CORNERS));
+        assert_eq!(of(beyond(0, 129), large, [429, 300]), Err(Unboxed::CORNERS));
+        assert!(of(Window::of([129, 1]), large, [172, 300]).is_ok());
+        assert_eq!(of(Window::of([130, 1]), large, [171, 300]), Err(Unboxed::CORNERS));
+        let by_two = Window::of([3, 3]).stride([1, 2]);
+        assert_eq!(of(by_two, large, [298, 149]), Err(Unboxed::SPREAD));
+        // There is nothing between the elements of one.
+        assert!(of(by_two, [7, 4], [5, 1]).is_ok());
+    }
+
+    #[test]
+    fn transposed_boxes_are_of_16_bits_and_64_channels() {
+        let device = Device::emulated(Arch::SM_90A).expect("a device");
+        let of = |element, channels, groups| {
+            let x = device.without_memory(element, [1, 9, 9, channels]).expect("a tensor");
+            let window = Window::of([3, 3]).stride([8, 2]).groups(groups);
+            transposed_patches(&x, window).patches().expect("patches").expect("a window").boxes(&x)
+        };
+        assert_eq!(of(ElementType::BF16, 192, 1), Ok(PatchBoxes { axes: 2, taps: 9, channels: 192 }));
+        assert_eq!(of(ElementType::F16, 192, 3), Ok(PatchBoxes { axes: 2, taps: 9, channels: 64 }));
+        assert_eq!(of(ElementType::F16, 192, 2), Err(Unboxed::TRANSPOSED_CHANNELS));
+        assert_eq!(of(ElementType::F16, 96, 1), Err(Unboxed::TRANSPOSED_CHANNELS));
+        assert_eq!(of(ElementType::F16, 60, 1), Err(Unboxed::UNALIGNED));
+        assert_eq!(of(ElementType::F32, 64, 1), Err(Unboxed::TRANSPOSED));
+        assert_eq!(of(ElementType::I8, 128, 1), Err(Unboxed::TRANSPOSED));
     }
 }

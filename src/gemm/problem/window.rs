@@ -120,8 +120,8 @@ impl<const AXES: usize> Window<AXES> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// On sm_90a a group needs whole k-tiles of channels (multiples of 64 of 16 bits, of 128 of 8, of 32 of f32), or kernels
-    /// for sm_80 serve. Groups of few channels leave most of a GPU's tile unused. Where each has one (*depthwise*), memory is
+    /// On sm_90a a group needs whole k-tiles of channels (multiples of 64 of 16 bits, of 128 of 8, of 32 of f32; of filters, in the
+    /// gradient of images), or kernels for sm_80 serve. Groups of few channels leave most of a GPU's tile unused. Where each has one (*depthwise*), memory is
     /// the limit and tensor cores are of no use: [`te`](crate::te) computes it as a reduction over the window.
     ///
     /// Filters that are [packed](crate::Gemm::pack) are packed as the batch that they are, `[groups, R·S·C/groups,

@@ -257,11 +257,14 @@ impl Run<'_> {
         }
         if let (Some(patches), 1..) = (&self.patches, key.patches) {
             let taps = patches.window.size.iter().product();
-            let steps = self.tensors().steps_of_b().map(|steps| steps.counts(problem.n, taps)).ok_or_else(|| {
+            let of_filters = || self.tensors().steps_of_b().map(|steps| steps.counts(problem.n, taps));
+            // What transposed patches are multiplied by is a batch like any other.
+            let steps = if key.has_transposed_patches() { Some([0; 2]) } else { of_filters() };
+            let steps = steps.ok_or_else(|| {
                 let reason = "the filters of its groups lie apart: give a contiguous copy";
                 Error::NoKernel { kernel: self.variant.key.to_string(), reason }
             })?;
-            put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.instruction.tile_k(), steps);
+            put_pixels(&mut bytes, maps.len() + sm90::COMMON_BYTES, patches, key.box_channels(), steps);
         }
         if let (Some(Picked { index }), true) = (self.picked, key.picked) {
             let (offset, view) = (at - PICKED_ROWS_BYTES, OperandView::of_a(a));

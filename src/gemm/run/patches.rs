@@ -49,18 +49,19 @@ pub(crate) fn put_patches(bytes: &mut ParameterBytes, offset: usize, patches: &P
     bytes.put_named_ints(offset + 132, &[0], |_| "patches.unused".to_owned());
 }
 
-/// `sm90::Patches`, of a kernel whose k-tiles are so deep; for a group's B, so many columns and elements of the window further.
+/// `sm90::Patches`, of a kernel whose boxes have so many channels; for a group's B, so many columns and elements of the window
+/// further.
 pub(crate) fn put_pixels(
     bytes: &mut ParameterBytes,
     offset: usize,
     patches: &Patches,
-    tile_k: usize,
+    of_a_box: usize,
     of_b: [usize; 2],
 ) {
     let Patches { outputs, channels, window, .. } = patches;
-    let blocks = channels.div_ceil(tile_k);
+    let blocks = channels.div_ceil(of_a_box);
     let taps = window.size.iter().product();
-    let int = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let int = |number: usize| i32::try_from(number.cast_signed()).unwrap_or(i32::MAX);
     bytes.put_named_ints(offset, &[int(blocks), int(taps)], |i| format!("patches.{}", ["blocks", "taps"][i]));
     // None of them divides by 0 where there is nothing.
     let outputs = outputs.map(|extent| extent.max(1));

@@ -481,7 +481,8 @@ impl Plan {
         if let (KernelKey::Sm90(key), false) = (&variant.key, problem.is_empty()) {
             // The groups of every B lie alike.
             let is_copied = |b: &DeviceTensor| !loads_as_it_lies(key, Operand::B(0), key.b, b);
-            let copies_all = patches.is_some() && problem.batched && b.iter().any(is_copied);
+            let are_filters = patches.is_some() && !key.has_transposed_patches();
+            let copies_all = are_filters && problem.batched && b.iter().any(is_copied);
             let all_b = b.iter_mut().enumerate().map(|(i, b)| (Operand::B(i), key.b, b));
             // Patches are loaded as they lie, or the kernel is another.
             let of_a = (key.patches == 0).then_some((Operand::A, key.a, &mut a));
@@ -496,7 +497,7 @@ impl Plan {
             }
         }
         let problem = match &variant.key {
-            KernelKey::Sm90(key) if key.patches > 0 => problem.in_k_tiles(key.instruction.tile_k()),
+            KernelKey::Sm90(key) if key.patches > 0 => problem.in_k_tiles(key.instruction.tile_k(), key.a),
             _ => problem,
         };
         let (variant, a) = (&variant, &a);

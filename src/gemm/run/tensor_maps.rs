@@ -169,7 +169,8 @@ impl Tensors<'_> {
         let major = if first { first_major } else { second_major };
         let tile_k = key.instruction.tile_k();
         let mut outer = view.outer_extent;
-        let (k, batches, batch) = match &self.patches {
+        let filters = self.patches.as_ref().filter(|patches| !patches.are_columns());
+        let (k, batches, batch) = match filters {
             None => (view.k_extent, view.batch_extent, view.batch),
             // Each element of the window has a matrix of its own, with the columns of all groups; or that of each group has.
             Some(Patches { channels, window, groups, .. }) => {
@@ -206,7 +207,8 @@ impl Tensors<'_> {
     }
 }
 
-/// The map of A's patches: of one element of the window, some channels of a box's rows.
+/// The map of A's patches: of one element of the window, some channels of a box's rows, or, if they are transposed, of a k-tile's
+/// columns.
 fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<TensorMap, Error> {
     let Patches { images, inputs, channels, groups, window, image, steps, .. } = patches;
     let (axes, size) = (window.axes.clamp(1, MOST_AXES), x.element_type().size());
@@ -229,8 +231,8 @@ fn patch_map(key: &Sm90Key, x: &DeviceTensor, patches: &Patches) -> Result<Tenso
         lower_corner: &lower,
         upper_corner: &upper,
         steps: &of_window,
-        channels: key.instruction.tile_k() as u32,
-        pixels: key.box_rows(true) as u32,
+        channels: key.box_channels() as u32,
+        pixels: if key.has_transposed_patches() { key.instruction.tile_k() } else { key.box_rows(true) } as u32,
         swizzle: Swizzle::Bytes128,
         l2_promotion: L2Promotion::Bytes256,
     })?)

@@ -11,7 +11,7 @@ use crate::evt::{Axis, BroadcastClass, Form, ReduceOp, Reduction, Tree, TreeBuil
 use crate::gemm::kernel::sm80::Tile;
 use crate::gemm::kernel::{Finish, SplitK};
 use crate::gemm::problem::{Major, OperandLayout, PatchBoxes};
-use crate::gemm::{Builder, Candidate, sm90};
+use crate::gemm::{Builder, Candidate, Window, gradient_patches, sm90};
 
 /// Element types that are supported alike.
 const GROUPS: [(&str, &[ElementType]); 8] = [
@@ -259,17 +259,29 @@ fn divided() -> String {
     let of_patches = taken(Feature::Patches, |builder, images| builder.patches(images << 16).patch_boxes(BOXES));
     let in_groups =
         taken(Feature::Patches, |builder, groups| builder.batch(groups).patches(1 << 16).patch_boxes(BOXES));
-    let of_gradients = taken(Feature::Patches, |builder, images| {
+    let of_filters = taken(Feature::Patches, |builder, images| {
         let across = OperandLayout::packed(Major::Mn);
-        builder.layouts(across, across).patches(images << 16)
+        builder.layouts(across, across).patches(images << 16).patch_boxes(BOXES)
+    });
+    let with_strides = devices().map(|device| {
+        let image = |of: &[usize]| device.without_memory(F16, of).expect("a tensor");
+        let window = Window::of([3, 3]).stride([2, 2]).padding([1, 1]);
+        let (dy, filters) = (image(&[64, 32, 32, 256]), image(&[9 * 256, 256]));
+        let left = gradient_patches(&dy, window, [64, 64]);
+        let choice =
+            Builder::<()>::new(&device, tree(None)).operands(left, &filters).and_then(|builder| builder.choose());
+        let family = choice.expect("a plan").kernel().map(|kernel| kernel.key.family());
+        if family == device.arch() { "yes" } else { "yes, by kernels for sm_80" }
     });
     let head = row(["product", "sm_80 and up", "sm_90a", "CPU"]) + &row(["---"; 4]);
     head + &row(std::iter::once("with groups of rows (`gemm::rows`)").chain(of_rows))
         + &row(std::iter::once("with groups of K (`gemm::depth`)").chain(of_k))
         + &row(std::iter::once("of patches of images (`gemm::patches`): convolutions").chain(of_patches))
         + &row(std::iter::once("of patches with groups of channels (`gemm::Window::groups`)").chain(in_groups))
-        + &row(std::iter::once("of patches as columns, or of a gradient with strides: gradients of convolutions")
-            .chain(of_gradients))
+        + &row(std::iter::once("of patches as columns (`gemm::transposed_patches`): gradients of filters")
+            .chain(of_filters))
+        + &row(std::iter::once("of a gradient with strides (`gemm::gradient_patches`): gradients of images")
+            .chain(with_strides))
         + &row(std::iter::once("with rows that an index picks (`gemm::Rows::picked`)").chain(picked))
         + &row(std::iter::once("with rows that an index places (`gemm::Rows::scattered`)").chain(scattered))
         + &row(std::iter::once("of FP8 with block scales (`gemm::scaled`)").chain(scaled))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use epilogue::ElementType;
 use epilogue::evt::{InTile, Tree, Types, ValidTree};
 use epilogue::gemm::sm90::{SharedMap, Sm90Key, Traffic, Within};
-use epilogue::gemm::{Divided, Error, Float16, Instruction, KernelKey, Sm80Key, source};
+use epilogue::gemm::{Divided, Error, Float16, Instruction, KernelKey, Major, Sm80Key, source};
 use epilogue_runtime::{Arch, CompileLog, Compiler, Output, Resources};
 
 use super::sass::{Sass, is_product};
@@ -267,7 +267,15 @@ fn check_sm90(findings: &mut Vec<String>, key: &Sm90Key, tree: &ValidTree, sass:
         }
         expect(findings, "UTMALDG", sass.count("UTMALDG"), true);
         let pixels = sass.count_where(|i| i.opcode.starts_with("UTMALDG") && i.opcode.contains("IM2COL"));
-        expect(findings, "UTMALDG.IM2COL", pixels, key.patches > 0);
+        let boxes = match (key.patches, key.a) {
+            (0, _) => 0,
+            (_, Major::K) => 1,
+            // Of 64 rows each, of which a block loads its share.
+            (_, Major::Mn) => key.tile.rows / 64 / key.mma_cluster().1,
+        };
+        if pixels != boxes {
+            findings.push(format!("{pixels} UTMALDG.IM2COL, where {boxes} load a block's patches of a stage"));
+        }
         let rows = if key.swap_ab { key.tile.columns } else { key.tile.rows };
         let (copies, meant) = (sass.count("LDGSTS"), if key.picked { 2 * (rows / 8) } else { 0 });
         if copies != meant {

@@ -29,6 +29,7 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
         (Divided::Rows, _) => ("sm90/groups.cuh", "GroupCommon"),
         (Divided::Depth, _) => ("sm90/depth.cuh", "DepthCommon"),
         (Divided::Nothing, 0) => ("sm90/gemm.cuh", "Common"),
+        (Divided::Nothing, _) if key.has_transposed_patches() => ("sm90/transposed_patches.cuh", "PatchCommon"),
         (Divided::Nothing, _) => ("sm90/patches.cuh", "PatchCommon"),
     };
     let (mut family, mut common) = (vec![header], format!("sm90::{common}"));
@@ -65,9 +66,10 @@ pub(crate) fn emit(of: &Computation<'_>, (key, views): (&Sm90Key, ArgumentViews)
             struct sm90::Loads<Config> : sm90::DepthLoads<Config> {{}};" },
     }
     if key.patches > 0 {
+        let transposed = if key.has_transposed_patches() { "Transposed" } else { "" };
         writeln! { kernel.code, "
             template <>
-            struct sm90::Loads<Config> : sm90::PatchLoads<Config, {}> {{}};", key.patches }
+            struct sm90::Loads<Config> : sm90::{transposed}PatchLoads<Config, {}> {{}};", key.patches }
     }
     if key.picked {
         writeln! { kernel.code, "

@@ -124,7 +124,8 @@ pub struct Sm90Key {
     /// Whether all phases of the epilogue are computed in the tile, where its lines lie whole; or, in clusters of several
     /// blocks along the lines, in the tiles of a cluster.
     pub in_tile: bool,
-    /// The number of axes of the images whose patches A is; 0 where A is a matrix.
+    /// The number of axes of the images whose patches A is; 0 where A is a matrix. If A is contiguous along M, a patch is a
+    /// column.
     pub patches: usize,
     /// Whether the kernel picks the rows of A by an index.
     pub picked: bool,
@@ -145,6 +146,16 @@ impl Sm90Key {
         let picked = if self.picked { PICKED_ROWS_BYTES } else { 0 };
         let scales = if self.scaled { scales_bytes(self.accumulators) } else { 0 };
         COMMON_BYTES + groups + patches + picked + scales
+    }
+
+    /// Whether patches are columns.
+    pub(crate) const fn has_transposed_patches(&self) -> bool {
+        self.patches > 0 && matches!(self.a, Major::Mn)
+    }
+
+    /// Channels in a box of patches.
+    pub(crate) const fn box_channels(&self) -> usize {
+        128 / self.instruction.sizes().0
     }
 
     /// The number under which the kernel notes a row's number that is not one of A's.
@@ -345,10 +356,11 @@ impl fmt::Display for Sm90Key {
             Some(Within::Cluster) => ", all phases in a cluster's tiles",
             None => "",
         })?;
+        let transposed = if self.has_transposed_patches() { "transposed " } else { "" };
         match self.patches {
             0 => Ok(()),
-            1 => f.write_str(", patches of one axis"),
-            axes => write!(f, ", patches of {axes} axes"),
+            1 => write!(f, ", {transposed}patches of one axis"),
+            axes => write!(f, ", {transposed}patches of {axes} axes"),
         }
     }
 }

@@ -28,10 +28,13 @@ pub(crate) fn loads(mn_major: bool, operand: OperandLayout, major: Major) -> boo
     takes(mn_major, operand) && operand.major == major
 }
 
-/// The arguments that tensor copies can't reach even if all tensors are packed.
+/// The arguments that tensor copies can't reach even if all tensors are packed; with transposed patches, as filters `[K, R, S, C]`
+/// are, whose columns, as the product has them, are contiguous.
 #[must_use]
-pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {
-    let reached = |element: ElementType| element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
+pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 {
+    let are_filters = problem.patches.is_some() && a == Major::Mn;
+    let reached =
+        |element: ElementType| !are_filters && element.size() <= 4 && (problem.n * element.size()).is_multiple_of(16);
     let mut direct = 0;
     for (i, parameter) in tree.parameters().iter().enumerate() {
         let tensor = matches!(parameter.class, ParameterClass::Tensor | ParameterClass::TensorMut);

@@ -61,10 +61,6 @@ pub(crate) const UNALIGNED_PICKS: &str = "those for sm_90a pick rows only where 
 /// The least registers of a consumer beside the accumulators.
 const BESIDE_ACCUMULATORS: usize = 40;
 
-/// Why there is no kernel for a convolution's gradients.
-pub(crate) const NO_GRADIENTS: &str = "those for sm_90a load neither transposed patches nor those of a gradient with strides: leave \
-     `.sm90(…)` out for a kernel for sm_80";
-
 /// Why there is no kernel for rows that are contiguous.
 pub(crate) const CONTIGUOUS_GROUPS: &str = "those for sm_90a take groups of rows only of an A that is contiguous along K: leave `.sm90(…)` out for a kernel \
      for sm_80";

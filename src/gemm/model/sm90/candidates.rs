@@ -32,7 +32,7 @@ pub fn candidates(
         return Vec::new();
     }
     let mut all = Vec::new();
-    let packed = direct_when_packed(w.tree, &w.problem) | in_place(w.tree, w.problem.grouping.divided());
+    let packed = direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided());
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
         for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {

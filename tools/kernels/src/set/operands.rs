@@ -234,6 +234,26 @@ pub(super) fn covering_mixed() -> Vec<Subject> {
     set
 }
 
+/// Transposed patches that tensor copies load, of one to three axes: with the most boxes of them in a tile, on tiles of both
+/// schedules, with clusters that share them and every way of sharing K.
+pub(crate) fn covering_transposed_patches_sm90() -> Vec<Subject> {
+    use sm90::Schedule::{Cooperative, PingPong};
+    let kernels = [
+        ((256, 128, Cooperative, 2), 3, Cluster::NONE, SplitK::None, bias_gelu_residual()),
+        ((128, 256, Cooperative, 2), 2, Cluster { m: 2, n: 1 }, SplitK::Serial(2), plain()),
+        ((128, 128, PingPong, 2), 2, Cluster { m: 1, n: 2 }, SplitK::Stream, row_reduction()),
+        ((64, 128, Cooperative, 1), 1, Cluster::NONE, SplitK::Parallel(2), everything()),
+    ];
+    let of = |((rows, columns, schedule, consumers), axes, cluster, split_k, tree): (_, _, _, _, Tree)| {
+        let tile = Some(sm90::Tile { rows, columns, schedule, consumers });
+        let request = sm90::Request { tile, cluster: Some(cluster), split_k: Some(split_k), ..Default::default() };
+        let boxes = PatchBoxes { axes, taps: 9, channels: 256 };
+        let problem = Problem::new(9 * 256, 4096, 65536).of_patches(65536 * 256).in_boxes(boxes);
+        sm90_for(&tree, Wgmma::Bf16, (Major::Mn, Major::Mn), problem, request)
+    };
+    kernels.into_iter().filter_map(of).collect()
+}
+
 /// Gradients of convolutions: patches with zeros between their elements, and patches as columns.
 pub(super) fn covering_gradients() -> Vec<Subject> {
     let of = |key: &Sm80Key, tree: Tree| {
@@ -244,7 +264,7 @@ pub(super) fn covering_gradients() -> Vec<Subject> {
         };
         [Major::K, Major::Mn].map(of_major).to_vec()
     };
-    with_patches(SplitKind::Stream, of).collect()
+    with_patches(SplitKind::Stream, of).chain(covering_transposed_patches_sm90()).collect()
 }
 
 /// Groups of rows on the largest tiles of both schedules and on small ones, swapped too, with and without clusters.
