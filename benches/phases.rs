@@ -1,5 +1,5 @@
 //! The CPU device: epilogues that are computed from their own reductions, against the product alone followed by a kernel of
-//! tensor expressions over what it stored.
+//! tensor expressions over what it stored; and a causal mask by positions against one in memory.
 //!
 //! It prints ratios of medians of interleaved runs. The products are short, so that what follows them counts.
 //! `cargo bench --bench phases -- [words]` runs those whose lines have all of the words.
@@ -37,6 +37,20 @@ fn rms_norm(accum: Accum, weight: RowVector) -> Tensor {
 fn log_sum_exp(accum: Accum) -> ColumnVector {
     let largest = reduction_op(accum, Row, Max);
     let d = largest + log(reduction_op(exp(accum - largest), Row, Add));
+    d
+}
+
+/// What lies in the future is hidden, and not multiplied where a tile has nothing else.
+#[epilogue]
+fn causal(accum: Accum) -> Tensor {
+    let d = if column() > row() { f32::NEG_INFINITY } else { accum };
+    d
+}
+
+/// The same by a mask in memory.
+#[epilogue]
+fn masked(accum: Accum, hidden: Tensor<bool>) -> Tensor {
+    let d = if hidden { f32::NEG_INFINITY } else { accum };
     d
 }
 
@@ -106,7 +120,33 @@ fn print<T: Element>(element: &str, [m, n, k]: [usize; 3], convert: fn(f32) -> T
     Ok(())
 }
 
+/// A causal mask by positions beside one in memory.
+fn print_causal([m, n, k]: [usize; 3]) -> Outcome<()> {
+    let title = format!("{m}x{n}x{k} f32 causal");
+    if !std::env::args().skip(1).filter(|word| !word.starts_with('-')).all(|word| title.contains(&word)) {
+        return Ok(());
+    }
+    let device = Device::cpu();
+    let values = |count: usize| (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.01).collect::<Vec<f32>>();
+    let (a, b) = (device.tensor(&values(m * k), [m, k])?, device.tensor(&values(k * n), [k, n])?);
+    let hidden = device.tensor(&(0..m * n).map(|i| i % n > i / n).collect::<Vec<_>>(), [m, n])?;
+    let (mut d, mut t) = (device.zeros::<f32>([m, n])?, device.zeros::<f32>([m, n])?);
+    let (by_positions, by_mask) = (Gemm::plan::<Causal>(&device, &a, &b)?, Gemm::plan::<Masked>(&device, &a, &b)?);
+    let [positions, mask] = race(
+        || Ok(by_positions.run(&a, &b, Causal { d: &mut d })?),
+        || Ok(by_mask.run(&a, &b, Masked { hidden: &hidden, d: &mut t })?),
+    )?;
+    println!(
+        "{title}: by positions {positions:.2} ms, by a mask {mask:.2} ms, mask / positions {:.2}",
+        mask / positions
+    );
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
+    for shape in [[1024, 1024, 64], [4096, 4096, 64], [2048, 2048, 512]] {
+        print_causal(shape)?;
+    }
     for shape in [[1024, 1024, 64], [4096, 4096, 64], [2048, 16384, 64], [256, 32000, 64], [4096, 768, 256]] {
         print("f32", shape, |x| x)?;
         print("bf16", shape, bf16::from_f32)?;

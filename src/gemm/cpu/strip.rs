@@ -33,6 +33,8 @@ pub(super) struct Frame<T> {
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
     pub(super) integers: Bank<i64>,
+    /// Integers for every column, in 32 bits, where machine code reads them: by the number of their register.
+    pub(super) narrow: Vec<Vec<i32>>,
 }
 
 /// Registers of one type.
@@ -88,7 +90,17 @@ impl<T: Arithmetic> Frame<T> {
         let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
         let mut accums = vec![Vec::new(); program.accumulators.last().map_or(0, |last| last + 1)];
         program.accumulators.iter().for_each(|i| accums[*i] = vec![T::ZERO; shape.m * shape.n + STRIP]);
-        Self { accums, numbers, integers }
+        Self { accums, numbers, integers, narrow: Vec::new() }
+    }
+
+    /// Has the integers of some registers for a tile's columns in 32 bits, too. They fit.
+    pub(super) fn narrow_integers(&mut self, rows: &[usize], width: usize) {
+        for &row in rows {
+            self.narrow.resize_with(self.narrow.len().max(row + 1), Vec::new);
+            let narrow = &mut self.narrow[row];
+            narrow.clear();
+            narrow.extend(self.integers.rows[row][..width].iter().map(|&x| x as i32));
+        }
     }
 
     /// Makes sure that there are this many block registers with this many elements each.

@@ -9,7 +9,7 @@ use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::{Program, Registers};
 use crate::gemm::cpu::reduce::{LANES, identity};
-use crate::gemm::cpu::step::{Place, Step};
+use crate::gemm::cpu::step::{IntegerStep, Place, Step};
 use crate::jit::{
     Binary, Body, Extreme, Kernel, Lane, Place as Held, ROW_ARGUMENTS, RowKernel, RowProgram, Unary, Value,
 };
@@ -20,7 +20,9 @@ use crate::variants::Variants;
 pub(super) enum Binding {
     /// Numbers in registers or accumulators; one number of a column or a single value.
     Read(Place),
-    /// Numbers in a block register.
+    /// Integers of a row of columns, which have 32 bits here; one integer of a column or a single value, of 64.
+    Integers(Place),
+    /// Numbers or integers in a block register.
     Write(usize),
     Parameter(usize),
     Output(usize),
@@ -61,6 +63,14 @@ impl OfRows {
 }
 
 impl RowLoop {
+    /// The registers of integers for every column that it reads.
+    pub(super) fn integer_rows(&self) -> impl Iterator<Item = usize> {
+        self.bindings.iter().filter_map(|binding| match binding {
+            Binding::Integers(Place::Row(register)) => Some(*register),
+            _ => None,
+        })
+    }
+
     /// The outputs that it writes.
     pub(super) fn outputs(&self) -> impl Iterator<Item = usize> {
         self.bindings.iter().filter_map(|binding| match binding {
@@ -90,6 +100,8 @@ enum Typed {
     Number(Value),
     /// A mask, for the numbers 1 and 0.
     Truth(Value),
+    /// An integer of 32 bits.
+    Integer(Value),
 }
 
 struct Lowering<'a, T> {
@@ -126,8 +138,14 @@ pub(super) fn compile<T: Arithmetic>(
         lowering.step(step)?;
     }
     for register in left {
-        let value = lowering.number(Place::Block(*register));
-        lowering.body.store(Lane::F32, value);
+        let place = Place::Block(*register);
+        match lowering.operand(place) {
+            Typed::Integer(value) => lowering.body.store(Lane::I32, value),
+            typed => {
+                let value = lowering.as_number(typed);
+                lowering.body.store(Lane::F32, value);
+            }
+        }
         lowering.bindings.push(Binding::Write(*register));
     }
     let made = lowering.finish()?;
@@ -140,7 +158,9 @@ impl<T: Arithmetic> Lowering<'_, T> {
     /// What is spread over a block register that no block changes; other places are themselves.
     fn source(&self, place: Place) -> Place {
         let spread = |step: &Step| match *step {
-            Step::Spread { to, x } if Place::Block(to) == place => Some(x),
+            Step::Spread { to, x } | Step::Integer(IntegerStep::Spread { to, x }) if Place::Block(to) == place => {
+                Some(x)
+            }
             _ => None,
         };
         self.program.spread.steps.iter().find_map(spread).unwrap_or(place)
@@ -177,6 +197,43 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 let one = self.body.float(1.0);
                 self.body.binary(Binary::And, mask, one)
             }
+            // No number is an integer's place.
+            Typed::Integer(value) => value,
+        }
+    }
+
+    fn integer(&mut self, place: Place) -> Value {
+        let place = self.source(place);
+        if let Some(Typed::Integer(known)) = self.values.get(&place) {
+            return *known;
+        }
+        let value = match place {
+            Place::Single(_) | Place::Column(_) => {
+                self.bindings.push(Binding::Integers(place));
+                self.body.uniform()
+            }
+            Place::Row(_) => {
+                self.bindings.push(Binding::Integers(place));
+                self.body.load(Lane::I32)
+            }
+            // Another loop has left it.
+            Place::Block(_) | Place::Accum(_) => {
+                self.bindings.push(Binding::Read(place));
+                self.body.load(Lane::I32)
+            }
+        };
+        self.values.insert(place, Typed::Integer(value));
+        value
+    }
+
+    /// Where a truth value holds.
+    fn mask(&mut self, place: Place) -> Value {
+        match self.operand(place) {
+            Typed::Truth(mask) => mask,
+            typed => {
+                let (value, zero) = (self.as_number(typed), self.body.float(0.0));
+                self.body.binary(Binary::NotEqual, value, zero)
+            }
         }
     }
 
@@ -210,14 +267,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
             }
             Step::Binary { op, x, y, .. } => self.binary(op, x, y)?,
             Step::Ternary { op: Op::Select, x, y, z, .. } => {
-                let (condition, y, z) = (self.operand(x), self.number(y), self.number(z));
-                let mask = match condition {
-                    Typed::Truth(mask) => mask,
-                    Typed::Number(value) => {
-                        let zero = self.body.float(0.0);
-                        self.body.binary(Binary::NotEqual, value, zero)
-                    }
-                };
+                let (mask, y, z) = (self.mask(x), self.number(y), self.number(z));
                 Typed::Number(self.body.select(mask, y, z))
             }
             Step::Ternary { op, x, y, z, .. } => {
@@ -241,10 +291,63 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 let x = self.number(x);
                 return self.reduce(reduction, x);
             }
-            Step::Random { .. } | Step::StoreSums { .. } | Step::Integer(_) => return None,
+            Step::Integer(step) => self.integer_step(step)?,
+            Step::Random { .. } | Step::StoreSums { .. } => return None,
         };
         self.values.insert(Place::Block(step.to()?), value);
         Some(())
+    }
+
+    /// A step with integers, of which all have 32 bits.
+    fn integer_step(&mut self, step: IntegerStep) -> Option<Typed> {
+        Some(match step {
+            IntegerStep::Load { parameter, .. } => {
+                let lane = Lane::of(self.tree.parameter(parameter).element)?;
+                self.bindings.push(Binding::Parameter(parameter.index()));
+                Typed::Integer(self.body.load(lane))
+            }
+            IntegerStep::Negate { x, .. } => {
+                let (zero, x) = (self.body.integer(0), self.integer(x));
+                Typed::Integer(self.body.binary(Binary::SubI32, zero, x))
+            }
+            IntegerStep::Binary { op, x, y, .. } => {
+                let op = match op {
+                    Op::Add => Binary::AddI32,
+                    Op::Sub => Binary::SubI32,
+                    Op::Mul => Binary::MulI32,
+                    Op::Min => Binary::LeastI32,
+                    Op::Max => Binary::GreatestI32,
+                    _ => return None,
+                };
+                let (x, y) = (self.integer(x), self.integer(y));
+                Typed::Integer(self.body.binary(op, x, y))
+            }
+            IntegerStep::Compare { op, x, y, .. } => {
+                let (x, y) = (self.integer(x), self.integer(y));
+                // The other three are where these don't hold.
+                let (of, x, y, holds) = match op {
+                    Op::Lt => (Binary::GreaterI32, y, x, true),
+                    Op::Le => (Binary::GreaterI32, x, y, false),
+                    Op::Gt => (Binary::GreaterI32, x, y, true),
+                    Op::Ge => (Binary::GreaterI32, y, x, false),
+                    Op::Eq => (Binary::EqualI32, x, y, true),
+                    _ => (Binary::EqualI32, x, y, false),
+                };
+                let mask = self.body.binary(of, x, y);
+                let ones = self.body.bits(u32::MAX);
+                Typed::Truth(if holds { mask } else { self.body.binary(Binary::Xor, mask, ones) })
+            }
+            IntegerStep::Select { c, x, y, .. } => {
+                let (mask, x, y) = (self.mask(c), self.integer(x), self.integer(y));
+                Typed::Integer(self.body.select(mask, x, y))
+            }
+            IntegerStep::ToReal { x, .. } => {
+                let x = self.integer(x);
+                Typed::Number(self.body.unary(Unary::Float, x))
+            }
+            IntegerStep::Spread { x, .. } => Typed::Integer(self.integer(x)),
+            IntegerStep::Constant { .. } | IntegerStep::Position { .. } | IntegerStep::Store { .. } => return None,
+        })
     }
 
     /// Combines a row's elements as [`accumulate`](crate::gemm::cpu::reduce::accumulate) does, with the same bits.

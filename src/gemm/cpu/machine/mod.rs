@@ -1,7 +1,7 @@
 //! The steps of blocks as machine code: what is computed of the elements of a row becomes one loop over them, from memory to
 //! memory, whatever the number of steps. A column's or a single value is the same for all lanes of a loop, a row vector has
-//! lanes of its own, so nothing is spread. What vector code doesn't do stays a step, with the same bits: integers, other
-//! element types, elements that are no neighbours, and reductions but those of rows to a number, which end with each row of a
+//! lanes of its own, so nothing is spread. What vector code doesn't do stays a step, with the same bits: integers of
+//! 64 bits, or that are stored, other element types, elements that are no neighbours, and reductions but those of rows to a number, which end with each row of a
 //! loop. They read what a loop has left in a block register.
 //!
 //! `schedule` (steps → loops' steps, and others) → `lower` (what a lane computes) → `run`.
@@ -85,6 +85,8 @@ pub(super) struct Machine {
     registers: usize,
     /// The outputs that loops write.
     outputs: Vec<usize>,
+    /// The registers of integers for every column that loops read.
+    integer_rows: Vec<usize>,
 }
 
 impl Machine {
@@ -107,7 +109,7 @@ impl Machine {
         let is_needed = |step: &&Step| step.to().is_some_and(is_read_by_step);
         let spread = program.spread.steps.iter().filter(is_needed).copied().collect();
         let mut items = Vec::with_capacity(drafts.len());
-        let mut outputs = Vec::new();
+        let (mut outputs, mut integer_rows) = (Vec::new(), Vec::new());
         for (number, draft) in drafts.iter().enumerate() {
             items.push(match draft {
                 Draft::Step(step) => Item::Step(*step),
@@ -115,6 +117,7 @@ impl Machine {
                     let left = schedule::left_by(&drafts, number);
                     let compiled = lower::compile(tree, program, steps, &left)?;
                     outputs.extend(compiled.outputs());
+                    integer_rows.extend(compiled.integer_rows());
                     Item::Loop(compiled)
                 }
             });
@@ -123,7 +126,7 @@ impl Machine {
             return None;
         }
         let registers = allocate(&mut items, program.spread.registers);
-        Some(Self { items, spread, registers, outputs })
+        Some(Self { items, spread, registers, outputs, integer_rows })
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
 use crate::gemm::cpu::step::Place;
-use crate::gemm::cpu::strip::{Block, Bound, Frame};
+use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
 use crate::jit::ROW_ARGUMENTS;
 
@@ -60,6 +60,7 @@ impl<T: Arithmetic> Bound<'_, T> {
         let Some(machine) = self.machine.filter(|machine| machine.serves(self, tile)) else { return false };
         let (height, width, rows) = (tile.rows.len(), tile.columns.len(), machine.rows(tile));
         frame.have_blocks(machine.registers, BLOCK);
+        frame.narrow_integers(&machine.integer_rows, width);
         self.spread(&machine.spread, &Block { first: 0, rows: rows.min(height), width }, frame);
         for first in (0..height).step_by(rows) {
             let block = Block { first, rows: rows.min(height - first), width };
@@ -131,6 +132,18 @@ impl<T: Arithmetic> Bound<'_, T> {
             Lanes { address, step, follows: view.strides[1] == block.width as isize }
         };
         let numbers = &mut frame.numbers;
+        let integers = |place: Place, block: &Block, integers: &mut Bank<i64>, narrow: &mut [Vec<i32>]| {
+            let wide = size_of::<i64>() as isize;
+            // The lower half of 64 bits comes first.
+            let (address, step) = match place {
+                Place::Row(i) => (narrow[i].as_mut_ptr().cast(), 0),
+                Place::Column(i) => (integers.columns[i][block.first..].as_mut_ptr().cast(), wide),
+                Place::Single(i) => (integers.singles[i..].as_mut_ptr().cast(), 0),
+                // These are no places of `Binding::Integers`.
+                Place::Block(_) | Place::Accum(_) => (std::ptr::null_mut(), 0),
+            };
+            Lanes { address, step, follows: matches!(place, Place::Single(_)) || block.rows == 1 }
+        };
         let (own, step, follows) = match binding {
             Binding::Parameter(i) => return view(&self.parameters[i]),
             Binding::Output(i) => return view(&self.outputs[i]),
@@ -139,6 +152,7 @@ impl<T: Arithmetic> Bound<'_, T> {
             Binding::Read(Place::Column(i)) => (&mut numbers.columns[i][block.first..], size, false),
             Binding::Read(Place::Block(i)) | Binding::Write(i) => (numbers.blocks[i].as_mut_slice(), below, true),
             Binding::Read(Place::Accum(i)) => (&mut frame.accums[i][block.first * block.width..], below, true),
+            Binding::Integers(place) => return integers(place, block, &mut frame.integers, &mut frame.narrow),
             // These have no lanes.
             Binding::Total(_) | Binding::Nothing => (&mut [][..], 0, true),
         };

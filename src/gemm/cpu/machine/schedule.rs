@@ -1,9 +1,9 @@
 //! Which steps become loops.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::Neighbours;
-use crate::evt::ValidTree;
+use crate::evt::{ValidTree, Value, ValueType, Width};
 use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
 use crate::gemm::cpu::program::Program;
@@ -19,9 +19,10 @@ pub(super) enum Draft {
 /// The steps of a block in an order in which as many as possible are in one loop. Stores are still after all loads.
 pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neighbours: Neighbours) -> Vec<Draft> {
     let mut drafts = Vec::new();
+    let integers = integers_with_code(tree, program, neighbours);
     // The loop that grows, its results, and what is done after all loops.
     let (mut steps, mut results, mut last) = (Vec::new(), HashSet::new(), Vec::new());
-    for step in &program.values {
+    for (number, step) in program.values.iter().enumerate() {
         let ends = match step {
             Step::Reduce { reduction, .. } => !program.reductions[*reduction].is_number_of_row(),
             Step::StoreSums { .. } | Step::Integer(IntegerStep::Store { .. }) => true,
@@ -32,7 +33,7 @@ pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neig
         };
         if ends {
             last.push(Draft::Step(*step));
-        } else if has_code(tree, step, neighbours) {
+        } else if integers[number] || has_code(tree, step, neighbours) {
             results.extend(step.to());
             steps.push(*step);
         } else {
@@ -50,6 +51,62 @@ pub(super) fn drafts<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neig
     }
     drafts.append(&mut last);
     drafts
+}
+
+/// For every step of the blocks, whether it is one with integers for which there is code: those of 32 bits, whose results
+/// nobody reads but steps with code. (Others would read 64 bits.)
+fn integers_with_code<T: Arithmetic>(tree: &ValidTree, program: &Program<T>, neighbours: Neighbours) -> Vec<bool> {
+    let steps = &program.values;
+    let is_wide = |value: &Value| value.ty == ValueType::Integer(Width::Bits64);
+    if !program.has_integers || tree.values().iter().any(is_wide) {
+        return vec![false; steps.len()];
+    }
+    let mut has_code: Vec<bool> = steps.iter().map(|step| has_integer_code(tree, step, neighbours)).collect();
+    let results: HashMap<usize, usize> =
+        steps.iter().enumerate().filter_map(|(number, step)| Some((step.to()?, number))).collect();
+    // What a step can't do, neither those can which it reads, nor those which read it.
+    loop {
+        let mut lost = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            for place in integer_operands(step) {
+                let Place::Block(register) = place else { continue };
+                let Some(&maker) = results.get(&register) else { continue };
+                lost.extend((has_code[maker] && !has_code[number]).then_some(maker));
+                lost.extend((has_code[number] && !has_code[maker]).then_some(number));
+            }
+        }
+        if lost.is_empty() {
+            return has_code;
+        }
+        lost.into_iter().for_each(|number| has_code[number] = false);
+    }
+}
+
+/// The places of integers that a step reads.
+fn integer_operands(step: &Step) -> Vec<Place> {
+    match *step {
+        Step::Integer(IntegerStep::Select { x, y, .. }) => vec![x, y],
+        Step::Integer(_) => step.operands(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether there is vector code for a step with integers of 32 bits.
+fn has_integer_code(tree: &ValidTree, step: &Step, neighbours: Neighbours) -> bool {
+    let Step::Integer(step) = step else { return false };
+    match step {
+        IntegerStep::Load { parameter, .. } => {
+            let lane = Lane::of(tree.parameter(*parameter).element);
+            neighbours.has_parameter(parameter.index()) && lane.is_some_and(|lane| !lane.is_float())
+        }
+        IntegerStep::Negate { .. }
+        | IntegerStep::Binary { .. }
+        | IntegerStep::Compare { .. }
+        | IntegerStep::Select { .. }
+        | IntegerStep::ToReal { .. }
+        | IntegerStep::Spread { .. } => true,
+        IntegerStep::Constant { .. } | IntegerStep::Position { .. } | IntegerStep::Store { .. } => false,
+    }
 }
 
 /// Whether the elements of a type are numbers in vectors.
