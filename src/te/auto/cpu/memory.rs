@@ -288,6 +288,11 @@ impl Written {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
     }
 
+    /// The same tensor, whose elements may be read again soon.
+    pub(super) const fn near(self) -> Self {
+        Self { far: false, ..self }
+    }
+
     /// The elements `step` apart, beginning `offset` elements after the first one.
     pub(in crate::te::auto) const fn target(&self, offset: i64, step: i64) -> Target {
         let address = self.address.wrapping_add_signed(offset * self.element.size() as i64);

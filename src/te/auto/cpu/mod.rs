@@ -7,6 +7,7 @@
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
 mod apply;
+mod columns;
 mod compared;
 mod compile;
 mod direct;

@@ -4,6 +4,7 @@ use super::lower::{Lowering, Typed};
 use crate::ElementType;
 use crate::jit::{ARGUMENTS, Body, Kernel, Lane, Place, Value};
 use crate::te::auto::bind::iteration_space::LoopLevel;
+use crate::te::auto::cpu::columns::Columns;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
 use crate::te::auto::cpu::program::{Class, Program, Register, Step};
@@ -51,10 +52,12 @@ pub(in crate::te::auto::cpu) struct PointLoop {
 /// The loops of a reduction that have been compiled.
 #[derive(Debug, Default)]
 pub(in crate::te::auto::cpu) struct MachineLoops {
-    /// Combines points: of an output if its lanes share them, else of neighbouring outputs.
+    /// Combines points of an output, whose lanes share them.
     pub(in crate::te::auto::cpu) add: Option<PointLoop>,
     /// Computes the outputs of points, along the same loops.
     pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
+    /// Both, where lanes are outputs.
+    pub(in crate::te::auto::cpu) columns: Option<Columns>,
 }
 
 /// The first point of a loop, and its lanes.
@@ -259,7 +262,12 @@ impl<'a> Builder<'a> {
     }
 
     /// The same through the caches.
-    pub(super) fn write_near(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
+    pub(in crate::te::auto::cpu) fn write_near(
+        &mut self,
+        register: Register,
+        place: usize,
+        output: &Written,
+    ) -> Option<()> {
         let step = self.levels().0.last().map_or(1, |level| level.outputs[place]);
         if step == 1 { self.write_one(register, place, output) } else { None }
     }
@@ -375,24 +383,13 @@ impl PointLoop {
             *address = match *binding {
                 Binding::Nothing => continue,
                 Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
-                Binding::Written(place) => {
-                    let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
-                        levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
-                    };
-                    let offset = offset(&elements.outer, at.outer) + offset(&elements.inner, at.inner);
-                    outputs[place].target(offset, 1).address as *mut u8
-                }
+                Binding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
                 Binding::Strip(register) => lanes(registers, register, at.strip),
                 Binding::Uniform(register) => lanes(registers, register, at.uniform),
                 Binding::Cyclic(register) => lanes(registers, register, at.cyclic),
                 Binding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
                 Binding::Axis(axis, least) => {
-                    let value = |levels: &[LoopLevel], index: &[i64]| -> i64 {
-                        let own = levels.iter().zip(index).find(|(level, _)| level.axis == Some(axis));
-                        own.map_or(0, |(_, i)| *i)
-                    };
-                    let value = value(&elements.outer, at.outer) + value(&elements.inner, at.inner) + least;
-                    *number = value as i32;
+                    *number = (axis_value(elements, axis, (at.outer, at.inner)) + least) as i32;
                     std::ptr::from_mut(number).cast()
                 }
             };
@@ -445,6 +442,28 @@ impl Binding {
             _ => false,
         }
     }
+}
+
+/// The address of a point's element of an output.
+pub(super) fn written(
+    elements: &Elements,
+    outputs: &[Written],
+    place: usize,
+    (outer, inner): (&[i64], &[i64]),
+) -> *mut u8 {
+    let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+        levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
+    };
+    outputs[place].target(offset(&elements.outer, outer) + offset(&elements.inner, inner), 1).address as *mut u8
+}
+
+/// The index of a point along an axis.
+pub(super) fn axis_value(elements: &Elements, axis: usize, (outer, inner): (&[i64], &[i64])) -> i64 {
+    let value = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+        let own = levels.iter().zip(index).find(|(level, _)| level.axis == Some(axis));
+        own.map_or(0, |(_, i)| *i)
+    };
+    value(&elements.outer, outer) + value(&elements.inner, inner)
 }
 
 /// The address of a register's lane.
