@@ -6,7 +6,7 @@ use super::compile::Results;
 use super::elements::Along;
 use super::job::Job;
 use super::machine::{At, PointLoop, Rows};
-use super::memory::{Block, Run, Target, decode, read, runs};
+use super::memory::{Block, Run, Target, decode, origin, read, runs};
 use super::program::Register;
 use super::registers::{LANES, Registers};
 use crate::te::auto::bind::iteration_space::LoopLevel;
@@ -45,7 +45,7 @@ impl Job {
             Some(steps) => {
                 let along = runs(&self.outer, output, lanes);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &origin(&self.inner))) };
                 registers.run(&steps.once, lanes)?;
                 &steps.spread
             }

@@ -6,17 +6,19 @@ use std::ops::Range;
 use super::elements::Along;
 use super::job::{Job, TASK, Worker};
 use super::machine::{Builder, Moving, Walk};
-use super::memory::{decode, runs};
+use super::memory::{decode, origin, runs};
 use super::program::{Class, Register};
 use super::registers::{LANES, Registers};
 use super::tree::part_of;
 use crate::parallel;
+use crate::simd::stream::Fence;
 use crate::te::error::TeError;
 
 /// Bytes of lanes that stay in the first-level cache while rows stream through it.
 const NEAREST: i64 = 16 << 10;
-/// Outputs of a strip: a multiple of as many as a cache line has, and at least so many that memory is read in long pieces.
+/// The outputs of a strip are a multiple of those in a cache line.
 const LINE: i64 = 16;
+/// Of fewer outputs, memory would be read in pieces that are too small.
 pub(super) const NARROW: i64 = 128;
 
 /// How outputs are divided into strips of neighbours: each line of them, along the last of the loops, begins with a new one.
@@ -66,7 +68,7 @@ impl Strips {
         outputs / self.line * ((self.line + self.width - 1) / self.width)
     }
 
-    /// Strips of the same line of so many outputs, evenly.
+    /// Strips of about the same width, of so many outputs at most. (There must be some.)
     pub(super) fn at_most(line: i64, width: i64) -> Self {
         let pieces = (line + width - 1) / width;
         let even = (line + pieces - 1) / pieces;
@@ -89,11 +91,11 @@ impl Walks {
 }
 
 impl Columns {
-    /// The code of a reduction whose lanes are outputs, if it is more than rows that are combined and all of it can be done by
-    /// vector code. `strips` is given if several reductions share them.
+    /// The code of a reduction whose lanes are outputs, if all of it can be done by vector code. `strips` is given if several
+    /// reductions share them; one by itself must be more than rows that are combined, which have other code.
     pub(super) fn of(job: &Job, strips: Option<Strips>) -> Option<Self> {
         let (code, source) = (&job.code, job.source.as_ref()?);
-        let computes = job.direct.is_none() || code.apply.is_some();
+        let computes = job.direct.is_none() || code.apply.is_some() || strips.is_some();
         let line = job.outer.last()?.extent;
         if !job.tree.across || !computes || job.inner.is_empty() || line == 0 {
             return None;
@@ -115,7 +117,9 @@ impl Columns {
                 }
                 builder.steps(&results.steps)?;
                 for (place, register) in &results.results {
-                    builder.write_near(*register, *place, &job.outputs[*place])?;
+                    let (output, levels) = (&job.outputs[*place], job.outer.iter().rev().skip(1).chain(&*job.inner));
+                    let past = job.kept_in != Some(*place) && output.is_streamed(*place, levels);
+                    builder.write_points(*register, *place, output, past)?;
                 }
                 builder.walk(lanes, &registers, job.kept_in)
             })
@@ -190,16 +194,20 @@ impl Job {
         }
         let least = (TASK / columns.strips.width).max(1) as usize;
         let rows: Vec<Range<usize>> = parallel::pieces(self.count() as usize, least).collect();
-        parallel::for_each(0..strips.len() * rows.len(), |task| {
-            let (number, rows) = (task / rows.len(), &rows[task % rows.len()]);
-            let totals = &states[number * parts * of_state..][..of_state];
-            // SAFETY: the caller's promise; no two tasks share a point.
-            unsafe { self.apply_strip(columns, strips[number], rows.start as i64..rows.end as i64, totals) };
-        });
-        Ok(())
+        parallel::try_for_each(
+            0..strips.len() * rows.len(),
+            || Fence,
+            |_, task| {
+                let (number, rows) = (task / rows.len(), &rows[task % rows.len()]);
+                let totals = &states[number * parts * of_state..][..of_state];
+                // SAFETY: the caller's promise; no two tasks share a point.
+                unsafe { self.apply_strip(columns, strips[number], rows.start as i64..rows.end as i64, totals) };
+                Ok(())
+            },
+        )
     }
 
-    /// Computes and stores some outputs, strip by strip, each from all of its elements.
+    /// Computes and stores the outputs of a strip, each from all of its elements.
     ///
     /// # Safety
     /// Nobody else may write what is read, or access these outputs, during the call.
@@ -237,7 +245,7 @@ impl Job {
             let lanes = (count - at).min(LANES);
             let along = runs(&self.outer, first + at as i64, lanes);
             // SAFETY: the caller's promise.
-            unsafe { self.begin_source(registers, Along::Outer(&along, &vec![0; self.inner.len()]), lanes) }?;
+            unsafe { self.begin_source(registers, Along::Outer(&along, &origin(&self.inner)), lanes) }?;
             for (register, to) in spread.iter().zip(invariant.chunks_mut(columns.strips.width as usize)) {
                 to[at..at + lanes].copy_from_slice(&bits(registers, *register)[..lanes]);
             }

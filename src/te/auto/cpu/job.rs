@@ -124,10 +124,7 @@ impl Job {
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
         let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
-        let first_output = bound.tensors.len() - reduction.outputs.len();
-        let outputs = space.outputs.iter().enumerate();
-        let outputs: Vec<Written> =
-            outputs.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
+        let outputs = Written::all(bound, &space.outputs);
         let kept_in = if tree.across { kept_across(&code, &outputs, &outer) } else { None };
         let mut reuse = None;
         if (kept_in.is_some() || ReuseRegisters::is_near(rows, size.1))

@@ -11,6 +11,7 @@ use super::machine::Awaited;
 use super::machine::whole_rows::WholeRows;
 use super::registers::LANES;
 use crate::parallel;
+use crate::simd::stream::Fence;
 use crate::te::auto::order::Order;
 use crate::te::error::TeError;
 
@@ -132,12 +133,13 @@ impl Blocks {
         }
         let lines = || jobs.iter().filter(|job| job.tree.across).filter_map(|job| Some(job.outer.last()?.extent));
         if let Some(line) = lines().min() {
-            let divides = line > 0 && lines().all(|other| other % line == 0);
             // With fewer neighbouring outputs, memory would be read in pieces that are too small.
             let most = 2 * NEAR / bytes;
-            let strips = Strips::at_most(line, most.min(fair.max(NARROW)).clamp(1, LANES as i64));
-            let is_wide = most >= NARROW.min(line) && strips.count(outputs) >= jobs[0].pieces;
-            return (divides && is_wide).then_some(Self::Strips(strips));
+            if line == 0 || lines().any(|other| other % line != 0) || most < NARROW.min(line) {
+                return None;
+            }
+            let strips = Strips::at_most(line, most.min(fair.max(NARROW)).min(LANES as i64));
+            return (strips.count(outputs) >= jobs[0].pieces).then_some(Self::Strips(strips));
         }
         let whole = jobs.iter().all(|job| job.tree.parts == 1);
         whole.then(|| Self::Of((NEAR / bytes).min(fair).max(1)))
@@ -157,8 +159,8 @@ unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) {
     let pieces = parallel::pieces(outputs as usize, (TASK / count.max(1)).max(1) as usize);
     let all = parallel::try_for_each(
         pieces,
-        || rows.memory(),
-        |memory, piece| {
+        || (rows.memory(), Fence),
+        |(memory, _), piece| {
             // SAFETY: the caller's promise; no two pieces share a row.
             unsafe { rows.run(jobs, memory, piece.start as i64..piece.end as i64) };
             Ok::<(), Infallible>(())

@@ -7,6 +7,7 @@ use super::elements::{Affine, Elements};
 use super::fold::{Combine, Combined};
 use super::memory::Written;
 use super::program::{Class, Register, Step};
+use crate::simd::stream::{self, Fence};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::lang::expr::Binary;
@@ -190,7 +191,8 @@ impl Plain {
             return;
         }
         if self.is_across(outer, inner) && state.len() >= FEW {
-            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides: strides.steps, f }));
+            let (strides, far) = (strides.steps, self.y.far);
+            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides, far, f }));
             return;
         }
         let mut columns = state.chunks_exact(BESIDE);
@@ -275,6 +277,8 @@ struct Across<'a, T, F> {
     steps: usize,
     /// Distances between steps, of `x`, `a` and `y`, in elements.
     strides: [isize; 3],
+    /// Whether the output is written past the caches.
+    far: bool,
     f: F,
 }
 
@@ -283,50 +287,66 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { state, x, a, y, steps, strides, f } = self;
-        let width = state.len();
+        let Self { state, x, a, y, steps, strides, far, f } = self;
+        let _fence = Fence;
         if let Ok(state) = <[T; HELD]>::try_from(state) {
             // SAFETY: the caller of `walk` promised that these elements belong to this thread.
-            return unsafe { held(state, (x, a, y), steps, strides, f) };
+            return unsafe { held(state, (x, a, y), steps, strides, far, f) };
         }
+        let mut states = state.to_vec();
         for step in 0..steps as isize {
             let [dx, da, dy] = strides.map(|stride| stride * step);
-            let (x, a, y) = (x.wrapping_offset(dx), a.wrapping_offset(da), y.wrapping_offset(dy));
-            let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(-strides[2]).cast_const() };
-            let whole = width - width % TOGETHER;
+            let (mut x, mut a, y) = (x.wrapping_offset(dx), a.wrapping_offset(da), y.wrapping_offset(dy));
+            let (blocks, rest) = states.as_chunks_mut::<TOGETHER>();
             // SAFETY: the caller of `walk` promised that these elements belong to this thread; no two steps of an output
             // share an element.
             unsafe {
-                for first in (0..whole).step_by(TOGETHER) {
-                    beside_each_other::<T, TOGETHER>((last, x, a, y), first, &f);
+                for block in blocks {
+                    beside_each_other((block, x, a), &f);
+                    (x, a) = (x.wrapping_add(TOGETHER), a.wrapping_add(TOGETHER));
                 }
-                (whole..width).for_each(|first| beside_each_other::<T, 1>((last, x, a, y), first, &f));
+                for (i, state) in rest.iter_mut().enumerate() {
+                    beside_each_other((std::array::from_mut(state), x.wrapping_add(i), a.wrapping_add(i)), &f);
+                }
+                put(&states, y, far);
             }
         }
     }
 }
 
-/// A step of neighbouring columns. All elements are read before any is written, so that the compiler needn't know which of
-/// them lie apart to use vectors.
+/// The next states of neighbouring columns. All elements are read before any state changes, so that the compiler needn't know
+/// that they lie apart to use vectors.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].
 #[inline(always)]
 unsafe fn beside_each_other<T: Copy, const COUNT: usize>(
-    (last, x, a, y): (*const T, *const T, *const T, *mut T),
-    first: usize,
+    (state, x, a): (&mut [T; COUNT], *const T, *const T),
     f: &impl Fn(T, T, T) -> T,
 ) {
-    let read = |from: *const T| -> [T; COUNT] {
-        // SAFETY: the caller's promise.
-        unsafe { from.wrapping_add(first).cast::<[T; COUNT]>().read() }
-    };
-    let (mut state, x, a) = (read(last), read(x), read(a));
-    for ((state, a), x) in state.iter_mut().zip(&a).zip(&x) {
-        *state = f(*state, *a, *x);
+    // SAFETY: the caller's promise; columns are neighbours.
+    let (x, a) = unsafe { (x.cast::<[T; COUNT]>().read(), a.cast::<[T; COUNT]>().read()) };
+    let mut next = *state;
+    for ((next, a), x) in next.iter_mut().zip(&a).zip(&x) {
+        *next = f(*next, *a, *x);
     }
+    *state = next;
+}
+
+/// Writes the elements of a step.
+///
+/// # Safety
+/// The conditions of [`Plain::walk`]; past the caches, those of [`stream::store`].
+#[inline(always)]
+unsafe fn put<T: Copy>(states: &[T], y: *mut T, far: bool) {
     // SAFETY: the caller's promise.
-    unsafe { y.wrapping_add(first).cast::<[T; COUNT]>().write(state) };
+    unsafe {
+        if far {
+            stream::store(y, states);
+        } else {
+            std::ptr::copy_nonoverlapping(states.as_ptr(), y, states.len());
+        }
+    }
 }
 
 /// Computes some columns, step by step.
@@ -363,6 +383,7 @@ unsafe fn held<T: Copy>(
     (x, a, y): (*const T, *const T, *mut T),
     steps: usize,
     strides: [isize; 3],
+    far: bool,
     f: impl Fn(T, T, T) -> T,
 ) {
     for step in 0..steps as isize {
@@ -373,7 +394,7 @@ unsafe fn held<T: Copy>(
             for ((state, a), x) in state.iter_mut().zip(a).zip(x) {
                 *state = f(*state, *a, *x);
             }
-            y.wrapping_offset(dy).cast::<[T; HELD]>().write(state);
+            put(&state, y.wrapping_offset(dy), far);
         }
     }
 }
@@ -501,7 +522,8 @@ mod tests {
             let results = at_every_level(|| {
                 let mut y = vec![0.0; steps * stride];
                 let (from, factors, to) = (x.as_ptr(), a.as_ptr(), y.as_mut_ptr());
-                dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides: [stride as isize; 3], f });
+                let (strides, far) = ([stride as isize; 3], width % 2 == 0);
+                dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides, far, f });
                 y
             });
             for y in results {

@@ -9,7 +9,7 @@ use super::extreme::Extreme;
 use super::fold_lanes::fold_lanes;
 use super::job::{Job, TASK, Worker};
 use super::machine::At;
-use super::memory::{Run, Written, decode, runs, write};
+use super::memory::{Run, Written, decode, origin, runs, write};
 use super::program::{Class, Register, Step};
 use super::registers::{LANES, Registers};
 use super::tree::part_of;
@@ -193,7 +193,7 @@ impl Job {
         unsafe { self.start_outputs(registers, output, lanes, whole) }?;
         if self.tree.across {
             let along = runs(&self.outer, output, lanes);
-            let first = vec![0; self.inner.len()];
+            let first = origin(&self.inner);
             if !elements.is_empty() {
                 // SAFETY: the caller's promise.
                 unsafe { self.begin_source(registers, Along::Outer(&along, &first), lanes) }?;
@@ -447,7 +447,7 @@ impl Job {
         lanes: usize,
     ) -> Result<(), TeError> {
         let along = runs(&self.outer, output, lanes);
-        let inner: Vec<i64> = vec![0; self.inner.len()];
+        let inner = origin(&self.inner);
         // SAFETY: the caller's promise.
         unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
     }
@@ -507,7 +507,7 @@ impl Job {
         }
         registers.run(&self.code.finish.steps, lanes)?;
         let along = runs(&self.outer, output, lanes);
-        let inner: Vec<i64> = vec![0; self.inner.len()];
+        let inner = origin(&self.inner);
         for (place, register) in &self.code.finish.results {
             // SAFETY: the caller's promise.
             unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };

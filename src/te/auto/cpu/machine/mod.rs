@@ -21,6 +21,8 @@ const WORTH: i64 = 1 << 16;
 thread_local! {
     /// Whether this thread compiles code, whatever the number of points; `None` where that decides.
     pub(in crate::te::auto) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+    /// Whether this thread writes all outputs past the caches, however small they are.
+    pub(in crate::te::auto) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     /// The number of chains that this thread has compiled to a loop over rows.
     pub(in crate::te::auto) static IN_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     /// The number of loops that this thread has compiled.

@@ -258,29 +258,39 @@ impl<'a> Builder<'a> {
             self.is_short = true;
             return steps.iter().any(|step| step.to() == register).then_some(());
         }
-        self.write_near(register, place, output)
+        self.write_points(register, place, output, false)
     }
 
-    /// The same through the caches.
-    pub(in crate::te::auto::cpu) fn write_near(
+    /// Writes lanes that are neighbours in an output; past the caches only if whole vectors begin at multiples of their
+    /// bytes.
+    pub(in crate::te::auto::cpu) fn write_points(
         &mut self,
         register: Register,
         place: usize,
         output: &Written,
+        past: bool,
     ) -> Option<()> {
         let step = self.levels().0.last().map_or(1, |level| level.outputs[place]);
-        if step == 1 { self.write_one(register, place, output) } else { None }
+        if step == 1 { self.store(register, place, output, past) } else { None }
     }
 
-    /// Writes a register's first lane, in a stage that is computed once, or lanes that are neighbours in the output.
+    /// Writes a register's first lane, in a stage that is computed once.
     pub(super) fn write_one(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
+        self.store(register, place, output, false)
+    }
+
+    fn store(&mut self, register: Register, place: usize, output: &Written, past: bool) -> Option<()> {
         let value = self.value(register)?;
         let (lane, class) = lane_of(output.element)?;
         if class != register.class {
             return None;
         }
         let narrow = self.lowering.narrowed(value, lane)?;
-        self.lowering.body.store(lane, narrow);
+        if past {
+            self.lowering.body.store_past(lane, narrow)
+        } else {
+            self.lowering.body.store(lane, narrow)
+        }
         self.bindings.push(Binding::Written(place));
         Some(())
     }
