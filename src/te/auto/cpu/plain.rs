@@ -277,7 +277,7 @@ struct Across<'a, T, F> {
     steps: usize,
     /// Distances between steps, of `x`, `a` and `y`, in elements.
     strides: [isize; 3],
-    /// Whether the output is written past the caches.
+    /// Whether the output is written past the caches, by what needn't read it again.
     far: bool,
     f: F,
 }
@@ -288,65 +288,50 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Self { state, x, a, y, steps, strides, far, f } = self;
-        let _fence = Fence;
         if let Ok(state) = <[T; HELD]>::try_from(state) {
+            let _fence = Fence;
             // SAFETY: the caller of `walk` promised that these elements belong to this thread.
             return unsafe { held(state, (x, a, y), steps, strides, far, f) };
         }
-        let mut states = state.to_vec();
+        let width = state.len();
         for step in 0..steps as isize {
             let [dx, da, dy] = strides.map(|stride| stride * step);
-            let (mut x, mut a, y) = (x.wrapping_offset(dx), a.wrapping_offset(da), y.wrapping_offset(dy));
-            let (blocks, rest) = states.as_chunks_mut::<TOGETHER>();
+            let (x, a, y) = (x.wrapping_offset(dx), a.wrapping_offset(da), y.wrapping_offset(dy));
+            let last = if step == 0 { state.as_ptr() } else { y.wrapping_offset(-strides[2]).cast_const() };
+            let whole = width - width % TOGETHER;
             // SAFETY: the caller of `walk` promised that these elements belong to this thread; no two steps of an output
             // share an element.
             unsafe {
-                for block in blocks {
-                    beside_each_other((block, x, a), &f);
-                    (x, a) = (x.wrapping_add(TOGETHER), a.wrapping_add(TOGETHER));
+                for first in (0..whole).step_by(TOGETHER) {
+                    beside_each_other::<T, TOGETHER>((last, x, a, y), first, &f);
                 }
-                for (i, state) in rest.iter_mut().enumerate() {
-                    beside_each_other((std::array::from_mut(state), x.wrapping_add(i), a.wrapping_add(i)), &f);
-                }
-                put(&states, y, far);
+                (whole..width).for_each(|first| beside_each_other::<T, 1>((last, x, a, y), first, &f));
             }
         }
     }
 }
 
-/// The next states of neighbouring columns. All elements are read before any state changes, so that the compiler needn't know
-/// that they lie apart to use vectors.
+/// A step of neighbouring columns. All elements are read before any is written, so that the compiler needn't know which of
+/// them lie apart to use vectors.
 ///
 /// # Safety
 /// The conditions of [`Plain::walk`].
 #[inline(always)]
 unsafe fn beside_each_other<T: Copy, const COUNT: usize>(
-    (state, x, a): (&mut [T; COUNT], *const T, *const T),
+    (last, x, a, y): (*const T, *const T, *const T, *mut T),
+    first: usize,
     f: &impl Fn(T, T, T) -> T,
 ) {
-    // SAFETY: the caller's promise; columns are neighbours.
-    let (x, a) = unsafe { (x.cast::<[T; COUNT]>().read(), a.cast::<[T; COUNT]>().read()) };
-    let mut next = *state;
-    for ((next, a), x) in next.iter_mut().zip(&a).zip(&x) {
-        *next = f(*next, *a, *x);
+    let read = |from: *const T| -> [T; COUNT] {
+        // SAFETY: the caller's promise.
+        unsafe { from.wrapping_add(first).cast::<[T; COUNT]>().read() }
+    };
+    let (mut state, x, a) = (read(last), read(x), read(a));
+    for ((state, a), x) in state.iter_mut().zip(&a).zip(&x) {
+        *state = f(*state, *a, *x);
     }
-    *state = next;
-}
-
-/// Writes the elements of a step.
-///
-/// # Safety
-/// The conditions of [`Plain::walk`]; past the caches, those of [`stream::store`].
-#[inline(always)]
-unsafe fn put<T: Copy>(states: &[T], y: *mut T, far: bool) {
     // SAFETY: the caller's promise.
-    unsafe {
-        if far {
-            stream::store(y, states);
-        } else {
-            std::ptr::copy_nonoverlapping(states.as_ptr(), y, states.len());
-        }
-    }
+    unsafe { y.wrapping_add(first).cast::<[T; COUNT]>().write(state) };
 }
 
 /// Computes some columns, step by step.
@@ -394,7 +379,8 @@ unsafe fn held<T: Copy>(
             for ((state, a), x) in state.iter_mut().zip(a).zip(x) {
                 *state = f(*state, *a, *x);
             }
-            put(&state, y.wrapping_offset(dy), far);
+            let y = y.wrapping_offset(dy);
+            if far { stream::store(y, &state) } else { y.cast::<[T; HELD]>().write(state) }
         }
     }
 }

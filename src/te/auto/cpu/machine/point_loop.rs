@@ -287,9 +287,9 @@ impl<'a> Builder<'a> {
         }
         let narrow = self.lowering.narrowed(value, lane)?;
         if past {
-            self.lowering.body.store_past(lane, narrow)
+            self.lowering.body.store_past(lane, narrow);
         } else {
-            self.lowering.body.store(lane, narrow)
+            self.lowering.body.store(lane, narrow);
         }
         self.bindings.push(Binding::Written(place));
         Some(())
