@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::elements::Along;
 use super::job::{Job, TASK, Worker};
-use super::machine::{Builder, Moving, Walk};
+use super::machine::{Builder, Columns, Moving, NARROW, Strip, Strips, Walk, Walks};
 use super::memory::{decode, origin, runs};
 use super::program::{Class, Register};
 use super::registers::{LANES, Registers};
@@ -16,84 +16,11 @@ use crate::te::error::TeError;
 
 /// Bytes of lanes that stay in the first-level cache while rows stream through it.
 const NEAREST: i64 = 16 << 10;
-/// The outputs of a strip are a multiple of those in a cache line.
-const LINE: i64 = 16;
-/// Of fewer outputs, memory would be read in pieces that are too small.
-pub(super) const NARROW: i64 = 128;
-
-/// How outputs are divided into strips of neighbours: each line of them, along the last of the loops, begins with a new one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Strips {
-    pub(super) line: i64,
-    pub(super) width: i64,
-}
-
-/// Neighbouring outputs: the first, and how many.
-type Strip = (i64, usize);
-
-/// A reduction of neighbouring outputs, compiled for strips of two widths.
-#[derive(Debug)]
-pub(super) struct Columns {
-    pub(super) strips: Strips,
-    add: Walks,
-    apply: Option<Walks>,
-    /// The registers of which a strip has lanes in memory: those that are the same for all elements of an output, and then
-    /// the state's.
-    registers: Vec<Register>,
-    /// The number of the former.
-    invariant: usize,
-}
-
-/// The code for the strips of a line, and for the last one if that is narrower.
-#[derive(Debug)]
-struct Walks {
-    whole: Walk,
-    last: Option<Walk>,
-}
-
-impl Strips {
-    /// The strips of some outputs. The last one is whole, or ends with its line.
-    pub(super) fn of(self, outputs: Range<i64>) -> impl Iterator<Item = Strip> {
-        let mut first = outputs.start;
-        std::iter::from_fn(move || {
-            let in_line = first % self.line;
-            let count = (self.width - in_line % self.width).min(self.line - in_line).min(outputs.end - first);
-            first += count;
-            (count > 0).then_some((first - count, count as usize))
-        })
-    }
-
-    /// The number of strips of so many outputs, in whole lines.
-    pub(super) const fn count(self, outputs: i64) -> i64 {
-        outputs / self.line * ((self.line + self.width - 1) / self.width)
-    }
-
-    /// Strips of about the same width, of so many outputs at most. (There must be some.)
-    pub(super) fn at_most(line: i64, width: i64) -> Self {
-        let pieces = (line + width - 1) / width;
-        let even = (line + pieces - 1) / pieces;
-        Self { line, width: ((even + LINE - 1) / LINE * LINE).min(line) }
-    }
-}
-
-impl Walks {
-    fn of(strips: Strips, walk: impl Fn(usize) -> Option<Walk>) -> Option<Self> {
-        let last = match strips.line % strips.width {
-            0 => None,
-            rest => Some(walk(rest as usize)?),
-        };
-        Some(Self { whole: walk(strips.width as usize)?, last })
-    }
-
-    fn of_strip(&self, strips: Strips, count: usize) -> &Walk {
-        if count as i64 == strips.width { &self.whole } else { self.last.as_ref().unwrap_or(&self.whole) }
-    }
-}
-
-impl Columns {
+impl Job {
     /// The code of a reduction whose lanes are outputs, if all of it can be done by vector code. `strips` is given if several
     /// reductions share them; one by itself must be more than rows that are combined, which have other code.
-    pub(super) fn of(job: &Job, strips: Option<Strips>) -> Option<Self> {
+    pub(super) fn columns(&self, strips: Option<Strips>) -> Option<Columns> {
+        let job = self;
         let (code, source) = (&job.code, job.source.as_ref()?);
         let computes = job.direct.is_none() || code.apply.is_some() || strips.is_some();
         let line = job.outer.last()?.extent;
@@ -128,12 +55,7 @@ impl Columns {
             Some(made) => Some(made?),
             None => None,
         };
-        Some(Self { strips, add, apply, registers, invariant: source.spread.len() })
-    }
-
-    /// The number of lanes in memory of a strip's invariant registers, and of its state.
-    fn lanes(&self) -> [usize; 2] {
-        [self.invariant, self.registers.len() - self.invariant].map(|count| count * self.strips.width as usize)
+        Some(Columns { strips, add, apply, registers, invariant: source.spread.len() })
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use super::columns::Strips;
 use super::compile::Code;
 use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
 use super::invariant::InvariantSteps;
-use super::machine::{Awaited, MachineLoops};
+use super::machine::{Awaited, MachineLoops, Strips};
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;

@@ -35,4 +35,6 @@ mod vm;
 
 pub(super) use self::job::Task;
 #[cfg(test)]
-pub(super) use self::machine::{COMPILED, FAR, FORCED, IN_ROWS};
+pub(super) use self::machine::{COMPILED, FORCED, IN_ROWS};
+#[cfg(test)]
+pub(super) use self::memory::FAR;

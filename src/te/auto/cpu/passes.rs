@@ -5,10 +5,9 @@
 use std::convert::Infallible;
 use std::ops::Range;
 
-use super::columns::{NARROW, Strips};
 use super::job::{ALONE, Job, TASK, Task, Worker};
-use super::machine::Awaited;
 use super::machine::whole_rows::WholeRows;
+use super::machine::{Awaited, NARROW, Strips};
 use super::registers::LANES;
 use crate::parallel;
 use crate::simd::stream::Fence;

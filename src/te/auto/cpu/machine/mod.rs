@@ -8,10 +8,12 @@
 mod lower;
 mod of_job;
 mod point_loop;
+mod strips;
 mod walk;
 pub(super) mod whole_rows;
 
-pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop, Rows};
+pub(super) use self::point_loop::{At, Builder, Moving, PointLoop, Rows};
+pub(super) use self::strips::{Columns, MachineLoops, NARROW, Strip, Strips, Walks};
 pub(super) use self::walk::Walk;
 
 /// From this many points on, in one run or in several, code is compiled, which takes as long as some 10⁵ steps of points.
@@ -21,8 +23,6 @@ const WORTH: i64 = 1 << 16;
 thread_local! {
     /// Whether this thread compiles code, whatever the number of points; `None` where that decides.
     pub(in crate::te::auto) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
-    /// Whether this thread writes all outputs past the caches, however small they are.
-    pub(in crate::te::auto) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     /// The number of chains that this thread has compiled to a loop over rows.
     pub(in crate::te::auto) static IN_ROWS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     /// The number of loops that this thread has compiled.

@@ -1,7 +1,7 @@
 //! Compiles the loops of a reduction.
 
-use super::point_loop::{Builder, MachineLoops, Moving, PointLoop};
-use crate::te::auto::cpu::columns::{Columns, Strips};
+use super::point_loop::{Builder, Moving, PointLoop};
+use super::strips::{MachineLoops, Strips};
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::program::Step;
 
@@ -9,7 +9,7 @@ impl Job {
     /// What machine code does of it. If its lanes are outputs, these are divided into `strips`, or into its own.
     pub(in crate::te::auto::cpu) fn machine_loops(&self, strips: Option<Strips>) -> MachineLoops {
         if self.tree.across {
-            return MachineLoops { columns: Columns::of(self, strips), ..MachineLoops::default() };
+            return MachineLoops { columns: self.columns(strips), ..MachineLoops::default() };
         }
         MachineLoops { add: add(self), apply: apply(self), columns: None }
     }

@@ -4,7 +4,6 @@ use super::lower::{Lowering, Typed};
 use crate::ElementType;
 use crate::jit::{ARGUMENTS, Body, Kernel, Lane, Place, Value};
 use crate::te::auto::bind::iteration_space::LoopLevel;
-use crate::te::auto::cpu::columns::Columns;
 use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::memory::Written;
 use crate::te::auto::cpu::program::{Class, Program, Register, Step};
@@ -47,17 +46,6 @@ pub(in crate::te::auto::cpu) struct PointLoop {
     pub(in crate::te::auto::cpu) gathered: Vec<usize>,
     /// Whether lanes of registers are read or written, so that there are at most as many points as a register has lanes.
     pub(in crate::te::auto::cpu) is_short: bool,
-}
-
-/// The loops of a reduction that have been compiled.
-#[derive(Debug, Default)]
-pub(in crate::te::auto::cpu) struct MachineLoops {
-    /// Combines points of an output, whose lanes share them.
-    pub(in crate::te::auto::cpu) add: Option<PointLoop>,
-    /// Computes the outputs of points, along the same loops.
-    pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
-    /// Both, where lanes are outputs.
-    pub(in crate::te::auto::cpu) columns: Option<Columns>,
 }
 
 /// The first point of a loop, and its lanes.
