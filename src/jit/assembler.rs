@@ -146,6 +146,8 @@ pub(super) mod opcode {
     pub(in crate::jit) const MOVE: Opcode = Opcode::new(0, 1, 0x28);
     pub(in crate::jit) const LOAD: Opcode = Opcode::new(0, 1, 0x10);
     pub(in crate::jit) const STORE: Opcode = Opcode::new(0, 1, 0x11);
+    /// Past the caches, at a multiple of the vector's bytes.
+    pub(in crate::jit) const STORE_PAST: Opcode = Opcode::new(0, 1, 0x2b);
     pub(in crate::jit) const STORE_8: Opcode = Opcode::new(1, 1, 0xd6).least();
     pub(in crate::jit) const BROADCAST: Opcode = Opcode::new(1, 2, 0x18);
     pub(in crate::jit) const BROADCAST_I32: Opcode = Opcode::new(1, 2, 0x58);

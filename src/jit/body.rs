@@ -71,8 +71,8 @@ impl Lane {
 /// What an address given to the loop is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
-    /// Neighbouring lanes.
-    Stream { lane: Lane, read: bool, written: bool },
+    /// Neighbouring lanes. What is written may be written past the caches.
+    Stream { lane: Lane, read: bool, written: bool, past: bool },
     /// As many lanes of 32 bits as the period has; then the first ones again.
     Cyclic,
     /// One value of 32 bits for all lanes.
@@ -302,7 +302,7 @@ impl Body {
 
     /// Lanes that are read; the number of their argument is the number of arguments so far.
     pub(crate) fn load(&mut self, lane: Lane) -> Value {
-        let number = self.argument(Argument::Stream { lane, read: true, written: false });
+        let number = self.argument(Argument::Stream { lane, read: true, written: false, past: false });
         self.node(Node::Load(number))
     }
 
@@ -329,7 +329,7 @@ impl Body {
 
     /// Lanes of 32 bits that are read and then written, and the number of their argument.
     pub(crate) fn updated(&mut self) -> (usize, Value) {
-        let number = self.argument(Argument::Stream { lane: Lane::F32, read: true, written: true });
+        let number = self.argument(Argument::Stream { lane: Lane::F32, read: true, written: true, past: false });
         (number, self.node(Node::Load(number)))
     }
 
@@ -340,7 +340,14 @@ impl Body {
 
     /// Lanes that are written; those of 16 and 8 bits must have been packed to them.
     pub(crate) fn store(&mut self, lane: Lane, value: Value) {
-        let number = self.argument(Argument::Stream { lane, read: false, written: true });
+        let number = self.argument(Argument::Stream { lane, read: false, written: true, past: false });
+        self.stores.push((number, value));
+    }
+
+    /// The same past the caches: those of 32 and 16 bits, in bodies of row programs, where each vector of lanes begins at a
+    /// multiple of its bytes. Other threads see them after a [`Fence`](crate::simd::stream::Fence).
+    pub(crate) fn store_past(&mut self, lane: Lane, value: Value) {
+        let number = self.argument(Argument::Stream { lane, read: false, written: true, past: true });
         self.stores.push((number, value));
     }
 

@@ -279,6 +279,8 @@ impl<'a> Emitter<'a> {
             }
         }
         let opcode = match self.body.arguments[argument] {
+            Argument::Stream { lane, past: true, .. } if lane.bytes() == 4 => opcode::STORE_PAST,
+            Argument::Stream { lane, past: true, .. } if lane.bytes() == 2 => opcode::STORE_PAST.half(),
             Argument::Stream { lane, .. } if lane.bytes() == 2 => opcode::STORE.half(),
             Argument::Stream { lane, .. } if lane.bytes() == 1 => match self.width {
                 Width::Bits256 => opcode::STORE_8,

@@ -32,7 +32,7 @@ fn stack(offset: i32) -> Operand {
 fn operands_are_encoded_wherever_they_are() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
     let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
-    let cases: [Case; 22] = [
+    let cases: [Case; 24] = [
         (opcode::MOVE, 1, None, vector(9), None, "vmovaps ymm1, ymm9", "c4c17c28c9"),
         (opcode::LOAD, 0, None, indexed(1, LANE, 4, 0), None, "vmovups ymm0, [rcx + rax*4]", "c4e17c100481"),
         (opcode::LOAD, 15, None, indexed(13, LANE, 4, 0), None, "vmovups ymm15, [r13 + rax*4]", "c4417c10bc8500000000"),
@@ -56,6 +56,16 @@ fn operands_are_encoded_wherever_they_are() {
         ),
         (opcode::STORE, 3, None, stack(3552), None, "vmovups [rsp + 3552], ymm3", "c4e17c119c24e00d0000"),
         (opcode::STORE.half(), 5, None, indexed(7, LANE, 2, 0), None, "vmovups [rdi + rax*2], xmm5", "c4e178112c47"),
+        (opcode::STORE_PAST, 11, None, indexed(3, LANE, 4, 0), None, "vmovntps [rbx + rax*4], ymm11", "c4617c2b1c83"),
+        (
+            opcode::STORE_PAST.half(),
+            11,
+            None,
+            indexed(3, LANE, 2, 0),
+            None,
+            "vmovntps [rbx + rax*2], xmm11",
+            "c461782b1c43",
+        ),
         (opcode::STORE_8, 11, None, indexed(3, LANE, 1, 0), None, "vmovq [rbx + rax], xmm11", "c46179d61c03"),
         (opcode::BROADCAST, 0, None, base, None, "vbroadcastss ymm0, [rcx]", "c4e27d188100000000"),
         (opcode::BROADCAST_I32, 12, None, vector(12), None, "vpbroadcastd ymm12, xmm12", "c4427d58e4"),
@@ -166,7 +176,7 @@ fn wide_vectors_have_the_prefix_evex() {
     type Case = (Opcode, u8, Option<u8>, Operand, Option<u8>, &'static str, &'static str);
     let base = Operand::Memory(Memory::Offset { base: General(1), offset: 0 });
     let lanes = |base, scale, offset| indexed(base, LANE, scale, offset);
-    let cases: [Case; 21] = [
+    let cases: [Case; 22] = [
         (opcode::MOVE, 1, None, vector(25), None, "vmovaps zmm1, zmm25", "62917c4828c9"),
         (opcode::LOAD, 0, None, lanes(1, 4, 0), None, "vmovups zmm0, [rcx + rax*4]", "62f17c48100481"),
         (opcode::LOAD, 31, None, lanes(13, 4, 0), None, "vmovups zmm31, [r13 + rax*4]", "62417c4810bc8500000000"),
@@ -189,6 +199,7 @@ fn wide_vectors_have_the_prefix_evex() {
             "62417c4811b48740000000",
         ),
         (opcode::STORE, 3, None, stack(3520), None, "vmovups [rsp + 3520], zmm3", "62f17c48119c24c00d0000"),
+        (opcode::STORE_PAST.half(), 27, None, lanes(3, 2, 0), None, "vmovntps [rbx + rax*2], ymm27", "62617c282b1c43"),
         (opcode::STORE.half(), 21, None, lanes(7, 2, 0), None, "vmovups [rdi + rax*2], ymm21", "62e17c28112c47"),
         (opcode::STORE.least(), 11, None, lanes(3, 1, 0), None, "vmovups [rbx + rax], xmm11", "62717c08111c03"),
         (opcode::BROADCAST, 16, None, base, None, "vbroadcastss zmm16, [rcx]", "62e27d48188100000000"),

@@ -3,6 +3,7 @@
 use super::super::assembler::Width;
 use super::{numbers, same};
 use crate::jit::{Binary, Body, Lane, RowKernel, RowProgram, Unary};
+use crate::simd::stream::Fence;
 
 /// The code of a program in vectors of every width that this CPU has and that can do it.
 fn of_widths(program: &RowProgram) -> Vec<(Width, RowKernel)> {
@@ -119,6 +120,47 @@ fn rows_of_any_length_are_what_loops_give() {
             let made = check(count, lanes, random.bool(), &mut random);
             // AVX2 leaves out no 16-bit lanes, and AVX-512 has no states of fewer lanes than a vector.
             assert!(!has || made > 0 || lanes < 16 || !count.is_multiple_of(8), "{count} lanes, states of {lanes}");
+        }
+    }
+}
+
+/// What is stored past the caches is there after a fence, between what isn't.
+#[test]
+fn lanes_are_stored_past_the_caches() {
+    #[repr(align(64))]
+    struct Aligned<T>([T; 1024]);
+    let mut random = fastrand::Rng::with_seed(13);
+    let x: Vec<f32> = numbers(&mut random, 1024);
+    for count in [8, 64, 320] {
+        let mut program = RowProgram::new(count);
+        let mut body = Body::default();
+        let a = body.load(Lane::F32);
+        let (twice, half) = (body.add(a, a), body.as_bf16(a));
+        body.store_past(Lane::F32, twice);
+        body.store_past(Lane::BF16, half);
+        program.each(body);
+        for (width, kernel) in of_widths(&program) {
+            let (mut y, mut z) = (Aligned([7f32; 1024]), Aligned([half::bf16::ONE; 1024]));
+            let from = x.as_ptr().cast::<u8>().cast_mut();
+            let mut addresses = [from, y.0.as_mut_ptr().cast(), z.0.as_mut_ptr().cast()];
+            {
+                let _fence = Fence;
+                // SAFETY: three rows of as many lanes lie in each of the arrays, whose rows begin at multiples of 64 bytes.
+                unsafe { kernel.run(&mut addresses, &[4 * 333, 4 * 336, 2 * 352], ROWS.min(1024 / 352)) };
+            }
+            for row in 0..ROWS.min(1024 / 352) {
+                for i in 0..336 {
+                    let x = x[row * 333 + i];
+                    let is_own = i < count;
+                    let want = if is_own { x + x } else { 7.0 };
+                    assert!(same(y.0[row * 336 + i], want), "{width:?}, {count} lanes: row {row}, lane {i}");
+                    let want = if is_own { half::bf16::from_f32(x) } else { half::bf16::ONE };
+                    assert!(
+                        same(z.0[row * 352 + i].to_f32(), want.to_f32()),
+                        "{width:?}, {count}: row {row}, lane {i}"
+                    );
+                }
+            }
         }
     }
 }

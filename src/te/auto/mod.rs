@@ -23,6 +23,9 @@
 //! generates and compiles the kernel's text; later runs with this key reuse it. On one device, all runs give the same
 //! bits; [`Order`] can demand more.
 //!
+//! Softmaxes, logarithms of sums of exponentials and variances of columns are made in one pass over the elements by a GPU and in
+//! the other orders, and by the CPU in [`Order::Device`] in two, as those of rows are.
+//!
 //! Floating-point values with fewer than 32 bits are computed in f32, and rounded where they are stored (or where the
 //! expression casts). If everything that a reduction or map stores has at most 16 bits, and its order is
 //! [`Order::Device`], a GPU computes exponentials, roots, reciprocals and quotients by functions with a relative error

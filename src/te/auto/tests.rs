@@ -4,7 +4,7 @@ mod rows;
 
 use epilogue_runtime::{Device, DeviceTensor};
 
-use super::cpu::{COMPILED, FORCED};
+use super::cpu::{COMPILED, FAR, FORCED};
 use crate::expr::Op;
 #[cfg(target_arch = "x86_64")]
 use crate::jit::NARROW;
@@ -72,8 +72,8 @@ fn narrow(only: bool) {
     let _ = only;
 }
 
-/// Runs it by steps, and by machine code of either width, twice each, the second time on other memory. Gives how many loops
-/// were compiled for the longest vectors.
+/// Runs it by steps, by machine code of either width, and past the caches, twice each, the second time on other memory. Gives
+/// how many loops were compiled for the longest vectors.
 fn check(
     what: &str,
     outputs: &[&Tensor],
@@ -84,9 +84,12 @@ fn check(
     let mut before = COMPILED.get();
     let device = Device::cpu();
     let mut runs: Vec<Vec<Vec<u64>>> = Vec::new();
-    for (forced, only_narrow) in [(Some(false), false), (Some(true), true), (Some(true), false)] {
-        FORCED.set(forced);
+    for (forced, only_narrow, far) in
+        [(false, false, false), (true, true, false), (true, false, true), (true, false, false)]
+    {
+        FORCED.set(Some(forced));
         narrow(only_narrow);
+        FAR.set(far);
         before = COMPILED.get();
         let kernel = auto::build(outputs).expect("it has a schedule").build(&device).expect("it builds");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -124,8 +127,9 @@ fn check(
         }
         FORCED.set(None);
         narrow(false);
+        FAR.set(false);
     }
-    for machine in [2, 4] {
+    for machine in [2, 4, 6] {
         assert_eq!(runs[0], runs[machine], "{what}");
         assert_eq!(runs[1], runs[machine + 1], "{what}, other memory");
     }

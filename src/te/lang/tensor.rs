@@ -24,6 +24,9 @@ pub struct Operation {
     kind: OperationKind,
     /// The length of the longest chain of operations that ends in this one.
     depth: u32,
+    /// If not empty, tensors with the same values, up to rounding, as those that it makes: see
+    /// [`or_by_passes`](Self::or_by_passes).
+    by_passes: Vec<Tensor>,
     /// The ranges of its axes.
     _ranges: RangeGuard,
 }
@@ -88,10 +91,34 @@ impl Operation {
             OperationKind::Compute(compute) => RangeGuard::of(compute.axes.iter().chain(&compute.reduce_axes)),
             OperationKind::Scan(scan) => RangeGuard::of([&scan.axis]),
         };
-        let mut operation = Self { name: name.into(), kind, depth: 1, _ranges: ranges };
+        let mut operation = Self { name: name.into(), kind, depth: 1, by_passes: Vec::new(), _ranges: ranges };
         let before = operation.inputs().iter().map(|input| input.operation().depth).max();
         operation.depth = before.unwrap_or(0).saturating_add(1);
         Arc::new(operation)
+    }
+
+    /// The same computation, with other tensors for those that it makes: where it reads elements once, they are computed by
+    /// reductions that need each other's results and so read elements several times. A device takes them where elements stay
+    /// near from one reduction to the next, and where the order of combination is free. Anything but a computation stays.
+    pub(crate) fn or_by_passes(self: &Arc<Self>, passes: Vec<Tensor>) -> Arc<Self> {
+        let Some(Compute { axes, reduce_axes, body }) = self.as_compute() else { return Arc::clone(self) };
+        debug_assert_eq!(passes.len(), body.len(), "one for each tensor that it makes");
+        let kind = Compute { axes: axes.clone(), reduce_axes: reduce_axes.clone(), body: body.clone() };
+        let mut operation = Self {
+            name: self.name.clone(),
+            kind: OperationKind::Compute(kind),
+            depth: self.depth,
+            by_passes: passes,
+            _ranges: RangeGuard::of(axes.iter().chain(reduce_axes)),
+        };
+        let others = operation.by_passes.iter().map(|tensor| tensor.operation().depth).max();
+        operation.depth = operation.depth.max(others.unwrap_or(0));
+        Arc::new(operation)
+    }
+
+    /// What [`or_by_passes`](Self::or_by_passes) was given.
+    pub(crate) fn by_passes(&self) -> &[Tensor] {
+        &self.by_passes
     }
 
     /// An operation that a caller makes; callers may chain any number of operations.

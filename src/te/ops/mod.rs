@@ -24,6 +24,8 @@ pub use normalise::{layer_norm, log_softmax, rms_norm, softmax};
 pub use reductions::{all, any, argmax, argmin, logsumexp, max, mean, min, norm, prod, std, sum, var};
 pub use scans::{Running, cumprod, cumsum, linear_recurrence, selective_scan, selective_scan_output};
 
+use std::sync::Arc;
+
 use self::dimensions::Over;
 use crate::ElementType;
 use crate::te::arith::equal;
@@ -50,6 +52,13 @@ fn map(shape: Vec<Expr>, name: &str, body: impl FnOnce(&[Expr]) -> Expr) -> Resu
         vec![body(&indices)]
     })?;
     Ok(tensors.swap_remove(0))
+}
+
+/// The tensors that an operation makes, or by passes: see
+/// [`or_by_passes`](crate::te::lang::tensor::Operation::or_by_passes).
+fn or_by_passes(made: &[Tensor], passes: Vec<Tensor>) -> Vec<Tensor> {
+    let Some(operation) = made.first().map(|first| first.operation().or_by_passes(passes)) else { return Vec::new() };
+    made.iter().map(|tensor| Tensor::new(Arc::clone(&operation), tensor.value())).collect()
 }
 
 /// # Errors

@@ -2,7 +2,7 @@
 //! [`auto::reduce`](crate::te::auto::reduce) does each of them in one launch, which reads a row from memory once.
 
 use super::reductions::{Spread, exponentials, spread};
-use super::{Dimensions, Over, require_float, require_shape, wide};
+use super::{Dimensions, Over, or_by_passes, require_float, require_shape, wide};
 use crate::expr::Op;
 use crate::te::build::reducer::{max_reducer, sum_reducer};
 use crate::te::error::TeError;
@@ -42,14 +42,8 @@ pub fn log_softmax(a: &Tensor, dimension: usize) -> Result<Tensor, TeError> {
 /// The largest value, and the sum of `exp(x - largest)`.
 ///
 /// Rows whose elements are neighbours are read in two passes, between which they stay in registers. This costs less
-/// than rescaling sums whenever a larger value is found.
+/// than rescaling sums whenever a larger value is found. Others are read in two where a device does that better.
 fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError> {
-    if !over.is_last() {
-        let pair = exponentials(a, over)?;
-        // An infinite largest value leaves no sum, as with two passes.
-        let sum = super::map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
-        return Ok([pair[0].clone(), sum]);
-    }
     let wide = wide(a.dtype());
     let largest =
         over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?.swap_remove(0);
@@ -57,7 +51,14 @@ fn sums_of_exponentials(a: &Tensor, over: &Over) -> Result<[Tensor; 2], TeError>
         let x = a.at(at).cast(wide) - largest.at(over.row(at));
         vec![sum_reducer().over(Expr::apply(Op::Exp, vec![x]), axes)]
     })?;
-    Ok([largest, sum[0].clone()])
+    let passes = [largest, sum[0].clone()];
+    if over.is_last() {
+        return Ok(passes);
+    }
+    let pair = or_by_passes(&exponentials(a, over)?, passes.to_vec());
+    // An infinite largest value leaves no sum, as with two passes.
+    let sum = super::map(pair[1].shape(), "sum", |row| pair[1].at(row) + (pair[0].at(row) - pair[0].at(row)))?;
+    Ok([pair[0].clone(), sum])
 }
 
 /// `(x - mean) / sqrt(var + epsilon)` over some dimensions, times `weight` plus `bias`. These have the extents of those

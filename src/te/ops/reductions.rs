@@ -1,6 +1,6 @@
 //! Reductions of a tensor over some of its dimensions.
 
-use super::{Dimensions, Over, map, misshapen, require_float, wide};
+use super::{Dimensions, Over, map, misshapen, or_by_passes, require_float, wide};
 use crate::ElementType;
 use crate::expr::Op;
 use crate::te::build::reducer::{
@@ -83,7 +83,7 @@ pub fn mean(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
 ///
 /// If the elements of a row are neighbours, it is read in two passes: for the mean, then for the distances from it.
 /// Otherwise there is one pass, which combines means and sums of squares by Chan's method (Chan, Golub and LeVeque
-/// 1979).
+/// 1979), except on the CPU in the order of a device.
 ///
 /// # Errors
 /// The errors of [`mean`].
@@ -137,15 +137,13 @@ pub(super) struct Spread {
 }
 
 /// Rows whose elements are neighbours are read in two passes with sums of type `sums`; between them they stay in
-/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives.
+/// registers or near caches. Other rows are read in one pass, in the type that [`far`] gives, or in two where a device does
+/// that better. Either is rounded to `sums`.
 ///
 /// If the type of the sums has no larger range than that of the elements, the elements are divided by their number
 /// before they are added; so nothing overflows unless the result does. An infinity or NaN among them makes the variance
 /// NaN: the mean is not finite, and its distance from that element is NaN.
 pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeError> {
-    if !over.is_last() {
-        return moments(a, over);
-    }
     let number = |x: f64| Expr::constant(x, sums);
     let half = if sums == far(a.dtype()) && sums != a.dtype() {
         // Exact until the division, usually; so equal elements have the distance 0 from their mean.
@@ -161,20 +159,27 @@ pub(super) fn spread(a: &Tensor, over: &Over, sums: DType) -> Result<Spread, TeE
         let distance = (a.at(at).cast(sums) * number(0.5) - half.at(over.row(at))) * &weight;
         vec![sum_reducer().over(&distance * &distance, axes)]
     })?;
-    Ok(Spread { half, var: var.swap_remove(0) })
+    let passes = Spread { half, var: var.swap_remove(0) };
+    if over.is_last() {
+        return Ok(passes);
+    }
+    let Spread { half, var } = moments(a, over, sums)?;
+    let or = |made: Tensor, passes: Tensor| or_by_passes(&[made], vec![passes]).swap_remove(0);
+    Ok(Spread { half: or(half, passes.half), var: or(var, passes.var) })
 }
 
 /// Count, mean, and sum of squared distances from the mean, in one pass.
-fn moments(a: &Tensor, over: &Over) -> Result<Spread, TeError> {
+fn moments(a: &Tensor, over: &Over, to: DType) -> Result<Spread, TeError> {
     let sums = far(a.dtype());
     let one = || Expr::constant(1.0, sums);
     let made = over.reduce("moments", |at, axes| {
         chan(sums == a.dtype()).over_all(&[one(), a.at(at).cast(sums), Expr::constant(0.0, sums)], axes)
     })?;
     let [counts, mean, squares] = [0, 1, 2].map(|value| made[value].clone());
-    let half = map(mean.shape(), "half_mean", |at| mean.at(at) * Expr::constant(0.5, sums))?;
+    let half = map(mean.shape(), "half_mean", |at| (mean.at(at) * Expr::constant(0.5, sums)).cast(to))?;
     // Without a finite mean there is no variance.
-    let var = map(squares.shape(), "var", |at| squares.at(at) / counts.at(at) + (mean.at(at) - mean.at(at)))?;
+    let var =
+        map(squares.shape(), "var", |at| (squares.at(at) / counts.at(at) + (mean.at(at) - mean.at(at))).cast(to))?;
     Ok(Spread { half, var })
 }
 
@@ -272,18 +277,19 @@ pub fn norm(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeE
 pub fn logsumexp(a: &Tensor, dimensions: impl Into<Dimensions>) -> Result<Tensor, TeError> {
     require_float(a, "logsumexp")?;
     let over = Over::new(a, dimensions)?;
+    let passes = logsumexp_by_passes(a, &over)?;
     if over.is_last() {
-        return logsumexp_of_rows(a, &over);
+        return Ok(passes);
     }
     let total = exponentials(a, &over)?;
-    map(total[0].shape(), "logsumexp", |at| {
+    let made = map(total[0].shape(), "logsumexp", |at| {
         (total[0].at(at) + Expr::apply(Op::Log, vec![total[1].at(at)])).cast(a.dtype())
-    })
+    })?;
+    Ok(or_by_passes(&[made], vec![passes]).swap_remove(0))
 }
 
-/// Two passes over rows whose elements are neighbours. This costs less than rescaling sums whenever a larger value is
-/// found.
-fn logsumexp_of_rows(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
+/// In two passes. Where elements stay near this costs less than rescaling sums whenever a larger value is found.
+fn logsumexp_by_passes(a: &Tensor, over: &Over) -> Result<Tensor, TeError> {
     let wide = wide(a.dtype());
     let largest = over.reduce("largest", |at, axes| vec![max_reducer().over(a.at(at).cast(wide), axes)])?;
     // Subtracting an infinite one would give NaN for the elements equal to it.

@@ -1,6 +1,7 @@
 //! Orders the arguments of a run that are given by tensor: puts them in the order of the kernel's parameters.
 
 use epilogue_runtime::{Device, DeviceTensor};
+use smallvec::SmallVec;
 
 use crate::te::error::{RunError, TeError};
 use crate::te::lang::tensor::Tensor;
@@ -10,7 +11,7 @@ use crate::te::lang::tensor::Tensor;
 /// # Errors
 /// [`RunError::Argument`], which names the tensors: for a parameter without an argument, a tensor that is given twice,
 /// and one that is not a parameter.
-pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<usize>, TeError> {
+pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<SmallVec<[usize; 8]>, TeError> {
     for (place, tensor) in given.iter().enumerate() {
         if !parameters.contains(tensor) {
             return Err(stranger(parameters, tensor));
@@ -20,8 +21,9 @@ pub(crate) fn places(parameters: &[&Tensor], given: &[&Tensor]) -> Result<Vec<us
             return Err(RunError::Argument { tensor: tensor.name(), reason }.into());
         }
     }
-    let missing: Vec<&Tensor> = parameters.iter().copied().filter(|parameter| !given.contains(parameter)).collect();
-    if !missing.is_empty() {
+    let is_missing = |parameter: &&Tensor| !given.contains(parameter);
+    if parameters.iter().any(is_missing) {
+        let missing: Vec<&Tensor> = parameters.iter().copied().filter(is_missing).collect();
         let reason = format!("nothing is given for it; a run takes {}", names(parameters));
         return Err(RunError::Argument { tensor: names(&missing), reason }.into());
     }
@@ -64,6 +66,8 @@ fn names(tensors: &[&Tensor]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
     use crate::te::placeholder;
 
@@ -71,7 +75,7 @@ mod tests {
     fn every_tensor_is_given_once() {
         let (x, y, z) = (placeholder([4], "x"), placeholder([4], "y"), placeholder([4], "z"));
         let parameters = [&y, &x, &z];
-        assert_eq!(places(&parameters, &[&x, &y, &z]), Ok(vec![1, 0, 2]));
+        assert_eq!(places(&parameters, &[&x, &y, &z]), Ok(smallvec![1, 0, 2]));
         let error = |given: &[&Tensor]| places(&parameters, given).map_err(|error| error.to_string());
         let takes = "a run takes y, x, z";
         assert_eq!(error(&[&z]), Err(format!("argument y, x: nothing is given for it; {takes}")));

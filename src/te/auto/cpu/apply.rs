@@ -6,9 +6,10 @@ use super::compile::Results;
 use super::elements::Along;
 use super::job::Job;
 use super::machine::{At, PointLoop, Rows};
-use super::memory::{decode, runs};
+use super::memory::{Block, Run, Target, decode, origin, read, runs};
 use super::program::Register;
 use super::registers::{LANES, Registers};
+use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::error::TeError;
 
 impl Job {
@@ -27,15 +28,12 @@ impl Job {
             let along = runs(&self.outer, output, lanes);
             for element in elements {
                 let inner = decode(&self.inner, element);
-                if let Some(code) = &self.machine.apply {
+                if let Some((reuse, place)) = self.kept_across() {
                     // SAFETY: the caller's promise.
-                    unsafe { self.run_across(code, 2, registers, &along, &inner) };
-                    // SAFETY: the caller's promise.
-                    unsafe { self.write_far(registers, results, Along::Outer(&along, &inner)) };
-                    continue;
+                    unsafe { self.take_kept(registers, place, reuse.to, &along, &inner) };
                 }
                 // SAFETY: the caller's promise.
-                unsafe { self.apply_strip(registers, results, Along::Outer(&along, &inner), lanes) }?;
+                unsafe { self.apply_points(registers, results, Along::Outer(&along, &inner), lanes) }?;
             }
             return Ok(());
         }
@@ -47,7 +45,7 @@ impl Job {
             Some(steps) => {
                 let along = runs(&self.outer, output, lanes);
                 // SAFETY: the caller's promise.
-                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &vec![0; self.inner.len()])) };
+                unsafe { self.elements[2].fill_invariant(registers, Along::Outer(&along, &origin(&self.inner))) };
                 registers.run(&steps.once, lanes)?;
                 &steps.spread
             }
@@ -70,7 +68,7 @@ impl Job {
                     reuse.take(registers, lane, self.count() as usize, first as usize, lanes);
                 }
                 // SAFETY: the caller's promise.
-                unsafe { self.apply_strip(registers, results, Along::Inner(&outer, &along), lanes) }?;
+                unsafe { self.apply_points(registers, results, Along::Inner(&outer, &along), lanes) }?;
             }
         }
         Ok(())
@@ -119,6 +117,22 @@ impl Job {
         }
     }
 
+    /// Reads values that were kept in an output, at an element of neighbouring outputs.
+    ///
+    /// # Safety
+    /// The conditions of [`Job::apply`].
+    unsafe fn take_kept(&self, registers: &mut Registers, place: usize, to: Register, along: &[Run], inner: &[i64]) {
+        let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+            levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
+        };
+        for run in along {
+            let first = offset(&self.outer, &run.index) + offset(&self.inner, inner);
+            let Target { element, address, step, .. } = self.outputs[place].target(first, 1);
+            // SAFETY: the points are within the output's shape; the caller's promise.
+            unsafe { read(registers, to, run.lane, &Block::row(element, address, run.count, step)) };
+        }
+    }
+
     /// Writes the outputs that machine code leaves in registers.
     ///
     /// # Safety
@@ -134,7 +148,7 @@ impl Job {
 
     /// # Safety
     /// The conditions of [`Job::apply`].
-    unsafe fn apply_strip(
+    unsafe fn apply_points(
         &self,
         registers: &mut Registers,
         results: &Results,

@@ -186,6 +186,13 @@ impl Elements {
         apart as isize * part.element.size() as isize
     }
 
+    /// The same of neighbouring elements of an output, along the last of the loops over those.
+    pub(in crate::te::auto) fn bytes_down(&self, part: usize) -> isize {
+        let part = &self.parts[part];
+        let apart = self.inner.last().map_or(0, |level| level.reads[part.place]);
+        apart as isize * part.element.size() as isize
+    }
+
     /// Reads elements at affine indices, by the numbers of the reads.
     ///
     /// # Safety

@@ -7,12 +7,13 @@ use super::direct::plan::Direct;
 use super::elements::{Elements, Loops};
 use super::extreme::Extreme;
 use super::invariant::InvariantSteps;
-use super::machine::{Awaited, MachineLoops};
+use super::machine::{Awaited, MachineLoops, Strips};
 use super::memory::Written;
 use super::program::{Program, Register};
 use super::registers::Registers;
 use super::reused::{ReuseRegisters, ReusedValue};
 use super::tree::Tree;
+use crate::ElementType;
 use crate::parallel;
 use crate::simd::stream::Fence;
 use crate::te::auto::bind::arguments::Bound;
@@ -57,6 +58,8 @@ pub(in crate::te::auto) struct Job {
     pub(super) invariant: Option<InvariantSteps>,
     /// The value of every point that is kept for the outputs of points.
     pub(super) reuse: Option<ReuseRegisters>,
+    /// The output in whose elements it is kept, if lanes are outputs.
+    pub(super) kept_in: Option<usize>,
     /// The number of outputs that share a strip.
     pub(super) rows: i64,
     pub(super) outputs: Vec<Written>,
@@ -72,6 +75,8 @@ pub(in crate::te::auto) struct Worker {
     pub(in crate::te::auto) registers: Registers,
     /// The lanes into which rows of memory are combined directly, if any.
     pub(in crate::te::auto) sums: Registers,
+    /// The lanes of a strip's outputs that machine code walks down, if any.
+    pub(super) lanes: Vec<u32>,
     pub(super) _fence: Fence,
 }
 
@@ -118,8 +123,10 @@ impl Job {
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
         let rows = if share && direct.is_none() && extreme.is_none() { tree.rows_together() } else { 1 };
+        let outputs = Written::all(bound, &space.outputs);
+        let kept_in = if tree.across { kept_across(&code, &outputs, &outer) } else { None };
         let mut reuse = None;
-        if ReuseRegisters::is_near(rows, size.1)
+        if (kept_in.is_some() || ReuseRegisters::is_near(rows, size.1))
             && let Some(reused) = ReusedValue::of(reduction, pass)
         {
             (program, [of_reduction, of_totals, of_points], code) = compiled(Some(&reused))?;
@@ -130,9 +137,6 @@ impl Job {
             let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
             InvariantSteps::of(&apply.steps, &results, &program, &code.left, &of_points)
         });
-        let first_output = bound.tensors.len() - reduction.outputs.len();
-        let outputs = space.outputs.iter().enumerate();
-        let outputs = outputs.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps));
         Ok(Self {
             tree,
             program,
@@ -143,8 +147,9 @@ impl Job {
             source,
             invariant,
             reuse,
+            kept_in,
             rows,
-            outputs: outputs.collect(),
+            outputs,
             machine: MachineLoops::default(),
             awaited: Awaited::new(size.0.saturating_mul(size.1)),
             pieces: if size.0.saturating_mul(size.1.max(1)) <= ALONE { 1 } else { parallel::threads() as i64 * 4 },
@@ -153,11 +158,17 @@ impl Job {
         })
     }
 
-    /// Compiles machine code as soon as it pays; called before every run.
-    pub(super) fn prepare(&mut self) {
+    /// Compiles machine code as soon as it pays; called before every run. If lanes are outputs, these are divided into
+    /// `strips`, or into its own.
+    pub(super) fn prepare(&mut self, strips: Option<Strips>) {
         if self.awaited.pays() {
-            self.machine = self.machine_loops();
+            self.machine = self.machine_loops(strips);
         }
+    }
+
+    /// The value of each point that is kept in an output, if lanes are outputs, and the output.
+    pub(super) fn kept_across(&self) -> Option<(ReuseRegisters, usize)> {
+        Some((self.reuse?, self.kept_in?))
     }
 
     /// Adapts the addresses after the arguments have moved, each by some bytes.
@@ -171,6 +182,15 @@ impl Job {
             extreme.moved(by);
         }
     }
+}
+
+/// The output of points in whose elements a value of each point can be kept: it holds any, as neighbouring outputs do.
+fn kept_across(code: &Code, outputs: &[Written], outer: &Loops) -> Option<usize> {
+    let results = &code.apply.as_ref().filter(|_| code.condition.is_none())?.results;
+    let is_alike = |place: &usize| {
+        outputs[*place].element == ElementType::F32 && outer.last().is_some_and(|level| level.outputs[*place] == 1)
+    };
+    results.iter().map(|(place, _)| *place).find(is_alike)
 }
 
 /// Whether outputs may share a strip. Lanes without an element are then computed too, and their values are ignored.

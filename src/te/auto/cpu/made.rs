@@ -9,6 +9,7 @@ use super::job::Task;
 use super::map::Map;
 pub(in crate::te::auto) use super::passes::Chain;
 pub(in crate::te::auto) use super::scan::Scan;
+use crate::simd::stream;
 use crate::sync::lock;
 use crate::te::auto::bind::arguments::{Bound, Layout, Sizes};
 use crate::te::auto::order::Order;
@@ -133,8 +134,8 @@ impl Step {
     }
 }
 
-/// Code may depend on whether an address is a multiple of this many bytes.
-const ALIGNED: u64 = 16;
+/// Code may depend on whether an address is a multiple of this many bytes, as those of tensors of their own are.
+const ALIGNED: u64 = stream::LINE as u64;
 
 impl CodeCache {
     /// Takes out what is kept if it fits the shapes of this run, and moves it to this run's tensors. `step` is a size that

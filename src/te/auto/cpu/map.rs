@@ -43,10 +43,7 @@ impl Map {
         let value = |output: &Output| program.value(&output.value, &bound.sizes);
         let results: Vec<Register> = reduction.outputs.iter().map(value).collect::<Result<_, _>>()?;
         let steps = program.take_steps();
-        let first = bound.tensors.len() - reduction.outputs.len();
-        let outputs = space.outputs.iter().enumerate();
-        let outputs: Vec<Written> =
-            outputs.map(|(i, steps)| Written::new(first + i, bound.tensors[first + i], steps)).collect();
+        let outputs = Written::all(bound, &space.outputs);
         let alone = (points(&inner) <= ALONE).then(|| Registers::new(&program));
         let awaited = Awaited::new(points(&inner));
         Ok(Self { inner, program, elements, steps, results, outputs, machine: None, awaited, alone })

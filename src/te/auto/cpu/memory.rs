@@ -11,6 +11,7 @@ use super::registers::{Lane, Registers};
 use crate::ElementType;
 use crate::simd::convert::{GROUP, Widen, bf16_from_f32, f16_from_f32};
 use crate::simd::{Vectorised, dispatch, stream};
+use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Steps};
 use crate::te::lang::number::{decode_f8, encode_f8, round};
 
@@ -50,6 +51,12 @@ fn runs_of_several(levels: &[LoopLevel], first: i64, count: usize) -> SmallVec<[
         lane += run;
     }
     runs
+}
+
+/// The indices of the first point.
+#[inline]
+pub(in crate::te::auto) fn origin(levels: &[LoopLevel]) -> SmallVec<[i64; 4]> {
+    SmallVec::from_elem(0, levels.len())
 }
 
 /// The indices of a point.
@@ -266,6 +273,12 @@ impl Target {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread writes all outputs past the caches, however small they are.
+    pub(in crate::te::auto) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 /// A tensor that is written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::te::auto) struct Written {
@@ -278,14 +291,39 @@ pub(in crate::te::auto) struct Written {
 }
 
 impl Written {
-    pub(in crate::te::auto) fn new(argument: usize, tensor: &DeviceTensor, steps: &Steps) -> Self {
-        let element = tensor.element_type();
-        Self { argument, element, address: steps.address, far: tensor.len() * element.size() >= stream::FAR }
+    /// The outputs of a run, which are the last of its arguments.
+    pub(in crate::te::auto) fn all(bound: &Bound<'_>, outputs: &[Steps]) -> Vec<Self> {
+        let bytes = |tensor: &DeviceTensor| tensor.len().saturating_mul(tensor.element_type().size());
+        let of_all = bound.tensors.iter().fold(0usize, |all, tensor| all.saturating_add(bytes(tensor)));
+        let first = bound.tensors.len() - outputs.len();
+        let output = |(number, steps): (usize, &Steps)| {
+            let tensor = bound.tensors[first + number];
+            // What is read takes the place of what is written, and the other way round.
+            let far = of_all >= stream::FAR && bytes(tensor) >= stream::FAR / 4;
+            #[cfg(test)]
+            let far = far || FAR.get();
+            Self { argument: first + number, element: tensor.element_type(), address: steps.address, far }
+        };
+        outputs.iter().enumerate().map(output).collect()
+    }
+
+    /// Whether it is written past the caches in whole vectors, which begin at multiples of so many bytes if the distances
+    /// along these loops are multiples, too.
+    pub(super) fn is_streamed<'l>(&self, place: usize, levels: impl IntoIterator<Item = &'l LoopLevel>) -> bool {
+        let aligned = |elements: i64| (elements * self.element.size() as i64) % stream::LINE as i64 == 0;
+        self.far
+            && self.address.is_multiple_of(stream::LINE as u64)
+            && levels.into_iter().all(|level| aligned(level.outputs[place]))
     }
 
     /// Adapts the addresses after the arguments have moved, each by some bytes.
     pub(in crate::te::auto) fn moved(&mut self, by: &[i64]) {
         self.address = self.address.wrapping_add_signed(by[self.argument]);
+    }
+
+    /// The same tensor, whose elements may be read again soon.
+    pub(super) const fn near(self) -> Self {
+        Self { far: false, ..self }
     }
 
     /// The elements `step` apart, beginning `offset` elements after the first one.

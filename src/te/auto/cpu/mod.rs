@@ -7,6 +7,7 @@
 //! [`Space`](super::bind::iteration_space::Space) has checked.
 
 mod apply;
+mod columns;
 mod compared;
 mod compile;
 mod direct;
@@ -35,3 +36,5 @@ mod vm;
 pub(super) use self::job::Task;
 #[cfg(test)]
 pub(super) use self::machine::{COMPILED, FORCED, IN_ROWS};
+#[cfg(test)]
+pub(super) use self::memory::FAR;

@@ -6,10 +6,11 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use super::job::{ALONE, Job, TASK, Task, Worker};
-use super::machine::Awaited;
 use super::machine::whole_rows::WholeRows;
+use super::machine::{Awaited, NARROW, Strips};
 use super::registers::LANES;
 use crate::parallel;
+use crate::simd::stream::Fence;
 use crate::te::auto::order::Order;
 use crate::te::error::TeError;
 
@@ -21,8 +22,8 @@ const ELEMENT: i64 = 8;
 /// Reductions, compiled for the shapes of a run.
 pub(in crate::te::auto) struct Chain {
     jobs: Vec<Job>,
-    /// The number of outputs that go through all reductions together.
-    block: Option<i64>,
+    /// The outputs that go through all reductions together.
+    blocks: Option<Blocks>,
     /// The registers of the caller's thread, if there is too little to do for others.
     alone: Option<Vec<Worker>>,
     /// All of it as machine code for whole rows, if it is of that shape.
@@ -31,11 +32,21 @@ pub(in crate::te::auto) struct Chain {
     awaited: Option<Awaited>,
 }
 
+/// Outputs whose elements stay in a near cache.
+#[derive(Clone, Copy)]
+enum Blocks {
+    /// So many outputs, none of which is cut into parts.
+    Of(i64),
+    /// Neighbours, where lanes are outputs.
+    Strips(Strips),
+}
+
 impl Chain {
     pub(in crate::te::auto) fn new(tasks: &[Task<'_>], order: Order) -> Result<Self, TeError> {
         let jobs = tasks.iter().map(|task| Job::new(task, order)).collect::<Result<Vec<_>, _>>()?;
         let count_alike = count_alike(tasks);
-        let block = if jobs.len() > 1 && count_alike { block(&jobs) } else { None };
+        let comes_back = jobs.len() > 1 || jobs.iter().any(|job| job.code.apply.is_some());
+        let blocks = if comes_back && count_alike { Blocks::of(&jobs) } else { None };
         let points = jobs
             .iter()
             .fold(0i64, |all, job| all.saturating_add(job.count().max(1).saturating_mul(job.count_outputs())));
@@ -46,7 +57,7 @@ impl Chain {
         let awaited = is_chain.then(|| Awaited::new(of_one));
         let is_small = points <= ALONE && jobs.iter().all(|job| job.tree.parts == 1);
         let alone = is_small.then(|| jobs.iter().map(Job::worker).collect());
-        Ok(Self { jobs, block, alone, rows: None, awaited })
+        Ok(Self { jobs, blocks, alone, rows: None, awaited })
     }
 
     /// The choice of each, in words.
@@ -72,21 +83,31 @@ impl Chain {
             unsafe { run_rows(rows, &self.jobs) };
             return Ok(());
         }
-        self.jobs.iter_mut().for_each(Job::prepare);
+        let strips = match self.blocks {
+            Some(Blocks::Strips(strips)) => Some(strips),
+            _ => None,
+        };
+        self.jobs.iter_mut().for_each(|job| job.prepare(strips));
         if let Some(workers) = &mut self.alone {
             return self.jobs.iter().zip(workers).try_for_each(|(job, worker)| {
                 // SAFETY: the caller's promise.
                 unsafe { job.run_outputs(worker, 0..job.count_outputs()) }
             });
         }
-        let (jobs, block) = (&self.jobs, self.block);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match block {
-                Some(block) => run_blocks(jobs, block),
-                None => jobs.iter().try_for_each(|job| job.run()),
+        let (jobs, outputs) = (&self.jobs, self.jobs.first().map_or(0, Job::count_outputs));
+        let is_whole = |job: &Job| job.tree.parts == 1 || job.machine.columns.is_some();
+        let blocks: Vec<Range<i64>> = match self.blocks {
+            Some(Blocks::Of(block)) => {
+                (0..outputs).step_by(block as usize).map(|first| first..(first + block).min(outputs)).collect()
             }
-        }
+            Some(Blocks::Strips(strips)) if jobs.iter().all(is_whole) => {
+                strips.of(0..outputs).map(|(first, count)| first..first + count as i64).collect()
+            }
+            // SAFETY: the caller's promise.
+            _ => return jobs.iter().try_for_each(|job| unsafe { job.run() }),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { run_blocks(jobs, blocks) }
     }
 }
 
@@ -100,19 +121,28 @@ fn count_alike(tasks: &[Task<'_>]) -> bool {
     orders.all(|order| Some(&order) == first.as_ref())
 }
 
-/// The number of outputs whose elements stay in a near cache; `None` if an output is cut into parts.
-fn block(jobs: &[Job]) -> Option<i64> {
-    let bytes = jobs.iter().map(Job::count).max()?.max(1).saturating_mul(ELEMENT);
-    let across = jobs.iter().any(|job| job.tree.across);
-    let outputs = jobs.first()?.count_outputs();
-    if jobs.iter().any(|job| job.tree.parts > 1 || job.count_outputs() != outputs) {
-        return None;
+impl Blocks {
+    /// `None` if whole outputs are too large.
+    fn of(jobs: &[Job]) -> Option<Self> {
+        let bytes = jobs.iter().map(Job::count).max()?.max(1).saturating_mul(ELEMENT);
+        let outputs = jobs.first()?.count_outputs();
+        let fair = outputs / jobs[0].pieces;
+        if jobs.iter().any(|job| job.count_outputs() != outputs) {
+            return None;
+        }
+        let lines = || jobs.iter().filter(|job| job.tree.across).filter_map(|job| Some(job.outer.last()?.extent));
+        if let Some(line) = lines().min() {
+            // With fewer neighbouring outputs, memory would be read in pieces that are too small.
+            let most = 2 * NEAR / bytes;
+            if line == 0 || lines().any(|other| other % line != 0) || most < NARROW.min(line) {
+                return None;
+            }
+            let strips = Strips::at_most(line, most.min(fair.max(NARROW)).min(LANES as i64));
+            return (strips.count(outputs) >= jobs[0].pieces).then_some(Self::Strips(strips));
+        }
+        let whole = jobs.iter().all(|job| job.tree.parts == 1);
+        whole.then(|| Self::Of((NEAR / bytes).min(fair).max(1)))
     }
-    if across {
-        // With fewer neighbouring outputs, memory would be read in pieces that are too small.
-        return (bytes.saturating_mul(LANES as i64) <= 2 * NEAR).then_some(LANES as i64);
-    }
-    Some((NEAR / bytes).min(outputs / jobs[0].pieces).max(1))
 }
 
 /// Runs machine code for whole rows.
@@ -128,8 +158,8 @@ unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) {
     let pieces = parallel::pieces(outputs as usize, (TASK / count.max(1)).max(1) as usize);
     let all = parallel::try_for_each(
         pieces,
-        || rows.memory(),
-        |memory, piece| {
+        || (rows.memory(), Fence),
+        |(memory, _), piece| {
             // SAFETY: the caller's promise; no two pieces share a row.
             unsafe { rows.run(jobs, memory, piece.start as i64..piece.end as i64) };
             Ok::<(), Infallible>(())
@@ -141,17 +171,15 @@ unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) {
 }
 
 /// # Safety
-/// Nobody else may access the tensors during the call. A number must mean the same output in all jobs, and no output
-/// may be cut into parts.
-unsafe fn run_blocks(jobs: &[Job], block: i64) -> Result<(), TeError> {
-    let outputs = jobs.first().map_or(0, Job::count_outputs);
-    let range = |number: usize| -> Range<i64> { number as i64 * block..((number as i64 + 1) * block).min(outputs) };
+/// Nobody else may access the tensors during the call. A number must mean the same output in all jobs, and blocks must be
+/// such as [`Job::run_outputs`] takes.
+unsafe fn run_blocks(jobs: &[Job], blocks: Vec<Range<i64>>) -> Result<(), TeError> {
     parallel::try_for_each(
-        0..((outputs + block - 1) / block) as usize,
+        blocks.into_iter(),
         || jobs.iter().map(Job::worker).collect::<Vec<Worker>>(),
-        |workers, number| {
+        |workers, outputs| {
             // SAFETY: the caller's promise; these outputs and their intermediate values belong to this task.
-            jobs.iter().zip(workers).try_for_each(|(job, worker)| unsafe { job.run_outputs(worker, range(number)) })
+            jobs.iter().zip(workers).try_for_each(|(job, worker)| unsafe { job.run_outputs(worker, outputs.clone()) })
         },
     )
 }

@@ -7,6 +7,7 @@ use super::elements::{Affine, Elements};
 use super::fold::{Combine, Combined};
 use super::memory::Written;
 use super::program::{Class, Register, Step};
+use crate::simd::stream::{self, Fence};
 use crate::simd::{Vectorised, dispatch};
 use crate::te::auto::bind::iteration_space::LoopLevel;
 use crate::te::lang::expr::Binary;
@@ -190,7 +191,8 @@ impl Plain {
             return;
         }
         if self.is_across(outer, inner) && state.len() >= FEW {
-            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides: strides.steps, f }));
+            let (strides, far) = (strides.steps, self.y.far);
+            by_form!(self.form, T, f => dispatch(Across { state, x, a, y, steps, strides, far, f }));
             return;
         }
         let mut columns = state.chunks_exact(BESIDE);
@@ -275,6 +277,8 @@ struct Across<'a, T, F> {
     steps: usize,
     /// Distances between steps, of `x`, `a` and `y`, in elements.
     strides: [isize; 3],
+    /// Whether the output is written past the caches, by what needn't read it again.
+    far: bool,
     f: F,
 }
 
@@ -283,12 +287,13 @@ impl<T: Copy, F: Fn(T, T, T) -> T> Vectorised for Across<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { state, x, a, y, steps, strides, f } = self;
-        let width = state.len();
+        let Self { state, x, a, y, steps, strides, far, f } = self;
         if let Ok(state) = <[T; HELD]>::try_from(state) {
+            let _fence = Fence;
             // SAFETY: the caller of `walk` promised that these elements belong to this thread.
-            return unsafe { held(state, (x, a, y), steps, strides, f) };
+            return unsafe { held(state, (x, a, y), steps, strides, far, f) };
         }
+        let width = state.len();
         for step in 0..steps as isize {
             let [dx, da, dy] = strides.map(|stride| stride * step);
             let (x, a, y) = (x.wrapping_offset(dx), a.wrapping_offset(da), y.wrapping_offset(dy));
@@ -363,6 +368,7 @@ unsafe fn held<T: Copy>(
     (x, a, y): (*const T, *const T, *mut T),
     steps: usize,
     strides: [isize; 3],
+    far: bool,
     f: impl Fn(T, T, T) -> T,
 ) {
     for step in 0..steps as isize {
@@ -373,7 +379,8 @@ unsafe fn held<T: Copy>(
             for ((state, a), x) in state.iter_mut().zip(a).zip(x) {
                 *state = f(*state, *a, *x);
             }
-            y.wrapping_offset(dy).cast::<[T; HELD]>().write(state);
+            let y = y.wrapping_offset(dy);
+            if far { stream::store(y, &state) } else { y.cast::<[T; HELD]>().write(state) }
         }
     }
 }
@@ -501,7 +508,8 @@ mod tests {
             let results = at_every_level(|| {
                 let mut y = vec![0.0; steps * stride];
                 let (from, factors, to) = (x.as_ptr(), a.as_ptr(), y.as_mut_ptr());
-                dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides: [stride as isize; 3], f });
+                let (strides, far) = ([stride as isize; 3], width % 2 == 0);
+                dispatch(Across { state: &state, x: from, a: factors, y: to, steps, strides, far, f });
                 y
             });
             for y in results {

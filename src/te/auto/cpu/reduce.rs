@@ -8,8 +8,8 @@ use super::elements::Along;
 use super::extreme::Extreme;
 use super::fold_lanes::fold_lanes;
 use super::job::{Job, TASK, Worker};
-use super::machine::{At, PointLoop};
-use super::memory::{Run, decode, runs, write};
+use super::machine::At;
+use super::memory::{Run, Written, decode, origin, runs, write};
 use super::program::{Class, Register, Step};
 use super::registers::{LANES, Registers};
 use super::tree::part_of;
@@ -45,7 +45,7 @@ impl Job {
             Some(direct) => (Registers::new(&self.program), self.sums(direct)),
             None => (self.registers(), Registers::of([0; 4], 0)),
         };
-        Worker { registers, sums, _fence: Fence }
+        Worker { registers, sums, lanes: Vec::new(), _fence: Fence }
     }
 
     fn registers(&self) -> Registers {
@@ -67,6 +67,10 @@ impl Job {
     /// # Safety
     /// Nobody else may access the tensors during the call.
     pub(in crate::te::auto) unsafe fn run(&self) -> Result<(), TeError> {
+        if let Some(columns) = &self.machine.columns {
+            // SAFETY: the caller's promise.
+            return unsafe { self.run_columns(columns) };
+        }
         if self.tree.parts > 1 {
             // SAFETY: the caller's promise.
             return unsafe {
@@ -104,6 +108,10 @@ impl Job {
         worker: &mut Worker,
         outputs: Range<i64>,
     ) -> Result<(), TeError> {
+        if let Some(columns) = &self.machine.columns {
+            // SAFETY: the caller's promise.
+            return columns.strips.of(outputs).try_for_each(|strip| unsafe { self.run_strip(columns, worker, strip) });
+        }
         let Worker { registers, sums, .. } = worker;
         let (width, count) = (self.width(), self.count());
         let mut first = outputs.start;
@@ -181,36 +189,24 @@ impl Job {
     ) -> Result<(), TeError> {
         let lanes =
             if self.tree.across { (outputs - output).min(LANES as i64) as usize } else { self.tree.lanes as usize };
-        self.start(registers, &self.code.left, lanes)?;
-        if self.tree.exact
-            && whole
-            && let Some((steps, init)) = &self.code.init
-        {
-            let shared = if self.tree.across { lanes } else { 1 };
-            // SAFETY: the caller's promise.
-            unsafe { self.fill_outputs(registers, output, shared) }?;
-            registers.run(steps, shared)?;
-            for (left, init) in self.code.left.iter().zip(init) {
-                registers.copy_lanes(*left, 0, *init, 0, shared);
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.start_outputs(registers, output, lanes, whole) }?;
         if self.tree.across {
             let along = runs(&self.outer, output, lanes);
-            let first = vec![0; self.inner.len()];
+            let first = origin(&self.inner);
             if !elements.is_empty() {
                 // SAFETY: the caller's promise.
                 unsafe { self.begin_source(registers, Along::Outer(&along, &first), lanes) }?;
             }
             for element in elements {
                 let inner = decode(&self.inner, element);
-                if let Some(code) = &self.machine.add {
-                    // SAFETY: the caller's promise.
-                    unsafe { self.run_across(code, 0, registers, &along, &inner) };
-                    continue;
-                }
                 // SAFETY: the caller's promise.
                 unsafe { self.fill_source(registers, Along::Outer(&along, &inner), lanes) }?;
                 self.add(registers, lanes, lanes)?;
+                if let Some((reuse, place)) = self.kept_across() {
+                    // SAFETY: these elements are written and read by nobody else before they get their final values.
+                    unsafe { self.write_near(registers, place, reuse.from, Along::Outer(&along, &inner)) };
+                }
             }
             return Ok(());
         }
@@ -247,6 +243,33 @@ impl Job {
         self.fold(registers, lanes, lanes)
     }
 
+    /// Starts with the identities or, in exact order, with the initial values where the elements are `whole` outputs'.
+    ///
+    /// # Safety
+    /// Nobody may write what is read during the call.
+    pub(super) unsafe fn start_outputs(
+        &self,
+        registers: &mut Registers,
+        output: i64,
+        lanes: usize,
+        whole: bool,
+    ) -> Result<(), TeError> {
+        self.start(registers, &self.code.left, lanes)?;
+        if self.tree.exact
+            && whole
+            && let Some((steps, init)) = &self.code.init
+        {
+            let shared = if self.tree.across { lanes } else { 1 };
+            // SAFETY: the caller's promise.
+            unsafe { self.fill_outputs(registers, output, shared) }?;
+            registers.run(steps, shared)?;
+            for (left, init) in self.code.left.iter().zip(init) {
+                registers.copy_lanes(*left, 0, *init, 0, shared);
+            }
+        }
+        Ok(())
+    }
+
     /// Combines a lane with some elements of an output.
     ///
     /// # Safety
@@ -271,7 +294,12 @@ impl Job {
     ///
     /// # Safety
     /// Nobody may write what is read during the call.
-    unsafe fn begin_source(&self, registers: &mut Registers, along: Along<'_>, lanes: usize) -> Result<(), TeError> {
+    pub(super) unsafe fn begin_source(
+        &self,
+        registers: &mut Registers,
+        along: Along<'_>,
+        lanes: usize,
+    ) -> Result<(), TeError> {
         let Some(source) = &self.source else { return Ok(()) };
         // SAFETY: the caller's promise.
         unsafe { self.elements[0].fill_invariant(registers, along) };
@@ -376,7 +404,7 @@ impl Job {
         Ok(())
     }
 
-    fn merge_lanes(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
+    pub(super) fn merge_lanes(&self, registers: &mut Registers, count: usize) -> Result<(), TeError> {
         registers.run(&self.code.merge.0, count)?;
         // All results are computed before any replaces an old value.
         for (left, result) in self.code.left.iter().zip(&self.code.merge.1) {
@@ -419,7 +447,7 @@ impl Job {
         lanes: usize,
     ) -> Result<(), TeError> {
         let along = runs(&self.outer, output, lanes);
-        let inner: Vec<i64> = vec![0; self.inner.len()];
+        let inner = origin(&self.inner);
         // SAFETY: the caller's promise.
         unsafe { self.elements[1].fill(registers, Along::Outer(&along, &inner), lanes) }
     }
@@ -435,24 +463,7 @@ impl Job {
         lanes: usize,
     ) -> Result<(), TeError> {
         // SAFETY: the caller's promise.
-        unsafe { self.fill_outputs(registers, output, lanes) }?;
-        if let Some((steps, init)) = &self.code.init
-            && !self.tree.exact
-        {
-            registers.run(steps, lanes)?;
-            for ((left, right), init) in self.code.left.iter().zip(&self.code.right).zip(init) {
-                registers.copy_lanes(*right, 0, *left, 0, lanes);
-                registers.copy_lanes(*left, 0, *init, 0, lanes);
-            }
-            self.merge_lanes(registers, lanes)?;
-        }
-        registers.run(&self.code.finish.steps, lanes)?;
-        let along = runs(&self.outer, output, lanes);
-        let inner: Vec<i64> = vec![0; self.inner.len()];
-        for (place, register) in &self.code.finish.results {
-            // SAFETY: the caller's promise.
-            unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
-        }
+        unsafe { self.store_totals(registers, output, lanes) }?;
         let Some(results) = &self.code.apply else { return Ok(()) };
         let (count, parts) = (self.count(), self.tree.parts);
         if parts == 1 {
@@ -472,24 +483,36 @@ impl Job {
         )
     }
 
-    /// Runs machine code whose points are neighbouring outputs.
+    /// Stores what is computed from totals only, of `lanes` outputs, and leaves the totals in `left`.
     ///
     /// # Safety
-    /// The points must be within the loops. Nobody else may write what is read, or access the outputs that are written,
-    /// during the call.
-    pub(in crate::te::auto) unsafe fn run_across(
+    /// Nobody else may access these outputs during the call.
+    pub(super) unsafe fn store_totals(
         &self,
-        code: &PointLoop,
-        elements: usize,
         registers: &mut Registers,
-        along: &[Run],
-        inner: &[i64],
-    ) {
-        for run in along {
-            let at = At { outer: &run.index, inner, strip: run.lane, uniform: 0, cyclic: 0, kept: 0 };
-            // SAFETY: the caller's promise.
-            unsafe { code.run((&self.elements[elements], &self.outputs), registers, at, run.count) };
+        output: i64,
+        lanes: usize,
+    ) -> Result<(), TeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.fill_outputs(registers, output, lanes) }?;
+        if let Some((steps, init)) = &self.code.init
+            && !self.tree.exact
+        {
+            registers.run(steps, lanes)?;
+            for ((left, right), init) in self.code.left.iter().zip(&self.code.right).zip(init) {
+                registers.copy_lanes(*right, 0, *left, 0, lanes);
+                registers.copy_lanes(*left, 0, *init, 0, lanes);
+            }
+            self.merge_lanes(registers, lanes)?;
         }
+        registers.run(&self.code.finish.steps, lanes)?;
+        let along = runs(&self.outer, output, lanes);
+        let inner = origin(&self.inner);
+        for (place, register) in &self.code.finish.results {
+            // SAFETY: the caller's promise.
+            unsafe { self.write(registers, *place, *register, Along::Outer(&along, &inner)) };
+        }
+        Ok(())
     }
 
     /// # Safety
@@ -497,6 +520,29 @@ impl Job {
     pub(in crate::te::auto) unsafe fn write(
         &self,
         registers: &Registers,
+        place: usize,
+        register: Register,
+        along: Along<'_>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_to(registers, self.outputs[place], place, register, along) };
+    }
+
+    /// The same to elements that may be read again soon.
+    ///
+    /// # Safety
+    /// The conditions of [`Job::write`].
+    unsafe fn write_near(&self, registers: &Registers, place: usize, register: Register, along: Along<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_to(registers, self.outputs[place].near(), place, register, along) };
+    }
+
+    /// # Safety
+    /// The conditions of [`Job::write`].
+    unsafe fn write_to(
+        &self,
+        registers: &Registers,
+        output: Written,
         place: usize,
         register: Register,
         along: Along<'_>,
@@ -511,7 +557,7 @@ impl Job {
         };
         let step = moving.last().map_or(0, |level| level.outputs[place]) * scale;
         for run in runs {
-            let target = self.outputs[place].target(still + offset(moving, &run.index), step);
+            let target = output.target(still + offset(moving, &run.index), step);
             // SAFETY: the points of the run are within the output's shape, and the caller's promise.
             unsafe { write(registers, register, run.lane, run.count, target) };
         }

@@ -128,10 +128,7 @@ impl Scan {
         if let (Some(compiled), Some(reduction)) = (&mut column_reduction, &pattern.column_reduction) {
             compiled.add_given(&mut program, pattern, reduction, sizes)?;
         }
-        let first_output = bound.tensors.len() - pattern.outputs.len();
-        let written = space.outputs.iter().enumerate();
-        let written: Vec<Written> =
-            written.map(|(i, steps)| Written::new(first_output + i, bound.tensors[first_output + i], steps)).collect();
+        let written = Written::all(bound, &space.outputs);
         let simple = outputs.0.is_empty() && column_reduction.is_none() && after_elements.is_empty();
         let plain = Plain::of(&components, (&update.0, &update.1), &outputs.1, &elements, &written).filter(|_| simple);
         // Elements that are neighbours are summed in groups, whatever the number of columns.

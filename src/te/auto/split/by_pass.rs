@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::rewriting::Rewriting;
 use crate::te::auto::pattern::fused::{Output, Reduction};
 use crate::te::auto::pattern::passes::{Known, Member, inlined, passes, reductions};
 use crate::te::auto::pattern::reads::{read_type, refused};
@@ -42,6 +43,29 @@ pub(in crate::te::auto) struct PassSequence {
 type HeldTotals = HashMap<*const Operation, Vec<Tensor>>;
 
 impl PassSequence {
+    /// The steps of a kernel that computes [by passes](Operation::or_by_passes) what it can; `None` if that is nothing.
+    pub(in crate::te::auto) fn by_passes(whole: &Reduction) -> Option<Self> {
+        let none = HashMap::new();
+        let mut rewriting = Rewriting::new(&none).by_passes();
+        let outputs: Vec<Tensor> = whole.outputs.iter().map(|output| rewriting.tensor(&output.tensor)).collect();
+        if outputs.iter().zip(&whole.outputs).all(|(own, output)| *own == output.tensor) {
+            return None;
+        }
+        let own = Reduction::of(&outputs).ok()?;
+        let inputs = |reduction: &Reduction| reduction.parameters.len() - reduction.outputs.len();
+        let argument = |place: usize| match place.checked_sub(inputs(&own)) {
+            Some(output) => Some(inputs(whole) + output),
+            None => whole.parameters.iter().position(|parameter| *parameter == own.parameters[place]),
+        };
+        let mut made = Self::of(&own, false).ok()?;
+        for origin in made.steps.iter_mut().flat_map(|step| &mut step.origins) {
+            if let TensorOrigin::Argument(place) = origin {
+                *place = argument(*place)?;
+            }
+        }
+        Some(made)
+    }
+
     /// The steps of a kernel. With `apart`, what is computed from all elements is a separate step, not a part of the
     /// last pass.
     pub(in crate::te::auto) fn of(whole: &Reduction, apart: bool) -> Result<Self, TeError> {

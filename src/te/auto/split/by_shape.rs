@@ -192,7 +192,7 @@ impl Building<'_> {
             (0..self.outputs.len()).filter(|place| self.group_of(&self.outputs[*place]) == Some(group)).collect();
         let (mut here, computed): (Vec<usize>, Vec<usize>) =
             of_group.into_iter().partition(|place| self.is_reduction(&self.outputs[*place]));
-        let mut rewriting = Rewriting { held: &self.held, made: HashMap::new() };
+        let mut rewriting = Rewriting::new(&self.held);
         let mut apart = Vec::new();
         for place in computed {
             let with: Vec<Tensor> =
@@ -240,7 +240,7 @@ impl Building<'_> {
     /// Adds the kernel of an output that is computed from the results of others.
     fn map(&mut self, place: usize) -> Result<(), TeError> {
         let output = &self.outputs[place];
-        let own = Rewriting { held: &self.held, made: HashMap::new() }.tensor(output);
+        let own = Rewriting::new(&self.held).tensor(output);
         let map = Reduction::map(std::slice::from_ref(&own))?;
         self.parts.push((Part::Reduce(map), vec![(own, output.clone())]));
         Ok(())

@@ -208,7 +208,7 @@ impl Building<'_> {
         if !is_held {
             return Ok(());
         }
-        let own = Rewriting { held: &self.held, made: HashMap::new() }.operation(operation);
+        let own = Rewriting::new(&self.held).operation(operation);
         let values: Vec<Tensor> = (0..own.values()).map(|value| Tensor::new(Arc::clone(&own), value)).collect();
         let is_reduction = parts(&own).is_some();
         let pattern = if is_reduction { Reduction::of(&values)? } else { Reduction::map(&values)? };
@@ -232,7 +232,7 @@ impl Building<'_> {
 
     /// Adds the updates that are not kept, in one stage if they have one shape.
     fn last(&mut self) -> Result<(), TeError> {
-        let mut rewriting = Rewriting { held: &self.held, made: HashMap::new() };
+        let mut rewriting = Rewriting::new(&self.held);
         let rest: Vec<(usize, Tensor)> = (self.updates.iter().enumerate())
             .filter(|(_, update)| !self.held.contains_key(&Arc::as_ptr(update.operation())))
             .map(|(state, update)| (state, rewriting.tensor(update)))

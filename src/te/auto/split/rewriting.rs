@@ -17,13 +17,27 @@ pub(super) struct HeldResult {
 
 /// Rewrites operations so that they read results of earlier kernels from the tensors that hold them.
 pub(super) struct Rewriting<'a> {
-    pub(super) held: &'a HashMap<*const Operation, Vec<HeldResult>>,
-    pub(super) made: HashMap<*const Operation, Arc<Operation>>,
+    held: &'a HashMap<*const Operation, Vec<HeldResult>>,
+    made: HashMap<*const Operation, Arc<Operation>>,
+    /// Whether what can be is computed [by passes](Operation::or_by_passes).
+    by_passes: bool,
 }
 
-impl Rewriting<'_> {
+impl<'a> Rewriting<'a> {
+    pub(super) fn new(held: &'a HashMap<*const Operation, Vec<HeldResult>>) -> Self {
+        Self { held, made: HashMap::new(), by_passes: false }
+    }
+
+    /// The same, and what can be is computed [by passes](Operation::or_by_passes).
+    pub(super) fn by_passes(self) -> Self {
+        Self { by_passes: true, ..self }
+    }
+
     pub(super) fn tensor(&mut self, tensor: &Tensor) -> Tensor {
-        Tensor::new(self.operation(tensor.operation()), tensor.value())
+        match tensor.operation().by_passes().get(tensor.value()) {
+            Some(passes) if self.by_passes => self.tensor(passes),
+            _ => Tensor::new(self.operation(tensor.operation()), tensor.value()),
+        }
     }
 
     pub(super) fn operation(&mut self, operation: &Arc<Operation>) -> Arc<Operation> {
@@ -38,7 +52,9 @@ impl Rewriting<'_> {
                 } else {
                     let (axes, reduce_axes) = (axes.clone(), reduce_axes.clone());
                     let kind = OperationKind::Compute(Compute { axes, reduce_axes, body: changed });
-                    Operation::new(operation.name(), kind)
+                    let passes: Vec<Tensor> = operation.by_passes().iter().map(|tensor| self.tensor(tensor)).collect();
+                    let made = Operation::new(operation.name(), kind);
+                    if passes.is_empty() { made } else { made.or_by_passes(passes) }
                 }
             }
             None => Arc::clone(operation),

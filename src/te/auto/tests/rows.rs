@@ -1,4 +1,4 @@
-//! Chains of reductions along rows as one loop over rows.
+//! Chains of reductions along rows as one loop over rows, and down columns row by row.
 
 use epilogue_runtime::Device;
 
@@ -16,16 +16,29 @@ use crate::te::lang::expr::Expr;
 use crate::te::lang::tensor::Tensor;
 use crate::te::ops;
 
-/// A random expression of an element's inputs, of its place in its row, and of totals of the row.
-fn element(random: &mut fastrand::Rng, inputs: &[Tensor], totals: &[Tensor], row: &Expr, place: &Expr) -> Expr {
+/// The dimensions of an element: those of outputs, and the one that is reduced.
+type Dimensions = [usize; 2];
+const ALONG: Dimensions = [0, 1];
+const DOWN: Dimensions = [1, 0];
+
+/// A random expression of an element's inputs, of its place in its row, and of totals of the row. (Rows may be columns.)
+fn element(
+    random: &mut fastrand::Rng,
+    inputs: &[Tensor],
+    totals: &[Tensor],
+    dimensions: Dimensions,
+    at: &[Expr; 2],
+) -> Expr {
+    let [row, place] = dimensions.map(|dimension| at[dimension].clone());
     let of = |input: &Tensor| match input.shape().len() {
-        2 => input.at([row.clone(), place.clone()]).cast(DType::F32),
-        _ => input.at([place.clone()]).cast(DType::F32),
+        2 => input.at(at.as_slice()).cast(DType::F32),
+        _ => input.at([at[1].clone()]).cast(DType::F32),
     };
     let mut floats: Vec<Expr> = inputs.iter().map(of).collect();
     floats.extend(totals.iter().map(|total| total.at([row.clone()])));
     floats.push(Expr::constant(0.75, DType::F32));
-    let mut all = Expressions { random, floats, integers: vec![Expr::int(3), place.clone()] };
+    let integers = if dimensions == DOWN { vec![Expr::int(3), place, row] } else { vec![Expr::int(3), place] };
+    let mut all = Expressions { random, floats, integers };
     for _ in 0..all.random.usize(0..12) {
         all.grow();
     }
@@ -41,12 +54,20 @@ fn element(random: &mut fastrand::Rng, inputs: &[Tensor], totals: &[Tensor], row
 
 /// Up to three reductions of a row, each of which may use those before, and what is computed of their results and every
 /// element.
-fn chain(random: &mut fastrand::Rng, inputs: &[Tensor], [n, m]: [usize; 2], to: ElementType) -> Vec<Tensor> {
+fn chain(
+    random: &mut fastrand::Rng,
+    inputs: &[Tensor],
+    shape: [usize; 2],
+    dimensions: Dimensions,
+    to: ElementType,
+) -> Vec<Tensor> {
+    let [n, m] = dimensions.map(|dimension| shape[dimension]);
     let mut totals: Vec<Tensor> = Vec::new();
     for number in 0..random.usize(1..4) {
         let k = reduce_axis((Expr::int(0), extent(m)), "k");
         let made = compute_over([extent(n)].as_slice(), &format!("total{number}"), |axes: &[Axis]| {
-            let x = element(random, inputs, &totals, &Expr::from(axes[0]), &Expr::from(k));
+            let place = [Expr::from(axes[0]), Expr::from(k)];
+            let x = element(random, inputs, &totals, dimensions, &dimensions.map(|dimension| place[dimension].clone()));
             vec![match random.u8(..4) {
                 0 => max(x, [k]),
                 1 => min(x, [k]),
@@ -55,9 +76,10 @@ fn chain(random: &mut fastrand::Rng, inputs: &[Tensor], [n, m]: [usize; 2], to: 
         });
         totals.extend(made.expect("it is well formed"));
     }
-    let output = compute_over([extent(n), extent(m)].as_slice(), "C", |axes: &[Axis]| {
-        let x = element(random, inputs, &totals, &Expr::from(axes[0]), &Expr::from(axes[1]));
-        let x = x + totals[totals.len() - 1].at([Expr::from(axes[0])]);
+    let output = compute_over(shape.map(extent).as_slice(), "C", |axes: &[Axis]| {
+        let at = [Expr::from(axes[0]), Expr::from(axes[1])];
+        let x = element(random, inputs, &totals, dimensions, &at);
+        let x = x + totals[totals.len() - 1].at([at[dimensions[0]].clone()]);
         vec![x.cast(DType::from(to))]
     });
     let mut outputs = output.expect("it is well formed");
@@ -69,15 +91,14 @@ fn chain(random: &mut fastrand::Rng, inputs: &[Tensor], [n, m]: [usize; 2], to: 
 
 const CASES: u64 = 80;
 
-#[test]
-fn random_chains_have_the_same_bits() {
+/// Random chains. Gives how many of them are loops over rows, and how many have any code.
+fn random_chains(first: u64, dimensions: Dimensions, shape: impl Fn(&mut fastrand::Rng) -> [usize; 2]) -> [usize; 2] {
     const TYPES: [ElementType; 5] =
         [ElementType::F32, ElementType::F32, ElementType::F16, ElementType::BF16, ElementType::I8];
-    let mut in_rows = 0;
+    let (mut in_rows, mut compiled) = (0, 0);
     for seed in 0..CASES {
-        let mut random = fastrand::Rng::with_seed(2000 + seed);
-        let columns = [random.usize(1..20), random.usize(1..90), random.usize(1..300), 8 * random.usize(1..40)];
-        let shape = [random.usize(1..40), columns[random.usize(..4)]];
+        let mut random = fastrand::Rng::with_seed(first + seed);
+        let shape = shape(&mut random);
         let kinds = [TYPES[random.usize(..4)], TYPES[random.usize(..5)], ElementType::F32];
         let (whole, of_columns) = (shape.map(extent), [extent(shape[1])]);
         let mut given = vec![(placeholder_of(kinds[0], whole.as_slice(), "A0"), shape.to_vec())];
@@ -87,15 +108,41 @@ fn random_chains_have_the_same_bits() {
         given.push((placeholder_of(kinds[2], of_columns.as_slice(), "A2"), vec![shape[1]]));
         let inputs: Vec<Tensor> = given.iter().map(|(tensor, _)| tensor.clone()).collect();
         let to = TYPES[random.usize(..4)];
-        let outputs = chain(&mut random, &inputs, shape, to);
-        let results: Vec<Vec<usize>> = outputs.iter().map(|output| shape[..output.shape().len()].to_vec()).collect();
+        let outputs = chain(&mut random, &inputs, shape, dimensions, to);
+        let of_output = |output: &Tensor| match output.shape().len() {
+            1 => vec![shape[dimensions[0]]],
+            _ => shape.to_vec(),
+        };
+        let results: Vec<Vec<usize>> = outputs.iter().map(of_output).collect();
         let outputs: Vec<&Tensor> = outputs.iter().collect();
         let given: Vec<(&Tensor, Vec<usize>)> = given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
         let before = IN_ROWS.get();
-        check(&format!("chain {seed} of {shape:?}, {kinds:?} to {to}"), &outputs, &given, &results, seed);
+        let what = format!("chain {seed} of {shape:?}, {kinds:?} to {to}");
+        compiled += usize::from(check(&what, &outputs, &given, &results, seed) > 0);
         in_rows += usize::from(IN_ROWS.get() > before);
     }
+    [in_rows, compiled]
+}
+
+#[test]
+fn random_chains_have_the_same_bits() {
+    let [in_rows, _] = random_chains(2000, ALONG, |random| {
+        let columns = [random.usize(1..20), random.usize(1..90), random.usize(1..300), 8 * random.usize(1..40)];
+        [random.usize(1..40), columns[random.usize(..4)]]
+    });
     assert!(!has_vectors() || in_rows >= CASES as usize / 2, "{in_rows} of {CASES} chains are loops over rows");
+}
+
+/// Few rows stay near from one reduction to the next; some columns are so long that they are cut into parts.
+#[test]
+fn random_chains_down_columns_have_the_same_bits() {
+    let [_, compiled] = random_chains(3000, DOWN, |random| {
+        let rows = [random.usize(1..20), random.usize(1..90), random.usize(600..900), 4200];
+        let rows = rows[random.usize(..4)];
+        let columns = [random.usize(64..100), random.usize(64..700), 8 * random.usize(9..80)];
+        [rows, columns[random.usize(..3)].min(400_000 / rows)]
+    });
+    assert!(!has_vectors() || compiled >= CASES as usize / 2, "{compiled} of {CASES} chains have code");
 }
 
 #[test]

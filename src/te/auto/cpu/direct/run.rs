@@ -9,7 +9,7 @@ use crate::te::auto::cpu::elements::Along;
 use crate::te::auto::cpu::fold::{FromMemory, Outputs, RegisterLanes, Rows};
 use crate::te::auto::cpu::fold_lanes::{fold_block, fold_lanes};
 use crate::te::auto::cpu::job::Job;
-use crate::te::auto::cpu::memory::{decode, runs};
+use crate::te::auto::cpu::memory::{decode, origin, runs};
 use crate::te::auto::cpu::program::{Class, Register};
 use crate::te::auto::cpu::registers::{LANES, Registers};
 use crate::te::auto::cpu::tree::part_of;
@@ -391,7 +391,7 @@ impl Job {
     ) -> Result<(), TeError> {
         if let Some(totals) = self.stored_totals(direct) {
             let along = runs(&self.outer, chunk.first, chunk.count);
-            let inner = vec![0; self.inner.len()];
+            let inner = origin(&self.inner);
             for (place, total) in totals {
                 // SAFETY: the caller's promise.
                 unsafe { self.write(sums, place, total, Along::Outer(&along, &inner)) };

@@ -1,15 +1,20 @@
 //! Steps as machine code: where all points of a strip lie next to each other in memory, their steps become one loop from
 //! memory to memory, whatever the number of steps. Everything else is done step by step, with the same bits.
 //!
-//! `lower` (steps → what a lane computes) → `point_loop` (and where lanes are) → `of_job` (which loops a reduction has) and
-//! `whole_rows` (a chain of reductions along rows as one loop over rows).
+//! `lower` (steps → what a lane computes) → `point_loop` (and where lanes are) → `of_job` (which loops a reduction has),
+//! `walk` (loops over the elements of neighbouring outputs, for [columns](super::columns)) and `whole_rows` (a chain of
+//! reductions along rows as one loop over rows).
 
 mod lower;
 mod of_job;
 mod point_loop;
+mod strips;
+mod walk;
 pub(super) mod whole_rows;
 
-pub(super) use self::point_loop::{At, Builder, MachineLoops, Moving, PointLoop, Rows};
+pub(super) use self::point_loop::{At, Builder, Moving, PointLoop, Rows};
+pub(super) use self::strips::{Columns, MachineLoops, NARROW, Strip, Strips, Walks};
+pub(super) use self::walk::Walk;
 
 /// From this many points on, in one run or in several, code is compiled, which takes as long as some 10⁵ steps of points.
 const WORTH: i64 = 1 << 16;

@@ -48,15 +48,6 @@ pub(in crate::te::auto::cpu) struct PointLoop {
     pub(in crate::te::auto::cpu) is_short: bool,
 }
 
-/// The loops of a reduction that have been compiled.
-#[derive(Debug, Default)]
-pub(in crate::te::auto::cpu) struct MachineLoops {
-    /// Combines points: of an output if its lanes share them, else of neighbouring outputs.
-    pub(in crate::te::auto::cpu) add: Option<PointLoop>,
-    /// Computes the outputs of points, along the same loops.
-    pub(in crate::te::auto::cpu) apply: Option<PointLoop>,
-}
-
 /// The first point of a loop, and its lanes.
 #[derive(Clone, Copy)]
 pub(in crate::te::auto::cpu) struct At<'a> {
@@ -255,24 +246,39 @@ impl<'a> Builder<'a> {
             self.is_short = true;
             return steps.iter().any(|step| step.to() == register).then_some(());
         }
-        self.write_near(register, place, output)
+        self.write_points(register, place, output, false)
     }
 
-    /// The same through the caches.
-    pub(super) fn write_near(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
+    /// Writes lanes that are neighbours in an output; past the caches only if whole vectors begin at multiples of their
+    /// bytes.
+    pub(in crate::te::auto::cpu) fn write_points(
+        &mut self,
+        register: Register,
+        place: usize,
+        output: &Written,
+        past: bool,
+    ) -> Option<()> {
         let step = self.levels().0.last().map_or(1, |level| level.outputs[place]);
-        if step == 1 { self.write_one(register, place, output) } else { None }
+        if step == 1 { self.store(register, place, output, past) } else { None }
     }
 
-    /// Writes a register's first lane, in a stage that is computed once, or lanes that are neighbours in the output.
+    /// Writes a register's first lane, in a stage that is computed once.
     pub(super) fn write_one(&mut self, register: Register, place: usize, output: &Written) -> Option<()> {
+        self.store(register, place, output, false)
+    }
+
+    fn store(&mut self, register: Register, place: usize, output: &Written, past: bool) -> Option<()> {
         let value = self.value(register)?;
         let (lane, class) = lane_of(output.element)?;
         if class != register.class {
             return None;
         }
         let narrow = self.lowering.narrowed(value, lane)?;
-        self.lowering.body.store(lane, narrow);
+        if past {
+            self.lowering.body.store_past(lane, narrow);
+        } else {
+            self.lowering.body.store(lane, narrow);
+        }
         self.bindings.push(Binding::Written(place));
         Some(())
     }
@@ -375,24 +381,13 @@ impl PointLoop {
             *address = match *binding {
                 Binding::Nothing => continue,
                 Binding::Read(part) => elements.address(part, at.outer, at.inner) as *mut u8,
-                Binding::Written(place) => {
-                    let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
-                        levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
-                    };
-                    let offset = offset(&elements.outer, at.outer) + offset(&elements.inner, at.inner);
-                    outputs[place].target(offset, 1).address as *mut u8
-                }
+                Binding::Written(place) => written(elements, outputs, place, (at.outer, at.inner)),
                 Binding::Strip(register) => lanes(registers, register, at.strip),
                 Binding::Uniform(register) => lanes(registers, register, at.uniform),
                 Binding::Cyclic(register) => lanes(registers, register, at.cyclic),
                 Binding::Kept => registers.kept[at.kept..].as_mut_ptr().cast(),
                 Binding::Axis(axis, least) => {
-                    let value = |levels: &[LoopLevel], index: &[i64]| -> i64 {
-                        let own = levels.iter().zip(index).find(|(level, _)| level.axis == Some(axis));
-                        own.map_or(0, |(_, i)| *i)
-                    };
-                    let value = value(&elements.outer, at.outer) + value(&elements.inner, at.inner) + least;
-                    *number = value as i32;
+                    *number = (axis_value(elements, axis, (at.outer, at.inner)) + least) as i32;
                     std::ptr::from_mut(number).cast()
                 }
             };
@@ -445,6 +440,28 @@ impl Binding {
             _ => false,
         }
     }
+}
+
+/// The address of a point's element of an output.
+pub(super) fn written(
+    elements: &Elements,
+    outputs: &[Written],
+    place: usize,
+    (outer, inner): (&[i64], &[i64]),
+) -> *mut u8 {
+    let offset = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+        levels.iter().zip(index).map(|(level, i)| level.outputs[place] * i).sum()
+    };
+    outputs[place].target(offset(&elements.outer, outer) + offset(&elements.inner, inner), 1).address as *mut u8
+}
+
+/// The index of a point along an axis.
+pub(super) fn axis_value(elements: &Elements, axis: usize, (outer, inner): (&[i64], &[i64])) -> i64 {
+    let value = |levels: &[LoopLevel], index: &[i64]| -> i64 {
+        let own = levels.iter().zip(index).find(|(level, _)| level.axis == Some(axis));
+        own.map_or(0, |(_, i)| *i)
+    };
+    value(&elements.outer, outer) + value(&elements.inner, inner)
 }
 
 /// The address of a register's lane.

@@ -173,7 +173,8 @@ impl Making {
         if !along || job.extreme.is_some() || code.condition.is_some() {
             return None;
         }
-        self.kept_in = job.reuse.and_then(|_| kept_in(job));
+        let past = |place: usize| job.outputs[place].is_streamed(place, &*job.outer);
+        self.kept_in = job.reuse.and_then(|_| kept_in(job)).filter(|place| !past(*place));
         let held = self.once(number, job, OF_REDUCTION, &[], &source.once, &source.spread)?;
         let mut builder = self.builder(job, OF_REDUCTION);
         held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
@@ -222,7 +223,7 @@ impl Making {
         }
         builder.steps(&invariant.each)?;
         for (place, register) in &results.results {
-            builder.write_near(*register, *place, &job.outputs[*place])?;
+            builder.write_points(*register, *place, &job.outputs[*place], past(*place))?;
         }
         let (body, bindings) = builder.parts();
         self.bind(number, job, OF_POINTS, &bindings)?;

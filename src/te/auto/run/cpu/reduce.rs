@@ -34,9 +34,14 @@ pub(super) struct ReduceKernel {
 impl ReduceKernel {
     /// `step` is a size for whose values it is run one after another.
     pub(super) fn new(device: &Device, whole: Reduction, order: Order, step: Option<Var>) -> Result<Self, TeError> {
-        let in_passes = whole.passes.len() > 1;
-        let sequence = in_passes.then(|| PassSequence::of(&whole, false)).transpose()?;
-        let PassSequence { steps, intermediates } = sequence.unwrap_or_default();
+        let step = step.filter(|size| only_moves_with(&whole, *size));
+        // A step is found by what the whole reads.
+        let is_free = order == Order::Device && step.is_none();
+        let PassSequence { steps, intermediates } = match is_free.then(|| PassSequence::by_passes(&whole)).flatten() {
+            Some(sequence) => sequence,
+            None if whole.passes.len() > 1 => PassSequence::of(&whole, false)?,
+            None => PassSequence::default(),
+        };
         let pass = |step: Step| {
             // The tree is the same as that of a single kernel.
             (Reduction { in_one_block: order == Order::Shape, ..step.reduction }, step.origins)
@@ -47,7 +52,7 @@ impl ReduceKernel {
             passes: steps.into_iter().map(pass).collect(),
             intermediates: Intermediates::new(intermediates),
             code_cache: CodeCache::default(),
-            step: step.filter(|size| only_moves_with(&whole, *size)),
+            step,
             whole,
         })
     }
