@@ -398,6 +398,39 @@ fn infinite_elements_stay_in_their_windows() -> Result<(), Error> {
     Ok(())
 }
 
+/// Outside of images are zeros, so a weight that is infinite makes NaN there. Its neighbours have the same bits as without it, also
+/// where a negative product is less than all numbers just before the zeros.
+#[test]
+fn infinite_weights_are_multiplied_by_the_zeros_around_images() -> Result<(), Error> {
+    let device = Device::cpu();
+    let (channels, filters, window) = (32, 3, Window::of([3, 3]).padding([1, 1]));
+    for (element, value) in [(ElementType::F32, 1e-30), (ElementType::BF16, 1.0)] {
+        let x = tensor(&device, element, &[2, 8, 8, channels], &vec![value; 128 * channels])?;
+        let run = |first: f64| -> Result<Vec<f32>, Error> {
+            let mut weights = vec![value; filters * 9 * channels];
+            weights[4 * channels..5 * channels].fill(-value);
+            weights[2 * 9 * channels] = first;
+            let filter = filter(&tensor(&device, element, &[filters, 3, 3, channels], &weights)?)?;
+            let mut y = device.zeros::<f32>([2, 8, 8, filters])?;
+            let gemm = Gemm::plan::<Plain>(&device, patches(&x, window), &filter)?;
+            gemm.run(patches(&x, window), &filter, Plain { y: &mut y })?;
+            Ok(y.to_vec()?)
+        };
+        let (finite, infinite) = (run(value)?, run(f64::INFINITY)?);
+        for (i, (finite, infinite)) in finite.chunks(filters).zip(infinite.chunks(filters)).enumerate() {
+            let is_inside = i % 64 >= 8 && i % 8 > 0;
+            assert!(finite.iter().all(|y| y.is_finite()));
+            assert_eq!([finite[0], finite[1]].map(f32::to_bits), [infinite[0], infinite[1]].map(f32::to_bits), "{i}");
+            assert!(
+                if is_inside { infinite[2] == f32::INFINITY } else { infinite[2].is_nan() },
+                "{i}: {}",
+                infinite[2]
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Patches of one element are a matrix: the plain product's plan, kernel and bits, also with packed filters.
 #[test]
 fn single_elements_are_a_plain_product() -> Result<(), Error> {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use epilogue_runtime::{DeviceTensor, HostAccess};
 
 use super::kernel::words::{
-    Bf16, F32, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, multiplies_bf16, multiplies_f32,
-    multiplies_integers, pack, panel_words,
+    Bf16, Contents, F32, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, multiplies_bf16,
+    multiplies_f32, multiplies_integers, pack, panel_words,
 };
 use super::tile::Tile;
 use super::view;
@@ -49,7 +49,7 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
     let size = view.element.size() as isize;
     let of_part = |first: usize| DEEP.min(k - first);
     let words_of_all = (0..k).step_by(DEEP).map(|first| panel_words(n, of_part(first).div_ceil(W::ELEMENTS))).sum();
-    let (mut words, mut least) = (Vec::<i32>::new(), Vec::new());
+    let (mut words, mut contents) = (Vec::<i32>::new(), Vec::new());
     let count = matrices.saturating_mul(words_of_all);
     words.try_reserve_exact(count).map_err(|_| no_memory(b, count))?;
     words.resize(count, 0);
@@ -64,12 +64,13 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
                 let from =
                     Source { pointer: view.at(matrix, first, column), along: along * size, across: across * size };
                 // SAFETY: the caller's promise; the tensor has these elements.
-                least.push(unsafe { pack::<W>(from, depth, wide, flipped, panel) }.bits());
+                let Contents { least, are_finite } = unsafe { pack::<W>(from, depth, wide, flipped, panel) };
+                contents.push((least.bits(), are_finite));
                 to = rest;
             }
         }
     }
-    Ok(WholePanels { words, least, elements: W::ELEMENTS, flipped, matrices, extents: [k, n] })
+    Ok(WholePanels { words, contents, elements: W::ELEMENTS, flipped, matrices, extents: [k, n] })
 }
 
 fn no_memory(b: &DeviceTensor, words: usize) -> Error {
@@ -78,10 +79,10 @@ fn no_memory(b: &DeviceTensor, words: usize) -> Error {
 }
 
 impl WholePanels {
-    /// The panels of a tile's columns for a part of K, and the least magnitude in them; `None` if they are not as the tile
-    /// would pack them.
-    pub(super) fn of<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> Option<(&[i32], Magnitude)> {
-        let Self { words, least, elements, matrices, extents: [k, n], .. } = self;
+    /// The panels of a tile's columns for a part of K, and what is known of them; `None` if they are not as the tile would pack
+    /// them.
+    pub(super) fn of<W: Words>(&self, tile: &Tile, depth: &Range<usize>, flipped: bool) -> Option<(&[i32], Contents)> {
+        let Self { words, contents, elements, matrices, extents: [k, n], .. } = self;
         let columns = &tile.columns;
         let is_whole_part = depth.start.is_multiple_of(DEEP) && depth.len() == DEEP.min(k - depth.start.min(*k));
         let are_whole_panels =
@@ -100,8 +101,9 @@ impl WholePanels {
         let first = matrix * of_matrix + part * of_part + columns.start * deep;
         let across = n.div_ceil(PANEL);
         let row = (matrix * parts + part) * across;
-        let least = least.get(row + columns.start / PANEL..row + columns.end.div_ceil(PANEL))?;
+        let contents = contents.get(row + columns.start / PANEL..row + columns.end.div_ceil(PANEL))?;
+        let of_panel = |&(least, are_finite)| Contents { least: Magnitude::of_bits(least), are_finite };
         let panels = words.get(first..first + panel_words(columns.len(), deep))?;
-        Some((panels, Magnitude::of_bits(least.iter().copied().min()?)))
+        Some((panels, contents.iter().map(of_panel).reduce(Contents::and)?))
     }
 }

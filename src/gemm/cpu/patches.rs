@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::element::{Arithmetic, View};
 #[cfg(target_arch = "x86_64")]
-use super::kernel::words::{Magnitude, Panels, Rows, Words, block, magnitude};
+use super::kernel::words::{Contents, Panels, Rows, Run, Words, block};
 use super::place::Place;
 use super::spread::spread_stretches;
 #[cfg(target_arch = "x86_64")]
@@ -146,17 +146,17 @@ unsafe fn copy_row(patches: &Patches, view: &View, place: Place, depth: &Range<u
     });
 }
 
-/// The products of these rows, along a part of K, with B's panels of that part; where `adds`, added. `false` if a subnormal
-/// number may be in them or come of them; then `to` is unspecified.
+/// The products of these rows, along a part of K, with B's panels of that part; where `adds`, added. Their taps are multiplied
+/// where they lie, if there are some. `false` if a subnormal number may be in them or come of them; then `to` is unspecified.
 ///
 /// # Safety
 /// As for [`gather`]; the CPU must multiply such words.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn by_patches<W: Words>(
-    patches: &Patches,
+    (patches, taps): (&Patches, Option<&Taps>),
     view: &View,
     (rows, depth): (Range<usize>, Range<usize>),
-    (of_b, least): (&[i32], Magnitude),
+    (of_b, contents): (&[i32], Contents),
     memory: &mut Vec<i32>,
     (to, columns, adds): (&mut [W::Sum], usize, bool),
 ) -> bool {
@@ -164,21 +164,20 @@ pub(super) unsafe fn by_patches<W: Words>(
     const GAP: usize = 16;
     let (words, bytes) = (depth.len().div_ceil(W::ELEMENTS), 4 / W::ELEMENTS);
     let b = Panels { words: of_b, deep: words };
-    let multiply = |a: Rows<'_>, to: &mut [W::Sum]| {
+    let multiply = |a: &[Rows<'_>], to: &mut [W::Sum]| {
         // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies such words.
         unsafe {
-            if W::DROPS_SUBNORMALS {
-                let lengths: SmallVec<[usize; 16]> = a.lengths.iter().map(|words| words * W::ELEMENTS).collect();
-                if !magnitude(a.starts, &lengths).has_normal_products(least) {
-                    return false;
-                }
+            if W::DROPS_SUBNORMALS && !a.iter().all(|a| a.magnitude::<W>().has_normal_products(contents.least)) {
+                return false;
             }
-            block::<W>([a.count(), columns], 0, a, b, (to, columns, adds));
+            block::<W>(columns, a, b, (to, columns, adds));
         }
         true
     };
-    if let Some(taps) = Taps::of::<W>(patches, view, rows.clone(), &depth) {
-        return multiply(taps.rows(), to);
+    // Zeros are left out there.
+    if let Some(taps) = taps.filter(|_| contents.are_finite) {
+        let runs = taps.runs::<W>(&depth);
+        return multiply(&taps.rows(&runs), to);
     }
     let pitch = words + GAP;
     let high = HIGH.min(rows.len());
@@ -195,7 +194,7 @@ pub(super) unsafe fn by_patches<W: Words>(
             place = place.next(patches);
         }
         let starts: SmallVec<[_; HIGH]> = block_of_a.chunks_exact(pitch).map(|line| line.as_ptr().cast()).collect();
-        if !multiply(Rows { starts: &starts, lengths: &[words], word: 4, are_far: false }, &mut to[first * columns..]) {
+        if !multiply(&[Rows::all(&starts, &[Run::of(words)], 4)], &mut to[first * columns..]) {
             return false;
         }
     }

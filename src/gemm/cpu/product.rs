@@ -155,9 +155,9 @@ impl Panels {
 pub(super) struct WordPanels {
     pub(super) a: Vec<i32>,
     pub(super) b: Vec<i32>,
-    /// What has been packed to `b`, and the least magnitude in it, by the number of the piece.
+    /// What has been packed to `b`, and what is known of it, by the number of the piece.
     #[cfg(target_arch = "x86_64")]
-    pub(super) packed: Vec<Option<(Packed, kernel::words::Magnitude)>>,
+    pub(super) packed: Vec<Option<(Packed, kernel::words::Contents)>>,
     /// How pieces lie in `b`.
     pub(super) layout: [usize; 4],
     /// The last word of each row of A's, where K ends within it.

@@ -1,95 +1,209 @@
 //! Rows of patches where they lie in the images. The channels of an element of the window (a *tap*) are neighbours, so a row is
-//! as many runs of words as it has taps, each of which begins anywhere: the images are multiplied in place, and nothing is
-//! copied. Taps outside of an image are zeros, which lie elsewhere.
+//! as many runs of words as it has taps, and the images are multiplied in place: nothing is copied.
+//!
+//! Taps outside of an image, or between its elements, are zeros. Products with them change no sum where the other factor is
+//! finite, so they are left out: rows whose windows have the same taps inside are multiplied together. A few of each such class
+//! are too many to fill registers; those are taken together with the next class's, and a tap is added to the sums of those that
+//! have it.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use super::element::View;
-use super::kernel::words::{Rows, Words};
-use super::place::Place;
+use super::kernel::words::{Of, ROWS, Rows, Run, Words};
+use super::place::{Place, Reach};
 use crate::gemm::problem::patches::Patches;
 
 /// The least number of words of a tap. Shorter ones are copied together.
 const LEAST: usize = 8;
 
-/// The most words of a row: as many as a part of K has.
-const MOST: usize = 512;
+/// The least number of rows that take more time than reading B's words.
+const ENOUGH: usize = 4;
 
-/// What is read outside of images.
-static ZEROS: [u32; MOST] = [0; MOST];
-
-/// The runs of some rows, along a part of K.
+/// Rows, by the taps that they have.
 #[derive(Debug)]
 pub(super) struct Taps {
+    channels: usize,
+    sets: SmallVec<[Set; 16]>,
+    taps: Vec<Tap>,
+    /// Of the rows of all sets: where the element begins that their windows are at, and which rows they are.
     starts: Vec<*const u8>,
-    lengths: SmallVec<[usize; 16]>,
+    places: Vec<usize>,
+}
+
+/// Rows that are multiplied together: where they end among all, and where their taps end.
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    rows: usize,
+    taps: usize,
+}
+
+/// An element of the window: which one, how many bytes it is from where the window begins, and which rows of the set have it.
+#[derive(Clone, Copy, Debug)]
+struct Tap {
+    number: usize,
+    offset: isize,
+    of: Of,
+}
+
+/// What windows have of the images along each axis.
+type Class = [Reach; 3];
+
+/// A row, and where its window begins.
+type Row = (usize, *const u8);
+
+/// What the sets have of a part of K, and where the runs of each end.
+pub(super) struct Runs {
+    runs: SmallVec<[Run; 64]>,
+    ends: SmallVec<[usize; 16]>,
 }
 
 impl Taps {
-    /// `None` if they are not runs of whole words, or only short ones.
-    pub(super) fn of<W: Words>(
-        patches: &Patches,
-        view: &View,
-        rows: Range<usize>,
-        depth: &Range<usize>,
-    ) -> Option<Self> {
-        let Patches { channels, window, steps, .. } = patches;
-        let are_words = [*channels, depth.start, depth.end].iter().all(|end| end.is_multiple_of(W::ELEMENTS));
-        if window.is_spread()
-            || patches.channel != 1
-            || !are_words
-            || *channels < LEAST * W::ELEMENTS
-            || depth.len() > MOST
-        {
+    /// `None` if taps are not runs of whole words, or only short ones.
+    pub(super) fn of<W: Words>(patches: &Patches, view: &View, rows: Range<usize>) -> Option<Self> {
+        let channels = patches.channels;
+        if patches.channel != 1 || !channels.is_multiple_of(W::ELEMENTS) || channels < LEAST * W::ELEMENTS {
             return None;
         }
-        let size = view.element.size().cast_signed();
-        // Of every tap, where it is in the window, and how many bytes its first word is behind where the window begins.
-        let mut places: SmallVec<[([usize; 3], isize); 16]> = SmallVec::new();
-        let mut lengths = SmallVec::new();
-        let mut first = depth.start;
-        while first < depth.end {
-            let (tap, channel) = (first / channels, first % channels);
-            let end = depth.end.min((tap + 1) * channels);
-            let (rest, last) = (tap / window.size[2], tap % window.size[2]);
-            let place = [rest / window.size[1], rest % window.size[1], last];
-            let along = |axis: usize| (place[axis] * window.dilation[axis]).cast_signed() * steps[axis];
-            places.push((place, (along(0) + along(1) + along(2) + channel.cast_signed()) * size));
-            lengths.push((end - first) / W::ELEMENTS);
-            first = end;
+        let (classes, all) = sorted(patches, view, &rows);
+        let (starts, places) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
+        let mut this = Self { channels, sets: SmallVec::new(), taps: Vec::new(), starts, places };
+        let mut add = |classes: &[Class], rows: &[Row]| this.add(patches, view.element.size(), classes, rows);
+        if let [(class, _)] = classes[..] {
+            add(&[class], &all);
+            return Some(this);
         }
-        let mut starts = Vec::with_capacity(rows.len() * places.len());
-        if let Some(first) = rows.clone().next() {
-            let zeros = ZEROS.as_ptr().cast::<u8>();
-            let mut place = Place::of(patches, first);
-            for _ in rows {
-                let begin = view.pointer.cast_const().wrapping_offset(place.begin(patches) * size);
-                let inside = [0, 1, 2].map(|axis| place.inside(patches, axis));
-                if (0..3).all(|axis| inside[axis] == (0..window.size[axis])) {
-                    starts.extend(places.iter().map(|(_, offset)| begin.wrapping_offset(*offset)));
-                } else {
-                    let start = |(place, offset): &([usize; 3], isize)| {
-                        let is_inside = (0..3).all(|axis| inside[axis].contains(&place[axis]));
-                        if is_inside { begin.wrapping_offset(*offset) } else { zeros }
-                    };
-                    starts.extend(places.iter().map(start));
-                }
-                place = place.next(patches);
+        let ranges = || {
+            let first = std::iter::once(0).chain(classes.iter().map(|(_, end)| *end));
+            classes.iter().zip(first).map(|((class, end), first)| (*class, &all[first..*end]))
+        };
+        let left: usize = ranges().map(|(_, rows)| rows.len() % ROWS).sum();
+        // Very few are joined by others.
+        let mut more = if (1..ENOUGH).contains(&left) { ROWS } else { 0 };
+        let mut rest: Vec<(Class, Row)> = Vec::new();
+        for (class, rows) in ranges() {
+            let whole = rows.len() / ROWS * ROWS;
+            let (rows, left) = rows.split_at(whole - if whole > 0 { std::mem::take(&mut more) } else { 0 });
+            if !rows.is_empty() {
+                add(&[class], rows);
             }
+            rest.extend(left.iter().map(|row| (class, *row)));
         }
-        Some(Self { starts, lengths })
+        let mut rest = &rest[..];
+        while !rest.is_empty() {
+            let most = rest.len().div_ceil(rest.len().div_ceil(ROWS));
+            let taken = (1..=most).rev().find(|count| {
+                let (classes, rows): (SmallVec<[Class; ROWS]>, SmallVec<[Row; ROWS]>) =
+                    rest[..*count].iter().copied().unzip();
+                add(&classes, &rows)
+            });
+            rest = &rest[taken.unwrap_or(1)..];
+        }
+        Some(this)
     }
 
-    pub(super) fn rows(&self) -> Rows<'_> {
-        Rows { starts: &self.starts, lengths: &self.lengths, word: 4, are_far: false }
+    /// Adds rows, all of one class or each of its own. `false` if those that have a tap are neither the first ones nor the last,
+    /// as a single one always is.
+    fn add(&mut self, patches: &Patches, size: usize, classes: &[Class], rows: &[Row]) -> bool {
+        let Patches { window, steps, .. } = patches;
+        let before = self.taps.len();
+        for number in 0..window.size.iter().product() {
+            let (others, last) = (number / window.size[2], number % window.size[2]);
+            let place = [others / window.size[1], others % window.size[1], last];
+            let offset = |class: &Class| {
+                let along = |axis: usize| Some(class[axis].tap(window, axis, place[axis])? * steps[axis]);
+                Some(along(0)? + along(1)? + along(2)?)
+            };
+            let offsets: SmallVec<[Option<isize>; ROWS]> = classes.iter().map(offset).collect();
+            let have = |from: usize| offsets[from..].iter().take_while(|offset| offset.is_some()).count();
+            let Some(first) = offsets.iter().position(Option::is_some) else { continue };
+            let (count, all) = (have(first), offsets.iter().flatten().count());
+            let of = match (first, first + count == classes.len()) {
+                (0, true) => Of::All,
+                (0, false) if count == all => Of::First(count),
+                (_, true) => Of::From(first),
+                _ => {
+                    self.taps.truncate(before);
+                    return false;
+                }
+            };
+            let offset = offsets[first].unwrap_or(0) * size.cast_signed();
+            self.taps.push(Tap { number, offset, of });
+        }
+        self.starts.extend(rows.iter().map(|(_, start)| *start));
+        self.places.extend(rows.iter().map(|(row, _)| *row));
+        self.sets.push(Set { rows: self.starts.len(), taps: self.taps.len() });
+        true
     }
+
+    /// The runs along a part of K of elements of this size, which begins and ends with words.
+    pub(super) fn runs<W: Words>(&self, depth: &Range<usize>) -> Runs {
+        let (channels, size) = (self.channels, (4 / W::ELEMENTS).cast_signed());
+        let mut all = Runs { runs: SmallVec::new(), ends: SmallVec::new() };
+        let mut taps = 0;
+        for set in &self.sets {
+            let begin = all.runs.len();
+            for Tap { number, offset, of } in &self.taps[taps..set.taps] {
+                let own = number * channels;
+                let (first, end) = (depth.start.max(own), depth.end.min(own + channels));
+                if first < end {
+                    let (offset, length) = (offset + (first - own).cast_signed() * size, (end - first) / W::ELEMENTS);
+                    let run = Run { offset, first: (first - depth.start) / W::ELEMENTS, length, of: *of };
+                    match all.runs[begin..].last_mut() {
+                        Some(last) if last.is_before(&run) => last.length += run.length,
+                        _ => all.runs.push(run),
+                    }
+                }
+            }
+            all.ends.push(all.runs.len());
+            taps = set.taps;
+        }
+        all
+    }
+
+    /// The rows of every set, with these runs.
+    pub(super) fn rows<'a>(&'a self, runs: &'a Runs) -> SmallVec<[Rows<'a>; 16]> {
+        let (mut row, mut run) = (0, 0);
+        let of_set = |(set, &end_of_runs): (&Set, &usize)| {
+            let (rows, runs) = (row..set.rows, &runs.runs[run..end_of_runs]);
+            (row, run) = (set.rows, end_of_runs);
+            Rows { starts: &self.starts[rows.clone()], runs, word: 4, places: Some(&self.places[rows]), are_far: false }
+        };
+        self.sets.iter().zip(&runs.ends).map(of_set).collect()
+    }
+}
+
+/// Rows of the same class one after another, and where those of each class end. Those whose windows begin before the image, those
+/// that are inside and those that end after it follow each other, so that what neighbouring classes share is one piece.
+fn sorted(patches: &Patches, view: &View, rows: &Range<usize>) -> (SmallVec<[(Class, usize); 9]>, Vec<Row>) {
+    let size = view.element.size().cast_signed();
+    let mut stretches: SmallVec<[(Class, Range<usize>, *const u8); 32]> = SmallVec::new();
+    let mut first = 0;
+    while first < rows.len() {
+        let place = Place::of(patches, rows.start + first);
+        let class = [0, 1, 2].map(|axis| place.reach(patches, axis));
+        let end = rows.len().min(first + place.alike(patches));
+        stretches.push((class, first..end, view.pointer.cast_const().wrapping_offset(place.begin(patches) * size)));
+        first = end;
+    }
+    stretches.sort_by_key(|(class, ..)| class.map(|reach| (reach.after, Reverse(reach.start), Reverse(reach.end))));
+    let step = patches.window.stride[2].cast_signed() * patches.steps[2] * size;
+    let (mut classes, mut all): (SmallVec<[(Class, usize); 9]>, _) = (SmallVec::new(), Vec::with_capacity(rows.len()));
+    for (class, rows, start) in stretches {
+        all.extend(rows.zip(0isize..).map(|(row, i)| (row, start.wrapping_offset(i * step))));
+        match classes.last_mut() {
+            Some((last, end)) if *last == class => *end = all.len(),
+            _ => classes.push((class, all.len())),
+        }
+    }
+    (classes, all)
 }
 
 #[cfg(test)]
 mod tests {
-    use epilogue_runtime::Device;
+    use epilogue_runtime::{Device, DeviceTensor};
     use proptest::prelude::*;
 
     use super::super::kernel::words::F32;
@@ -97,8 +211,46 @@ mod tests {
     use super::*;
     use crate::gemm::problem::sliding::{Kind, Sliding};
 
+    /// What runs of some rows, along a part of K, have and leave out.
+    fn check(x: &DeviceTensor, patches: &Patches, part: [prop::sample::Index; 4]) {
+        let (view, [m, k]) = (images(x, patches), patches.extents());
+        let range = |[a, b]: [usize; 2], extent: usize| (a % extent).min(b % extent)..(a % extent).max(b % extent) + 1;
+        let [rows, depth] =
+            [(0, m), (2, k)].map(|(i, extent)| range([part[i].index(m * k), part[i + 1].index(m * k)], extent));
+        let mut expected = vec![0.0f32; rows.len() * depth.len()];
+        // SAFETY: nobody writes the images, which have these rows and elements.
+        unsafe { gather(patches, &view, rows.clone(), depth.clone(), &mut expected) };
+        let taps = Taps::of::<F32>(patches, &view, rows.clone()).unwrap();
+        let runs = taps.runs::<F32>(&depth);
+        let mut found = vec![0.0f32; expected.len()];
+        let (mut seen, mut in_runs) = (vec![0; rows.len()], 0);
+        for Rows { starts, runs, word, places, .. } in taps.rows(&runs) {
+            assert_eq!(word, 4);
+            for (number, (start, &place)) in starts.iter().zip(places.unwrap()).enumerate() {
+                seen[place] += 1;
+                let has = |run: &&Run| match run.of {
+                    Of::All => true,
+                    Of::First(count) => number < count,
+                    Of::From(first) => number >= first,
+                };
+                for &Run { offset, first, length, .. } in runs.iter().filter(has) {
+                    in_runs += length;
+                    for i in 0..length {
+                        // SAFETY: as above; every run has as many elements.
+                        found[place * depth.len() + first + i] =
+                            unsafe { start.wrapping_offset(offset).cast::<f32>().add(i).read() };
+                    }
+                }
+            }
+        }
+        assert_eq!(seen, vec![1; rows.len()]);
+        assert_eq!(found, expected);
+        // All elements of images are greater than 0.
+        assert_eq!(in_runs, expected.iter().filter(|x| **x != 0.0).count());
+    }
+
     proptest! {
-        /// Runs have the elements that are gathered otherwise.
+        /// Runs have the elements that are gathered otherwise, and all that they leave out are zeros; also of the gradient.
         #[test]
         fn runs_have_the_elements_of_patches(
             inputs in prop::array::uniform3(1usize..6), size in prop::array::uniform3(1usize..4),
@@ -106,30 +258,22 @@ mod tests {
             before in prop::array::uniform3(-1isize..4), after in prop::array::uniform3(-1isize..4),
             (count, channels) in (1usize..3, LEAST..2 * LEAST), part in any::<[prop::sample::Index; 4]>(),
         ) {
-            let [d, h, w] = inputs;
-            let values: Vec<f32> = (0..count * (d + 1) * (h + 1) * (w + 2) * (channels + 3)).map(|i| i as f32 + 1.0).collect();
-            let x = Device::cpu().tensor(&values, [count, d + 1, h + 1, w + 2, channels + 3]).unwrap();
-            let x = (1..5).zip([d, h, w, channels]).fold(x, |x, (axis, extent)| x.slice(axis, 1..1 + extent).unwrap());
+            let images = |[d, h, w]: [usize; 3]| {
+                let shape = [count, d + 1, h + 1, w + 2, channels + 3];
+                let values: Vec<f32> = (0..shape.iter().product()).map(|i| i as f32 + 1.0).collect();
+                let x = Device::cpu().tensor(&values, shape).unwrap();
+                (1..5).zip([d, h, w, channels]).fold(x, |x, (axis, extent)| x.slice(axis, 1..1 + extent).unwrap())
+            };
             let window = Sliding {
                 axes: 3, size, stride, before, after, dilation, input_dilation: [1; 3], groups: 1, kind: Kind::Rows,
             };
+            let x = images(inputs);
             // Others reach beyond the image.
             if let Ok(patches) = Patches::of(&x, window) {
-                let (view, [m, k]) = (images(&x, &patches), patches.extents());
-                let range = |[a, b]: [usize; 2], extent: usize| (a % extent).min(b % extent)..(a % extent).max(b % extent) + 1;
-                let [rows, depth] = [(0, m), (2, k)].map(|(i, extent)| range([part[i].index(m * k), part[i + 1].index(m * k)], extent));
-                let mut expected = vec![0.0f32; rows.len() * depth.len()];
-                // SAFETY: nobody writes the images, which have these rows and elements.
-                unsafe { gather(&patches, &view, rows.clone(), depth.clone(), &mut expected) };
-                let taps = Taps::of::<F32>(&patches, &view, rows.clone(), &depth).unwrap();
-                let Rows { starts, lengths, word, .. } = taps.rows();
-                prop_assert_eq!((word, lengths.iter().sum::<usize>(), taps.rows().count()), (4, depth.len(), rows.len()));
-                let runs = starts.iter().zip(lengths.iter().cycle());
-                // SAFETY: as above; every run has as many elements.
-                let found: Vec<f32> = runs
-                    .flat_map(|(start, length)| (0..*length).map(|i| unsafe { start.cast::<f32>().add(i).read() }))
-                    .collect();
-                prop_assert_eq!(found, expected);
+                check(&x, &patches, part);
+                let dy = images(patches.outputs);
+                let window = Sliding { kind: Kind::Gradient(inputs), ..window };
+                check(&dy, &Patches::of(&dy, window).unwrap(), part);
             }
         }
     }

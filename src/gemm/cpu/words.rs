@@ -7,11 +7,12 @@ use smallvec::SmallVec;
 
 use super::kernel::transpose;
 use super::kernel::words::{
-    Bf16, F16, F32, FEW, Magnitude, PANEL, Panels, Rows, SignedByUnsigned, Source, UnsignedBySigned, Words, block,
+    Bf16, Contents, F16, F32, FEW, PANEL, Panels, Rows, Run, SignedByUnsigned, Source, UnsignedBySigned, Words, block,
     dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
 };
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{Packed, Product, WordPanels};
+use super::taps::Taps;
 use super::tile::Tile;
 use crate::ElementType;
 use crate::gemm::problem::WholePanels;
@@ -113,7 +114,7 @@ impl Product<'_> {
             let are_few = m.min(n) <= FEW_DOTS;
             if !is_packed && a.along == 2 && (are_few && b.along == 2 || m <= FEW && b.across == 2) {
                 to.fill(0.0);
-                let of_a = magnitude(&rows(a, m), &[depth.len()]);
+                let of_a = magnitude(&rows(a, m), 0, depth.len());
                 let extents = [m, n, depth.len()];
                 let of_b = if b.along == 2 {
                     dots::<Bf16>(extents, (a, b), false, to, n)
@@ -249,10 +250,11 @@ impl Product<'_> {
             to.fill(bytemuck::Zeroable::zeroed());
         }
         let start = depth.start;
+        let taps = self.patches.and_then(|patches| Taps::of::<W>(patches, &self.images(tile), tile.rows.clone()));
         parts(depth, DEEP).all(|part| {
             let adds = part.start > start;
             // SAFETY: the caller's promise.
-            unsafe { self.panels_of_words::<W>(tile, part, flipped, memory, (to, adds)) }
+            unsafe { self.panels_of_words::<W>((tile, taps.as_ref()), part, flipped, memory, (to, adds)) }
         })
     }
 
@@ -278,12 +280,12 @@ impl Product<'_> {
             let piece = Piece { of_a: true, part: number, first: 0, depth, columns: m };
             // SAFETY: the caller's promise.
             unsafe {
-                let (at, least) = packed::<W>(a, [k, m], piece, false, memory);
-                if W::DROPS_SUBNORMALS && !magnitude(&rows(b, n), &[k]).has_normal_products(least) {
+                let (at, Contents { least, .. }) = packed::<W>(a, [k, m], piece, false, memory);
+                if W::DROPS_SUBNORMALS && !magnitude(&rows(b, n), 0, k).has_normal_products(least) {
                     return false;
                 }
                 let panels = Panels { words: &memory.b[at..], deep: k.div_ceil(W::ELEMENTS) };
-                in_place::<W>(b, [n, m, k], true, panels, &mut memory.last, (&mut *sums, m, number > 0));
+                in_place::<W>(b, [n, m, k], panels, &mut memory.last, (&mut *sums, m, number > 0));
             }
             true
         });
@@ -298,7 +300,7 @@ impl Product<'_> {
     /// come of them; then `to` is unspecified.
     unsafe fn panels_of_words<W: Words>(
         &self,
-        tile: &Tile,
+        (tile, taps): (&Tile, Option<&Taps>),
         depth: Range<usize>,
         flipped: bool,
         memory: &mut WordPanels,
@@ -309,52 +311,48 @@ impl Product<'_> {
         let words = k.div_ceil(W::ELEMENTS);
         let is_in_place = a.along == (4 / W::ELEMENTS) as isize;
         let kept = self.whole_panels.and_then(|panels| panels.of::<W>(tile, &depth, flipped));
-        let (of_b, least) = match kept {
+        let (of_b, contents) = match kept {
             Some(kept) => kept,
             None => {
                 let (all, columns) = (self.depth(tile), self.extents.n);
                 let part = (depth.start - all.start) / DEEP;
                 let piece = Piece { of_a: false, part, first: tile.columns.start, depth: all.len(), columns };
                 // SAFETY: the caller's promise.
-                let (at, least) = unsafe { packed::<W>(from, [k, n], piece, flipped, memory) };
-                (&memory.b[at..], least)
+                let (at, contents) = unsafe { packed::<W>(from, [k, n], piece, flipped, memory) };
+                (&memory.b[at..], contents)
             }
         };
         let of_a = &mut memory.a;
         if let Some(patches) = self.patches {
-            let (all_rows, images) = (tile.rows.clone(), self.images(tile));
+            let (all_rows, images, of_b) = ((tile.rows.clone(), depth), self.images(tile), (of_b, contents));
             // SAFETY: the caller's promise.
-            return unsafe { by_patches::<W>(patches, &images, (all_rows, depth), (of_b, least), of_a, (to, n, adds)) };
+            return unsafe { by_patches::<W>((patches, taps), &images, all_rows, of_b, of_a, (to, n, adds)) };
         }
         // SAFETY: the caller's promise.
         unsafe {
             let least_of_a = if !is_in_place {
                 of_a.resize(of_a.len().max(panel_words(m, words)), 0);
-                pack::<W>(a, k, m, false, of_a)
+                pack::<W>(a, k, m, false, of_a).least
             } else if W::DROPS_SUBNORMALS {
-                magnitude(&rows(a, m), &[k])
+                magnitude(&rows(a, m), 0, k)
             } else {
-                least
+                contents.least
             };
-            if W::DROPS_SUBNORMALS && !least_of_a.has_normal_products(least) {
+            if W::DROPS_SUBNORMALS && !least_of_a.has_normal_products(contents.least) {
                 return false;
             }
             let b = Panels { words: of_b, deep: words };
             if is_in_place {
-                in_place::<W>(a, [m, n, k], false, b, &mut memory.last, (to, n, adds));
+                in_place::<W>(a, [m, n, k], b, &mut memory.last, (to, n, adds));
                 return true;
             }
             for first in (0..m).step_by(HIGH) {
                 let high = HIGH.min(m - first);
                 let panel = &of_a[panel_words(first, words)..][..panel_words(high, words)];
                 let starts = rows(Source { pointer: panel.as_ptr().cast(), along: 0, across: 4 }, high);
-                let rows = Rows {
-                    starts: &starts,
-                    lengths: &[words],
-                    word: (panel_words(high, 1) * 4) as isize,
-                    are_far: false,
-                };
-                block::<W>([high, n], 0, rows, b, (&mut to[first * n..], n, adds));
+                let runs = [Run::of(words)];
+                let rows = Rows::all(&starts, &runs, (panel_words(high, 1) * 4) as isize);
+                block::<W>(n, &[rows], b, (&mut to[first * n..], n, adds));
             }
         }
         true
@@ -403,7 +401,7 @@ impl Piece {
     }
 }
 
-/// Panels of a piece of an operand, with `n` columns and `k` elements along K, and the least magnitude in them: where they
+/// Panels of a piece of an operand, with `n` columns and `k` elements along K, and what is known of them: where they
 /// begin in the memory for them. Those that are there from a tile before are not packed again.
 ///
 /// # Safety
@@ -414,7 +412,7 @@ unsafe fn packed<W: Words>(
     piece: Piece,
     flipped: bool,
     memory: &mut WordPanels,
-) -> (usize, Magnitude) {
+) -> (usize, Contents) {
     let (number, start, layout) = piece.place::<W>(n);
     let of = Packed { address: from.pointer.addr(), strides: [from.along, from.across], extents: [k, n], flipped };
     if memory.layout != layout {
@@ -422,18 +420,18 @@ unsafe fn packed<W: Words>(
         memory.layout = layout;
     }
     memory.packed.resize(memory.packed.len().max(number + 1), None);
-    let least = match memory.packed[number] {
-        Some((known, least)) if known == of => least,
+    let contents = match memory.packed[number] {
+        Some((known, contents)) if known == of => contents,
         _ => {
             let deep = DEEP.min(piece.depth).div_ceil(W::ELEMENTS);
             memory.b.resize(memory.b.len().max(start + panel_words(n, deep)), 0);
             // SAFETY: the caller's promise.
-            let least = unsafe { pack::<W>(from, k, n, flipped, &mut memory.b[start..]) };
-            memory.packed[number] = Some((of, least));
-            least
+            let contents = unsafe { pack::<W>(from, k, n, flipped, &mut memory.b[start..]) };
+            memory.packed[number] = Some((of, contents));
+            contents
         }
     };
-    (start, least)
+    (start, contents)
 }
 
 /// Multiplies rows that are contiguous along K, where they lie, by panels: a block of `to`.
@@ -443,7 +441,6 @@ unsafe fn packed<W: Words>(
 unsafe fn in_place<W: Words>(
     of: Source,
     [m, n, k]: [usize; 3],
-    are_far: bool,
     panels: Panels<'_>,
     last: &mut Vec<i32>,
     (to, stride, adds): (&mut [W::Sum], usize, bool),
@@ -453,15 +450,16 @@ unsafe fn in_place<W: Words>(
     unsafe {
         if whole > 0 {
             let starts = rows(of, m);
-            let rows = Rows { starts: &starts, lengths: &[whole], word: 4, are_far };
-            block::<W>([m, n], 0, rows, panels, (&mut *to, stride, adds));
+            let runs = [Run::of(whole)];
+            let rows = Rows { are_far: true, ..Rows::all(&starts, &runs, 4) };
+            block::<W>(n, &[rows], panels, (&mut *to, stride, adds));
         }
         if whole * W::ELEMENTS < k {
             last.clear();
             last.extend((0..m).map(|i| last_word(of, i, whole * W::ELEMENTS..k, 4 / W::ELEMENTS)));
             let starts = rows(Source { pointer: last.as_ptr().cast(), along: 0, across: 4 }, m);
-            let rows = Rows { starts: &starts, lengths: &[1], word: 0, are_far: false };
-            block::<W>([m, n], whole, rows, panels, (to, stride, adds || whole > 0));
+            let runs = [Run { first: whole, ..Run::of(1) }];
+            block::<W>(n, &[Rows::all(&starts, &runs, 4)], panels, (to, stride, adds || whole > 0));
         }
     }
 }

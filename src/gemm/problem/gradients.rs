@@ -56,8 +56,10 @@ use super::window::Window;
 /// 2·padding + dilation·(R − 1) + output_padding + 1`.) The epilogue has the bias and the activation.
 ///
 /// What a window has between elements that are a stride apart, and outside of them, is 0, and so are products with it: a
-/// weight that is infinite or NaN makes NaN there. Devices multiply these zeros, too, so with strides a run takes the time of
-/// a convolution that moves by 1 over H×W, by kernels for sm_80 on every GPU. Without strides it is one, by the same kernels.
+/// weight that is infinite or NaN makes NaN there. GPUs multiply these zeros, too, so with strides a run takes the time of a
+/// convolution that moves by 1 over H×W, by kernels for sm_80 on every GPU; CPUs with AVX-512 leave them out where all weights
+/// are finite, and a filter has whole words of channels, eight of them or more. Without strides it is a convolution, by the same
+/// kernels.
 ///
 /// Arguments may be given as images, `[N, H, W, C]` and `[N, H, W]`, as those of [`patches`](super::window::patches()). With
 /// [groups](Window::groups) of channels, B is a [`gradient_filter_in_groups`](super::filter::gradient_filter_in_groups).

@@ -84,8 +84,8 @@ impl fmt::Display for Purpose {
 pub(crate) struct WholePanels {
     /// Matrix by matrix; of each, part of K by part of K.
     pub(crate) words: Vec<i32>,
-    /// The least magnitude in each panel, if its elements are bf16s: its bits.
-    pub(crate) least: Vec<u16>,
+    /// Of each panel: the bits of the least magnitude in it, if its elements are bf16s, and whether all of them are finite.
+    pub(crate) contents: Vec<(u16, bool)>,
     /// Elements of a word.
     pub(crate) elements: usize,
     /// Whether the first bit of every element is changed.

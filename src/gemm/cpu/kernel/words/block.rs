@@ -7,29 +7,83 @@ use std::arch::x86_64::{
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::pack::VECTORS;
+use super::pack::{Magnitude, VECTORS, magnitude};
 use super::{LANES, Words, Work};
 
 /// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers.
-const ROWS: usize = 6;
+pub(in crate::gemm::cpu) const ROWS: usize = 6;
 
-/// The words of A: every row is runs of words, which begin anywhere.
+/// Words of A, one after another, of each of some rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::gemm::cpu) struct Run {
+    /// Bytes from where the row begins.
+    pub(in crate::gemm::cpu) offset: isize,
+    /// The word of B's that its first one is multiplied by.
+    pub(in crate::gemm::cpu) first: usize,
+    /// How many they are.
+    pub(in crate::gemm::cpu) length: usize,
+    pub(in crate::gemm::cpu) of: Of,
+}
+
+/// Which rows have a run; only those of at most [`ROWS`] rows may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::gemm::cpu) enum Of {
+    All,
+    /// As many rows, the first ones.
+    First(usize),
+    /// The rows from this one on.
+    From(usize),
+}
+
+impl Run {
+    /// This many words, from the first on.
+    pub(in crate::gemm::cpu) const fn of(length: usize) -> Self {
+        Self { offset: 0, first: 0, length, of: Of::All }
+    }
+
+    /// Whether the other one is its continuation, if words follow each other in memory.
+    pub(in crate::gemm::cpu) fn is_before(&self, other: &Self) -> bool {
+        let after = self.offset + 4 * self.length.cast_signed();
+        (after, self.first + self.length, self.of) == (other.offset, other.first, other.of)
+    }
+}
+
+/// Rows of A, which begin anywhere and have the same runs of words. What is between the runs counts as 0.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Rows<'a> {
-    /// Where the runs of the first row begin, then those of the second, and so on.
+    /// Where each of them begins.
     pub(in crate::gemm::cpu) starts: &'a [*const u8],
-    /// The words of each run.
-    pub(in crate::gemm::cpu) lengths: &'a [usize],
+    /// In the order of K.
+    pub(in crate::gemm::cpu) runs: &'a [Run],
     /// Bytes from one word to the next.
     pub(in crate::gemm::cpu) word: isize,
+    /// Which rows of the result they are; without it, all of them.
+    pub(in crate::gemm::cpu) places: Option<&'a [usize]>,
     /// Whether they are in memory rather than in a cache, so that the next ones are fetched meanwhile.
     pub(in crate::gemm::cpu) are_far: bool,
 }
 
-impl Rows<'_> {
-    /// The number of rows.
-    pub(in crate::gemm::cpu) fn count(self) -> usize {
-        self.starts.len() / self.lengths.len().max(1)
+impl<'a> Rows<'a> {
+    /// All rows of the result, from a cache.
+    pub(in crate::gemm::cpu) const fn all(starts: &'a [*const u8], runs: &'a [Run], word: isize) -> Self {
+        Self { starts, runs, word, places: None, are_far: false }
+    }
+
+    /// The least magnitude of their elements, if these are bf16s and words follow each other in memory.
+    ///
+    /// # Safety
+    /// As for [`block`].
+    pub(in crate::gemm::cpu) unsafe fn magnitude<W: Words>(&self) -> Magnitude {
+        let of_run = |run: &Run| {
+            let starts = match run.of {
+                Of::All => self.starts,
+                Of::First(count) => &self.starts[..count],
+                Of::From(first) => &self.starts[first..],
+            };
+            // SAFETY: the caller's promise.
+            unsafe { magnitude(starts, run.offset, run.length * W::ELEMENTS) }
+        };
+        self.runs.iter().map(of_run).min().unwrap_or(Magnitude::of_bits(u16::MAX))
     }
 }
 
@@ -40,38 +94,41 @@ pub(in crate::gemm::cpu) struct Panels<'a> {
     pub(in crate::gemm::cpu) deep: usize,
 }
 
-/// `to = a · b` for this many rows and columns, of the words of B's from `first` on; where `adds`, `to += a · b`. The rows of
-/// `to` are `stride` apart.
+/// `to = a · b` for this many columns of some rows of `to`; where `adds`, `to += a · b`. The rows of `to` are `stride` apart. Sums
+/// that are stored are never -0, so it is the same whether products with 0 are among them or not.
 ///
 /// # Safety
 /// `a` must have the words that it says, which nobody writes meanwhile; the CPU must multiply such words.
 ///
 /// # Panics
-/// If `a` has other rows, or `b` or `to` are too short.
+/// If the runs end after B's words, or `b` or `to` are too short.
 pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
-    [rows, columns]: [usize; 2],
-    first: usize,
-    a: Rows<'_>,
+    columns: usize,
+    a: &[Rows<'_>],
     b: Panels<'_>,
     (to, stride, adds): (&mut [W::Sum], usize, bool),
 ) {
-    if rows == 0 || columns == 0 {
+    if columns == 0 {
         return;
     }
-    let end = a.lengths.iter().fold(first, |end, length| end.saturating_add(*length));
-    assert!(a.starts.len() == a.lengths.len() * rows, "a start of every run");
-    assert!(b.words.len() >= super::panel_words(columns, b.deep) && end <= b.deep, "all words of B");
-    assert!(to.len() >= (rows - 1) * stride + columns, "room for the block");
+    assert!(b.words.len() >= super::panel_words(columns, b.deep), "all words of B");
+    for a in a {
+        let is_inside = |run: &Run| run.first.checked_add(run.length).is_some_and(|end| end <= b.deep);
+        assert!(a.runs.iter().all(is_inside), "words of B for all of A's");
+        let are_all = || a.runs.iter().all(|run| run.of == Of::All);
+        assert!(a.starts.len() <= ROWS || are_all(), "a run of all rows, if these are many");
+        assert!(a.places.is_none_or(|places| places.len() == a.starts.len()), "a place for each row");
+        let end = a.places.map_or(a.starts.len(), |places| places.iter().max().map_or(0, |last| last + 1));
+        assert!(end == 0 || to.len() >= (end - 1) * stride + columns, "room for the block");
+    }
     let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
-    unsafe { W::compiled_for(Block::<W> { rows, columns, first, a, b, to, stride, adds, of: PhantomData }) }
+    unsafe { W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData }) }
 }
 
 struct Block<'a, W: Words> {
-    rows: usize,
     columns: usize,
-    first: usize,
-    a: Rows<'a>,
+    a: &'a [Rows<'a>],
     b: Panels<'a>,
     to: *mut W::Sum,
     stride: usize,
@@ -85,17 +142,19 @@ impl<W: Words> Work for Block<'_, W> {
     #[inline(always)]
     unsafe fn run(self) {
         for column in (0..self.columns).step_by(VECTORS * LANES) {
-            // Nearly as many at each time: a single row at the end would wait for B's words.
-            let times = self.rows.div_ceil(ROWS);
-            for i in 0..times {
-                let (row, end) = (i * self.rows / times, (i + 1) * self.rows / times);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match (self.columns - column).div_ceil(LANES) {
-                        1 => self.of_rows::<1>(row..end, column),
-                        2 => self.of_rows::<2>(row..end, column),
-                        3 => self.of_rows::<3>(row..end, column),
-                        _ => self.of_rows::<VECTORS>(row..end, column),
+            for a in self.a {
+                // Nearly as many at each time: a single row at the end would wait for B's words.
+                let (count, times) = (a.starts.len(), a.starts.len().div_ceil(ROWS));
+                for i in 0..times {
+                    let rows = i * count / times..(i + 1) * count / times;
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match (self.columns - column).div_ceil(LANES) {
+                            1 => self.sums::<1>(a, rows, column),
+                            2 => self.sums::<2>(a, rows, column),
+                            3 => self.sums::<3>(a, rows, column),
+                            _ => self.sums::<VECTORS>(a, rows, column),
+                        }
                     }
                 }
             }
@@ -103,67 +162,99 @@ impl<W: Words> Work for Block<'_, W> {
     }
 }
 
+/// The sums of at most [`ROWS`] rows, and where these begin.
+struct Sums<W: Words, const WIDE: usize> {
+    of: [[W::Sums; WIDE]; ROWS],
+    starts: [*const u8; ROWS],
+}
+
 impl<W: Words> Block<'_, W> {
     #[inline(always)]
-    unsafe fn of_rows<const WIDE: usize>(&self, rows: Range<usize>, column: usize) {
-        let row = rows.start;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match rows.len() {
-                1 => self.sums::<1, WIDE>(row, column),
-                2 => self.sums::<2, WIDE>(row, column),
-                3 => self.sums::<3, WIDE>(row, column),
-                4 => self.sums::<4, WIDE>(row, column),
-                5 => self.sums::<5, WIDE>(row, column),
-                _ => self.sums::<ROWS, WIDE>(row, column),
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn sums<const HIGH: usize, const WIDE: usize>(&self, row: usize, column: usize) {
+    unsafe fn sums<const WIDE: usize>(&self, a: &Rows<'_>, rows: Range<usize>, column: usize) {
+        let (row, high) = (rows.start, rows.len());
         // SAFETY: the caller's promise: `a` has the rows and words, `b` whole panels, `to` the rows and columns.
         unsafe {
-            let mut b = self.b.words.as_ptr().add(column * self.b.deep + self.first * WIDE * LANES);
-            let mut sums = [[W::zero(); WIDE]; HIGH];
-            let (starts, runs) = (self.a.starts.as_ptr(), self.a.lengths.len());
-            let ahead = row + HIGH;
-            let has_next = self.a.are_far && runs == 1 && ahead + HIGH <= self.rows;
-            let next = if has_next { std::slice::from_raw_parts(starts.add(ahead), HIGH) } else { &[] };
-            for (run, &length) in self.a.lengths.iter().enumerate() {
-                let starts: [*const u8; HIGH] = std::array::from_fn(|i| *starts.add((row + i) * runs + run));
-                let mut at = 0isize;
-                for word in 0..length {
-                    if word % LANES == 0 {
-                        for start in next {
-                            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
-                        }
-                    }
-                    let mut columns = [_mm512_setzero_si512(); WIDE];
-                    for (j, to) in columns.iter_mut().enumerate() {
-                        *to = _mm512_loadu_si512(b.add(j * LANES).cast());
-                    }
-                    for (start, sums) in starts.into_iter().zip(&mut sums) {
-                        let a = _mm512_set1_epi32(start.wrapping_offset(at).cast::<i32>().read_unaligned());
-                        for (sum, column) in sums.iter_mut().zip(columns) {
-                            *sum = W::dot(*sum, a, column);
-                        }
-                    }
-                    at = at.wrapping_add(self.a.word);
-                    b = b.add(WIDE * LANES);
+            let panel = self.b.words.as_ptr().add(column * self.b.deep);
+            let starts = a.starts.as_ptr().add(row);
+            let mut sums = Sums::<W, WIDE> {
+                of: [[W::zero(); WIDE]; ROWS],
+                starts: std::array::from_fn(|i| *starts.add(i.min(high - 1))),
+            };
+            // What has been multiplied by a panel is in a cache for the next one.
+            let has_next = a.are_far && column == 0 && row + 2 * high <= a.starts.len();
+            let next = if has_next { std::slice::from_raw_parts(starts.add(high), high) } else { &[] };
+            for run in a.runs {
+                let b = panel.add(run.first * WIDE * LANES);
+                let (from, to) = match run.of {
+                    Of::All => (0, high),
+                    Of::First(count) => (0, count),
+                    Of::From(first) => (first, ROWS),
+                };
+                match (from, to) {
+                    (0, 1) => sums.add::<0, 1>(run, a.word, b, next),
+                    (0, 2) => sums.add::<0, 2>(run, a.word, b, next),
+                    (0, 3) => sums.add::<0, 3>(run, a.word, b, next),
+                    (0, 4) => sums.add::<0, 4>(run, a.word, b, next),
+                    (0, 5) => sums.add::<0, 5>(run, a.word, b, next),
+                    (1, _) => sums.add::<1, ROWS>(run, a.word, b, next),
+                    (2, _) => sums.add::<2, ROWS>(run, a.word, b, next),
+                    (3, _) => sums.add::<3, ROWS>(run, a.word, b, next),
+                    (4, _) => sums.add::<4, ROWS>(run, a.word, b, next),
+                    (5, _) => sums.add::<5, ROWS>(run, a.word, b, next),
+                    _ => sums.add::<0, ROWS>(run, a.word, b, next),
                 }
             }
-            for (i, sums) in sums.into_iter().enumerate() {
+            for (i, sums) in sums.of.into_iter().enumerate().take(high) {
+                let place = a.places.map_or(row + i, |places| *places.get_unchecked(row + i));
                 for (j, sum) in sums.into_iter().enumerate() {
                     let first = column + j * LANES;
-                    let to = self.to.add((row + i) * self.stride + first);
+                    let to = self.to.add(place * self.stride + first);
                     if self.adds {
                         add::<W>(to, sum, self.columns - first);
                     } else {
-                        store::<W>(to, sum, self.columns - first);
+                        store::<W>(to, W::add(sum, W::zero()), self.columns - first);
                     }
                 }
             }
+        }
+    }
+}
+
+impl<W: Words, const WIDE: usize> Sums<W, WIDE> {
+    /// Adds a run's products of some of the rows. Meanwhile the same of the next rows are fetched.
+    #[inline(always)]
+    unsafe fn add<const FROM: usize, const TO: usize>(
+        &mut self,
+        run: &Run,
+        word: isize,
+        mut b: *const i32,
+        next: &[*const u8],
+    ) {
+        // SAFETY: the caller's promise: the rows have the run's words, and B as many.
+        unsafe {
+            // (They stay in registers so.)
+            let mut sums = self.of;
+            let mut at = run.offset;
+            for number in 0..run.length {
+                if number % LANES == 0 {
+                    for start in next {
+                        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
+                    }
+                }
+                let mut columns = [_mm512_setzero_si512(); WIDE];
+                for (j, to) in columns.iter_mut().enumerate() {
+                    *to = _mm512_loadu_si512(b.add(j * LANES).cast());
+                }
+                for (start, sums) in self.starts[FROM..TO].iter().zip(&mut sums[FROM..TO]) {
+                    let a = _mm512_set1_epi32(start.wrapping_offset(at).cast::<i32>().read_unaligned());
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = W::dot(*sum, a, column);
+                    }
+                }
+                at = at.wrapping_add(word);
+                b = b.add(WIDE * LANES);
+            }
+            self.of = sums;
         }
     }
 }

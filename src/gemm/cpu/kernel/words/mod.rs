@@ -32,10 +32,10 @@ use std::arch::x86_64::{
 use std::mem::transmute;
 use std::sync::LazyLock;
 
-pub(in crate::gemm::cpu) use self::block::{Panels, Rows, block};
+pub(in crate::gemm::cpu) use self::block::{Of, Panels, ROWS, Rows, Run, block};
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
-pub(in crate::gemm::cpu) use self::pack::{Magnitude, PANEL, Source, magnitude, pack, panel_words};
+pub(in crate::gemm::cpu) use self::pack::{Contents, Magnitude, PANEL, Source, magnitude, pack, panel_words};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
@@ -87,6 +87,8 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     const ELEMENTS: usize;
     /// Whether subnormal numbers count as 0, so that the least [`Magnitude`] must be known.
     const DROPS_SUBNORMALS: bool;
+    /// The bits of a word that are a bf16, or the upper half of an f32, without their signs; none if it is of other elements.
+    const UPPER_HALVES: i32;
 
     /// Does work that is compiled for a CPU that multiplies such words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
@@ -123,12 +125,13 @@ pub(in crate::gemm::cpu) struct SignedByUnsigned;
 pub(in crate::gemm::cpu) struct UnsignedBySigned;
 
 macro_rules! floats {
-    ($($words:ty, $elements:literal, $drops:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+    ($($words:ty, $elements:literal, $drops:literal, $upper_halves:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
         $(impl Words for $words {
             type Sum = f32;
             type Sums = __m512;
             const ELEMENTS: usize = $elements;
             const DROPS_SUBNORMALS: bool = $drops;
+            const UPPER_HALVES: i32 = $upper_halves;
 
             #[target_feature(enable = $features)]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -170,11 +173,11 @@ macro_rules! floats {
 }
 
 floats! {
-    F32, 1, false, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
-    Bf16, 2, true, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
+    F32, 1, false, 0x7fff_0000, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
+    Bf16, 2, true, 0x7fff_7fff, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
         _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
     };
-    F16, 2, false, "avx512f,avx512bw,avx512vl": |sums, a, b| {
+    F16, 2, false, 0, "avx512f,avx512bw,avx512vl": |sums, a, b| {
         let low = |x| _mm512_cvtph_ps(_mm512_castsi512_si256(x));
         let high = |x| _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(x));
         _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sums))
@@ -188,6 +191,7 @@ macro_rules! integers {
             type Sums = __m512i;
             const ELEMENTS: usize = 4;
             const DROPS_SUBNORMALS: bool = false;
+            const UPPER_HALVES: i32 = 0;
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {

@@ -10,11 +10,11 @@
 //! Panel 1 follows panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
 
 use std::arch::x86_64::{
-    __m512i, _mm_maskz_loadu_epi8, _mm256_maskz_loadu_epi16, _mm512_and_si512, _mm512_cvtepu8_epi32,
-    _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32, _mm512_min_epu16,
-    _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_setzero_si512, _mm512_shuffle_i32x4,
-    _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    __m512i, _MM_HINT_T0, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
+    _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32,
+    _mm512_max_epu16, _mm512_min_epu16, _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32,
+    _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use super::{LANES, Words, Work};
@@ -24,6 +24,9 @@ pub(super) const VECTORS: usize = 4;
 
 /// Columns of a panel that is not the last.
 pub(in crate::gemm::cpu) const PANEL: usize = VECTORS * LANES;
+
+/// Bytes that columns which are contiguous along K are fetched ahead: they are more than the CPU follows by itself.
+const AHEAD: usize = 8 * 64;
 
 /// A matrix of elements that words are made of, at an address; its strides are bytes.
 #[derive(Clone, Copy, Debug)]
@@ -96,12 +99,65 @@ impl Least {
     }
 }
 
+/// What is known of the elements of panels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::gemm::cpu) struct Contents {
+    /// If they are bf16s.
+    pub(in crate::gemm::cpu) least: Magnitude,
+    /// Whether none of them is infinite or NaN, so that products with 0 are 0.
+    pub(in crate::gemm::cpu) are_finite: bool,
+}
+
+impl Contents {
+    /// Of both.
+    pub(in crate::gemm::cpu) fn and(self, other: Self) -> Self {
+        Self { least: self.least.min(other.least), are_finite: self.are_finite && other.are_finite }
+    }
+}
+
+/// What has been seen of words.
+#[derive(Clone, Copy)]
+struct Seen {
+    least: Least,
+    /// Of the upper halves of f32s, and of bf16s, the greatest magnitude.
+    greatest: __m512i,
+}
+
+impl Seen {
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        // SAFETY: the caller's promise: the CPU has the instruction.
+        unsafe { Self { least: Least::new(), greatest: _mm512_setzero_si512() } }
+    }
+
+    #[inline(always)]
+    unsafe fn with<W: Words>(self, x: __m512i) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let least = if W::DROPS_SUBNORMALS { self.least.with(x) } else { self.least };
+            let magnitude = _mm512_and_si512(x, _mm512_set1_epi32(W::UPPER_HALVES));
+            Self { least, greatest: _mm512_max_epu16(self.greatest, magnitude) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn contents(self) -> Contents {
+        const INFINITY: u16 = 0x7f80;
+        let mut lanes = [0u16; 2 * LANES];
+        // SAFETY: the array has the size of a vector.
+        unsafe {
+            _mm512_storeu_si512(lanes.as_mut_ptr().cast(), self.greatest);
+            Contents { least: self.least.magnitude(), are_finite: lanes.into_iter().all(|lane| lane < INFINITY) }
+        }
+    }
+}
+
 /// The words of all panels of this many columns (of A: rows), of this many words each.
 pub(in crate::gemm::cpu) fn panel_words(columns: usize, words: usize) -> usize {
     columns.next_multiple_of(LANES) * words
 }
 
-/// Writes panels of the `depth`×`columns` elements of a source; gives the least magnitude if they are bf16s. With
+/// Writes panels of the `depth`×`columns` elements of a source; gives what is known of them. With
 /// `flipped`, the first bit of every element is changed: signed integers become unsigned ones that are greater by 128,
 /// and the other way round. (What is missing at the end of K is then 128, and counts for nothing where A has 0 there.)
 ///
@@ -113,7 +169,7 @@ pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
     columns: usize,
     flipped: bool,
     to: &mut [i32],
-) -> Magnitude {
+) -> Contents {
     let words = depth.div_ceil(W::ELEMENTS);
     let to = &mut to[..panel_words(columns, words)];
     // SAFETY: the caller's promise.
@@ -130,16 +186,16 @@ struct Pack<'a, W> {
 }
 
 impl<W: Words> Work for Pack<'_, W> {
-    type Output = Magnitude;
+    type Output = Contents;
 
     #[inline(always)]
-    unsafe fn run(self) -> Magnitude {
+    unsafe fn run(self) -> Contents {
         let words = self.depth.div_ceil(W::ELEMENTS);
         let mut to = self.to.as_mut_ptr();
         // SAFETY: `to` has room for all panels; the caller's promise for what is read.
         unsafe {
             let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
-            let mut least = Least::new();
+            let mut seen = Seen::new();
             // Elements are read as they lie: along K, or row by row of a panel.
             let by_rows = self.from.along != Self::BYTES as isize;
             for first in (0..self.columns).step_by(VECTORS * LANES) {
@@ -153,16 +209,16 @@ impl<W: Words> Work for Pack<'_, W> {
                         let to = to.add((word * vectors + vector) * LANES);
                         // Loops over a whole cell have constant ends, so it stays in registers.
                         let is_whole = (word + LANES) * W::ELEMENTS <= self.depth && column + LANES <= self.columns;
-                        least = if is_whole {
-                            self.cell::<true>(word, column, (to, vectors), flip, least)
+                        seen = if is_whole {
+                            self.cell::<true>(word, column, (to, vectors), flip, seen)
                         } else {
-                            self.cell::<false>(word, column, (to, vectors), flip, least)
+                            self.cell::<false>(word, column, (to, vectors), flip, seen)
                         };
                     }
                 }
                 to = to.add(vectors * words * LANES);
             }
-            least.magnitude()
+            seen.contents()
         }
     }
 }
@@ -178,8 +234,8 @@ impl<W: Words> Pack<'_, W> {
         column: usize,
         (to, apart): (*mut i32, usize),
         flip: __m512i,
-        mut least: Least,
-    ) -> Least {
+        mut seen: Seen,
+    ) -> Seen {
         let k = word * W::ELEMENTS;
         let whole = [LANES * W::ELEMENTS, LANES];
         let [deep, wide] =
@@ -194,12 +250,10 @@ impl<W: Words> Pack<'_, W> {
                 self.of_elements(k, column, deep, wide)
             };
             for (i, x) in cell.into_iter().enumerate().take(deep.div_ceil(W::ELEMENTS)) {
-                if W::DROPS_SUBNORMALS {
-                    least = least.with(x);
-                }
+                seen = seen.with::<W>(x);
                 _mm512_storeu_si512(to.add(i * apart * LANES).cast(), _mm512_xor_si512(x, flip));
             }
-            least
+            seen
         }
     }
 
@@ -211,7 +265,9 @@ impl<W: Words> Pack<'_, W> {
         unsafe {
             let mut columns = [_mm512_setzero_si512(); LANES];
             for (j, to) in columns.iter_mut().enumerate().take(wide) {
-                *to = _mm512_maskz_loadu_epi8(mask, self.from.at(k, column + j).cast());
+                let at = self.from.at(k, column + j);
+                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
+                *to = _mm512_maskz_loadu_epi8(mask, at.cast());
             }
             transpose(columns)
         }
@@ -305,18 +361,19 @@ unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
     }
 }
 
-/// The least magnitude of the bf16s in runs of neighbours: every row begins at as many places as there are numbers of elements.
+/// The least magnitude of so many bf16s of each row, from some bytes after where it begins on.
 ///
 /// # Safety
 /// As for [`pack`], of words of bf16s.
-pub(in crate::gemm::cpu) unsafe fn magnitude(starts: &[*const u8], lengths: &[usize]) -> Magnitude {
+pub(in crate::gemm::cpu) unsafe fn magnitude(starts: &[*const u8], offset: isize, length: usize) -> Magnitude {
     // SAFETY: the caller's promise.
-    unsafe { super::Bf16::compiled_for(Scan { starts, lengths }) }
+    unsafe { super::Bf16::compiled_for(Scan { starts, offset, length }) }
 }
 
 struct Scan<'a> {
     starts: &'a [*const u8],
-    lengths: &'a [usize],
+    offset: isize,
+    length: usize,
 }
 
 impl Work for Scan<'_> {
@@ -328,12 +385,11 @@ impl Work for Scan<'_> {
         // SAFETY: only elements that there are are read.
         unsafe {
             let mut least = Least::new();
-            for starts in self.starts.chunks_exact(self.lengths.len().max(1)) {
-                for (start, &length) in starts.iter().zip(self.lengths) {
-                    for k in (0..length).step_by(STEP) {
-                        let mask = u64::MAX >> (64 - 2 * (length - k).min(STEP));
-                        least = least.with(_mm512_maskz_loadu_epi8(mask, start.wrapping_add(2 * k).cast()));
-                    }
+            for start in self.starts {
+                for k in (0..self.length).step_by(STEP) {
+                    let mask = u64::MAX >> (64 - 2 * (self.length - k).min(STEP));
+                    let at = start.wrapping_offset(self.offset).wrapping_add(2 * k);
+                    least = least.with(_mm512_maskz_loadu_epi8(mask, at.cast()));
                 }
             }
             least.magnitude()

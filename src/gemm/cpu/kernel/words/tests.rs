@@ -92,21 +92,46 @@ where
             // What it says of two runs in one call, and of a third one in another, is the whole.
             let [one, two] = [words / 4, words / 2];
             let panels = Panels { words: &of_b, deep: words };
-            let starts: Vec<*const u8> = (0..high).flat_map(|row| [at(row, 0), at(row, one)]).collect();
-            let rows = Rows { starts: &starts, lengths: &[one, two - one], word: word as isize, are_far: false };
-            block::<W>([high, columns], 0, rows, panels, (&mut to[first * stride..], stride, true));
-            let starts: Vec<*const u8> = (0..high).map(|row| at(row, two)).collect();
-            let rows = Rows { starts: &starts, lengths: &[words - two], word: word as isize, are_far: false };
-            block::<W>([high, columns], two, rows, panels, (&mut to[first * stride..], stride, true));
+            let starts: Vec<*const u8> = (0..high).map(|row| at(row, 0)).collect();
+            let run = |first: usize, end: usize| Run { offset: (first * word) as isize, first, ..Run::of(end - first) };
+            let runs = [run(0, one), run(one, two), run(two, words)];
+            let before = Rows::all(&starts, &runs[..2], word as isize);
+            block::<W>(columns, &[before], panels, (&mut to[first * stride..], stride, true));
+            // The rest of the rows in turn: those with even numbers, then the others.
+            let (places, starts): (Vec<usize>, Vec<*const u8>) =
+                (0..high).step_by(2).chain((1..high).step_by(2)).map(|row| (row, at(row, 0))).unzip();
+            let half = high.div_ceil(2);
+            let part = |rows: std::ops::Range<usize>| Rows {
+                starts: &starts[rows.clone()],
+                places: Some(&places[rows]),
+                ..Rows::all(&starts, &runs[2..], word as isize)
+            };
+            let after = [part(0..half), part(half..high)];
+            block::<W>(columns, &after, panels, (&mut to[first * stride..], stride, true));
             let mut alone = vec![W::Sum::from(1); to.len()];
-            block::<W>([high, columns], two, rows, panels, (&mut alone, stride, false));
-            block::<W>([high, columns], two, rows, panels, (&mut alone, stride, false));
-            for (at, &x) in alone.iter().enumerate() {
-                let (i, j) = (at / stride, at % stride);
-                let depth = (two * W::ELEMENTS).min(a.deep)..a.deep;
-                let sum = |i: usize| depth.clone().map(|k| a.at(k, first + i) * (b.at(k, j) + off)).sum::<i64>();
-                let wanted = if i < high && j < columns { sum(i) } else { 1 };
-                assert_eq!(as_wide(x), wanted.into(), "stored: row {i}, column {j}");
+            block::<W>(columns, &after, panels, (&mut alone, stride, false));
+            block::<W>(columns, &after, panels, (&mut alone, stride, false));
+            let sum = |i: usize, j: usize, depth: std::ops::Range<usize>| -> i64 {
+                depth.map(|k| a.at(k, first + i) * (b.at(k, j) + off)).sum()
+            };
+            let split = (two * W::ELEMENTS).min(a.deep);
+            let check = |to: &[W::Sum], rows: usize, depth: &dyn Fn(usize) -> std::ops::Range<usize>| {
+                for (at, &x) in to.iter().enumerate() {
+                    let (i, j) = (at / stride, at % stride);
+                    let wanted = if i < rows && j < columns { sum(i, j, depth(i)) } else { 1 };
+                    assert_eq!(as_wide(x), wanted.into(), "stored: row {i}, column {j}");
+                }
+            };
+            check(&alone, high, &|_| split..a.deep);
+            // Some rows have the words before, the others those after.
+            if high >= ROWS {
+                let count = 1 + columns % (ROWS - 1);
+                let starts: Vec<*const u8> = (0..ROWS).map(|row| at(row, 0)).collect();
+                let runs =
+                    [Run { of: Of::First(count), ..run(0, two) }, Run { of: Of::From(count), ..run(two, words) }];
+                let mut alone = vec![W::Sum::from(1); to.len()];
+                block::<W>(columns, &[Rows::all(&starts, &runs, word as isize)], panels, (&mut alone, stride, false));
+                check(&alone, ROWS, &|row| if row < count { 0..split } else { split..a.deep });
             }
         }
         compare(&to, "panels");
@@ -235,6 +260,7 @@ proptest! {
             let mut to = vec![0; panel_words(wide, deep.div_ceil(2))];
             // SAFETY: the operand has these extents, and the CPU has been asked.
             let found = unsafe { pack::<Bf16>(operand.source(), deep, wide, false, &mut to) };
+            prop_assert!(found.are_finite);
             let exponent = i32::from(bits >> 7) - 127;
             for other in 1..255 {
                 let mut word = [0; LANES];
@@ -243,13 +269,20 @@ proptest! {
                 // SAFETY: there is one element.
                 let other_found = unsafe { pack::<Bf16>(source, 1, 1, false, &mut word) };
                 let normal = exponent > -127 && exponent + (other - 127) - 14 >= -126;
-                prop_assert_eq!(found.has_normal_products(other_found), normal);
+                prop_assert_eq!(found.least.has_normal_products(other_found.least), normal);
             }
             if of == Order::AlongK {
-                let starts: Vec<*const u8> = (0..wide).flat_map(|j| [0, deep / 2].map(|k| operand.source().at(k, j))).collect();
+                let starts: Vec<*const u8> = (0..wide).map(|j| operand.source().at(0, j)).collect();
+                let half = deep / 2;
                 // SAFETY: as above.
-                prop_assert_eq!(unsafe { magnitude(&starts, &[deep / 2, deep - deep / 2]) }, found);
+                let halves = unsafe { [magnitude(&starts, 0, half), magnitude(&starts, 2 * half as isize, deep - half)] };
+                prop_assert_eq!(halves.into_iter().min(), Some(found.least));
             }
+            // Infinity and NaNs are found, too.
+            operand.memory[place..place + 2].copy_from_slice(&(0x7f80 | bits & 0x7f | u16::from(negative) << 15).to_le_bytes());
+            // SAFETY: as above.
+            let found = unsafe { pack::<Bf16>(operand.source(), deep, wide, false, &mut to) };
+            prop_assert!(!found.are_finite);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::te::auto::order::Order;
 use crate::te::auto::pattern::fused::Reduction;
 use crate::te::auto::pattern::reads::refused;
 use crate::te::error::TeError;
+use crate::te::lang::expr::Expr;
 
 /// The largest count of chunks, outputs or parts: a kernel counts in 31 bits.
 pub(in crate::te::auto) const LIMIT: i64 = i32::MAX as i64;
@@ -110,9 +111,18 @@ impl Problem<'_> {
         let step = |levels: &[LoopLevel]| levels.last().map_or(0, |level| level.reads[main]);
         match (step(&self.outer), step(&self.inner)) {
             (0, _) => false,
-            (_, 0) => true,
+            (_, 0) => !self.has_chosen_rows(),
             (outer, inner) => outer < inner,
         }
+    }
+
+    /// Whether an output's elements are neighbours in rows that indices choose, as those of embedded words are: the last of the
+    /// indices is the innermost axis.
+    fn has_chosen_rows(&self) -> bool {
+        let last = self.inner.last().and_then(|level| Some(self.reduction.axes[level.axis?].var()));
+        let mut reads = self.reduction.reads.list.iter().zip(&self.space.reads);
+        last.is_some()
+            && reads.any(|(read, steps)| steps.is_none() && read.indices.last().and_then(Expr::as_var) == last)
     }
 
     fn levels(&self, side: Side) -> &[LoopLevel] {
