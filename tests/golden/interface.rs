@@ -2686,7 +2686,7 @@ pub struct Workload<'a> {
     pub lines: Option<(WholeLines, Within)>,
 }
 #[must_use]
-pub fn direct_when_packed(tree: &ValidTree, problem: &Problem) -> u64 {}
+pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 {}
 #[must_use]
 pub fn estimate(
     machine: &Machine,

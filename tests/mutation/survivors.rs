@@ -22,6 +22,8 @@ const MET: &str = "the warpgroup has met at the barrier of the last step's outpu
                    its warps arrives last, or first, speaks for all";
 const THREADS_ONLY: &str =
     "at the mbarrier initialised last only the block's own threads arrive, who meet at a barrier";
+const OWN_SHARE: &str = "at the mbarrier initialised last another block arrives after its stage was filled, also by this block, whose \
+                         thread initialised it before it started that copy";
 const OWN_COPIES: &str =
     "there is no cluster: the block's threads and copies know of the initialisation by its barrier";
 const TOGETHER: &str = "the lanes come together at an aligned barrier by themselves";
@@ -104,6 +106,7 @@ pub(crate) const SURVIVORS: &[Survivor] = &[
         OTHER_OUTPUT,
     ),
     survivor(Operator::Early, "clusters of 1x1", "fence.mbarrier_init", "", THREADS_ONLY),
+    survivor(Operator::Early, "transposed patches, clusters of 1x2", "fence.mbarrier_init", "", OWN_SHARE),
     survivor(Operator::DropFence, "clusters of 1x1", "fence.mbarrier_init", "", OWN_COPIES),
     survivor(Operator::DropBarrier, "sm_90a", "bar.warp.sync", "the barrier is an aligned one", TOGETHER),
     survivor(Operator::Early, "sm_90a", "bar.sync 0;", "the cluster's barrier orders no writes", ALL_FENCE),
