@@ -2295,6 +2295,7 @@ pub struct Workload<'a> {
     pub b: OperandLayout,
     pub epilogue: &'a evt::Cost,
     pub lines: Option<WholeLines>,
+    pub needed: f64,
 }
 #[must_use]
 pub const fn depth(a: &DeviceTensor) -> Depth<'_> {}
@@ -2684,6 +2685,7 @@ pub struct Workload<'a> {
     pub fast_fp8: bool,
     pub tree: &'a ValidTree,
     pub lines: Option<(WholeLines, Within)>,
+    pub needed: f64,
 }
 #[must_use]
 pub fn direct_when_packed(tree: &ValidTree, problem: &Problem, a: Major) -> u64 {}
