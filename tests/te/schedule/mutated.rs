@@ -87,7 +87,7 @@ fn mutate_gently(document: &mut Value, random: &mut Rng) {
     let old = at(document, path).as_u64().unwrap_or(0);
     let is_number = ["value", "domain", "index"].contains(&path[path.len() - 1].as_str());
     let new = if is_number && at(document, path).is_u64() {
-        [0, 1, 2, 3, 5, old + 1, old.saturating_sub(1), old * 2][random.usize(..8)]
+        [0, 1, 2, 3, 5, old.wrapping_add(1), old.saturating_sub(1), old.wrapping_mul(2)][random.usize(..8)]
     } else {
         let nodes = document["nodes"].as_array().map_or(&[][..], Vec::as_slice);
         let before: usize = path[1].parse().expect("a place");
@@ -122,7 +122,8 @@ fn mutate(document: &mut Value, random: &mut Rng) {
     match value {
         Value::Number(number) => {
             let old = number.as_i64().unwrap_or(0);
-            let small = [0, 1, -1, 2, 3, 7, old + 1, old - 1, -old, old * 2];
+            let small =
+                [0, 1, -1, 2, 3, 7, old.wrapping_add(1), old.wrapping_sub(1), old.wrapping_neg(), old.wrapping_mul(2)];
             let large = [json!(1i64 << 31), json!((1i64 << 31) - 1), json!(1u64 << 63), json!(i64::MIN), json!(1.5)];
             *value = match random.u32(..8) {
                 0..4 => json!(small[random.usize(..small.len())]),
