@@ -7,8 +7,9 @@
 //! both. What isn't followed may do both. The same walk computes with numbers ([`Rectangle`]) and writes a function
 //! (`gemm/emit/needed.rs`): it is given how, as [`Bounds`].
 
-use std::collections::HashMap;
 use std::ops::Range;
+
+use smallvec::SmallVec;
 
 use super::integers::never_wrap;
 use super::{ParameterClass, ParameterId, Position, ValidTree, ValueId, ValueKind, ValueType};
@@ -45,9 +46,14 @@ pub(crate) enum Possible<T> {
 
 /// Whether any element of a rectangle needs an accumulator.
 pub(crate) fn needs_product<B: Bounds>(tree: &ValidTree, bounds: &mut B) -> Possible<B::Truth> {
-    let never_wrap = never_wrap(&tree.values, &tree.parameters);
-    let mut walk =
-        Walk { tree, bounds, never_wrap, integers: HashMap::new(), truths: HashMap::new(), needs: HashMap::new() };
+    let count = tree.values.len();
+    let (wanted, never_wrap) = (wanted(tree), never_wrap(&tree.values, &tree.parameters));
+    let (integers, truths, needs) = (vec![None; count], vec![None; count], vec![Possible::Never; count]);
+    let mut walk = Walk { tree, bounds, never_wrap, integers, truths, needs };
+    // Operands come before those that read them; trees may be deep.
+    for (id, _) in tree.enumerate() {
+        walk.value(id, wanted[id.index()]);
+    }
     let mut needed = Possible::Never;
     // What is reduced matters elsewhere than in its rectangle.
     let reduced = tree.values.iter().filter_map(|value| match value.kind {
@@ -55,10 +61,35 @@ pub(crate) fn needs_product<B: Bounds>(tree: &ValidTree, bounds: &mut B) -> Poss
         _ => None,
     });
     for id in tree.outputs.iter().map(|output| output.value).chain(reduced) {
-        let of_one = walk.needs(id);
+        let of_one = walk.needs[id.index()].clone();
         needed = walk.any(needed, of_one);
     }
     needed
+}
+
+/// The conditions between values that depend on an accumulator, and what they are made of.
+fn wanted(tree: &ValidTree) -> Vec<bool> {
+    let count = tree.values.len();
+    let (mut depends, mut wanted) = (vec![false; count], vec![false; count]);
+    for (id, value) in tree.enumerate() {
+        let operands = value.kind.operands();
+        let any = operands.iter().any(|operand| depends[operand.index()]);
+        depends[id.index()] = any || matches!(value.kind, ValueKind::Accum(_));
+        if let (ValueKind::Apply(Op::Select, _), [condition, rest @ ..]) = (&value.kind, &operands[..]) {
+            wanted[condition.index()] |= rest.iter().any(|operand| depends[operand.index()]);
+        }
+    }
+    for (number, value) in tree.values.iter().enumerate().rev() {
+        let is_made_of_operands = match &value.kind {
+            ValueKind::Logic(..) => true,
+            ValueKind::Apply(..) => value.ty != ValueType::Real(tree.real()),
+            _ => false,
+        };
+        if wanted[number] && is_made_of_operands {
+            value.kind.operands().iter().for_each(|operand| wanted[operand.index()] = true);
+        }
+    }
+    wanted
 }
 
 /// A tree's accumulators, as far as rectangles need them.
@@ -167,64 +198,62 @@ impl<F: FnMut(ParameterId) -> Option<i64>> Bounds for Rectangle<F> {
 /// Whether a condition may hold, and whether it may not.
 type MayHold<T> = [Possible<T>; 2];
 
+/// What is known of the values so far, by their numbers.
 struct Walk<'a, B: Bounds> {
     tree: &'a ValidTree,
     bounds: &'a mut B,
     never_wrap: Vec<bool>,
-    integers: HashMap<ValueId, Option<[B::Integer; 2]>>,
-    truths: HashMap<ValueId, MayHold<B::Truth>>,
-    needs: HashMap<ValueId, Possible<B::Truth>>,
+    /// The least and the greatest value of an integer, if they are known.
+    integers: Vec<Option<[B::Integer; 2]>>,
+    truths: Vec<Option<MayHold<B::Truth>>>,
+    /// Whether a value depends on an accumulator.
+    needs: Vec<Possible<B::Truth>>,
 }
 
 impl<B: Bounds> Walk<'_, B> {
-    /// Whether a value depends on an accumulator.
-    fn needs(&mut self, id: ValueId) -> Possible<B::Truth> {
-        if let Some(known) = self.needs.get(&id) {
-            return known.clone();
+    /// Finds out about a value, whose operands are known.
+    fn value(&mut self, id: ValueId, wanted: bool) {
+        let number = id.index();
+        match self.tree.value(id).ty {
+            ValueType::Integer(_) if wanted && self.never_wrap[number] => self.integers[number] = self.bounds_of(id),
+            ValueType::Bool if wanted => self.truths[number] = Some(self.whether_holds(id)),
+            _ => {}
         }
-        let tree = self.tree;
-        let found = match &tree.value(id).kind {
-            ValueKind::Accum(_) => Possible::Always,
-            ValueKind::Apply(Op::Select, operands) => {
-                let [condition, first, second] = operands[..] else { return Possible::Always };
-                let [then, otherwise] = [first, second].map(|id| self.needs(id));
-                let chosen = match (&then, &otherwise) {
-                    (Possible::Never, Possible::Never) => Possible::Never,
-                    _ => {
-                        let [holds, fails] = self.may_hold(condition);
-                        let (then, otherwise) = (self.both(holds, then), self.both(fails, otherwise));
-                        self.any(then, otherwise)
-                    }
-                };
-                let decided = self.needs(condition);
-                self.any(decided, chosen)
-            }
-            kind => {
-                let mut needed = Possible::Never;
-                for operand in kind.operands() {
-                    let of_one = self.needs(operand);
-                    needed = self.any(needed, of_one);
-                }
-                needed
-            }
-        };
-        self.needs.insert(id, found.clone());
-        found
+        self.needs[number] = self.whether_needs(id);
     }
 
-    fn may_hold(&mut self, id: ValueId) -> MayHold<B::Truth> {
-        if let Some(known) = self.truths.get(&id) {
-            return known.clone();
-        }
+    fn whether_needs(&mut self, id: ValueId) -> Possible<B::Truth> {
         let tree = self.tree;
-        let found = match &tree.value(id).kind {
+        let kind = &tree.value(id).kind;
+        if matches!(kind, ValueKind::Accum(_)) {
+            return Possible::Always;
+        }
+        let operands = kind.operands();
+        let mut needs: SmallVec<[_; 3]> = operands.iter().map(|operand| self.needs[operand.index()].clone()).collect();
+        if let (ValueKind::Apply(Op::Select, _), [_, then, otherwise]) = (kind, &mut needs[..])
+            && !matches!((&*then, &*otherwise), (Possible::Never, Possible::Never))
+        {
+            let [holds, fails] = self.may_hold(operands[0]);
+            *then = self.both(holds, then.clone());
+            *otherwise = self.both(fails, otherwise.clone());
+        }
+        needs.into_iter().fold(Possible::Never, |needed, of_one| self.any(needed, of_one))
+    }
+
+    /// Of what isn't followed, both.
+    fn may_hold(&self, id: ValueId) -> MayHold<B::Truth> {
+        self.truths[id.index()].clone().unwrap_or([Possible::Always, Possible::Always])
+    }
+
+    fn whether_holds(&mut self, id: ValueId) -> MayHold<B::Truth> {
+        let tree = self.tree;
+        match &tree.value(id).kind {
             ValueKind::Logic(Logic::Not, operands) => {
                 let [holds, fails] = self.may_hold(operands[0]);
                 [fails, holds]
             }
             ValueKind::Logic(logic, operands) => {
-                let [x, y] = [operands[0], operands[1]].map(|id| self.may_hold(id));
-                let ([x, not_x], [y, not_y]) = (x, y);
+                let ([x, not_x], [y, not_y]) = (self.may_hold(operands[0]), self.may_hold(operands[1]));
                 match logic {
                     Logic::And => [self.both(x, y), self.any(not_x, not_y)],
                     Logic::Or | Logic::Not => [self.any(x, y), self.both(not_x, not_y)],
@@ -232,9 +261,7 @@ impl<B: Bounds> Walk<'_, B> {
             }
             ValueKind::Apply(op, operands) if op.is_comparison() => self.compared(*op, operands[0], operands[1]),
             _ => [Possible::Always, Possible::Always],
-        };
-        self.truths.insert(id, found.clone());
-        found
+        }
     }
 
     fn compared(&mut self, op: Op, x: ValueId, y: ValueId) -> MayHold<B::Truth> {
@@ -260,19 +287,12 @@ impl<B: Bounds> Walk<'_, B> {
         [Possible::If(holds), Possible::If(fails)]
     }
 
-    /// The least and the greatest value, if they are known.
-    fn integer(&mut self, id: ValueId) -> Option<[B::Integer; 2]> {
-        if let Some(known) = self.integers.get(&id) {
-            return known.clone();
-        }
-        let found = if self.never_wrap[id.index()] { self.bounds_of(id) } else { None };
-        self.integers.insert(id, found.clone());
-        found
+    fn integer(&self, id: ValueId) -> Option<[B::Integer; 2]> {
+        self.integers[id.index()].clone()
     }
 
     fn bounds_of(&mut self, id: ValueId) -> Option<[B::Integer; 2]> {
         let tree = self.tree;
-        debug_assert!(matches!(tree.value(id).ty, ValueType::Integer(_)));
         match &tree.value(id).kind {
             ValueKind::Integer(x) => {
                 let x = self.bounds.constant(*x);
