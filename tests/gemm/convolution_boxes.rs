@@ -196,7 +196,7 @@ fn what_boxes_do_not_reach() -> Result<(), Error> {
     Ok(())
 }
 
-fn halves(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
+pub(crate) fn halves(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
     let values: Vec<f64> = integers(shape.iter().product(), seed, -300.0, 601).iter().map(|x| x / 64.0).collect();
     tensor(device, ElementType::F16, shape, &values)
 }

@@ -10,8 +10,8 @@ use epilogue::{Arch, DeviceTensor, Error};
 use epilogue_runtime::ptx_vm::Completion;
 use epilogue_runtime::testing;
 
-use crate::convolution::{Plain, Shape, integers, padded, tensor};
-use crate::convolution_boxes::{boxed, hopper, in_boxes, small, tile};
+use crate::convolution::{Plain, Shape, padded};
+use crate::convolution_boxes::{boxed, halves, hopper, in_boxes, small, tile};
 use crate::convolution_gradients::{Backward, Of, cases, check};
 
 /// The same with numbers of channels, or of filters, that boxes take, and without strides where these are not taken.
@@ -199,11 +199,6 @@ fn the_model_chooses_boxes_for_large_layers() -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn halves(device: &Device, shape: &[usize], seed: usize) -> Result<DeviceTensor, Error> {
-    let values: Vec<f64> = integers(shape.iter().product(), seed, -300.0, 601).iter().map(|x| x / 64.0).collect();
-    tensor(device, ElementType::F16, shape, &values)
 }
 
 /// A window of one element over images that are no matrix has the plain product's bits, transposed, too.

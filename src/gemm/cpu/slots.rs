@@ -9,7 +9,7 @@ use crate::parallel;
 use crate::sync::lock;
 
 /// The most bytes of one that a plan keeps.
-const MOST_KEPT: usize = 64 << 20;
+const MOST_KEPT: usize = 512 << 20;
 
 /// What a plan keeps: memory of runs, and of the threads of those that compute by panels.
 #[derive(Debug)]

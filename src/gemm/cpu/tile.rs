@@ -84,6 +84,11 @@ const SHAPES: [TileShape; 5] = [
 /// computes more of it. (Zen 4, softmax after 4096×4096×64: 42 ms in place of 46 with 256 columns.)
 const LONG_ROWS: TileShape = TileShape { m: 64, n: STRIP };
 
+/// Whether so many rows of this length don't stay in a thread's caches.
+pub(super) const fn are_long(rows: usize, length: usize) -> bool {
+    rows.saturating_mul(length) > 1 << 20
+}
+
 /// A share of a core's second-level cache.
 const PANEL_BYTES: usize = 1 << 20;
 
@@ -101,6 +106,8 @@ impl TileShape {
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
         // The values of all accumulators of a tile should fit in a core's second-level cache.
         let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
+        // Few long rows are computed part by part, so that B is read once.
+        let kept = if extents.m <= SHAPES[0].m && are_long(LONG_ROWS.m, extents.n) { 0 } else { kept };
         if kept > 0 && extents.n >= STRIP && fits(&&LONG_ROWS) && plenty(&&LONG_ROWS) {
             return LONG_ROWS.without_rest(extents.m);
         }
@@ -373,5 +380,7 @@ mod tests {
         let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, 1, 8);
         assert_eq!([300, 500].map(kept), [TileShape { m: 256, n: 256 }; 2], "a panel stays");
         assert_eq!(kept(4096), TileShape { m: 64, n: 512 }, "long rows");
+        let few = TileShape::choose(Extents { batch: 1, m: 256, n: 32000, k: 64 }, 1, 8);
+        assert_eq!(few, TileShape { m: 256, n: 256 }, "few long rows");
     }
 }
