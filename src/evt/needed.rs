@@ -44,27 +44,44 @@ pub(crate) enum Possible<T> {
     If(T),
 }
 
-/// Whether any element of a rectangle needs an accumulator.
-pub(crate) fn needs_product<B: Bounds>(tree: &ValidTree, bounds: &mut B) -> Possible<B::Truth> {
-    let count = tree.values.len();
-    let (wanted, never_wrap) = (wanted(tree), never_wrap(&tree.values, &tree.parameters));
-    let (integers, truths, needs) = (vec![None; count], vec![None; count], vec![Possible::Never; count]);
-    let mut walk = Walk { tree, bounds, never_wrap, integers, truths, needs };
-    // Operands come before those that read them; trees may be deep.
-    for (id, _) in tree.enumerate() {
-        walk.value(id, wanted[id.index()]);
+/// The conditions on positions that decide whether a tree's accumulators are needed, found out once for all rectangles.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    /// Which values are such conditions, or what they are made of.
+    wanted: Vec<bool>,
+    never_wrap: Vec<bool>,
+}
+
+impl Conditions {
+    /// `None` if accumulators are needed everywhere, as far as is known, or there are none.
+    pub(crate) fn of(tree: &ValidTree) -> Option<Self> {
+        let this = Self::all(tree);
+        matches!(this.needs_product(tree, &mut Unknown), Possible::If(())).then_some(this)
     }
-    let mut needed = Possible::Never;
-    // What is reduced matters elsewhere than in its rectangle.
-    let reduced = tree.values.iter().filter_map(|value| match value.kind {
-        ValueKind::Reduce(_, x) => Some(x),
-        _ => None,
-    });
-    for id in tree.outputs.iter().map(|output| output.value).chain(reduced) {
-        let of_one = walk.needs[id.index()].clone();
-        needed = walk.any(needed, of_one);
+
+    fn all(tree: &ValidTree) -> Self {
+        Self { wanted: wanted(tree), never_wrap: never_wrap(&tree.values, &tree.parameters) }
     }
-    needed
+
+    /// Whether any element of a rectangle needs an accumulator; `tree` is the conditions' own.
+    pub(crate) fn needs_product<B: Bounds>(&self, tree: &ValidTree, bounds: &mut B) -> Possible<B::Truth> {
+        let count = tree.values.len();
+        let (integers, truths, needs) = (vec![None; count], vec![None; count], vec![Possible::Never; count]);
+        let mut walk = Walk { tree, conditions: self, bounds, integers, truths, needs };
+        // Operands come before those that read them; trees may be deep.
+        tree.enumerate().for_each(|(id, _)| walk.value(id));
+        let mut needed = Possible::Never;
+        // What is reduced matters elsewhere than in its rectangle.
+        let reduced = tree.values.iter().filter_map(|value| match value.kind {
+            ValueKind::Reduce(_, x) => Some(x),
+            _ => None,
+        });
+        for id in tree.outputs.iter().map(|output| output.value).chain(reduced) {
+            let of_one = walk.needs[id.index()].clone();
+            needed = walk.any(needed, of_one);
+        }
+        needed
+    }
 }
 
 /// The conditions between values that depend on an accumulator, and what they are made of.
@@ -90,25 +107,6 @@ fn wanted(tree: &ValidTree) -> Vec<bool> {
         }
     }
     wanted
-}
-
-/// A tree's accumulators, as far as rectangles need them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needed {
-    /// Everywhere, as far as is known.
-    Everywhere,
-    /// Where its positions say.
-    Somewhere,
-}
-
-impl Needed {
-    pub(crate) fn of(tree: &ValidTree) -> Self {
-        match needs_product(tree, &mut Unknown) {
-            // Trees without a product are compiled as such.
-            Possible::Always | Possible::Never => Self::Everywhere,
-            Possible::If(()) => Self::Somewhere,
-        }
-    }
 }
 
 /// Where nothing is known but that everything has a value.
@@ -148,8 +146,8 @@ pub(crate) struct Rectangle<F> {
 
 impl<F: FnMut(ParameterId) -> Option<i64>> Rectangle<F> {
     /// Whether any of its elements needs an accumulator.
-    pub(crate) fn needs_product(mut self, tree: &ValidTree) -> bool {
-        match needs_product(tree, &mut self) {
+    pub(crate) fn needs_product(mut self, tree: &ValidTree, conditions: &Conditions) -> bool {
+        match conditions.needs_product(tree, &mut self) {
             Possible::Never => false,
             Possible::Always => true,
             Possible::If(needed) => needed,
@@ -201,8 +199,8 @@ type MayHold<T> = [Possible<T>; 2];
 /// What is known of the values so far, by their numbers.
 struct Walk<'a, B: Bounds> {
     tree: &'a ValidTree,
+    conditions: &'a Conditions,
     bounds: &'a mut B,
-    never_wrap: Vec<bool>,
     /// The least and the greatest value of an integer, if they are known.
     integers: Vec<Option<[B::Integer; 2]>>,
     truths: Vec<Option<MayHold<B::Truth>>>,
@@ -212,10 +210,11 @@ struct Walk<'a, B: Bounds> {
 
 impl<B: Bounds> Walk<'_, B> {
     /// Finds out about a value, whose operands are known.
-    fn value(&mut self, id: ValueId, wanted: bool) {
+    fn value(&mut self, id: ValueId) {
         let number = id.index();
+        let [wanted, never_wraps] = [&self.conditions.wanted, &self.conditions.never_wrap].map(|all| all[number]);
         match self.tree.value(id).ty {
-            ValueType::Integer(_) if wanted && self.never_wrap[number] => self.integers[number] = self.bounds_of(id),
+            ValueType::Integer(_) if wanted && never_wraps => self.integers[number] = self.bounds_of(id),
             ValueType::Bool if wanted => self.truths[number] = Some(self.whether_holds(id)),
             _ => {}
         }
@@ -384,8 +383,8 @@ mod tests {
             let (row, column) = (b.position(Position::Row), b.position(Position::Column));
             b.apply(Op::Le, &[column, row])
         });
-        assert_eq!(Needed::of(&tree), Needed::Somewhere);
-        let needs = |rows, columns| at(rows, columns).needs_product(&tree);
+        assert!(Conditions::of(&tree).is_some());
+        let needs = |rows, columns| at(rows, columns).needs_product(&tree, &Conditions::all(&tree));
         assert!(needs(0..16, 0..16) && needs(16..32, 0..16) && needs(16..32, 31..47));
         assert!(!needs(0..16, 16..32) && !needs(16..32, 32..48));
     }
@@ -396,8 +395,8 @@ mod tests {
         let accum = b.accum("accum");
         b.output("d", accum, BroadcastClass::Tensor, None);
         let tree = b.finish().validate(Types::new(ElementType::F16, ElementType::F16)).expect("a valid tree");
-        assert_eq!(Needed::of(&tree), Needed::Everywhere);
-        assert!(at(0..1, 0..1).needs_product(&tree));
+        assert!(Conditions::of(&tree).is_none());
+        assert!(at(0..1, 0..1).needs_product(&tree, &Conditions::all(&tree)));
     }
 
     #[test]
@@ -409,10 +408,7 @@ mod tests {
                 b.apply(Op::Lt, &[large, limit])
             })
         };
-        assert_eq!(
-            [1 << 31, 1 << 40].map(|factor| Needed::of(&wraps(factor))),
-            [Needed::Somewhere, Needed::Everywhere]
-        );
+        assert_eq!([1 << 31, 1 << 40].map(|factor| Conditions::of(&wraps(factor)).is_some()), [true, false]);
     }
 
     /// Conditions on positions, as functions and as nodes.
@@ -499,12 +495,13 @@ mod tests {
             condition in conditions(), first in prop::array::uniform2(0usize..12), size in prop::array::uniform2(1usize..6),
         ) {
             let tree = masked(|b| condition.node(b));
+            let needs = |rows, columns| at(rows, columns).needs_product(&tree, &Conditions::all(&tree));
             let [rows, columns] = [0, 1].map(|axis| first[axis]..first[axis] + size[axis]);
             let holds = rows.clone().any(|row| columns.clone().any(|column| condition.holds(row as i64, column as i64)));
-            prop_assert!(at(rows.clone(), columns.clone()).needs_product(&tree) || !holds);
+            prop_assert!(needs(rows.clone(), columns.clone()) || !holds);
             // Of one element everything is known.
             if size == [1, 1] {
-                prop_assert_eq!(at(rows, columns).needs_product(&tree), holds);
+                prop_assert_eq!(needs(rows, columns), holds);
             }
         }
     }

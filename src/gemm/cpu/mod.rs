@@ -345,7 +345,7 @@ impl Run<'_> {
         // SAFETY: `execute`'s caller has checked that the shapes are those of the product, so the views reach every
         // element of every tile; the locks keep others out; tiles don't overlap and outputs neither.
         unsafe {
-            let needs_product = self.needs_product(bound.program.needed, tile);
+            let needs_product = self.needs_product(bound.program.conditions.as_ref(), tile);
             for &i in &bound.program.accumulators {
                 if needs_product {
                     self.products[i].tile(i, tile, panels, &mut frame.accums[i]);

@@ -3,17 +3,17 @@
 use super::Run;
 use super::integer::load;
 use super::tile::Tile;
-use crate::evt::{Needed, ParameterId, Rectangle};
+use crate::evt::{Conditions, ParameterId, Rectangle};
 
 impl Run<'_> {
-    /// Whether any element of the tile needs an accumulator; what is `needed` says the tree.
+    /// Whether any element of the tile needs an accumulator, by the tree's conditions.
     ///
     /// # Safety
     /// The scalars' views must reach their elements, and no thread may write them meanwhile.
-    pub(super) unsafe fn needs_product(&self, needed: Needed, tile: &Tile) -> bool {
-        if needed == Needed::Everywhere || tile.rows.is_empty() || tile.columns.is_empty() {
+    pub(super) unsafe fn needs_product(&self, conditions: Option<&Conditions>, tile: &Tile) -> bool {
+        let Some(conditions) = conditions.filter(|_| !tile.rows.is_empty() && !tile.columns.is_empty()) else {
             return true;
-        }
+        };
         let scalar = |parameter: ParameterId| {
             let (view, mut value) = (&self.parameters[parameter.index()], [0]);
             // SAFETY: the caller's promise.
@@ -22,6 +22,6 @@ impl Run<'_> {
         };
         let (rows, columns, batch) = (tile.rows.clone(), tile.columns.clone(), tile.batch);
         let extents = [self.extents.m, self.extents.n];
-        Rectangle { rows, columns, batch, extents, scalar }.needs_product(self.tree)
+        Rectangle { rows, columns, batch, extents, scalar }.needs_product(self.tree, conditions)
     }
 }

@@ -11,7 +11,7 @@ use super::element::Arithmetic;
 use super::lower::{Id, Kind, Lowered};
 use super::own::Own;
 use super::step::{IntegerStep, Place, Step};
-use crate::evt::{Axis, BroadcastClass, Needed, OutputKind, ReduceOp, ValidTree};
+use crate::evt::{Axis, BroadcastClass, Conditions, OutputKind, ReduceOp, ValidTree};
 
 /// What a reduction combines, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,8 +61,8 @@ pub(super) struct Program<T> {
     pub(super) reductions: Vec<TileReduction>,
     /// The accumulators that steps read.
     pub(super) accumulators: Vec<usize>,
-    /// Where elements need them.
-    pub(super) needed: Needed,
+    /// What says where elements need them; `None` if that is everywhere.
+    pub(super) conditions: Option<Conditions>,
     /// Whether any value is an integer.
     pub(super) has_integers: bool,
 }
@@ -84,7 +84,7 @@ impl<T: Arithmetic> Program<T> {
                 values: Vec::new(),
                 reductions: Vec::new(),
                 accumulators: lowered.accumulators(),
-                needed: Needed::of(tree),
+                conditions: Conditions::of(tree),
                 has_integers: lowered.values.iter().any(|value| value.integer),
             },
         };

@@ -1,7 +1,7 @@
 //! Writes which tiles need their product (`device/needed.cuh`), for trees whose positions say so.
 
 use crate::cuda::Writer;
-use crate::evt::{Bounds, ParameterId, Position, Possible, ValidTree, needs_product};
+use crate::evt::{Bounds, Conditions, ParameterId, Position, Possible, ValidTree};
 use crate::expr::cuda::{Scalar, integer};
 use crate::expr::{Logic, Op};
 
@@ -74,7 +74,8 @@ impl Bounds for Text<'_> {
 /// everywhere.
 pub(super) fn specialisation(code: &mut Writer, tree: &ValidTree) {
     let mut text = Text { tree, code: Writer::new(), constants: 0 };
-    let Possible::If(needed) = needs_product(tree, &mut text) else { return };
+    let needed = Conditions::of(tree).map(|conditions| conditions.needs_product(tree, &mut text));
+    let Some(Possible::If(needed)) = needed else { return };
     writeln! { code, "
 
         // Whether any element of a rectangle needs the product: from the least and the greatest values of positions.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::evt::{Needed, Rectangle, ValidTree};
+use crate::evt::{Conditions, Rectangle, ValidTree};
 use crate::gemm::problem::Problem;
 
 /// Rows and columns of typical tiles; and the most rectangles along an axis, and the most batches, that are looked at.
@@ -15,16 +15,15 @@ const BATCHES: usize = 4;
 #[expect(clippy::cast_precision_loss, reason = "a model's numbers")]
 pub(crate) fn needed_share(tree: &ValidTree, problem: &Problem) -> f64 {
     let Problem { m, n, batch, .. } = *problem;
-    if Needed::of(tree) == Needed::Everywhere || m == 0 || n == 0 || batch == 0 {
-        return 1.0;
-    }
+    let Some(conditions) = Conditions::of(tree).filter(|_| m > 0 && n > 0 && batch > 0) else { return 1.0 };
     let (mut all, mut needed) = (0usize, 0usize);
     for batch in (0..batch).step_by(batch.div_ceil(BATCHES)) {
         for rows in pieces(m) {
             for columns in pieces(n) {
                 let (rows, scalar) = (rows.clone(), |_| None);
                 all += 1;
-                needed += usize::from(Rectangle { rows, columns, batch, extents: [m, n], scalar }.needs_product(tree));
+                let rectangle = Rectangle { rows, columns, batch, extents: [m, n], scalar };
+                needed += usize::from(rectangle.needs_product(tree, &conditions));
             }
         }
     }

@@ -16,39 +16,39 @@ use crate::te::error::TeError;
 
 /// Bytes of lanes that stay in the first-level cache while rows stream through it.
 const NEAREST: i64 = 16 << 10;
+
 impl Job {
     /// The code of a reduction whose lanes are outputs, if all of it can be done by vector code. `strips` is given if several
     /// reductions share them; one by itself must be more than rows that are combined, which have other code.
     pub(super) fn columns(&self, strips: Option<Strips>) -> Option<Columns> {
-        let job = self;
-        let (code, source) = (&job.code, job.source.as_ref()?);
-        let computes = job.direct.is_none() || code.apply.is_some() || strips.is_some();
-        let line = job.outer.last()?.extent;
-        if !job.tree.across || !computes || job.inner.is_empty() || line == 0 {
+        let (code, source) = (&self.code, self.source.as_ref()?);
+        let computes = self.direct.is_none() || code.apply.is_some() || strips.is_some();
+        let line = self.outer.last()?.extent;
+        if !self.tree.across || !computes || self.inner.is_empty() || line == 0 {
             return None;
         }
         let registers: Vec<Register> = source.spread.iter().chain(&code.left).copied().collect();
-        let strips = strips.unwrap_or_else(|| job.strips(line, registers.len() as i64));
+        let strips = strips.unwrap_or_else(|| self.strips(line, registers.len() as i64));
         let add = Walks::of(strips, |lanes| {
-            let mut builder = Builder::new(&job.program, &job.elements[0], Moving::Outer);
+            let mut builder = Builder::new(&self.program, &self.elements[0], Moving::Outer);
             source.spread.iter().try_for_each(|register| builder.strip(*register))?;
-            builder.add(job, &source.each, None)?;
-            builder.walk(lanes, &registers, job.kept_in)
+            builder.add(self, &source.each, None)?;
+            builder.walk(lanes, &registers, self.kept_in)
         })?;
         let apply = code.apply.as_ref().map(|results| {
             Walks::of(strips, |lanes| {
-                let mut builder = Builder::new(&job.program, &job.elements[2], Moving::Outer);
+                let mut builder = Builder::new(&self.program, &self.elements[2], Moving::Outer);
                 code.left.iter().try_for_each(|left| builder.strip(*left))?;
-                if let Some(reuse) = &job.reuse {
+                if let Some(reuse) = &self.reuse {
                     builder.kept(reuse.to);
                 }
                 builder.steps(&results.steps)?;
                 for (place, register) in &results.results {
-                    let (output, levels) = (&job.outputs[*place], job.outer.iter().rev().skip(1).chain(&*job.inner));
-                    let past = job.kept_in != Some(*place) && output.is_streamed(*place, levels);
+                    let (output, levels) = (&self.outputs[*place], self.outer.iter().rev().skip(1).chain(&*self.inner));
+                    let past = self.kept_in != Some(*place) && output.is_streamed(*place, levels);
                     builder.write_points(*register, *place, output, past)?;
                 }
-                builder.walk(lanes, &registers, job.kept_in)
+                builder.walk(lanes, &registers, self.kept_in)
             })
         });
         let apply = match apply {
