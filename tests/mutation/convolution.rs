@@ -1,13 +1,13 @@
 //! Gradients of filters by kernels for sm_90a, whose transposed patches tensor copies load, and the products on which they are
 //! tried.
 
+use epilogue::Error;
 use epilogue::gemm::{Builder, Major, OperandLayout, PatchBoxes, Window, sm90, transposed_patches};
 use epilogue::prelude::*;
-use epilogue::{DeviceTensor, Error};
 use epilogue_runtime::Arch;
 
 use crate::explored::rough;
-use crate::trial::{Kill, Subject, Text, stopped};
+use crate::trial::{Kill, Subject, Text, are_right, stopped};
 
 /// A kernel of transposed patches of two axes.
 pub(crate) struct Convolved {
@@ -66,8 +66,7 @@ impl Convolved {
         let (mut d, mut sums) = (device.full::<f32>(of_d, 1.0)?, device.zeros::<f32>(of_rows)?);
         let expected = gemm.reference(left, &dy, Gradient { beta, c: &c, d: &mut d, sums: &mut sums })?;
         gemm.run(left, &dy, Gradient { beta, c: &c, d: &mut d, sums: &mut sums })?;
-        let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
-        Ok(right("d", &d)? && right("sums", &sums)?)
+        are_right(&expected, &[("d", &d), ("sums", &sums)])
     }
 }
 

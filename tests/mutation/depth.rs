@@ -7,7 +7,7 @@ use epilogue_runtime::Arch;
 use half::f16;
 
 use crate::explored::rough;
-use crate::trial::{Kill, Subject, Text, stopped};
+use crate::trial::{Kill, Subject, Text, are_right, stopped};
 
 /// A kernel with groups of K.
 pub(crate) struct Deep {
@@ -75,8 +75,7 @@ impl Deep {
         let expected = gemm.reference(left, &b, Gradient { beta, c: &c, d: &mut d, sums: &mut sums })?;
         let ends = counted.slice(1, 0..1)?.contiguous()?.reshape([groups])?;
         gemm.run(depth(&a).in_groups_to(&ends), &b, Gradient { beta, c: &c, d: &mut d, sums: &mut sums })?;
-        let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
-        Ok(right("d", &d)? && right("sums", &sums)?)
+        are_right(&expected, &[("d", &d), ("sums", &sums)])
     }
 }
 

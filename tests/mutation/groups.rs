@@ -1,13 +1,13 @@
 //! Groups of rows by kernels for sm_90a, also of rows that they pick by an index, and the products on which they are tried.
 
+use epilogue::Error;
 use epilogue::gemm::{Builder, Left, Major, OperandLayout, rows, sm90};
 use epilogue::prelude::*;
-use epilogue::{DeviceTensor, Error};
 use epilogue_runtime::Arch;
 use half::f16;
 
 use crate::explored::rough;
-use crate::trial::{Kill, Subject, Text, stopped};
+use crate::trial::{Kill, Subject, Text, are_right, stopped};
 
 /// A kernel with groups of rows.
 pub(crate) struct Grouped {
@@ -91,8 +91,7 @@ impl Grouped {
             &b,
             Expert { beta, c: &c, bias: &bias, d: &mut d, sums: &mut sums },
         )?;
-        let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
-        Ok(right("d", &d)? && right("sums", &sums)?)
+        are_right(&expected, &[("d", &d), ("sums", &sums)])
     }
 }
 

@@ -1,13 +1,13 @@
 //! Epilogues of several phases that are computed in the tile, and the products on which they are tried.
 
+use epilogue::Error;
 use epilogue::gemm::{Arithmetic, Builder, Finish, Instruction, Major, OperandLayout, SplitK, Tile, sm90};
 use epilogue::prelude::*;
-use epilogue::{DeviceTensor, Error};
 use epilogue_runtime::Arch;
 use half::f16;
 
 use crate::explored::rough;
-use crate::trial::{Kill, Subject, Text, stopped};
+use crate::trial::{Kill, Subject, Text, are_right, stopped};
 
 /// A kernel with all phases.
 pub(crate) struct InTile {
@@ -84,8 +84,7 @@ impl InTile {
         let of = |h, d, sum| Centred { c: &c, weight: &weight, h, d, sum };
         let expected = gemm.reference(&a, &b, of(&mut h, &mut d, &mut sum))?;
         gemm.run(&a, &b, Centred { c: &c, weight: &weight, h: &mut h, d: &mut d, sum: &mut sum })?;
-        let right = |name, tensor: &DeviceTensor| Ok::<_, Error>(expected.compare(name, tensor)?.check().is_ok());
-        Ok(right("h", &h)? && right("d", &d)? && right("sum", &sum)?)
+        are_right(&expected, &[("h", &h), ("d", &d), ("sum", &sum)])
     }
 }
 

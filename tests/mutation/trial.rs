@@ -1,6 +1,7 @@
 //! Runs kernels and their mutants.
 
-use epilogue::{Device, Gemm};
+use epilogue::gemm::Reference;
+use epilogue::{Device, DeviceTensor, Error, Gemm};
 use epilogue_runtime::Arch;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Module, Options};
 
@@ -71,6 +72,16 @@ pub(crate) fn stopped(error: impl std::fmt::Display) -> (Kill, String) {
     let error = error.to_string();
     // The text is that of `epilogue_runtime::Error::Races`.
     (if error.contains("races or misused barriers") { Kill::Race } else { Kill::Stopped }, error)
+}
+
+/// Whether the results of a run, by name, are within the reference's bounds.
+pub(crate) fn are_right(expected: &Reference, results: &[(&str, &DeviceTensor)]) -> Result<bool, Error> {
+    for (name, result) in results {
+        if expected.compare(name, result)?.check().is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A subject, with devices for each way in which copies complete.
