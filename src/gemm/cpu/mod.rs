@@ -16,6 +16,7 @@ mod gathered;
 mod indexed;
 mod integer;
 mod kernel;
+mod lines;
 mod lower;
 mod machine;
 mod needed;
@@ -51,7 +52,7 @@ use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, Digits, View};
 pub(crate) use self::gathered::{gathered, scattered};
-use self::machine::Machine;
+use self::machine::{Machine, Neighbours};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;
 use self::product::{Accumulation, BlockScales, Product};
@@ -71,6 +72,7 @@ use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::{Error, Grouping, WholePanels};
 use crate::parallel;
+use crate::simd::stream;
 use crate::sync::lock;
 
 /// How operands of these types are multiplied and summed.
@@ -156,7 +158,7 @@ pub(crate) fn execute(
 enum Order {
     /// All parts of a row of tiles, where rows have nothing to do with each other.
     Panels,
-    /// One part after another.
+    /// One part after another; those without a product, for which nothing but rows counts, together for a few rows at a time.
     Parts,
 }
 
@@ -286,17 +288,11 @@ impl Whole<'_> {
     /// Runs the parts: row by row of tiles where that keeps every thread busy, else one after another over the whole
     /// product. Either gives the same bits.
     fn run<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory, order: Option<Order>) {
-        let best = || if self.panels_are_enough() { Order::Panels } else { Order::Parts };
+        let best = || if self.panels_are_best() { Order::Panels } else { Order::Parts };
         if order.unwrap_or_else(best) == Order::Panels && self.has_panels() {
             return self.by_panels(prepared, memory);
         }
-        let mut slots = memory.take(&self.phases.slots, self.extents);
-        let held = memory.views(&mut slots, &self.phases.slots, self.extents);
-        for (part, prepared) in self.phases.parts.iter().zip(prepared) {
-            let run = self.part(part, &held);
-            run.all_tiles(prepared, run.machine(prepared).as_deref());
-        }
-        memory.keep(slots);
+        self.by_parts(prepared, memory);
     }
 
     /// A part, with the memory of its arguments.
@@ -336,7 +332,25 @@ impl Run<'_> {
     fn machine<T: Arithmetic>(&self, prepared: &Prepared<T>) -> Option<Arc<Machine>> {
         let work = self.groups.map_or(self.extents, |groups| groups.work(self.extents));
         let elements = work.batch.saturating_mul(work.m).saturating_mul(work.n);
-        prepared.machine(self.tree, (&self.parameters, &self.outputs), elements)
+        let neighbours = || Neighbours::of(self.tree, &self.parameters, &self.outputs, |matrix| self.is_far(matrix));
+        prepared.machine(self.tree, neighbours, elements)
+    }
+
+    /// Whether a matrix is too large for the caches, and what a tile has of a row begins at a cache line. (Memory for a panel, which
+    /// is none's yet, is near.)
+    fn is_far(&self, matrix: &View) -> bool {
+        let Extents { batch, m, n, .. } = self.extents;
+        let size = matrix.element.size();
+        let bytes = batch.saturating_mul(m).saturating_mul(n).saturating_mul(size);
+        let [of_batch, of_row, _] = matrix.strides;
+        let steps = [of_batch, of_row, self.tile.computable().n as isize];
+        let is_large = bytes >= stream::FAR / 2;
+        #[cfg(test)]
+        let is_large = is_large || machine::FAR.get();
+        is_large
+            && !matrix.pointer.is_null()
+            && matrix.pointer.addr().is_multiple_of(stream::LINE)
+            && steps.iter().all(|step| (step * size as isize) % stream::LINE as isize == 0)
     }
 
     /// Computes a tile; gives its part of every reduction.
@@ -365,6 +379,7 @@ impl Run<'_> {
         let threads = threads(amount, tiles.count());
         let turns = Turns::new(&tiles, threads);
         parallel::together(threads, || {
+            let _fence = stream::Fence;
             let mut worker = prepared.worker(tiles.largest());
             let mut partials = Vec::new();
             for index in turns.of_a_thread() {

@@ -1,25 +1,33 @@
-//! Epilogues with phases whose rows have nothing to do with each other, computed by panels: a thread takes a row of tiles
-//! through all parts of the epilogue, one after another, while what they leave for each other is in its caches. Parts
-//! without a product take the panel's rows a few at a time, so that it is in those that are nearest.
+//! Epilogues with phases, some rows at a time. Where rows have nothing to do with each other, a thread takes a panel, which is a
+//! row of tiles, through all parts of the epilogue, one after another, while what they leave for each other is in its caches.
+//! Parts without a product take the panel's rows a few at a time, so that it is in those that are nearest; they also do so
+//! where parts are computed one after another over the whole product, for which this is faster if B is large.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::element::{Arithmetic, View};
 use super::machine::Machine;
+use super::product::KEPT_BYTES;
 use super::program::TileReduction;
 use super::programs::{Prepared, Worker};
 use super::reduce::Results;
-use super::slots::{self, SlotMemory};
-use super::tile::{Extents, Tile, Tiles, are_long};
+use super::slots::{self, SlotMemory, Slots};
+use super::tile::{Extents, STRIP, Tile, TileShape, Tiles, are_long};
 use super::{Run, Whole, threads};
 use crate::evt::{Axis, BroadcastClass, Form, Reduction};
 use crate::parallel;
+use crate::simd::stream;
 use crate::sync::lock;
 
 /// The number of elements that parts without a product take at a time.
 const FEW_ROWS: usize = 1 << 16;
+
+/// From so many columns on, parts without a product compute whole rows: each is several of a loop's rows, one after another in
+/// memory. (Zen 4, softmax after 2048×16384×64: 32 ms in place of 37 tile by tile.)
+const WIDE: usize = 4 * STRIP;
 
 /// The fewest long panels that a thread takes. (Zen 5, 2 threads, RMSNorm after 256×32000×64: 5.0 ms part by part, 5.9 by four
 /// panels.)
@@ -28,8 +36,33 @@ const SEVERAL: usize = 4;
 /// Parts that a panel goes through one after the other.
 struct Stretch {
     parts: Range<usize>,
-    /// How many rows at a time.
-    rows: usize,
+    /// How many rows at a time; `None` for a part with a product, or with results of more than a row: all of the panel's.
+    few: Option<usize>,
+}
+
+/// Where the parts of a panel find what those before them have left.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    /// In memory for one panel, of each thread.
+    OfPanel(&'a SlotMemory),
+    /// In that of the whole product.
+    Whole(&'a [View]),
+}
+
+/// A part that panels go through.
+struct Passed<'a, T> {
+    number: usize,
+    prepared: &'a Prepared<T>,
+    machine: Option<Arc<Machine>>,
+    /// The columns of the pieces in which it computes whole rows, if it does.
+    pieces: Option<usize>,
+}
+
+/// What a thread has for a part.
+struct Own<T> {
+    worker: Worker<T>,
+    /// The batch of whose whole rows it has what their columns share.
+    rows_of: Option<usize>,
 }
 
 /// What a tile of a part left of its reductions. Those that end with the row of tiles have left nothing.
@@ -46,30 +79,74 @@ impl Whole<'_> {
         self.phases.parts.len() > 1 && self.phases.slots.iter().all(|slot| of_rows(slot.class) && slot.batched)
     }
 
-    /// Whether there is a panel for every thread; of long ones several, or most of what a thread does is to pack all of B.
-    pub(super) fn panels_are_enough(&self) -> bool {
+    /// Whether it is faster panel by panel than part by part: there is a panel for every thread, of long ones several, and a
+    /// thread packs B once for all of its panels. (Zen 4, softmax, 2 threads: 44 ms in place of 46 after 4096×4096×256, of whose
+    /// B 4 MiB are packed, but 115 in place of 93 after 2048×16384×256.)
+    pub(super) fn panels_are_best(&self) -> bool {
         let tiles = Tiles::within(self.extents, self.tile);
         let least =
             if are_long(self.tile.m, self.extents.n) { SEVERAL * parallel::threads() } else { parallel::threads() };
-        self.extents.is_little() || tiles.count() / tiles.across() >= least
+        let is_kept = || {
+            let sizes = self.products.iter().map(|product| product.b.element.size());
+            let bytes = |size: usize| self.extents.n.saturating_mul(self.extents.k).saturating_mul(size);
+            sizes.map(bytes).fold(0, usize::saturating_add) <= KEPT_BYTES
+        };
+        self.extents.is_little() || tiles.count() / tiles.across() >= least && is_kept()
     }
 
     /// Runs all parts panel by panel.
     pub(super) fn by_panels<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
-        let tiles = Tiles::within(self.extents, self.tile);
+        let absent = slots::absent(&self.phases.slots, self.extents);
+        let stretches = self.stretches(prepared, &absent);
+        self.panels(prepared, &stretches, &Tiles::within(self.extents, self.tile), Kept::OfPanel(memory));
+    }
+
+    /// Runs one part after another over the whole product, and some together for a few rows at a time.
+    pub(super) fn by_parts<T: Arithmetic>(&self, prepared: &[Prepared<T>], memory: &SlotMemory) {
+        let mut slots = memory.take(&self.phases.slots, self.extents);
+        let held = memory.views(&mut slots, &self.phases.slots, self.extents);
+        for stretch in self.stretches(prepared, &held) {
+            if let Some(few) = stretch.few {
+                let shape = TileShape { m: few, n: self.tile.computable().n };
+                self.panels(prepared, &[stretch], &Tiles::new(self.extents, shape), Kept::Whole(&held));
+                continue;
+            }
+            for part in stretch.parts {
+                let run = self.part(&self.phases.parts[part], &held);
+                run.all_tiles(&prepared[part], run.machine(&prepared[part]).as_deref());
+            }
+        }
+        memory.keep(slots);
+    }
+
+    /// Takes rows of tiles through parts that follow each other.
+    fn panels<T: Arithmetic>(
+        &self,
+        prepared: &[Prepared<T>],
+        stretches: &[Stretch],
+        tiles: &Tiles<'_>,
+        kept: Kept<'_>,
+    ) {
         let panels = tiles.count() / tiles.across();
         let absent = slots::absent(&self.phases.slots, self.extents);
-        let machines: Vec<Option<Arc<Machine>>> = (self.phases.parts.iter().zip(prepared))
-            .map(|(part, prepared)| self.part(part, &absent).machine(prepared))
-            .collect();
-        let stretches = self.stretches(prepared, &absent);
+        let passed: Vec<Vec<Passed<'_, T>>> =
+            stretches.iter().map(|stretch| self.passed(prepared, stretch, tiles, &absent)).collect();
         let next = AtomicUsize::new(0);
         let left = Mutex::new(Vec::new());
         parallel::together(threads(self.extents, panels), || {
-            let mut workers: Vec<Worker<T>> = prepared.iter().map(|part| part.worker(tiles.largest())).collect();
-            let extents = Extents { batch: 1, m: tiles.largest().m, ..self.extents };
-            let mut kept = memory.take(&self.phases.slots, extents);
-            let mut own = Vec::new();
+            let _fence = stream::Fence;
+            let largest = tiles.largest();
+            let own = |part: &Passed<'_, T>| {
+                let n = if part.pieces.is_some() { self.extents.n } else { largest.n };
+                Own { worker: part.prepared.worker(TileShape { n, ..largest }), rows_of: None }
+            };
+            let mut own: Vec<Vec<Own<T>>> = passed.iter().map(|parts| parts.iter().map(own).collect()).collect();
+            let extents = Extents { batch: 1, m: largest.m, ..self.extents };
+            let mut own_slots = match kept {
+                Kept::OfPanel(memory) => memory.take(&self.phases.slots, extents),
+                Kept::Whole(_) => Slots::default(),
+            };
+            let mut own_left = Vec::new();
             loop {
                 let panel = next.fetch_add(1, Ordering::Relaxed);
                 if panel >= panels {
@@ -77,65 +154,75 @@ impl Whole<'_> {
                 }
                 let numbers = panel * tiles.across()..(panel + 1) * tiles.across();
                 let Tile { batch, rows, .. } = tiles.tile(numbers.start);
-                let views = memory.views(&mut kept, &self.phases.slots, extents);
-                let slots: Vec<View> = views.iter().map(|slot| of_panel(slot, batch, rows.start)).collect();
-                for Stretch { parts, rows: step } in &stretches {
-                    for rows in pieces(&rows, *step) {
-                        for part in parts.clone() {
-                            let run = self.part(&self.phases.parts[part], &slots);
-                            let bound = run.bound(&prepared[part].program, machines[part].as_deref());
-                            let tile = |i: usize| {
-                                let tile = tiles.tile(i).of_rows(rows.clone());
-                                let partials = run.tile(&bound, &tile, &mut workers[part]);
-                                (i, tile, partials)
-                            };
-                            let mut done: Vec<(usize, Tile, Vec<Vec<f64>>)> = numbers.clone().map(tile).collect();
-                            for (i, reduction) in prepared[part].program.reductions.iter().enumerate() {
-                                if run.ends_with_row(reduction) {
-                                    let parts = done.iter_mut().map(|(_, tile, partials)| {
-                                        let partial = std::mem::take(&mut partials[i]);
-                                        (tile.clone(), partial)
-                                    });
-                                    run.finish_rows::<T>(reduction, parts);
-                                }
-                            }
-                            let left = |partials: &[Vec<f64>]| partials.iter().any(|partial| !partial.is_empty());
-                            let rest = done.into_iter().filter(|(_, _, partials)| left(partials));
-                            own.extend(rest.map(|(tile, _, partials)| Left { part, tile, partials }));
+                let slots: Cow<'_, [View]> = match kept {
+                    Kept::OfPanel(memory) => {
+                        let views = memory.views(&mut own_slots, &self.phases.slots, extents);
+                        views.iter().map(|slot| of_panel(slot, batch, rows.start)).collect()
+                    }
+                    Kept::Whole(slots) => slots.into(),
+                };
+                for ((stretch, parts), own) in stretches.iter().zip(&passed).zip(&mut own) {
+                    for rows in pieces(&rows, stretch.few.unwrap_or(usize::MAX)) {
+                        for (part, own) in parts.iter().zip(&mut *own) {
+                            let run = self.part(&self.phases.parts[part.number], &slots);
+                            own_left.extend(run.panel(part, tiles, numbers.clone(), &rows, own));
                         }
                     }
                 }
             }
-            memory.keep(kept);
-            workers.into_iter().zip(prepared).for_each(|(worker, prepared)| prepared.keep(worker));
-            lock(&left).append(&mut own);
+            if let Kept::OfPanel(memory) = kept {
+                memory.keep(own_slots);
+            }
+            let used = passed.iter().flatten().zip(own.into_iter().flatten());
+            used.for_each(|(part, own)| part.prepared.keep(own.worker));
+            lock(&left).append(&mut own_left);
         });
         let mut left = std::mem::take(&mut *lock(&left));
         left.sort_unstable_by_key(|left| (left.part, left.tile));
-        for (part, prepared) in prepared.iter().enumerate() {
+        for Passed { number, prepared, .. } in passed.iter().flatten() {
             // None of these is a slot's.
-            let run = self.part(&self.phases.parts[part], &absent);
+            let run = self.part(&self.phases.parts[*number], &absent);
             for (i, reduction) in prepared.program.reductions.iter().enumerate() {
                 if !run.ends_with_row(reduction) {
-                    let of_part = left.iter().filter(|left| left.part == part);
+                    let of_part = left.iter().filter(|left| left.part == *number);
                     run.finish::<T>(reduction, of_part.map(|left| (tiles.tile(left.tile), &*left.partials[i])));
                 }
             }
         }
     }
 
-    /// All parts. Those that have no product and leave nothing but results of rows may go through a panel together.
+    /// The parts of a stretch.
+    fn passed<'a, T: Arithmetic>(
+        &self,
+        prepared: &'a [Prepared<T>],
+        stretch: &Stretch,
+        tiles: &Tiles<'_>,
+        slots: &[View],
+    ) -> Vec<Passed<'a, T>> {
+        let (columns, piece) = (self.extents.n, tiles.largest().n);
+        let part = |number: usize| {
+            let prepared = &prepared[number];
+            let machine = self.part(&self.phases.parts[number], slots).machine(prepared);
+            let is_wide = stretch.few.is_some() && columns >= WIDE;
+            let takes_rows = is_wide && machine.as_ref().is_some_and(|machine| machine.takes_rows(columns, piece));
+            Passed { number, prepared, machine, pieces: takes_rows.then_some(piece) }
+        };
+        stretch.parts.clone().map(part).collect()
+    }
+
+    /// All parts. Those that have no product and leave nothing but results of rows may go through a panel together, except in
+    /// groups, whose rows are their own.
     fn stretches<T: Arithmetic>(&self, prepared: &[Prepared<T>], slots: &[View]) -> Vec<Stretch> {
-        let few = (FEW_ROWS / self.extents.n.max(1)).max(4);
+        let few = (FEW_ROWS / self.extents.n.max(1)).max(1);
         let mut stretches: Vec<Stretch> = Vec::new();
         for (part, prepared) in prepared.iter().enumerate() {
             let run = self.part(&self.phases.parts[part], slots);
             let program = &prepared.program;
-            let is_of_rows = program.accumulators.is_empty() && program.reductions.iter().all(|r| run.ends_with_row(r));
-            let rows = if is_of_rows { few } else { usize::MAX };
+            let has_rows = program.accumulators.is_empty() && program.reductions.iter().all(|r| run.ends_with_row(r));
+            let few = (has_rows && self.groups.is_none()).then_some(few);
             match stretches.last_mut() {
-                Some(last) if is_of_rows && last.rows == few => last.parts.end = part + 1,
-                _ => stretches.push(Stretch { parts: part..part + 1, rows }),
+                Some(last) if few.is_some() && last.few.is_some() => last.parts.end = part + 1,
+                _ => stretches.push(Stretch { parts: part..part + 1, few }),
             }
         }
         stretches
@@ -143,6 +230,53 @@ impl Whole<'_> {
 }
 
 impl Run<'_> {
+    /// Computes some rows of a row of tiles, which have these numbers, and stores the results that end with it. Gives what is left
+    /// of the other reductions.
+    fn panel<T: Arithmetic>(
+        &self,
+        part: &Passed<'_, T>,
+        tiles: &Tiles<'_>,
+        numbers: Range<usize>,
+        rows: &Range<usize>,
+        own: &mut Own<T>,
+    ) -> Vec<Left> {
+        let program = &part.prepared.program;
+        let bound = self.bound(program, part.machine.as_deref());
+        if let Some(piece) = part.pieces {
+            let first = tiles.tile(numbers.start).of_rows(rows.clone());
+            let tile = Tile { columns: 0..self.extents.n, ..first };
+            // The first row of a batch is where vectors are stored.
+            let has_rows = own.rows_of == Some(tile.batch) && !tile.is_top;
+            // SAFETY: as for the tiles; this thread alone has the panel.
+            if let Some(results) = unsafe { bound.whole_rows(&tile, piece, has_rows, &mut own.worker.frame) } {
+                own.rows_of = Some(tile.batch);
+                for (reduction, results) in program.reductions.iter().zip(results) {
+                    self.finish_rows::<T>(reduction, std::iter::once((tile.clone(), results)));
+                }
+                return Vec::new();
+            }
+            own.rows_of = None;
+        }
+        let tile = |i: usize| {
+            let tile = tiles.tile(i).of_rows(rows.clone());
+            let partials = self.tile(&bound, &tile, &mut own.worker);
+            (i, tile, partials)
+        };
+        let mut done: Vec<(usize, Tile, Vec<Vec<f64>>)> = numbers.map(tile).collect();
+        for (i, reduction) in program.reductions.iter().enumerate() {
+            if self.ends_with_row(reduction) {
+                let parts = done.iter_mut().map(|(_, tile, partials)| {
+                    let partial = std::mem::take(&mut partials[i]);
+                    (tile.clone(), partial)
+                });
+                self.finish_rows::<T>(reduction, parts);
+            }
+        }
+        let is_left = |partials: &[Vec<f64>]| partials.iter().any(|partial| !partial.is_empty());
+        let rest = done.into_iter().filter(|(_, _, partials)| is_left(partials));
+        rest.map(|(tile, _, partials)| Left { part: part.number, tile, partials }).collect()
+    }
+
     /// Whether a reduction is complete when a row of tiles is.
     fn ends_with_row(&self, part: &TileReduction) -> bool {
         let complete = Reduction { axis: Axis::Row, batch: false, op: part.op, form: Form::Complete };

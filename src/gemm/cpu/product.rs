@@ -20,6 +20,9 @@ use crate::gemm::problem::patches::Patches;
 /// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
 pub(super) const PANEL: usize = 1024;
 
+/// Bytes of an operand that a thread keeps packed for its next tiles.
+pub(super) const KEPT_BYTES: usize = 4 << 20;
+
 /// Columns and rows of B that are widened at a time for few rows of A: they stay in a core's caches.
 const FEW_COLUMNS: usize = 24;
 const FEW_DEPTH: usize = 32;

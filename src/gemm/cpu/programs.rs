@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::element::{Arithmetic, View};
+use super::element::Arithmetic;
 use super::lower;
 use super::machine::{self, Machine, Neighbours};
 use super::product::Panels;
@@ -69,14 +69,14 @@ impl<T: Arithmetic> Prepared<T> {
     pub(super) fn machine(
         &self,
         tree: &ValidTree,
-        (parameters, outputs): (&[View], &[View]),
+        neighbours: impl FnOnce() -> Neighbours,
         elements: usize,
     ) -> Option<Arc<Machine>> {
         let before = self.elements.fetch_add(elements, Ordering::Relaxed);
         if !machine::is_worth(before.saturating_add(elements)) {
             return None;
         }
-        let neighbours = Neighbours::of(tree, parameters, outputs);
+        let neighbours = neighbours();
         let compile = || Ok::<_, Infallible>(Machine::compile(tree, &self.program, neighbours).map(Arc::new));
         let Ok(made) = self.machines.get_or_make(&neighbours, compile);
         made.as_ref().clone()

@@ -55,7 +55,7 @@ fn minimum(a: f64, b: f64) -> f64 {
 
 /// Combines two partial results that are numbers.
 #[inline(always)]
-fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
+pub(super) fn combine(op: ReduceOp, a: f64, b: f64) -> f64 {
     match op {
         ReduceOp::Add | ReduceOp::SumSquares => a + b,
         ReduceOp::Mul => a * b,

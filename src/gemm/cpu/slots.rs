@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::element::View;
+use super::lines::Lines;
 use super::tile::Extents;
 use crate::evt::{Binding, BroadcastClass, Phases, Slot};
 use crate::parallel;
@@ -21,7 +22,7 @@ pub(super) struct SlotMemory {
 
 /// Memory of slots, for each that has its own.
 #[derive(Debug, Default)]
-pub(super) struct Slots(Vec<Vec<u64>>);
+pub(super) struct Slots(Vec<Lines<u8>>);
 
 impl SlotMemory {
     /// None yet, for the slots of an epilogue.
@@ -41,8 +42,8 @@ impl SlotMemory {
 
     /// How the slots are accessed.
     pub(super) fn views(&self, memory: &mut Slots, slots: &[Slot], extents: Extents) -> Vec<View> {
-        let pointers: Vec<*mut u64> = memory.0.iter_mut().map(Vec::as_mut_ptr).collect();
-        let view = |(home, absent): (&usize, View)| View { pointer: pointers[*home].cast(), ..absent };
+        let pointers: Vec<*mut u8> = memory.0.iter_mut().map(|memory| memory.as_mut_ptr()).collect();
+        let view = |(home, absent): (&usize, View)| View { pointer: pointers[*home], ..absent };
         self.homes.iter().zip(absent(slots, extents)).map(view).collect()
     }
 
@@ -51,7 +52,7 @@ impl SlotMemory {
         if slots.0.is_empty() {
             return;
         }
-        let bytes: usize = slots.0.iter().map(|memory| size_of_val(memory.as_slice())).sum();
+        let bytes: usize = slots.0.iter().map(|memory| memory.len()).sum();
         let mut kept = lock(&self.kept);
         if bytes <= MOST_KEPT && kept.len() < parallel::threads() {
             kept.push(slots);
@@ -61,12 +62,12 @@ impl SlotMemory {
 
 impl Slots {
     fn make_room(&mut self, slots: &[Slot], homes: &[usize], extents: Extents) {
-        self.0.resize_with(slots.len(), Vec::new);
+        self.0.resize_with(slots.len(), Lines::none);
         for (number, (memory, slot)) in self.0.iter_mut().zip(slots).enumerate() {
             let (batch, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
-            let words = (batch * rows * columns * slot.element.size()).div_ceil(size_of::<u64>());
-            if homes[number] == number && memory.len() < words {
-                *memory = vec![0; words];
+            let bytes = batch * rows * columns * slot.element.size();
+            if homes[number] == number && memory.len() < bytes {
+                *memory = Lines::zeroed(bytes);
             }
         }
     }

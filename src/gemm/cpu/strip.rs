@@ -3,6 +3,7 @@
 use std::mem::take;
 
 use super::element::{Arithmetic, View};
+use super::lines::Lines;
 use super::machine::Machine;
 use super::program::{Program, Section};
 use super::reduce;
@@ -29,7 +30,7 @@ pub(super) struct Bound<'a, T> {
 pub(super) struct Frame<T> {
     /// The tile's values of every accumulator that is read, row by row, followed by room for reading a whole block past
     /// them.
-    pub(super) accums: Vec<Vec<T>>,
+    pub(super) accums: Vec<Lines<T>>,
     /// Numbers, and truth values as 0 and 1.
     pub(super) numbers: Bank<T>,
     pub(super) integers: Bank<i64>,
@@ -88,8 +89,9 @@ impl<T: Arithmetic> Frame<T> {
         let mut numbers = Bank::new(program, shape, T::ZERO);
         numbers.singles[..program.constants.len()].copy_from_slice(&program.constants);
         let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
-        let mut accums = vec![Vec::new(); program.accumulators.last().map_or(0, |last| last + 1)];
-        program.accumulators.iter().for_each(|i| accums[*i] = vec![T::ZERO; shape.m * shape.n + STRIP]);
+        let mut accums = Vec::new();
+        accums.resize_with(program.accumulators.last().map_or(0, |last| last + 1), Lines::none);
+        program.accumulators.iter().for_each(|i| accums[*i] = Lines::zeroed(shape.m * shape.n + STRIP));
         Self { accums, numbers, integers, narrow: Vec::new() }
     }
 
@@ -174,18 +176,8 @@ impl<T: Arithmetic> Bound<'_, T> {
         sums: impl Fn(usize) -> &'s [f64],
     ) -> Vec<Vec<f64>> {
         let (height, width) = (tile.rows.len(), tile.columns.len());
-        for step in &self.program.singles.steps {
-            // SAFETY: the caller's promise.
-            unsafe { self.single(*step, tile, frame) };
-        }
-        for step in &self.program.rows.steps {
-            // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, BroadcastClass::RowVector) };
-        }
-        for step in &self.program.columns.steps {
-            // SAFETY: the caller's promise.
-            unsafe { self.vector(*step, tile, frame, BroadcastClass::ColumnVector) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.vectors(tile, frame, false) };
         let reductions = &self.program.reductions;
         let mut partials: Vec<Vec<f64>> = reductions.iter().map(|r| reduce::start(r, tile)).collect();
         if height == 0 || width == 0 {
@@ -205,6 +197,25 @@ impl<T: Arithmetic> Bound<'_, T> {
             }
         }
         partials
+    }
+
+    /// Computes what a tile's rows or columns share; `has_rows`: what the columns share is there already.
+    ///
+    /// # Safety
+    /// The conditions of [`run`](Self::run).
+    pub(super) unsafe fn vectors(&self, tile: &Tile, frame: &mut Frame<T>, has_rows: bool) {
+        for step in &self.program.singles.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.single(*step, tile, frame) };
+        }
+        for step in self.program.rows.steps.iter().filter(|_| !has_rows) {
+            // SAFETY: the caller's promise.
+            unsafe { self.vector(*step, tile, frame, BroadcastClass::RowVector) };
+        }
+        for step in &self.program.columns.steps {
+            // SAFETY: the caller's promise.
+            unsafe { self.vector(*step, tile, frame, BroadcastClass::ColumnVector) };
+        }
     }
 
     /// Fills block registers with what is the same for all blocks, of which `whole` is the largest.

@@ -106,8 +106,6 @@ impl TileShape {
         let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
         // The values of all accumulators of a tile should fit in a core's second-level cache.
         let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
-        // Few long rows are computed part by part, so that B is read once.
-        let kept = if extents.m <= SHAPES[0].m && are_long(LONG_ROWS.m, extents.n) { 0 } else { kept };
         if kept > 0 && extents.n >= STRIP && fits(&&LONG_ROWS) && plenty(&&LONG_ROWS) {
             return LONG_ROWS.without_rest(extents.m);
         }
@@ -127,7 +125,7 @@ impl TileShape {
     }
 
     /// The tile to compute with if per-tile partials of `self` are wanted: its extents divide those of `self`.
-    fn computable(self) -> Self {
+    pub(super) fn computable(self) -> Self {
         let divide = |extent: usize, limit: usize| {
             (1..=limit.min(extent)).rev().find(|d| extent.is_multiple_of(*d)).unwrap_or(1)
         };
@@ -380,7 +378,5 @@ mod tests {
         let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, 1, 8);
         assert_eq!([300, 500].map(kept), [TileShape { m: 256, n: 256 }; 2], "a panel stays");
         assert_eq!(kept(4096), TileShape { m: 64, n: 512 }, "long rows");
-        let few = TileShape::choose(Extents { batch: 1, m: 256, n: 32000, k: 64 }, 1, 8);
-        assert_eq!(few, TileShape { m: 256, n: 256 }, "few long rows");
     }
 }

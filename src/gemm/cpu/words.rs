@@ -11,7 +11,7 @@ use super::kernel::words::{
     dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_words,
 };
 use super::patches::{by_patches, sum_of_patch};
-use super::product::{Packed, Product, WordPanels};
+use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
 use super::tile::Tile;
 use crate::ElementType;
@@ -20,7 +20,7 @@ use crate::gemm::problem::WholePanels;
 /// Elements along K of a panel: those of a tile's rows and columns stay in a core's second-level cache.
 pub(super) const DEEP: usize = 512;
 /// Words of an operand that a thread keeps for its next tiles.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = KEPT_BYTES / size_of::<i32>();
 /// Rows of a panel of A's.
 const HIGH: usize = 64;
 /// From this many rows on, panels of f32s are faster than the `gemm` crate, by measurement (Zen 5): a product of 640×384×1536

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use super::Neighbours;
 use crate::evt::{ParameterClass, ReduceOp, ValidTree};
 use crate::expr::Op;
 use crate::gemm::cpu::element::Arithmetic;
@@ -35,8 +36,8 @@ pub(super) enum Binding {
 /// Steps over the elements of a row, compiled.
 #[derive(Debug)]
 pub(super) struct RowLoop {
-    /// Over neighbouring elements, for several rows that follow each other without a gap. Where reductions end with each row there
-    /// is none.
+    /// Over neighbouring elements, for several rows that follow each other without a gap. Where reductions end with each row, or
+    /// something is written past the caches, there is none.
     pub(super) elements: Option<Kernel>,
     pub(super) rows: OfRows,
     pub(super) bindings: Vec<Binding>,
@@ -107,12 +108,15 @@ enum Typed {
 struct Lowering<'a, T> {
     tree: &'a ValidTree,
     program: &'a Program<T>,
+    neighbours: Neighbours,
     body: Body,
     bindings: Vec<Binding>,
     values: HashMap<Place, Typed>,
     /// What becomes of reductions, and where their results are.
     rows: RowProgram,
     totals: Vec<(usize, Total)>,
+    /// Whether something is written past the caches.
+    is_past: bool,
 }
 
 /// The result of a row.
@@ -128,12 +132,13 @@ enum Total {
 pub(super) fn compile<T: Arithmetic>(
     tree: &ValidTree,
     program: &Program<T>,
+    neighbours: Neighbours,
     steps: &[Step],
     left: &[usize],
 ) -> Option<RowLoop> {
     let (body, bindings, values) = (Body::of_this_cpu(), Vec::new(), HashMap::new());
     let (rows, totals) = (RowProgram::new(0), Vec::new());
-    let mut lowering = Lowering { tree, program, body, bindings, values, rows, totals };
+    let mut lowering = Lowering { tree, program, neighbours, body, bindings, values, rows, totals, is_past: false };
     for step in steps {
         lowering.step(step)?;
     }
@@ -283,7 +288,14 @@ impl<T: Arithmetic> Lowering<'_, T> {
                 let lane = Lane::of(self.tree.outputs()[output].element)?;
                 let x = self.number(x);
                 let narrow = self.body.narrowed(lane, x)?;
-                self.body.store(lane, narrow);
+                if self.neighbours.is_far(output) && lane.bytes() > 1 {
+                    self.body.store_past(lane, narrow);
+                    self.is_past = true;
+                    #[cfg(test)]
+                    super::PAST.set(super::PAST.get() + 1);
+                } else {
+                    self.body.store(lane, narrow);
+                }
                 self.bindings.push(Binding::Output(output));
                 return Some(());
             }
@@ -381,8 +393,9 @@ impl<T: Arithmetic> Lowering<'_, T> {
 
     /// The code. A loop with reductions has another stage, which is computed once for a row and stores their results.
     fn finish(self) -> Option<RowLoop> {
-        let Self { body, mut bindings, mut rows, totals, .. } = self;
-        let elements = if totals.is_empty() { Some(Kernel::compile(&body)?) } else { None };
+        let Self { body, mut bindings, mut rows, totals, is_past, .. } = self;
+        let has_totals = !totals.is_empty();
+        let elements = if has_totals || is_past { None } else { Some(Kernel::compile(&body)?) };
         rows.each(body);
         let (mut last, first) = (Body::of_this_cpu(), bindings.len());
         for (number, total) in totals {
@@ -397,7 +410,7 @@ impl<T: Arithmetic> Lowering<'_, T> {
             last.store(Lane::F64, total);
             bindings.push(Binding::Total(number));
         }
-        if elements.is_none() {
+        if has_totals {
             rows.once(last);
         }
         (bindings.len() <= ROW_ARGUMENTS).then_some(RowLoop { elements, rows: OfRows::new(rows), bindings })

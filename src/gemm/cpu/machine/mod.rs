@@ -26,6 +26,9 @@ thread_local! {
     pub(super) static FORCED: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
     /// The number of loops that this thread has compiled.
     pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// Whether matrices of any size are written past the caches, and how many were in the loops of this thread.
+    pub(super) static FAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    pub(super) static PAST: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Whether it pays to compile code for this many elements.
@@ -43,19 +46,24 @@ pub(super) fn is_worth(elements: usize) -> bool {
 pub(super) struct Neighbours {
     parameters: u32,
     outputs: u32,
+    /// Those of the outputs that are written past the caches.
+    far: u32,
 }
 
 impl Neighbours {
-    pub(super) fn of(tree: &ValidTree, parameters: &[View], outputs: &[View]) -> Self {
+    /// `is_far`: whether an output is written past the caches, by whole vectors that begin at multiples of their bytes.
+    pub(super) fn of(tree: &ValidTree, parameters: &[View], outputs: &[View], is_far: impl Fn(&View) -> bool) -> Self {
         let bits = |views: &[View], element: &dyn Fn(usize) -> crate::ElementType| {
             let fits = |(i, view): &(usize, &View)| {
                 view.strides[2] == 1 && view.digits.is_none() && view.element == element(*i)
             };
             views.iter().take(32).enumerate().filter(fits).fold(0, |bits, (i, _)| bits | 1u32 << i)
         };
+        let far = outputs.iter().take(32).enumerate().filter(|(_, view)| is_far(view));
         Self {
             parameters: bits(parameters, &|i| tree.parameters()[i].element),
             outputs: bits(outputs, &|i| tree.outputs()[i].element),
+            far: far.fold(0, |bits, (i, _)| bits | 1u32 << i),
         }
     }
 
@@ -65,6 +73,10 @@ impl Neighbours {
 
     const fn has_output(self, number: usize) -> bool {
         number < 32 && self.outputs >> number & 1 == 1
+    }
+
+    const fn is_far(self, number: usize) -> bool {
+        number < 32 && self.far >> number & 1 == 1
     }
 }
 
@@ -115,7 +127,7 @@ impl Machine {
                 Draft::Step(step) => Item::Step(*step),
                 Draft::Loop(steps) => {
                     let left = schedule::left_by(&drafts, number);
-                    let compiled = lower::compile(tree, program, steps, &left)?;
+                    let compiled = lower::compile(tree, program, neighbours, steps, &left)?;
                     outputs.extend(compiled.outputs());
                     integer_rows.extend(compiled.integer_rows());
                     Item::Loop(compiled)

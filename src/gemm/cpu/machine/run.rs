@@ -6,6 +6,7 @@ use super::lower::{Binding, RowLoop};
 use super::{Item, Machine};
 use crate::evt::BroadcastClass;
 use crate::gemm::cpu::element::{Arithmetic, View};
+use crate::gemm::cpu::reduce;
 use crate::gemm::cpu::step::Place;
 use crate::gemm::cpu::strip::{Bank, Block, Bound, Frame};
 use crate::gemm::cpu::tile::{STRIP, Tile};
@@ -35,8 +36,13 @@ impl Machine {
             || self.items.iter().filter_map(|item| if let Item::Loop(of_rows) = item { Some(of_rows) } else { None });
         let has_code =
             |of_rows: &RowLoop| of_rows.elements.is_some() || of_rows.rows.kernel(tile.columns.len()).is_some();
+        is_wide && self.stores_all(bound, tile) && loops().all(has_code)
+    }
+
+    /// Whether a tile stores all outputs of the loops.
+    fn stores_all<T: Arithmetic>(&self, bound: &Bound<'_, T>, tile: &Tile) -> bool {
         let is_stored = |i: &usize| Bound::<T>::stores(&bound.outputs[*i], BroadcastClass::Tensor, tile);
-        is_wide && self.outputs.iter().all(is_stored) && loops().all(has_code)
+        self.outputs.iter().all(is_stored)
     }
 
     /// The rows of a block. What several loops and steps share is in the first-level cache then.
@@ -45,7 +51,88 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The loop, if it is all there is to do for elements, and reads no integers of every column.
+    fn only_loop(&self) -> Option<&RowLoop> {
+        match self.items.as_slice() {
+            [Item::Loop(of_rows)] if self.integer_rows.is_empty() => Some(of_rows),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes whole rows of so many columns in pieces.
+    pub(in crate::gemm::cpu) fn takes_rows(&self, columns: usize, piece: usize) -> bool {
+        let rest = columns % piece;
+        let has_code = |width: usize| self.only_loop().is_some_and(|only| only.rows.kernel(width).is_some());
+        has_code(piece) && (rest == 0 || has_code(rest))
+    }
+}
+
 impl<T: Arithmetic> Bound<'_, T> {
+    /// Computes whole rows of something without accumulators, each in pieces of so many columns, with the bits of tiles as wide as
+    /// these. Gives the results of the rows' reductions; `None` if nothing has been done, as there is no code for these rows.
+    /// `has_rows`: the frame has what the columns share.
+    ///
+    /// # Safety
+    /// The conditions of [`Bound::run`].
+    pub(in crate::gemm::cpu) unsafe fn whole_rows(
+        &self,
+        tile: &Tile,
+        piece: usize,
+        has_rows: bool,
+        frame: &mut Frame<T>,
+    ) -> Option<Vec<Vec<f64>>> {
+        let machine = self.machine.filter(|machine| machine.stores_all(self, tile))?;
+        let RowLoop { rows, bindings, .. } = machine.only_loop()?;
+        let (height, width) = (tile.rows.len(), tile.columns.len());
+        let (pieces, rest) = (width / piece, width % piece);
+        let kernels =
+            [(piece, pieces), (rest, 1)].map(|(width, count)| (width > 0).then(|| (rows.kernel(width), count)));
+        if kernels.iter().flatten().any(|(kernel, _)| kernel.is_none()) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.vectors(tile, frame, has_rows) };
+        let reductions = &self.program.reductions;
+        let mut results: Vec<Vec<f64>> = reductions.iter().map(|_| Vec::with_capacity(height)).collect();
+        let mut partials = vec![vec![0.0; width.div_ceil(piece)]; reductions.len()];
+        let step = |binding: &Binding| match *binding {
+            Binding::Total(_) => size_of::<f64>(),
+            binding => self.of_column(binding) * piece,
+        };
+        let steps: SmallVec<[isize; ROW_ARGUMENTS]> = bindings.iter().map(|binding| step(binding) as isize).collect();
+        for first in 0..height {
+            let block = Block { first, rows: 1, width };
+            let address = |binding: &Binding| match *binding {
+                Binding::Nothing => std::ptr::null_mut(),
+                Binding::Total(i) => partials[i].as_mut_ptr().cast(),
+                binding => self.lanes(binding, tile, &block, frame).address,
+            };
+            let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = bindings.iter().map(address).collect();
+            for (kernel, count) in kernels.iter().flatten() {
+                if let Some(kernel) = kernel.as_ref() {
+                    // SAFETY: as in `row_loop`; a piece is one of the kernel's rows, and the next one begins where it ends.
+                    unsafe { kernel.run(&mut addresses, &steps, *count) };
+                }
+            }
+            for ((result, partial), reduction) in results.iter_mut().zip(&partials).zip(reductions) {
+                let combine = |all, part: &f64| reduce::combine(reduction.op, all, *part);
+                result.push(partial.iter().fold(reduce::identity(reduction.op), combine));
+            }
+        }
+        Some(results)
+    }
+
+    /// The bytes of one column of a row in what a binding reads or writes; 0 where all columns share it.
+    fn of_column(&self, binding: Binding) -> usize {
+        match binding {
+            Binding::Parameter(i) => self.parameters[i].element.size(),
+            Binding::Output(i) => self.outputs[i].element.size(),
+            Binding::Read(Place::Row(_)) => size_of::<T>(),
+            _ => 0,
+        }
+    }
+
     /// Runs the steps of blocks over a tile with rows and columns, as far as they are machine code. Gives whether they are.
     ///
     /// # Safety

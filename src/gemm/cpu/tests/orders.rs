@@ -2,11 +2,14 @@
 
 use epilogue_runtime::Device;
 
+use super::super::machine::FORCED;
 use super::super::slots::SlotMemory;
 use super::super::tile::Extents;
 use super::super::{Operands, Order, Programs, TileShape, execute_in};
 use super::{tensor, values};
-use crate::evt::{Axis, BroadcastClass, Form, NodeId, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types};
+use crate::evt::{
+    Axis, BroadcastClass, Form, NodeId, ParameterClass, Phases, Prices, ReduceOp, Reduction, TreeBuilder, Types,
+};
 use crate::expr::Op;
 use crate::{Argument, ElementType};
 
@@ -32,10 +35,55 @@ fn softmax() -> Phases {
     Phases::of(b.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree"), Prices::CPU)
 }
 
+/// RMSNorm, whose last phase also stores what the columns share.
+fn rms_norm() -> Phases {
+    let mut b = TreeBuilder::new("rms_norm", file!());
+    let accum = b.accum("accum");
+    let weight = b.parameter("weight", ParameterClass::RowVector, Some(ElementType::F32));
+    let squares =
+        b.reduce(Reduction { axis: Axis::Row, batch: false, op: ReduceOp::SumSquares, form: Form::Complete }, accum);
+    let scale = b.apply(Op::Rsqrt, &[squares]);
+    let scaled = b.apply(Op::Mul, &[accum, scale]);
+    let d = b.apply(Op::Mul, &[scaled, weight]);
+    let twice = b.apply(Op::Add, &[weight, weight]);
+    b.output("d", d, BroadcastClass::Tensor, None);
+    b.output("twice", twice, BroadcastClass::RowVector, None);
+    Phases::of(b.finish().validate(Types::new(ElementType::F32, ElementType::F32)).expect("a valid tree"), Prices::CPU)
+}
+
+/// By whole rows and by tiles, as code and step by step.
+#[test]
+fn long_rows_have_the_same_bits_in_every_way() {
+    let (device, phases) = (Device::cpu(), rms_norm());
+    for ([batch, m, n, k], wide) in [([1, 7, 2100, 3], 128), ([3, 40, 2048, 5], 512), ([2, 33, 4000, 2], 256)] {
+        let a = tensor(&values(batch * m * k, 1), &[batch, m, k], |x| x);
+        let b = tensor(&values(k * n, 2), &[k, n], |x| x * 0.3);
+        let weight = tensor(&values(batch * n, 3), &[batch, n], |x| x);
+        let tile = TileShape { m: 32, n: wide };
+        let run = |order: Order, machine: bool| {
+            let mut outputs =
+                [vec![batch, m, n], vec![batch, n]].map(|shape| device.full::<f32>(shape, f32::NAN).expect("memory"));
+            let arguments: Vec<Argument<'_>> =
+                [Argument::Input(&weight)].into_iter().chain(outputs.iter_mut().map(Argument::Output)).collect();
+            FORCED.set(Some(machine));
+            execute_in(&Programs::default(), &phases, Operands::of(&a, &[&b]), None, &arguments, tile, Some(order))
+                .expect("a run");
+            FORCED.set(None);
+            drop(arguments);
+            outputs.map(|output| output.to_bytes().expect("bytes"))
+        };
+        let all = [(Order::Parts, true), (Order::Parts, false), (Order::Panels, true), (Order::Panels, false)];
+        let [first, others @ ..] = all.map(|(order, machine)| run(order, machine));
+        assert!(others.iter().all(|other| *other == first), "{batch} of {m}x{n}x{k}");
+    }
+}
+
 #[test]
 fn both_orders_give_the_same_bits() {
     let (device, phases) = (Device::cpu(), softmax());
-    for [batch, m, n, k] in [[1, 300, 700, 20], [3, 70, 130, 5], [2, 1, 9, 4], [1, 0, 5, 3], [2, 4, 0, 3]] {
+    for [batch, m, n, k] in
+        [[1, 300, 700, 20], [3, 70, 130, 5], [2, 20, 2050, 3], [2, 1, 9, 4], [1, 0, 5, 3], [2, 4, 0, 3]]
+    {
         let a = tensor(&values(batch * m * k, 1), &[batch, m, k], |x| x);
         let b = tensor(&values(k * n, 2), &[k, n], |x| x * 0.3);
         let tile = TileShape { m: 64, n: 128 };
