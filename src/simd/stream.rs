@@ -1,5 +1,5 @@
 //! Non-temporal stores, which bypass the caches: for data that is too long to be in a cache when it is read. The CPU
-//! then doesn't read a line of memory before it writes it.
+//! then doesn't read a line of memory before it writes it. And loads ahead of time, where the CPU doesn't foresee them.
 
 /// Bytes of a cache line, which is written as a whole.
 pub(crate) const LINE: usize = 64;
@@ -24,6 +24,24 @@ pub(crate) unsafe fn store<T: Copy>(to: *mut T, elements: &[T]) {
         std::ptr::copy_nonoverlapping(tail.as_ptr(), to.add(body.len()), tail.len());
     }
 }
+
+/// Asks for so many elements that will be read soon, to be in the second-level cache then. They may lie anywhere, also outside
+/// of what belongs to the process.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn fetch<T, const COUNT: usize>(from: *const T) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+
+    for line in (0..COUNT * size_of::<T>()).step_by(LINE) {
+        // SAFETY: every x86-64 CPU has the instruction, which ignores addresses that can't be read.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast::<i8>().wrapping_add(line)) };
+    }
+}
+
+/// Other CPUs foresee by themselves.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) const fn fetch<T, const COUNT: usize>(_: *const T) {}
 
 /// Orders a thread's stores when it is dropped: a thread that is notified afterwards sees them. Every thread with such
 /// stores must have one.

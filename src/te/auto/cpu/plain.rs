@@ -29,6 +29,9 @@ const FEW: usize = 8;
 /// The number of neighbouring columns whose states stay in registers. Threads that walk down narrow columns share memory
 /// better than threads that take half of every row: a sum of 4096 x 1024 takes two threads 0.68 ms in place of 0.97 (Zen 5).
 pub(super) const HELD: usize = 128;
+/// How many steps ahead their elements are fetched: where each row of memory is a page of its own, the CPU's own fetching begins
+/// anew for each. (Zen 4, a linear recurrence down 4096 x 1024: 1.0 to 1.9 ms on two threads, in place of 2.6 to 3.5.)
+const AHEAD: isize = 12;
 
 /// The form of the update: the state combined with an element, or a multiple of the state added to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,6 +378,9 @@ unsafe fn held<T: Copy>(
         let [dx, da, dy] = strides.map(|stride| stride * step);
         // SAFETY: the caller's promise; columns are neighbours.
         unsafe {
+            for (from, stride) in [(x, strides[0]), (a, strides[1])] {
+                stream::fetch::<T, HELD>(from.wrapping_offset(stride * (step + AHEAD)));
+            }
             let (x, a) = (&*x.wrapping_offset(dx).cast::<[T; HELD]>(), &*a.wrapping_offset(da).cast::<[T; HELD]>());
             for ((state, a), x) in state.iter_mut().zip(a).zip(x) {
                 *state = f(*state, *a, *x);
