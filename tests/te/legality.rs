@@ -215,12 +215,14 @@ fn integers_that_do_not_fit() {
     refused(
         te::compute([n], "B", |[i]| long.at([i])),
         &expect![
-            "dimension 0 of long has the extent T.int64(5000000000); an extent is an integer from 0 to 2147483647"
+            "dimension 0 of long has the extent T.int64(5000000000) of type i64; an extent is an i32 from 0 to 2147483647"
         ],
     );
     refused(
         te::compute([big], "B", |[i]| i.cast(te::DType::F32)),
-        &expect!["dimension 0 of B has the extent T.int64(5000000000); an extent is an integer from 0 to 2147483647"],
+        &expect![
+            "dimension 0 of B has the extent T.int64(5000000000) of type i64; an extent is an i32 from 0 to 2147483647"
+        ],
     );
     let far = te::reduce_axis((2_147_483_000, 2_147_483_700_i64), "far");
     assert!(te::compute([n], "B", |[i]| te::sum(a.at([i]), [far])).is_err());
@@ -384,21 +386,25 @@ fn extents_and_factors() -> Result<(), TeError> {
     let a = te::placeholder([n], "A");
     refused(
         te::compute([-3], "B", |[i]| a.at([i])),
-        &expect!["dimension 0 of B has the extent -3; an extent is an integer from 0 to 2147483647"],
+        &expect!["dimension 0 of B has the extent -3; an extent is an i32 from 0 to 2147483647"],
     );
     refused(
         te::compute([Expr::from(2.5)], "B", |[i]| a.at([i])),
-        &expect!["dimension 0 of B has the extent T.float32(2.5); an extent is an integer from 0 to 2147483647"],
+        &expect![
+            "dimension 0 of B has the extent T.float32(2.5) of type f32; an extent is an i32 from 0 to 2147483647"
+        ],
     );
     let wrong = te::placeholder([Expr::from(n), Expr::from(2.5)], "W");
     refused(
         te::compute([n], "B", |[i]| wrong.at((i, 0))),
-        &expect!["dimension 1 of W has the extent T.float32(2.5); an extent is an integer from 0 to 2147483647"],
+        &expect![
+            "dimension 1 of W has the extent T.float32(2.5) of type f32; an extent is an i32 from 0 to 2147483647"
+        ],
     );
     let k = te::reduce_axis((5, 2), "k");
     refused(
         te::compute([n], "B", |[i]| te::sum(a.at([i + k]), [k])),
-        &expect!["the axis k has the extent -3; an extent is an integer from 0 to 2147483647"],
+        &expect!["the axis k has the extent -3; an extent is an i32 from 0 to 2147483647"],
     );
     let (a, b) = row_sums();
     let mut s = te::create_schedule(&[&b]);

@@ -15,12 +15,22 @@ pub(crate) fn check_extents(extents: &[Expr], of: impl Fn(usize) -> String) -> R
         if let Some(error) = extent.error() {
             return Err(error);
         }
+        check_type(extent, || of(place))?;
         let out_of_range = |extent: i64| extent < 0 || !DType::I32.holds(extent);
-        if !extent.dtype().is_integer() || simplify(extent).as_int().is_some_and(out_of_range) {
+        if simplify(extent).as_int().is_some_and(out_of_range) {
             return Err(ExpressionError::Extent { of: of(place), given: expression(extent) }.into());
         }
     }
     Ok(())
+}
+
+/// Indices, which are compared with extents, are i32s.
+fn check_type(extent: &Expr, of: impl FnOnce() -> String) -> Result<(), TeError> {
+    if extent.dtype() == DType::I32 {
+        return Ok(());
+    }
+    let given = format!("{} of type {}", expression(extent), extent.dtype());
+    Err(ExpressionError::Extent { of: of(), given }.into())
 }
 
 /// # Errors
@@ -31,9 +41,7 @@ pub(crate) fn check_range(range: &Domain, axis: &str) -> Result<(), TeError> {
     if let Some(error) = range.min.error() {
         return Err(error);
     }
-    if !range.min.dtype().is_integer() {
-        return Err(ExpressionError::Extent { of: of(), given: expression(&range.min) }.into());
-    }
+    check_type(&range.min, of)?;
     check_extents(std::slice::from_ref(&range.extent), |_| of())?;
     if let (Some(min), Some(extent)) = (range.min.as_int(), simplify(&range.extent).as_int())
         && !(DType::I32.holds(min) && DType::I32.holds(min.saturating_add(extent)))

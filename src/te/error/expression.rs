@@ -240,8 +240,8 @@ pub enum ExpressionError {
         /// Its type.
         given: DType,
     },
-    /// An extent that is negative, too large or not an integer.
-    #[error("{of} has the extent {given}; an extent is an integer from 0 to 2147483647")]
+    /// An extent that is negative, too large or no i32.
+    #[error("{of} has the extent {given}; an extent is an i32 from 0 to 2147483647")]
     Extent {
         /// The dimension or axis.
         of: String,

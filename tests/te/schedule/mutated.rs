@@ -112,7 +112,7 @@ fn mutate(document: &mut Value, random: &mut Rng) {
         all.into_iter().filter(|other| std::mem::discriminant(at(document, other)) == own).collect()
     };
     let like = at(document, &alike[random.usize(..alike.len())].clone()).clone();
-    let nodes = document["nodes"].as_array().map_or(1, Vec::len) as u64;
+    let nodes = document["nodes"].as_array().map_or(1, |nodes| nodes.len().max(1)) as u64;
     let value = at(document, &path);
     match random.u32(..8) {
         0 => return *value = other,

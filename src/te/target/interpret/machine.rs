@@ -78,8 +78,11 @@ fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<
             run(then, threads, &inside)
         }
         Stmt::Let { var, value, body } => {
+            let before = values(*var, threads, active);
             name(*var, value, threads, active)?;
-            run(body, threads, active)
+            run(body, threads, active)?;
+            restore(*var, before, threads, active);
+            Ok(())
         }
         Stmt::Store { buffer, indices, value } => store(buffer, indices, value, threads, active),
         Stmt::Allocate { buffer, body } => {
@@ -96,6 +99,7 @@ fn run(statement: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<
 fn repeat(var: Var, extent: &Expr, body: &Stmt, threads: &mut Vec<Thread>, active: &[usize]) -> Result<(), TeError> {
     let extents =
         active.iter().map(|thread| threads[*thread].integer(extent)).collect::<Result<Vec<i64>, TeError>>()?;
+    let before = values(var, threads, active);
     for i in 0..extents.iter().copied().max().unwrap_or(0) {
         let inside: Vec<usize> =
             active.iter().zip(&extents).filter(|(_, extent)| i < **extent).map(|(thread, _)| *thread).collect();
@@ -104,7 +108,23 @@ fn repeat(var: Var, extent: &Expr, body: &Stmt, threads: &mut Vec<Thread>, activ
         }
         run(body, threads, &inside)?;
     }
+    restore(var, before, threads, active);
     Ok(())
+}
+
+/// The values that threads have for a variable.
+fn values(var: Var, threads: &[Thread], active: &[usize]) -> Vec<Option<Scalar>> {
+    active.iter().map(|thread| threads[*thread].vars.get(&var).copied()).collect()
+}
+
+/// Gives a variable back the values that it had before the statement that gave it others; it may have had none.
+fn restore(var: Var, before: Vec<Option<Scalar>>, threads: &mut [Thread], active: &[usize]) {
+    for (&thread, value) in active.iter().zip(before) {
+        match value {
+            Some(value) => threads[thread].vars.insert(var, value),
+            None => threads[thread].vars.remove(&var),
+        };
+    }
 }
 
 fn those_that_hold(condition: &Expr, threads: &[Thread], active: &[usize]) -> Result<Vec<usize>, TeError> {

@@ -38,10 +38,13 @@ struct Serializer {
     scratch: Vec<Buffer>,
 }
 
+/// The threads of a launch: their index, its variable, and how many they are.
+type Axis = (Thread, Var, Expr);
+
 /// The threads for which a statement runs, outermost first, with the conditions under which each takes part.
 #[derive(Clone, Default)]
 struct Threads {
-    axes: Vec<(Thread, Var, Expr)>,
+    axes: Vec<Axis>,
     guards: Vec<Expr>,
 }
 
@@ -80,8 +83,7 @@ impl Serializer {
         accessed(&body, &mut used);
         let own: Vec<Buffer> = self.waiting.iter().filter(|buffer| used.contains(buffer)).cloned().collect();
         let inner = |this: &mut Self, body| this.threads(body, &threads);
-        let all = all_threads(&threads, &body);
-        self.with_arrays(own, &all, *body, inner)
+        self.with_arrays(own, &threads, *body, inner)
     }
 
     /// Rewrites an allocation and the statement inside it. A chain of stages can nest hundreds of these.
@@ -149,8 +151,7 @@ impl Serializer {
                 self.threads(substitute(*body, &replace), threads)
             }
             Stmt::Allocate { buffer, body } if buffer.scope() == Scope::Local => {
-                let all = all_threads(threads, &body);
-                self.with_arrays(vec![buffer], &all, *body, |this, body| this.threads(body, threads))
+                self.with_arrays(vec![buffer], threads, *body, |this, body| this.threads(body, threads))
             }
             Stmt::Allocate { buffer, body } => {
                 Ok(Stmt::Allocate { buffer, body: Box::new(self.threads(*body, threads)?) })
@@ -187,7 +188,7 @@ impl Serializer {
         Ok(Stmt::sequence(result))
     }
 
-    /// Replaces private memory by each thread's part of an array.
+    /// Replaces private memory of threads, which is allocated inside their launch, by each thread's part of an array.
     fn with_arrays(
         &mut self,
         buffers: Vec<Buffer>,
@@ -198,18 +199,19 @@ impl Serializer {
         let mut arrays = HashMap::new();
         let mut order = Vec::new();
         for buffer in buffers {
-            let mut shape: Vec<Expr> = threads.axes.iter().map(|(.., extent)| extent.clone()).collect();
+            let owners = threads.owners(&buffer, &body)?;
+            let mut shape: Vec<Expr> = owners.iter().map(|(.., extent)| extent.clone()).collect();
             shape.extend(buffer.allocation());
             let array = Buffer::compact(buffer.name(), buffer.dtype(), shape, Scope::Local);
+            let number = owners.iter().fold(Expr::int(0), |n, (_, var, extent)| n * extent + Expr::from(*var));
             order.push(array.clone());
-            arrays.insert(buffer, array);
+            arrays.insert(buffer, (array, number));
         }
-        let number = threads.axes.iter().fold(Expr::int(0), |n, (_, var, extent)| n * extent + Expr::from(*var));
         let own = |buffer: &Buffer, indices: &[Expr]| {
-            let array = arrays.get(buffer)?;
+            let (array, number) = arrays.get(buffer)?;
             let size = buffer.length();
             let inside = indices.first().cloned().unwrap_or_else(|| Expr::int(0));
-            Some((array.clone(), vec![simplify(&(&number * size + inside))]))
+            Some((array.clone(), vec![simplify(&(number * size + inside))]))
         };
         // This is done last, so that the results of reductions over threads are ordinary stores.
         let body = redirect(run(self, body)?, &own);
@@ -233,7 +235,7 @@ impl Threads {
             .fold(statement, |then, condition| Stmt::If { condition: condition.clone(), then: Box::new(then) })
     }
 
-    fn loops(&self, axes: &[(Thread, Var, Expr)], body: Stmt) -> Stmt {
+    fn loops(&self, axes: &[Axis], body: Stmt) -> Stmt {
         axes.iter().rev().fold(body, |body, (_, var, extent)| Stmt::For {
             var: *var,
             extent: extent.clone(),
@@ -242,25 +244,25 @@ impl Threads {
         })
     }
 
+    /// The threads that each have a copy of private memory: those of the launches around a statement, and inside of it around all
+    /// that uses the memory.
+    fn owners(&self, buffer: &Buffer, body: &Stmt) -> Result<Vec<Axis>, TeError> {
+        let mut found = Vec::new();
+        launches_around(buffer, body, &mut self.axes.clone(), &mut found);
+        let known = |axes: &[Axis]| axes.iter().map(|(thread, var, _)| (*thread, *var)).collect::<Vec<_>>();
+        if found.iter().any(|axes| known(axes) != known(&found[0])) {
+            let name = buffer.name();
+            return Err(refuse(format!(
+                "{name}, a thread's own memory that other threads, of a launch inside, use, too"
+            )));
+        }
+        Ok(found.into_iter().next().unwrap_or_else(|| self.axes.clone()))
+    }
+
     /// Whether a value may differ from thread to thread.
     fn varies(&self, x: &Expr) -> bool {
         x.loads() || self.axes.iter().any(|(_, var, _)| x.uses(*var))
     }
-}
-
-/// The threads of all launches that can access memory allocated here: launches outside and inside.
-fn all_threads(outside: &Threads, body: &Stmt) -> Threads {
-    fn inner(statement: &Stmt, found: &mut Vec<(Thread, Var, Expr)>) {
-        if let Stmt::Launch { thread, var, extent, .. } = statement
-            && !found.iter().any(|(known, ..)| known == thread)
-        {
-            found.push((*thread, *var, extent.clone()));
-        }
-        statement.children().into_iter().for_each(|child| inner(child, found));
-    }
-    let mut axes = outside.axes.clone();
-    inner(body, &mut axes);
-    Threads { axes, guards: Vec::new() }
 }
 
 /// Combines values of several threads in thread order, for every choice of the indices that are not reduced over.
@@ -367,6 +369,35 @@ fn accessed(statement: &Stmt, found: &mut Vec<Buffer>) {
     results(statement, found);
 }
 
+/// The launches around each access to a buffer, outermost first, with those `around` the statement.
+fn launches_around(buffer: &Buffer, statement: &Stmt, around: &mut Vec<Axis>, found: &mut Vec<Vec<Axis>>) {
+    if uses(statement, buffer) {
+        found.push(around.clone());
+    }
+    if let Stmt::Launch { thread, var, extent, .. } = statement {
+        around.push((*thread, *var, extent.clone()));
+    }
+    statement.children().into_iter().for_each(|child| launches_around(buffer, child, around, found));
+    if matches!(statement, Stmt::Launch { .. }) {
+        around.pop();
+    }
+}
+
+/// Whether a statement, without those inside of it, uses a buffer.
+fn uses(statement: &Stmt, buffer: &Buffer) -> bool {
+    let written = match statement {
+        Stmt::Store { buffer: other, .. } => other == buffer,
+        Stmt::AllReduce(reduce) => reduce.results.contains(buffer),
+        _ => false,
+    };
+    let read = |x: &Expr| {
+        let mut found = false;
+        x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(other, _) if other == buffer));
+        found
+    };
+    written || statement.expressions().into_iter().any(read)
+}
+
 /// Whether each thread has its own copy of memory that is allocated outside the launches of threads. What one launch
 /// leaves for another, or for the host, is the same in all its threads (a total, as lowering has checked), so one copy
 /// is enough.
@@ -399,13 +430,7 @@ fn used_outside(statement: &Stmt, buffer: &Buffer) -> bool {
     if matches!(statement, Stmt::Launch { thread: Thread::Thread(_), .. }) {
         return false;
     }
-    let own = matches!(statement, Stmt::Store { buffer: other, .. } if other == buffer);
-    let read = statement.expressions().into_iter().any(|x| {
-        let mut found = false;
-        x.visit(&mut |x| found |= matches!(x.kind(), Kind::Load(other, _) if other == buffer));
-        found
-    });
-    own || read || statement.children().into_iter().any(|child| used_outside(child, buffer))
+    uses(statement, buffer) || statement.children().into_iter().any(|child| used_outside(child, buffer))
 }
 
 /// The same statement with each direct inner statement replaced, or the first error.
