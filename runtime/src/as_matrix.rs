@@ -66,22 +66,53 @@ impl DeviceTensor {
     /// # use epilogue_runtime::Device;
     /// let bias = Device::cpu().tensor(&[0f32, 1.0, 2.0, 3.0, 4.0, 5.0], [3, 2])?; // of each head
     /// assert_eq!(bias.as_row_vector(&[0, 1])?.shape(), [6]);
-    /// assert!(bias.as_row_vector(&[1, 0]).is_err()); // 0, 2, 4, 1, … are not one stride apart
+    ///
+    /// // 0, 2, 4, 1, … are not one stride apart: a vector of two axes.
+    /// let interleaved = bias.as_row_vector(&[1, 0])?;
+    /// assert_eq!(interleaved.axes().map(|axes| axes.shape()), Some(vec![6]));
+    /// assert_eq!(interleaved.to_vec::<f32>()?, [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+    /// # Ok::<(), epilogue_runtime::Error>(())
+    /// ```
+    ///
+    /// Neighbouring axes whose strides chain are merged. Where two are left, the view has shape `[N / n, n]`, and
+    /// [`axes`](Self::axes) tells that it is a vector.
+    ///
+    /// # Errors
+    /// As [`as_matrix`](Self::as_matrix): at most two axes may be left.
+    pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {
+        self.read_as(&[Wanted::digits("columns", axes)])
+    }
+
+    /// The same with axes that are the batch in front of the vector: `[L, N]`.
+    ///
+    /// ```
+    /// # use epilogue_runtime::Device;
+    /// let bias = Device::cpu().zeros::<f32>([3, 2, 4])?; // [H, B, D]
+    /// let by_batch = bias.as_batched_row_vector(&[1], &[0, 2])?; // for each b, columns (h, d)
+    /// assert_eq!(by_batch.axes().map(|axes| axes.shape()), Some(vec![2, 12]));
     /// # Ok::<(), epilogue_runtime::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`as_matrix`](Self::as_matrix); the axes must merge to one.
-    pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::one("columns", axes)])
+    /// As [`as_row_vector`](Self::as_row_vector); the batch's axes must merge to one.
+    pub fn as_batched_row_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
+        self.read_as(&[Wanted::one("batches", batch), Wanted::digits("columns", axes)])
     }
 
-    /// The same with a value for each row, `[M]`.
+    /// As [`as_row_vector`](Self::as_row_vector), with a value for each row, `[M]`.
     ///
     /// # Errors
     /// As [`as_row_vector`](Self::as_row_vector).
     pub fn as_column_vector(&self, axes: &[usize]) -> Result<Self> {
-        self.read_as(&[Wanted::one("rows", axes)])
+        self.read_as(&[Wanted::digits("rows", axes)])
+    }
+
+    /// As [`as_batched_row_vector`](Self::as_batched_row_vector), with a value for each row, `[L, M]`.
+    ///
+    /// # Errors
+    /// As [`as_batched_row_vector`](Self::as_batched_row_vector).
+    pub fn as_batched_column_vector(&self, batch: &[usize], axes: &[usize]) -> Result<Self> {
+        self.read_as(&[Wanted::one("batches", batch), Wanted::digits("rows", axes)])
     }
 
     fn read_as(&self, wanted: &[Wanted<'_>]) -> Result<Self> {
@@ -146,7 +177,15 @@ mod tests {
         let mask = counting(&[4, 5]).broadcast_to([2, 3, 4, 5]).unwrap().as_matrix(&[0, 1, 2], &[3]).unwrap();
         assert_eq!((mask.shape(), mask.strides()), (&[6, 4, 1, 5][..], &[0, 5, 0, 1][..]));
         let padded = counting(&[3, 8]).slice(1, 0..5).unwrap();
-        assert!(padded.as_row_vector(&[0, 1]).is_err());
+        let vector = padded.as_row_vector(&[0, 1]).unwrap();
+        assert_eq!((vector.shape(), vector.strides()), (&[3, 5][..], &[8, 1][..]));
+        assert_eq!(vector.axes().unwrap().shape(), [15]);
+        let batched = counting(&[3, 2, 8]).slice(2, 0..5).unwrap();
+        let rows = batched.as_batched_column_vector(&[1], &[0, 2]).unwrap();
+        assert_eq!((rows.shape(), rows.strides()), (&[2, 3, 5][..], &[8, 16, 1][..]));
+        assert_eq!(rows.axes().unwrap().shape(), [2, 15]);
+        let merged = counting(&[2, 3, 8]).as_batched_row_vector(&[0], &[1, 2]).unwrap();
+        assert_eq!((merged.shape(), merged.axes().unwrap().has_digits()), (&[2, 24][..], false));
         assert_eq!(padded.as_column_vector(&[0]).unwrap_err().to_string(), "axes [0] leave out axis 1");
         assert_eq!(counting(&[3, 8]).as_column_vector(&[0, 1]).unwrap().shape(), [24]);
         // Nothing is nothing, whatever lies around it.
@@ -172,7 +211,7 @@ mod tests {
         );
         assert_eq!(
             message(tensor.as_column_vector(&[1, 0, 2, 3])),
-            "the rows, axes [1, 0, 2, 3], are [3, 2, 20] with strides [20, 60, 1], which don't merge: at most 1 may be left; \
+            "the rows, axes [1, 0, 2, 3], are [3, 2, 20] with strides [20, 60, 1], which don't merge: at most 2 may be left; \
              make the tensor contiguous in this order (`permute`, then `contiguous()`), or name axes that lie one after another"
         );
     }

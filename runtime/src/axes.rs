@@ -1,9 +1,9 @@
 //! How the axes of a tensor are read as the rows and columns of a matrix.
 //!
 //! The axes of a list are the digits of one index, the last the fastest. Neighbouring digits whose strides chain are one
-//! digit, so most lists end as one axis, and the view as an ordinary matrix. Else the view has two axes for its rows and two
-//! for its columns, of which any may have one element: a view of rank 4, or 5 with a batch axis in front. Whoever knows
-//! nothing of lists sees just that: the tensor with its axes in another order.
+//! digit, so most lists end as one axis, and the view as an ordinary matrix or vector. Else the view has two axes for its rows
+//! and two for its columns, of which any may have one element: a view of rank 4, or of rank 2 if it is a vector, and of one more
+//! with a batch axis in front. Whoever knows nothing of lists sees just that: the tensor with its axes in another order.
 
 use std::fmt;
 
@@ -80,7 +80,8 @@ impl NamedAxes {
         self.lists.iter().map(AxisList::elements).collect()
     }
 
-    /// Whether the view has two axes for its rows and two for its columns, behind that of the batch.
+    /// Whether the view has two axes for its rows and two for its columns (of a vector, for what it has), behind that of the
+    /// batch.
     #[must_use]
     pub const fn has_digits(&self) -> bool {
         self.has_digits

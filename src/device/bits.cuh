@@ -8,31 +8,37 @@
 
 namespace epilogue {
 
-// The byte with column n, a multiple of 8; 0 outside of the matrix. The view's columns are bytes.
-__device__ __forceinline__ u32 load_byte(const TensorView<u8>& view, int batch, int m, int n, int rows, int columns) {
-    if (m >= rows || n >= columns) return 0;
-    return view.pointer[batch * view.batch + m * view.row + n / 8 * view.column];
+// A view's columns are bytes.
+__device__ __forceinline__ u8* byte_at(const TensorView<u8>& view, int batch, int m, int byte) {
+    return view.pointer + (batch * view.batch + m * view.row + byte * view.column);
 }
 
-__device__ __forceinline__ void store_byte(const TensorView<u8>& view, u32 byte, int batch, int m, int n, int rows,
-                                           int columns) {
+// The byte with column n, a multiple of 8; 0 outside of the matrix.
+template <class View>
+__device__ __forceinline__ u32 load_byte(const View& view, int batch, int m, int n, int rows, int columns) {
+    if (m >= rows || n >= columns) return 0;
+    return *byte_at(view, batch, m, n / 8);
+}
+
+template <class View>
+__device__ __forceinline__ void store_byte(const View& view, u32 byte, int batch, int m, int n, int rows, int columns) {
     if (m >= rows || n >= columns) return;
     const int inside = columns - n;
     if (inside < 8) byte &= (1u << inside) - 1;
-    view.pointer[batch * view.batch + m * view.row + n / 8 * view.column] = static_cast<u8>(byte);
+    *byte_at(view, batch, m, n / 8) = static_cast<u8>(byte);
 }
 
 // Bit v is that of column n + v of row m, for V columns; n is a multiple of V, and V divides 8.
-template <int V>
-__device__ __forceinline__ u32 load_bits(const TensorView<u8>& view, int batch, int m, int n, int rows, int columns) {
+template <int V, class View>
+__device__ __forceinline__ u32 load_bits(const View& view, int batch, int m, int n, int rows, int columns) {
     static_assert(8 % V == 0);
     return load_byte(view, batch, m, n & ~7, rows, columns) >> (n & 7);
 }
 
 // Writes columns n..n+V of row m. By all lanes of a warp, of which those of a byte follow one another.
-template <int V>
-__device__ __forceinline__ void store_bits(const TensorView<u8>& view, const bool (&x)[V], int batch, int m, int n,
-                                           int rows, int columns) {
+template <int V, class View>
+__device__ __forceinline__ void store_bits(const View& view, const bool (&x)[V], int batch, int m, int n, int rows,
+                                           int columns) {
     static_assert(8 % V == 0);
     u32 bits = 0;
 #pragma unroll

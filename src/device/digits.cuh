@@ -1,5 +1,5 @@
-// Matrices of an epilogue whose rows, columns or both are counted by two digits: index i is upper * extent + lower, and the
-// digits have a stride each. So heads that lie apart are the columns of one matrix.
+// Matrices and vectors of an epilogue whose rows, columns or both are counted by two digits: index i is upper * extent + lower,
+// and the digits have a stride each. So heads that lie apart are the columns of one matrix.
 #pragma once
 #include "views.cuh"
 
@@ -29,8 +29,16 @@ struct DigitsView {
     u64 vectorised;
 };
 
-// The host fills it byte by byte.
-static_assert(sizeof(DigitsView<char>) == 104);
+// One value per row or per column, L times.
+template <typename T>
+struct DigitsVectorView {
+    T* pointer;
+    index_t batch;
+    DigitAxis axis;
+};
+
+// The host fills these byte by byte.
+static_assert(sizeof(DigitsView<char>) == 104 && sizeof(DigitsVectorView<char>) == 56);
 
 // The values of columns n..n+V of row m; n is a multiple of V.
 template <int V, typename T>
@@ -62,6 +70,23 @@ __device__ __forceinline__ void store(const DigitsView<T>& view, const Pack<T, V
             if (m < rows && n + v < columns) row[view.columns.offset(n + v)] = x.value[v];
         }
     }
+}
+
+// Entry i of a vector of `length`.
+template <typename T>
+__device__ __forceinline__ T load(const DigitsVectorView<T>& view, int batch, int i, int length) {
+    return i < length ? view.pointer[batch * view.batch + view.axis.offset(i)] : T{};
+}
+
+template <typename T>
+__device__ __forceinline__ void store(const DigitsVectorView<T>& view, T x, int batch, int i, int length) {
+    if (i < length) view.pointer[batch * view.batch + view.axis.offset(i)] = x;
+}
+
+// The address of a byte of truth values, eight columns each.
+template <typename T>
+__device__ __forceinline__ T* byte_at(const DigitsView<T>& view, int batch, int m, int byte) {
+    return view.pointer + (batch * view.batch + view.rows.offset(m) + view.columns.offset(byte));
 }
 
 }  // namespace epilogue

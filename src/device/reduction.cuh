@@ -150,8 +150,8 @@ struct LineReduction {
     }
 
     // Combines the partials of this tile's lines, over tiles and, if the batch is reduced too, batches.
-    template <typename Out, class Work, class Problem>
-    static __device__ __forceinline__ void combine(const T* partials, const VectorView<Out>& to, const Work& work,
+    template <template <typename> class View, typename Out, class Work, class Problem>
+    static __device__ __forceinline__ void combine(const T* partials, const View<Out>& to, const Work& work,
                                                    const Problem& problem, bool over_batch) {
         const int first = over_batch ? 0 : Lines::first_tile(work, problem);
         const int count = over_batch ? Lines::all_tiles(work, problem) : Lines::tiles(work, problem);

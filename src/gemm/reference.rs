@@ -262,7 +262,7 @@ impl Values {
     /// The truth values of this many columns, eight of which are a byte.
     fn of_bits(tensor: &DeviceTensor, columns: usize) -> Result<Self, Error> {
         let bytes = tensor.to_bytes()?;
-        Ok(Self { values: reference::unpack(&bytes, columns), rank: tensor.rank() })
+        Ok(Self { values: reference::unpack(&bytes, columns), rank: shape_of(tensor).len() })
     }
 
     /// A matrix, or a batch of them.

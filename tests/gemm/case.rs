@@ -356,8 +356,8 @@ impl<'k> Case<'k> {
             Some(digits) => (digits >> (i % 8) & 1 == 1).then_some(i),
             None => choices.once_in(3).then(|| choices.below(Digits::COUNT)),
         };
-        let digits = order.filter(|_| tensor).and_then(|order| Digits::of(self.problem.m, self.problem.n, order));
-        Placement { digits, ..placement }
+        let digits = order.and_then(|order| Digits::of(self.problem.m, self.problem.n, order));
+        Placement { digits: digits.filter(|_| tensor), ..placement }
     }
 
     fn arguments(&mut self, choices: &mut Choices<'_>) -> Result<(), String> {
@@ -390,7 +390,11 @@ impl<'k> Case<'k> {
                 let bytes: Vec<u8> =
                     (0..count).map(|i| ((first + i).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
                 let placement = self.placement(choices, self.parameters.len(), parameter.element, true);
-                let placement = Placement { digits: None, ..placement };
+                let digits = placement.digits.and_then(|digits| {
+                    let [rows, bytes] = [shape.len() - 2, shape.len() - 1].map(|axis| shape[axis]);
+                    Digits::of(rows, bytes, digits.order)
+                });
+                let placement = Placement { digits, ..placement };
                 let values: Vec<f64> = bytes.iter().map(|byte| f64::from(*byte)).collect();
                 let placed =
                     Placed::new(&self.kernel.device, parameter.element, &shape, &values, placement).map_err(text)?;
@@ -425,7 +429,10 @@ impl<'k> Case<'k> {
             let before = vec![poison(output.element); shape.iter().product()];
             let tensor = output.class == BroadcastClass::Tensor && output.reduction().is_none();
             let placement = self.placement(choices, tree.output_argument(i), output.element, tensor);
-            let digits = placement.digits.filter(|_| !output.packed && scattering.is_none());
+            let digits = placement.digits.filter(|_| scattering.is_none()).and_then(|digits| match output.packed {
+                true => Digits::of(shape[shape.len() - 2], shape[shape.len() - 1], digits.order),
+                false => Some(digits),
+            });
             let placement = Placement { digits, ..placement };
             let placed = Placed::new(&self.kernel.device, output.element, &shape, &before, placement).map_err(text)?;
             self.outputs.push(Some(placed));

@@ -12,8 +12,8 @@ use epilogue_runtime::{Arch, testing};
 use crate::hopper::{device, small_tiles};
 use crate::placement::{Digits, Placed, Placement};
 
-/// Matrices of every kind that is read or written: numbers, integers, truth values, in place, with BLAS's beta; and results
-/// that are vectors.
+/// Matrices of every kind that is read or written: numbers, integers, truth values, bits, in place, with BLAS's beta; and
+/// vectors, which are read, stored, or results of reductions.
 #[epilogue]
 fn layer(
     accum: Accum,
@@ -21,16 +21,40 @@ fn layer(
     c: Tensor<f32>,
     mask: Tensor<bool>,
     index: Tensor<i32>,
+    names: ColumnVector<i32>,
+    keep: Bits,
     mut state: TensorMut<f32>,
     beta: Scalar,
-) -> (Tensor, TensorMut<f32>, Tensor<i64>, Tensor<bool>, ColumnVector<f32>) {
+) -> (
+    Tensor,
+    TensorMut<f32>,
+    Tensor<i64>,
+    Tensor<bool>,
+    Bits,
+    ColumnVector<f32>,
+    RowVector<f32>,
+    RowVector<f32>,
+    ColumnVector<i64>,
+) {
     let x = accum + bias + beta * c;
     let y = if mask { x } else { state };
-    let place = integer(index) + column();
+    let place = integer(index) + column() + integer(names);
     let above = y > 0.25;
+    let kept = keep && above;
     state = y;
     let sums = reduction_op(y, Row, Add);
-    (y, state, place, above, sums)
+    let most = reduction_op(y, Column, Max);
+    let twice = bias + bias;
+    let next = integer(names) + row();
+    (y, state, place, above, kept, sums, most, twice, next)
+}
+
+/// What follows from sums of rows is computed by the block that completes them.
+#[epilogue]
+fn centred(accum: Accum, offset: ColumnVector<f32>) -> (Tensor<f32>, ColumnVector<f32>, ColumnVector<f32>) {
+    let sums = reduction_op(accum, Row, Add);
+    let shifted = 0.5 * sums + offset;
+    (accum, sums, shifted)
 }
 
 /// Heads' softmax, in the second and third phase, of scores that are masked.
@@ -85,7 +109,8 @@ fn arguments(
     (m, n, batch): (usize, usize, usize),
     placement: Placement,
 ) -> Result<Vec<(Option<Placed>, bool)>, epilogue_runtime::Error> {
-    let placed = |i: usize, element: ElementType, class: BroadcastClass, written: bool| {
+    let placed = |i: usize, element: ElementType, class: BroadcastClass, written: bool, packed: bool| {
+        let n = if packed { n.div_ceil(8) } else { n };
         let mut shape = match class {
             BroadcastClass::Scalar => vec![],
             BroadcastClass::RowVector => vec![n],
@@ -95,22 +120,39 @@ fn arguments(
         if batch > 0 && (written || i.is_multiple_of(2)) {
             shape.insert(0, batch);
         }
-        let scale = if element.is_float() { 1.0 } else { 20.0 };
+        let scale = if packed {
+            100.0
+        } else if element.is_float() {
+            1.0
+        } else {
+            20.0
+        };
         let values: Vec<f64> = numbers(shape.iter().product(), 5 + i).into_iter().map(|x| x * scale).collect();
-        let digits = placement.digits.filter(|_| class == BroadcastClass::Tensor);
-        let order = digits.map(|digits| Digits { order: digits.order + i, ..digits });
-        Placed::new(device, element, &shape, &values, Placement { digits: order, ..placement })
+        let digits = placement.digits.map(|Digits { lower: [r, c], order }| {
+            let lower = match class {
+                BroadcastClass::RowVector => [c, 1],
+                // A row's bytes: one in each of the slower axis, or all.
+                BroadcastClass::Tensor if packed => [r, if i.is_multiple_of(2) { 1 } else { n }],
+                _ => [r, c],
+            };
+            Digits { lower, order: order + i }
+        });
+        let is_vector = matches!(class, BroadcastClass::RowVector | BroadcastClass::ColumnVector);
+        Placed::new(device, element, &shape, &values, Placement { digits, is_vector, ..placement })
     };
     let mut all = Vec::new();
     for (i, parameter) in tree.parameters().iter().enumerate() {
         let written = parameter.class == ParameterClass::TensorMut;
         all.push(match parameter.class {
             ParameterClass::Scalar => (None, false),
-            class => (Some(placed(i, parameter.element, class.broadcast_class(), written)?), written),
+            class => {
+                let packed = class == ParameterClass::Bits;
+                (Some(placed(i, parameter.element, class.broadcast_class(), written, packed)?), written)
+            }
         });
     }
     for output in tree.outputs().iter().filter(|output| output.parameter.is_none()) {
-        all.push((Some(placed(all.len(), output.element, output.class, true)?), true));
+        all.push((Some(placed(all.len(), output.element, output.class, true, output.packed)?), true));
     }
     Ok(all)
 }
@@ -138,7 +180,15 @@ fn run(gemm: &Gemm, shape: (usize, usize, usize), placement: Placement) -> Resul
 /// Whether views give what matrices in order give.
 #[track_caller]
 fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: bool) {
-    let plain = Placement { transposed: false, multiple: 1, padding: 0, offset: 0, stretched: false, digits: None };
+    let plain = Placement {
+        transposed: false,
+        multiple: 1,
+        padding: 0,
+        offset: 0,
+        stretched: false,
+        digits: None,
+        is_vector: false,
+    };
     for (order, &(m, n, lower, batch)) in shapes.iter().enumerate() {
         let shape = (m, n, batch);
         let expected = run(gemm, shape, plain).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
@@ -158,8 +208,8 @@ fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: boo
     }
 }
 
-fn trees() -> [Tree; 2] {
-    [Layer::tree(), Softmax::tree()]
+fn trees() -> [Tree; 3] {
+    [Layer::tree(), Softmax::tree(), Centred::tree()]
 }
 
 fn builder(device: &Device, tree: Tree) -> Builder {
@@ -192,7 +242,7 @@ fn on_sm_80() {
     let splits = [SplitK::None, SplitK::Parallel(2), SplitK::Serial(2), SplitK::Stream];
     for (i, tree) in trees().into_iter().enumerate() {
         for half in [0, 1] {
-            let builder = builder(&device, tree.clone()).tile(smallest).split_k(splits[i + 2 * half]);
+            let builder = builder(&device, tree.clone()).tile(smallest).split_k(splits[(i + 2 * half) % splits.len()]);
             check(&builder.plan().expect("a plan"), &SHAPES[half * 3..][..4], half == 0);
         }
     }
@@ -206,7 +256,7 @@ fn on_sm_90a() {
     let splits = [SplitK::None, SplitK::Serial(2), SplitK::Parallel(2), SplitK::Stream];
     for (i, request) in small_tiles().into_iter().enumerate() {
         let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
-        let tree = trees()[usize::from(i == 2)].clone();
+        let tree = trees()[[0, 2, 1, 0][i]].clone();
         let request = Request { split_k: Some(splits[i]), ..request };
         let gemm = builder(&device, tree).multiprocessors(4).sm90(request).plan().expect("a plan");
         check(&gemm, &SHAPES[i..][..3], i % 2 == 0);
@@ -326,22 +376,76 @@ fn what_does_not_fit_is_refused_by_name() -> Result<(), Error> {
 
     let (a, right) = (device.zeros::<f32>([6, 2])?, device.zeros::<f32>([2, 16])?);
     let gemm = Gemm::plan::<Masked>(&device, &a, &right)?;
-    let bits = device.zeros::<u8>([2, 2, 3, 1])?.as_matrix(&[0, 2], &[1, 3])?;
     let (mut out, mut sums) = (device.zeros::<f32>([6, 16])?, device.zeros::<f32>([16])?);
+    let bits = device.zeros::<u8>([6, 2])?;
+    // A vector of each batch is no matrix, though its extents may be the same.
+    let bias = device.zeros::<f32>([4, 1, 2, 2])?.as_matrix(&[1], &[3, 0, 2])?;
+    assert_eq!(
+        message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut out, sums: &mut sums })),
+        "argument `bias` has rows or columns of two axes that don't merge (shape [1, 1, 2, 8], strides [0, 0, 1, 2]), which a \
+         vector viewed as a matrix can't have: view it by `as_row_vector`, or by `as_batched_row_vector` where it has values \
+         for each batch"
+    );
     let bias = device.zeros::<f32>([16])?;
-    let refused = message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut out, sums: &mut sums }));
+    let mut wide = device.zeros::<f32>([16, 7])?.slice(1, 0..6)?.as_batched_row_vector(&[], &[0, 1])?;
+    let refused = message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut wide, sums: &mut sums }));
+    assert!(refused.contains("`d`") && refused.contains("a matrix viewed as a vector can't"), "{refused}");
+    let wide = device.zeros::<f32>([3, 7])?.slice(1, 0..5)?.as_row_vector(&[0, 1])?;
+    let refused = message(gemm.run(&a, &right, Masked { keep: &bits, bias: &wide, d: &mut out, sums: &mut sums }));
+    assert_eq!(refused, "argument `bias`: columns are 16, but axes [0, 1] have 3·5 elements");
+    let mut partials = device.zeros::<f32>([1, 4, 2, 2])?.as_matrix(&[2, 0], &[3, 1])?;
+    let gemm = Gemm::plan::<InParts>(&device, &a, &right)?;
+    let refused = message(gemm.run(&a, &right, InParts { d: &mut out, sums: &mut partials }));
     assert!(
-        refused.contains("`keep` has rows or columns of two axes") && refused.contains("`Bits` can't"),
+        refused.contains("`sums`") && refused.contains("partial results of tiles can't have: give it"),
         "{refused}"
     );
-    let bits = device.zeros::<u8>([6, 2])?;
-    let bias = device.zeros::<f32>([1, 4, 2, 2])?.as_matrix(&[2, 0], &[3, 1])?;
-    let refused = message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut out, sums: &mut sums }));
-    assert!(refused.contains("`bias`") && refused.contains("a vector or scalar can't"), "{refused}");
-    let bias = device.zeros::<f32>([16])?;
-    let mut sums = device.zeros::<f32>([1, 4, 2, 2])?.as_matrix(&[2, 0], &[3, 1])?;
-    let refused = message(gemm.run(&a, &right, Masked { keep: &bits, bias: &bias, d: &mut out, sums: &mut sums }));
-    assert!(refused.contains("`sums`") && refused.contains("a reduction's result can't"), "{refused}");
+    Ok(())
+}
+
+#[epilogue]
+fn in_parts(accum: Accum) -> (Tensor<f32>, ColumnPartials) {
+    let sums = reduction_op(accum, Column, Add, threadblock_shape.m);
+    let d = 2.0 * accum;
+    (d, sums)
+}
+
+/// Vectors that are windows of larger tensors, a mask of bits for all heads, and results beside others of their kind: what the
+/// reference says.
+#[test]
+fn vectors_and_bits_are_windows_of_larger_tensors() -> Result<(), Error> {
+    let mut devices = vec![Device::cpu()];
+    if testing::compiler("layouts::vectors_and_bits_are_windows_of_larger_tensors").is_some() {
+        devices.extend([Device::emulated(Arch::SM_80)?, Device::emulated(Arch::SM_90A)?]);
+    }
+    let [b, h, s, d] = [2, 3, 5, 8];
+    for device in devices {
+        let values = |count: usize, step: usize| numbers(count, step).iter().map(|x| *x as f32).collect::<Vec<_>>();
+        let (a, right) =
+            (device.tensor(&values(b * s * 8, 7), [b * s, 8])?, device.tensor(&values(8 * h * d, 11), [8, h * d])?);
+        let all = values(h * (d + 4), 5);
+        let bias = device.tensor(&all, [h, d + 4])?.slice(1, 2..2 + d)?.as_row_vector(&[0, 1])?;
+        // A byte for the columns of each head, the same in all batches.
+        let bytes: Vec<u8> = (0..h * s).map(|i| (i * 73 + 5) as u8).collect();
+        let keep = device.tensor(&bytes, [h, s])?.unsqueeze(0)?.broadcast_to([b, h, s])?.as_matrix(&[0, 2], &[1])?;
+        let out = device.zeros::<f32>([b, h, s, d])?;
+        let results = device.full::<f32>([h, 2, d], 9.0)?;
+        let gemm = Gemm::plan::<Masked>(&device, &a, &right)?;
+        let mut view = out.as_matrix(&[0, 2], &[1, 3])?;
+        let mut sums = results.slice(1, 1..2)?.as_row_vector(&[0, 1, 2])?;
+        assert_eq!(sums.shape(), [h, d]);
+        let expected =
+            gemm.reference(&a, &right, Masked { keep: &keep, bias: &bias, d: &mut view, sums: &mut sums })?;
+        gemm.run(&a, &right, Masked { keep: &keep, bias: &bias, d: &mut view, sums: &mut sums })?;
+        expected.compare("d", &view)?.check()?;
+        expected.compare("sums", &sums)?.check()?;
+        let kept = out.to_vec::<f32>()?;
+        for (i, x) in kept.iter().enumerate() {
+            let [ih, is, id] = [i / (s * d) % h, i / d % s, i % d];
+            assert_eq!(*x == 0.0, bytes[ih * s + is] >> id & 1 == 0, "{device}: {i}");
+        }
+        assert!(results.slice(1, 0..1)?.to_vec::<f32>()?.iter().all(|x| *x == 9.0));
+    }
     Ok(())
 }
 

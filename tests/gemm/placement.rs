@@ -27,8 +27,10 @@ pub(crate) struct Placement {
     pub(crate) offset: usize,
     /// Whether only every second element belongs to the view.
     pub(crate) stretched: bool,
-    /// How the axes of a matrix are cut, if they are.
+    /// How the axes of a matrix or vector are cut, if they are.
     pub(crate) digits: Option<Digits>,
+    /// Whether it is a vector, perhaps of each batch.
+    pub(crate) is_vector: bool,
 }
 
 /// A matrix whose rows and columns are two axes each, which lie in another order in memory.
@@ -70,13 +72,14 @@ impl Placement {
             offset: choices.pick(&[0, 0, multiple, 3 * multiple]),
             stretched: choices.once_in(8),
             digits: None,
+            is_vector: false,
         }
     }
 
     /// Rows that begin anywhere.
     pub(crate) fn unaligned(choices: &mut Choices<'_>) -> Self {
         let (transposed, stretched) = (choices.once_in(4), choices.once_in(8));
-        Self { transposed, multiple: 1, padding: 1, offset: 1, stretched, digits: None }
+        Self { transposed, multiple: 1, padding: 1, offset: 1, stretched, digits: None, is_vector: false }
     }
 
     /// Rows along the contiguous axis that can be copied `bytes` at a time.
@@ -90,6 +93,7 @@ impl Placement {
             offset: choices.pick(&[0, multiple]),
             stretched: single && choices.once_in(4),
             digits: None,
+            is_vector: false,
         }
     }
 }
@@ -108,6 +112,11 @@ impl Placed {
         let mut physical = shape.to_vec();
         if transposed {
             physical.swap(rank - 1, rank - 2);
+        }
+        if let Some(digits) = placement.digits
+            && placement.is_vector
+        {
+            return Self::vector(device, element, shape, values, (digits, placement.padding));
         }
         let digits = placement.digits.filter(|_| rank >= 2);
         let order = digits.map_or([0; 4], |digits| Digits::ORDERS[digits.order % Digits::COUNT]);
@@ -136,6 +145,35 @@ impl Placed {
         } else if transposed {
             view = view.transpose()?;
         }
+        view.copy_from_bytes(&reference::encode(element, values))?;
+        Ok(Self { view, parent, element })
+    }
+
+    /// A vector of two axes, perhaps of each batch, whose faster axis is the first of the digits' extents.
+    fn vector(
+        device: &Device,
+        element: ElementType,
+        shape: &[usize],
+        values: &[f64],
+        (digits, padding): (Digits, usize),
+    ) -> Result<Self, epilogue_runtime::Error> {
+        let (batched, lower) = (shape.len() > 1, digits.lower[0].max(1));
+        let extents = [if batched { shape[0] } else { 1 }, shape[shape.len() - 1] / lower, lower];
+        // Where the batch, the slow and the fast axis are in memory: padded at the end, and with neighbours far apart.
+        let order = if digits.order.is_multiple_of(2) { [0, 1, 2] } else { [2, 0, 1] };
+        let mut physical = order.map(|axis| extents[axis]);
+        let used = physical[2];
+        physical[2] += padding.max(1);
+        let bytes = physical.iter().product::<usize>() * element.size();
+        let parent = device.tensor_from_bytes(element, &vec![GUARD; bytes], physical)?;
+        let place = [0, 1, 2].map(|axis| order.iter().position(|of| *of == axis).unwrap_or(0));
+        let all = parent.slice(2, 0..used)?;
+        let mut view = match (batched, digits.order / 2 % 2) {
+            (true, 0) => all.as_batched_row_vector(&place[..1], &place[1..])?,
+            (true, _) => all.as_batched_column_vector(&place[..1], &place[1..])?,
+            (false, 0) => all.as_row_vector(&place)?,
+            (false, _) => all.as_column_vector(&place)?,
+        };
         view.copy_from_bytes(&reference::encode(element, values))?;
         Ok(Self { view, parent, element })
     }

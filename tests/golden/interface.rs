@@ -123,6 +123,7 @@ pub enum Error {
         shape: Vec<usize>,
         strides: Vec<isize>,
         what: &'static str,
+        advice: &'static str,
     },
     BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
@@ -1569,6 +1570,7 @@ pub enum Error {
         shape: Vec<usize>,
         strides: Vec<isize>,
         what: &'static str,
+        advice: &'static str,
     },
     BitsShape { name: &'static str, given: Vec<usize>, needed: String, columns: usize },
     ArgumentElement {
@@ -4840,7 +4842,17 @@ impl DeviceTensor {
         columns: &[usize],
     ) -> Result<Self> {}
     pub fn as_row_vector(&self, axes: &[usize]) -> Result<Self> {}
+    pub fn as_batched_row_vector(
+        &self,
+        batch: &[usize],
+        axes: &[usize],
+    ) -> Result<Self> {}
     pub fn as_column_vector(&self, axes: &[usize]) -> Result<Self> {}
+    pub fn as_batched_column_vector(
+        &self,
+        batch: &[usize],
+        axes: &[usize],
+    ) -> Result<Self> {}
 }
 impl DeviceTensor {
     pub fn contiguous(&self) -> Result<Self> {}

@@ -64,9 +64,9 @@ struct UnitBits {
 };
 
 // Of the V values of a unit, by all lanes of a warp.
-template <class Config>
-__device__ __forceinline__ void load_bits(const TensorView<u8>& view, const Work& work, const Problem& problem, int block,
-                                          int column, bool (&x)[Lanes<Config>::V]) {
+template <class Config, class View>
+__device__ __forceinline__ void load_bits(const View& view, const Work& work, const Problem& problem, int block, int column,
+                                          bool (&x)[Lanes<Config>::V]) {
     using Unit = UnitBits<Config>;
     const Unit unit(work, block, column);
     const u32 byte = unit.exists ? load_byte(view, work.batch, unit.m, unit.n, problem.m, problem.n) : 0;
@@ -75,9 +75,9 @@ __device__ __forceinline__ void load_bits(const TensorView<u8>& view, const Work
     for (int v = 0; v < Lanes<Config>::V; ++v) x[v] = (bits >> Unit::place(v) & 1) != 0;
 }
 
-template <class Config>
-__device__ __forceinline__ void store_bits(const TensorView<u8>& view, const Work& work, const Problem& problem,
-                                           int block, int column, const bool (&x)[Lanes<Config>::V]) {
+template <class Config, class View>
+__device__ __forceinline__ void store_bits(const View& view, const Work& work, const Problem& problem, int block, int column,
+                                           const bool (&x)[Lanes<Config>::V]) {
     using Unit = UnitBits<Config>;
     u32 bits = 0;
 #pragma unroll

@@ -286,8 +286,8 @@ struct StagedVectors {
     }
 
     // Brings a tile's entries, those outside the vector as 0. By a warp.
-    template <typename Entry, typename T>
-    static __device__ __forceinline__ void fill(int team, int index, const VectorView<T>& view, const Work& work,
+    template <typename Entry, class View>
+    static __device__ __forceinline__ void fill(int team, int index, const View& view, const Work& work,
                                                 const Problem& problem, bool needed) {
         const int first = Config::SWAP_AB ? work.m : work.n, length = Config::SWAP_AB ? problem.m : problem.n;
         static_assert(sizeof(Entry) == 4);
@@ -317,9 +317,9 @@ struct StagedVectors {
 };
 
 // The entries of the unit's columns (j, c) at 2j + c, of a vector that is not staged.
-template <class Config, typename T>
-__device__ __forceinline__ void load_entries(const VectorView<T>& view, const Work& work, const Problem& problem,
-                                             int column, T (&x)[Lanes<Config>::COLUMNS]) {
+template <class Config, class View, typename T>
+__device__ __forceinline__ void load_entries(const View& view, const Work& work, const Problem& problem, int column,
+                                             T (&x)[Lanes<Config>::COLUMNS]) {
     using L = Lanes<Config>;
     const int first = Config::SWAP_AB ? work.m : work.n, length = Config::SWAP_AB ? problem.m : problem.n;
     column = anew(column);

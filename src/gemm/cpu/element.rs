@@ -19,7 +19,8 @@ pub(crate) struct View {
     pub(crate) element: ElementType,
     /// Strides in elements: of the batch, then of the two axes.
     pub(crate) strides: [isize; 3],
-    /// Of a matrix whose rows or columns are counted by two digits; its strides are those of the lower ones.
+    /// Of a matrix whose rows or columns are counted by two digits, or of a vector that is, which has no columns; its strides are
+    /// those of the lower ones.
     pub(crate) digits: Option<[Digits; 2]>,
 }
 
@@ -33,6 +34,9 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
+    /// Of an axis of one stride.
+    pub(crate) const ONE: Self = Self { extent: usize::MAX, upper: 0 };
+
     /// How far an index is from the first, where the lower digit has this stride.
     fn offset(self, index: usize, lower: isize) -> isize {
         (index / self.extent) as isize * self.upper + (index % self.extent) as isize * lower
@@ -57,15 +61,23 @@ impl View {
 
     /// The parts of some columns within which they are one stride apart.
     pub(super) fn stretches(&self, columns: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-        let extent = self.digits.map_or(usize::MAX, |[_, columns]| columns.extent);
-        let mut start = columns.start;
-        std::iter::from_fn(move || {
-            let end = (start / extent).saturating_add(1).saturating_mul(extent).min(columns.end);
-            let stretch = (start < end).then_some(start..end);
-            start = end;
-            stretch
-        })
+        stretches(columns, self.digits.map_or(Digits::ONE, |[_, columns]| columns))
     }
+
+    /// The parts of some of a vector's values within which they are one stride apart.
+    pub(super) fn stretches_of_vector(&self, values: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+        stretches(values, self.digits.map_or(Digits::ONE, |[values, _]| values))
+    }
+}
+
+fn stretches(indices: Range<usize>, digits: Digits) -> impl Iterator<Item = Range<usize>> + use<> {
+    let mut start = indices.start;
+    std::iter::from_fn(move || {
+        let end = (start / digits.extent).saturating_add(1).saturating_mul(digits.extent).min(indices.end);
+        let stretch = (start < end).then_some(start..end);
+        start = end;
+        stretch
+    })
 }
 
 /// A type of elements in memory, with conversions from and to the arithmetic type.

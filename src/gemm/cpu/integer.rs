@@ -142,10 +142,14 @@ impl<T: Arithmetic> Bound<'_, T> {
 
     unsafe fn load_integers(&self, view: &View, tile: &Tile, over: &Over<'_>, to: &mut [i64]) {
         let Over::Block(block) = over else {
-            let from = Self::address(view, over.class(), tile, tile.rows.start, tile.columns.start);
-            let length = over.length(tile);
-            // SAFETY: the caller's promise.
-            return unsafe { load(view.element, from, view.strides[1], &mut to[..length]) };
+            let values = Self::values_of(over.class(), tile);
+            for part in view.stretches_of_vector(values.clone()) {
+                let from = view.at(tile.batch, part.start, 0);
+                let to = &mut to[part.start - values.start..part.end - values.start];
+                // SAFETY: the caller's promise.
+                unsafe { load(view.element, from, view.strides[1], to) };
+            }
+            return;
         };
         for (i, row) in to.chunks_exact_mut(block.width).take(block.rows).enumerate() {
             let (m, n) = (tile.rows.start + block.first + i, tile.columns.start);
@@ -162,9 +166,14 @@ impl<T: Arithmetic> Bound<'_, T> {
             return;
         }
         let Over::Block(block) = over else {
-            let to = Self::address(view, over.class(), tile, tile.rows.start, tile.columns.start);
-            // SAFETY: the caller's promise; no other tile stores these elements.
-            return unsafe { store(view.element, from, to, view.strides[1]) };
+            let values = Self::values_of(over.class(), tile);
+            for part in view.stretches_of_vector(values.clone()) {
+                let to = view.at(tile.batch, part.start, 0);
+                let from = &from[part.start - values.start..part.end - values.start];
+                // SAFETY: the caller's promise; no other tile stores these elements.
+                unsafe { store(view.element, from, to, view.strides[1]) };
+            }
+            return;
         };
         for (i, row) in from.chunks_exact(block.width).take(block.rows).enumerate() {
             let (m, n) = (tile.rows.start + block.first + i, tile.columns.start);

@@ -258,17 +258,21 @@ const fn rank(class: BroadcastClass) -> usize {
 fn view(tensor: &DeviceTensor, rank: usize) -> View {
     let (shape, given) = (tensor.shape(), tensor.strides());
     let has_digits = has_digits(tensor);
-    let front = tensor.rank().saturating_sub(if has_digits { 4 } else { rank });
+    let front = tensor.rank().saturating_sub(if has_digits { 2 * rank } else { rank });
     let mut strides = [0; 3];
     if front > 0 && shape[0] != 1 {
         strides[0] = given[0];
     }
-    let digits = has_digits
-        .then(|| [0, 2].map(|upper| Digits { extent: shape[front + upper + 1].max(1), upper: given[front + upper] }));
-    match digits {
-        Some(_) => strides[1..].copy_from_slice(&[given[front + 1], given[front + 3]]),
-        None => strides[1..].iter_mut().zip(&given[front..]).for_each(|(stride, &given)| *stride = given),
-    }
+    let axes = |axis: usize| (front + 2 * axis, front + 2 * axis + 1);
+    let digits_of = |axis: usize| match axes(axis) {
+        (upper, lower) if axis < rank => Digits { extent: shape[lower].max(1), upper: given[upper] },
+        _ => Digits::ONE,
+    };
+    let digits = has_digits.then(|| [0, 1].map(digits_of));
+    let step = if has_digits { 2 } else { 1 };
+    // Of two digits, the lower one's.
+    let own = given[front..].iter().skip(step - 1).step_by(step);
+    strides[1..].iter_mut().zip(own).for_each(|(stride, &given)| *stride = given);
     View { pointer: tensor.device_address() as *mut u8, element: tensor.element_type(), strides, digits }
 }
 
@@ -432,14 +436,19 @@ impl Run<'_> {
             for group in 0..groups {
                 let start = (batch * groups.max(1) + group) * entries;
                 for stored in self.stored(of_rows, batch, entries) {
-                    let (address, stride) = if partial {
-                        (view.at(batch, group, stored.start), view.strides[2])
-                    } else {
-                        (view.at(batch, stored.start, 0), view.strides[1])
-                    };
-                    let which = start + stored.start..start + stored.end;
-                    // SAFETY: as for the tiles, all of which are done.
-                    unsafe { results.store::<T>(which, view.element, address, stride) };
+                    if partial {
+                        let which = start + stored.start..start + stored.end;
+                        let address = view.at(batch, group, stored.start);
+                        // SAFETY: as for the tiles, all of which are done.
+                        unsafe { results.store::<T>(which, view.element, address, view.strides[2]) };
+                        continue;
+                    }
+                    for stored in view.stretches_of_vector(stored) {
+                        let (which, address) =
+                            (start + stored.start..start + stored.end, view.at(batch, stored.start, 0));
+                        // SAFETY: as above.
+                        unsafe { results.store::<T>(which, view.element, address, view.strides[1]) };
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Runs a strip program over one tile.
 
 use std::mem::take;
+use std::ops::Range;
 
 use super::element::{Arithmetic, View};
 use super::lines::Lines;
@@ -229,13 +230,12 @@ impl<T: Arithmetic> Bound<'_, T> {
         }
     }
 
-    /// The address of a parameter's or output's element, from indices in the whole output.
-    pub(super) fn address(view: &View, class: BroadcastClass, tile: &Tile, row: usize, column: usize) -> *mut u8 {
+    /// The tile's values of a vector or scalar, which are those of its columns or rows.
+    pub(super) fn values_of(class: BroadcastClass, tile: &Tile) -> Range<usize> {
         match class {
-            BroadcastClass::Scalar => view.at(tile.batch, 0, 0),
-            BroadcastClass::RowVector => view.at(tile.batch, column, 0),
-            BroadcastClass::ColumnVector => view.at(tile.batch, row, 0),
-            BroadcastClass::Tensor => view.at(tile.batch, row, column),
+            BroadcastClass::Scalar => 0..1,
+            BroadcastClass::RowVector => tile.columns.clone(),
+            BroadcastClass::ColumnVector | BroadcastClass::Tensor => tile.rows.clone(),
         }
     }
 
@@ -312,8 +312,8 @@ impl<T: Arithmetic> Bound<'_, T> {
             return unsafe { self.integer(step, tile, frame, &Over::Vector(class)) };
         }
         let along_rows = class == BroadcastClass::RowVector;
-        let length = if along_rows { tile.columns.len() } else { tile.rows.len() };
-        let (row, column) = (tile.rows.start, tile.columns.start);
+        let values = Self::values_of(class, tile);
+        let length = values.len();
         let Bank { singles, rows, columns, .. } = &mut frame.numbers;
         let registers = if along_rows { rows } else { columns };
         let at = |place: Place, registers: &'_ [Vec<T>]| -> *const [T] {
@@ -347,8 +347,12 @@ impl<T: Arithmetic> Bound<'_, T> {
         match step {
             Step::Load { parameter, .. } => {
                 let view = &self.parameters[parameter.index()];
-                // SAFETY: the caller's promise.
-                unsafe { T::load(view.element, Self::address(view, class, tile, row, column), view.strides[1], to) };
+                for part in view.stretches_of_vector(values.clone()) {
+                    let from = view.at(tile.batch, part.start, 0);
+                    let to = &mut to[part.start - values.start..part.end - values.start];
+                    // SAFETY: the caller's promise.
+                    unsafe { T::load(view.element, from, view.strides[1], to) };
+                }
             }
             Step::Unary { op, x, .. } => simd::unary(op, to, slice(x)),
             Step::Binary { op, x, y, .. } => simd::binary(op, to, slice(x), slice(y)),
@@ -358,9 +362,12 @@ impl<T: Arithmetic> Bound<'_, T> {
             Step::Store { output, x } => {
                 let view = &self.outputs[output];
                 if Self::stores(view, class, tile) {
-                    let address = Self::address(view, class, tile, row, column);
-                    // SAFETY: the caller's promise; no other tile stores these elements.
-                    unsafe { T::store(view.element, slice(x), address, view.strides[1]) };
+                    for part in view.stretches_of_vector(values.clone()) {
+                        let to = view.at(tile.batch, part.start, 0);
+                        let x = &slice(x)[part.start - values.start..part.end - values.start];
+                        // SAFETY: the caller's promise; no other tile stores these elements.
+                        unsafe { T::store(view.element, x, to, view.strides[1]) };
+                    }
                 }
             }
             Step::Random { .. } | Step::Reduce { .. } | Step::StoreSums { .. } | Step::Integer(_) => {}

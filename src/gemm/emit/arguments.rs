@@ -73,13 +73,16 @@ impl ReductionGroup {
 }
 
 impl EpilogueArguments {
-    pub(crate) fn of(tree: &ValidTree, views: ArgumentViews) -> Self {
+    /// `digits` are the arguments whose rows or columns are counted by two digits, `scattered` the outputs whose rows an index
+    /// places, a bit each.
+    pub(crate) fn of(tree: &ValidTree, digits: u64, scattered: u64) -> Self {
         let real = tree.real().element();
         let mut fields = Vec::new();
         let mut places = Vec::new();
-        let matrix = |argument: usize, element: ElementType| match views.digits & bit(argument) {
-            0 => FieldType::Tensor(element),
-            _ => FieldType::Digits(element),
+        let viewed = |argument: usize, ty: FieldType| match ty {
+            FieldType::Tensor(element) if digits & bit(argument) != 0 => FieldType::Digits(element),
+            FieldType::Vector(element) if digits & bit(argument) != 0 => FieldType::DigitsVector(element),
+            ty => ty,
         };
         for (i, parameter) in tree.parameters().iter().enumerate() {
             let Some(value) = parameter.value else {
@@ -87,24 +90,24 @@ impl EpilogueArguments {
                 continue;
             };
             let ty = match parameter.class {
-                ParameterClass::Tensor | ParameterClass::TensorMut => matrix(i, parameter.element),
-                ParameterClass::Bits => FieldType::Tensor(parameter.element),
+                ParameterClass::Tensor | ParameterClass::TensorMut | ParameterClass::Bits => {
+                    FieldType::Tensor(parameter.element)
+                }
                 ParameterClass::RowVector | ParameterClass::ColumnVector => FieldType::Vector(parameter.element),
                 ParameterClass::DeviceScalar => FieldType::Scalar(parameter.element),
                 ParameterClass::Scalar => FieldType::Host(real),
                 ParameterClass::Seed => FieldType::Seed,
             };
             let name = format!("_{}", tree.value(value).name);
-            fields.push((name.clone(), ty, parameter.name.to_owned()));
+            fields.push((name.clone(), viewed(i, ty), parameter.name.to_owned()));
             places.push(ArgumentField { input: Some(name), output: None });
         }
         for (i, output) in tree.outputs().iter().enumerate() {
             let name = output_name(i);
             let argument = tree.output_argument(i);
             let ty = match output_type(output) {
-                FieldType::Tensor(element) if views.scattered & bit(argument) != 0 => FieldType::Scattered(element),
-                FieldType::Tensor(element) => matrix(argument, element),
-                other => other,
+                FieldType::Tensor(element) if scattered & bit(argument) != 0 => FieldType::Scattered(element),
+                ty => viewed(argument, ty),
             };
             fields.push((name.clone(), ty, format!("output {}", output.name)));
             match output.parameter {
@@ -206,7 +209,7 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentV
         (own, "state.cuh"),
         (tree.has_chance(), "random.cuh"),
         (tree.has_bits(), "bits.cuh"),
-        (views.digits != 0, "digits.cuh"),
+        (views.digits | views.digits_of_tail != 0, "digits.cuh"),
         (views.scattered != 0, "scattered.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));

@@ -17,7 +17,7 @@ pub(crate) struct EpilogueText<'a> {
 }
 
 impl<'a> EpilogueText<'a> {
-    /// `functions` collects what it calls.
+    /// `views` are the arguments that are no plain matrices; `functions` collects what it calls.
     pub(super) fn of(of: &Computation<'a>, views: ArgumentViews, functions: &mut Functions) -> Self {
         let several = of.sweeps.len() > 1;
         let text = |(i, sweep): (usize, &Sweep<'a>)| {
@@ -25,7 +25,8 @@ impl<'a> EpilogueText<'a> {
         };
         let sweeps = of.sweeps.iter().enumerate().map(text).collect();
         let guards = Guard::all(of.tree, functions);
-        Self { tree: of.tree, arguments: EpilogueArguments::of(of.tree, views), sweeps, guards }
+        let arguments = EpilogueArguments::of(of.tree, views.digits, views.scattered);
+        Self { tree: of.tree, arguments, sweeps, guards }
     }
 
     /// Writes the definitions, in a file of this name.

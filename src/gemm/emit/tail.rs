@@ -20,18 +20,15 @@ pub(crate) struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// `functions` collects what it calls.
-    pub(crate) fn of(tree: &'a ValidTree, functions: &mut Functions) -> Self {
+    /// `digits` are its arguments that are counted by two digits; `functions` collects what it calls.
+    pub(crate) fn of(tree: &'a ValidTree, digits: u64, functions: &mut Functions) -> Self {
         let axis = match tree.outputs().first().map(|output| output.class) {
             Some(BroadcastClass::ColumnVector) => Axis::Row,
             Some(BroadcastClass::RowVector) => Axis::Column,
             _ => Axis::All,
         };
-        // It has vectors only, and these are plain.
-        Self {
-            epilogue: EpilogueText::of(&Computation::of_pass(tree, None), ArgumentViews::default(), functions),
-            axis,
-        }
+        let views = ArgumentViews { digits, ..ArgumentViews::default() };
+        Self { epilogue: EpilogueText::of(&Computation::of_pass(tree, None), views, functions), axis }
     }
 
     /// Whether it follows when a group of reductions is complete.

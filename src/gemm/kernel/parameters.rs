@@ -50,6 +50,8 @@ pub(crate) enum FieldType {
     Scattered(ElementType),
     /// `VectorView<T>`.
     Vector(ElementType),
+    /// `DigitsVectorView<T>`.
+    DigitsVector(ElementType),
     /// `ScalarView<T>`.
     Scalar(ElementType),
     /// A host scalar.
@@ -75,6 +77,7 @@ impl FieldType {
             Self::Scattered(_) => 40 + ROW_INDEX_BYTES,
             Self::Seed => 32,
             Self::Vector(_) => 24,
+            Self::DigitsVector(_) => 56,
             Self::Scalar(_) => 16,
             Self::Host(element) => element.size(),
             Self::Partials(_) | Self::IndexedPartials(..) | Self::StatePartials(_) | Self::Counters => 8,
@@ -91,6 +94,7 @@ impl FieldType {
             Self::Digits(element) => format!("DigitsView<{}>", element_name(element)),
             Self::Scattered(element) => format!("ScatteredView<{}>", element_name(element)),
             Self::Vector(element) => format!("VectorView<{}>", element_name(element)),
+            Self::DigitsVector(element) => format!("DigitsVectorView<{}>", element_name(element)),
             Self::Scalar(element) => format!("ScalarView<{}>", element_name(element)),
             Self::Host(element) => element_name(element).to_owned(),
             Self::Seed => "SeedView".to_owned(),

@@ -1,4 +1,4 @@
-//! Arguments that are more than the rows and columns of a matrix: a kernel is made for them.
+//! Arguments that are more than the rows and columns of a matrix, or a vector: a kernel is made for them.
 
 use epilogue_runtime::DeviceTensor;
 
@@ -7,13 +7,15 @@ use crate::evt::{Binding, BroadcastClass, Part, Phases, ValidTree};
 use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::{Error, Problem};
 
-/// A bit for every argument of a kernel that is no plain matrix.
+/// A bit for every argument of a kernel that is no plain matrix or vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ArgumentViews {
     /// Those whose rows or columns are counted by two digits.
     pub(crate) digits: u64,
     /// The outputs whose rows an index places.
     pub(crate) scattered: u64,
+    /// Those of the launch's tail whose values are counted by two digits.
+    pub(crate) digits_of_tail: u64,
 }
 
 impl ArgumentViews {
@@ -64,21 +66,34 @@ impl ArgumentViews {
         Self::of_tree(&part.tree, of_user, tensors, problem)
     }
 
+    /// The same with the arguments of the launch's tail, whose tensors come in their order.
+    ///
+    /// # Errors
+    /// [`Error::NoKernel`], as of [`of`](Self::of).
+    pub(crate) fn with_tail<'a>(self, tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<Self, Error> {
+        Ok(Self { digits_of_tail: with_digits(tensors)?, ..self })
+    }
+
     fn of_tree<'a>(
         tree: &ValidTree,
         of_user: impl Fn(usize) -> bool,
         tensors: impl Iterator<Item = Option<&'a DeviceTensor>>,
         problem: &Problem,
     ) -> Result<Self, Error> {
-        let with_digits = tensors.enumerate().filter(|(_, tensor)| tensor.is_some_and(has_digits));
-        let digits = bits(with_digits.map(|(i, _)| i), "rows or columns of two axes")?;
+        let digits = with_digits(tensors)?;
         let placed = tree.stores().filter(|(i, output)| {
             let is_matrix = output.class == BroadcastClass::Tensor && !output.packed;
             problem.scattered && of_user(tree.output_argument(*i)) && is_matrix
         });
         let scattered = bits(placed.map(|(i, _)| tree.output_argument(i)), "scattered rows")?;
-        Ok(Self { digits, scattered })
+        Ok(Self { digits, scattered, digits_of_tail: 0 })
     }
+}
+
+/// The bits of those whose rows or columns are counted by two digits.
+fn with_digits<'a>(tensors: impl Iterator<Item = Option<&'a DeviceTensor>>) -> Result<u64, Error> {
+    let with_digits = tensors.enumerate().filter(|(_, tensor)| tensor.is_some_and(has_digits));
+    bits(with_digits.map(|(i, _)| i), "rows or columns of two axes")
 }
 
 /// The bits of these arguments.

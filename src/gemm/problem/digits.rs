@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::Argument;
 
-/// Whether it is a matrix with two axes for its rows, and two for its columns.
+/// Whether it is a matrix with two axes for its rows, and two for its columns, or a vector with two.
 pub(crate) fn has_digits(tensor: &DeviceTensor) -> bool {
     tensor.axes().is_some_and(NamedAxes::has_digits)
 }

@@ -553,10 +553,11 @@ pub enum Error {
         /// The axes, and their extents.
         given: Box<AxisList>,
     },
-    /// A matrix whose rows or columns are two axes that don't merge, where there must be one stride.
+    /// A matrix or vector whose rows or columns are two axes that don't merge, where there can't be any, or which is viewed as
+    /// the other one.
     #[error(
         "argument `{name}` has rows or columns of two axes that don't merge (shape {shape:?}, strides {strides:?}), which \
-         {what} can't have: give it memory of its own, where they do, and copy it afterwards"
+         {what} can't have: {advice}"
     )]
     ArgumentDigits {
         /// The argument's name.
@@ -567,6 +568,8 @@ pub enum Error {
         strides: Vec<isize>,
         /// What can't.
         what: &'static str,
+        /// What to do.
+        advice: &'static str,
     },
     /// Truth values with eight columns in a byte, of the wrong shape.
     #[error(

@@ -205,30 +205,45 @@ impl Check<'_> {
         self.shape(name, tensor, &extents, batch, class)
     }
 
-    /// Whether only those matrices have digits that may.
+    /// Whether only those arguments have digits that may, and are viewed as what they are.
     fn digits(&self, arguments: &[Argument<'_>]) -> Result<(), Error> {
+        const COPY: &str = "give it memory of its own, where they do, and copy it afterwards";
         let with_digits = arguments.iter().enumerate().filter_map(|(i, argument)| Some((i, tensor_of(argument)?)));
         for (i, tensor) in with_digits.filter(|(_, tensor)| has_digits(tensor)) {
-            let what = match self.tree.parameters().get(i).map(|parameter| parameter.class) {
-                Some(ParameterClass::Tensor | ParameterClass::TensorMut) => None,
-                Some(ParameterClass::Bits) => Some("`Bits`"),
-                Some(_) => Some("a vector or scalar"),
+            let class = match self.tree.parameters().get(i) {
+                Some(parameter) => Ok(parameter.class.broadcast_class()),
                 None => {
                     let mut outputs = self.tree.outputs().iter().enumerate();
                     let output = outputs.find(|(output, _)| self.tree.output_argument(*output) == i);
-                    output.and_then(|(_, output)| match (output.kind, output.class) {
-                        _ if output.packed => Some("`Bits`"),
-                        (OutputKind::Reduce(_), _) => Some("a reduction's result"),
-                        (_, BroadcastClass::Tensor) => None,
-                        _ => Some("a vector or scalar"),
-                    })
+                    match output {
+                        Some((_, output)) if output.is_partial() => Err(("partial results of tiles", COPY)),
+                        Some((_, output)) => Ok(output.class),
+                        None => continue,
+                    }
                 }
             };
-            let what = what.or_else(|| (bit(i) == 0).then_some("an argument behind the 64th"));
-            let Some(what) = what else { continue };
+            // Behind a batch axis, it has two axes for each of a matrix or vector.
+            let refused = match (class, tensor.rank() / 2) {
+                (Err(refused), _) => Some(refused),
+                (Ok(BroadcastClass::Tensor), 1) => {
+                    Some(("a matrix viewed as a vector", "view it by `as_matrix`, or by `as_batched_matrix`"))
+                }
+                (Ok(BroadcastClass::RowVector), 2) => Some((
+                    "a vector viewed as a matrix",
+                    "view it by `as_row_vector`, or by `as_batched_row_vector` where it has values for each batch",
+                )),
+                (Ok(BroadcastClass::ColumnVector), 2) => Some((
+                    "a vector viewed as a matrix",
+                    "view it by `as_column_vector`, or by `as_batched_column_vector` where it has values for each batch",
+                )),
+                (Ok(BroadcastClass::Scalar), _) => Some(("a scalar", COPY)),
+                _ if bit(i) == 0 => Some(("an argument behind the 64th", COPY)),
+                _ => None,
+            };
+            let Some((what, advice)) = refused else { continue };
             let name = self.tree.argument_names().nth(i).unwrap_or_default();
             let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
-            return Err(Error::ArgumentDigits { name, shape, strides, what });
+            return Err(Error::ArgumentDigits { name, shape, strides, what, advice });
         }
         Ok(())
     }

@@ -117,6 +117,12 @@ impl Fill<'_> {
             FieldType::Tensor(_) | FieldType::Scattered(_) => {
                 (strides(tensor, 2), &["batch_stride", "row_stride", "column_stride", "vectorised"])
             }
+            FieldType::DigitsVector(_) => {
+                bytes.put_address(offset, address, 0, || name() + ".pointer");
+                let words = digit_vector_words(tensor);
+                bytes.put_named_words(offset + 8, &words, |part| format!("{}.{}", name(), VECTOR_DIGITS[part]));
+                return;
+            }
             FieldType::Vector(_) => (strides(tensor, 1), &["batch_stride", "stride"]),
             FieldType::Scalar(_) => (strides(tensor, 0), &["batch_stride"]),
             FieldType::Seed => (strides(tensor, 1), &["stride", "seed", "offset"]),
@@ -143,9 +149,7 @@ impl Fill<'_> {
     fn digit_words(&self, tensor: &DeviceTensor) -> [u64; 12] {
         let size = tensor.element_type().size();
         let width = (self.neighbours * size).min(16);
-        let front = tensor.rank() - 4;
-        let (extents, strides) = (&tensor.shape()[front..], &tensor.strides()[front..]);
-        let batch = if front > 0 && tensor.shape()[0] > 1 { tensor.strides()[0] } else { 0 };
+        let (batch, extents, strides) = digit_axes(tensor, 4);
         let aligned =
             |stride: isize, extent: usize| extent <= 1 || (stride.unsigned_abs() * size).is_multiple_of(width);
         // A lane's columns must also not go beyond the lower digit.
@@ -193,6 +197,26 @@ const DIGITS: [&str; 12] = [
     "column_shift",
     "vectorised",
 ];
+
+/// The numbers of `DigitsVectorView`.
+const VECTOR_DIGITS: [&str; 6] = ["batch_stride", "stride", "upper_stride", "extent", "magic", "shift"];
+
+/// `DigitsVectorView` of digits.cuh, without its pointer.
+fn digit_vector_words(tensor: &DeviceTensor) -> [u64; 6] {
+    let (batch, extents, strides) = digit_axes(tensor, 2);
+    let mut words = [0; 6];
+    words[0] = batch as u64;
+    words[1..].copy_from_slice(&axis_words(extents[1], [strides[1], strides[0]]));
+    words
+}
+
+/// The batch's stride, and the extents and strides of the axes behind, of which there are so many. All batches share an argument
+/// that has no batch axis, or one of one element.
+fn digit_axes(tensor: &DeviceTensor, own: usize) -> (isize, &[usize], &[isize]) {
+    let front = tensor.rank() - own;
+    let batch = if front > 0 && tensor.shape()[0] > 1 { tensor.strides()[0] } else { 0 };
+    (batch, &tensor.shape()[front..], &tensor.strides()[front..])
+}
 
 /// Strides of the batch, rows and columns of an argument that has `rank` axes without the batch axis. All batches share
 /// it if it has no batch axis, or one of one element.

@@ -71,7 +71,9 @@ impl LaterKernel {
             Binding::Slot(_) => None,
         };
         let views = ArgumentViews::of(pass.part, pass.part.bindings.iter().map(tensor), problem)?;
-        if let Some(planned) = planned.filter(|_| views.digits == 0) {
+        let of_tail = pass.tail.iter().flat_map(|tail| tail.bindings.iter().map(tensor));
+        let views = views.with_tail(of_tail)?;
+        if let Some(planned) = planned.filter(|_| views.digits | views.digits_of_tail == 0) {
             return Ok(planned.clone());
         }
         let compile = || Self::compile(device, pass, (key_of(pass, fast_math), views), phase);

@@ -413,7 +413,7 @@ impl Plan {
                 reason: "a product of no batches launches none",
             });
         }
-        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), (arguments, &[]))?;
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
         let (b, bounds, patches, picked) = (self.live(b)?, a.bounds(), positioned(a, &variant)?, a.picked());
@@ -469,7 +469,7 @@ impl Plan {
         b: &Right<'_>,
         (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<(), Error> {
-        let variant = self.variant(gpu, &problem, a, &b.views(), arguments)?;
+        let variant = self.variant(gpu, &problem, a, &b.views(), (arguments, of_tail))?;
         let (device, tree) = (&self.device, self.phases.in_product(variant.key.in_tile()));
         let of_b = self.live_of(b.scales());
         let scales = a.scales().map(|a| Scales { a, b: &of_b });
@@ -509,18 +509,20 @@ impl Plan {
         Ok(())
     }
 
-    /// The kernel for these operands and arguments, compiled if it is the first for their layouts.
+    /// The kernel for these operands and arguments (the epilogue's, and those of the launch's tail), compiled if it is the first
+    /// for their layouts.
     fn variant(
         &self,
         gpu: &ChosenKernel,
         problem: &Problem,
         a: Left<'_>,
         b: &[OperandView],
-        arguments: &[Argument<'_>],
+        (arguments, of_tail): (&[Argument<'_>], &[Argument<'_>]),
     ) -> Result<Arc<Variant>, Error> {
         let wanted = self.wanted(gpu, problem, self.layouts(gpu, problem, a, b)?, arguments)?;
         let tensors = arguments.iter().map(tensor_of);
         let views = ArgumentViews::of_product(&self.phases, wanted.key.in_tile(), tensors, problem)?;
+        let views = views.with_tail(of_tail.iter().map(tensor_of))?;
         if let Some(variant) = self.variants.get(&(wanted.key, views)) {
             return Ok(variant);
         }
