@@ -450,6 +450,36 @@ fn vectors_and_bits_are_windows_of_larger_tensors() -> Result<(), Error> {
 }
 
 /// The launch of a run with views can be described, word by word, for programs in other languages.
+/// The sums of rows, which the last phase divides by.
+#[epilogue]
+fn shares(accum: Accum) -> (Tensor<f32>, ColumnVector<f32>) {
+    let e = exp(accum - reduction_op(accum, Row, Max));
+    let sum = reduction_op(e, Row, Add);
+    let d = e * recip(sum);
+    (d, sum)
+}
+
+/// A phase's sums of rows, in memory with gaps. Few rows are computed panel by panel, long ones as wholes.
+#[test]
+fn sums_of_a_phase_are_stored_apart() -> Result<(), Error> {
+    let device = Device::cpu();
+    for columns in [5, 2100] {
+        let a: Vec<f32> = numbers(6 * 4, 5).iter().map(|x| *x as f32).collect();
+        let b: Vec<f32> = numbers(4 * columns, 7).iter().map(|x| *x as f32).collect();
+        let (a, b) = (device.tensor(&a, [6, 4])?, device.tensor(&b, [4, columns])?);
+        let (mut d, mut sum) = (device.zeros::<f32>([6, columns])?, device.zeros::<f32>([6])?);
+        let all = device.full::<f32>([2, 8], -1.0)?;
+        let mut apart = all.slice(1, 0..3)?.as_column_vector(&[0, 1])?;
+        let gemm = Gemm::plan::<Shares>(&device, &a, &b)?;
+        gemm.run(&a, &b, Shares { d: &mut d, sum: &mut sum })?;
+        gemm.run(&a, &b, Shares { d: &mut d, sum: &mut apart })?;
+        assert_eq!(apart.to_vec::<f32>()?, sum.to_vec::<f32>()?, "{columns} columns");
+        let rest = all.slice(1, 3..8)?;
+        assert!(rest.to_vec::<f32>()?.iter().all(|x| *x == -1.0), "nothing between");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_launch_with_views_is_described() -> Result<(), Error> {
     use epilogue::gemm::launch::FieldValue::Integer;

@@ -293,8 +293,12 @@ impl Run<'_> {
             results.combine(0, &tile, self.extents.n, &partial);
         }
         let view = &self.outputs[part.output];
-        // SAFETY: as for the tiles; this thread alone has the panel.
-        unsafe { results.store::<T>(0..rows.len(), view.element, view.at(batch, rows.start, 0), view.strides[1]) };
+        for stored in view.stretches_of_vector(rows.clone()) {
+            let (which, address) =
+                (stored.start - rows.start..stored.end - rows.start, view.at(batch, stored.start, 0));
+            // SAFETY: as for the tiles; this thread alone has the panel.
+            unsafe { results.store::<T>(which, view.element, address, view.strides[1]) };
+        }
     }
 }
 
