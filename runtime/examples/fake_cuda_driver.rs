@@ -34,6 +34,7 @@ const INVALID_IMAGE: Status = 200;
 const CAPTURE_UNSUPPORTED: Status = 900;
 const NOT_FOUND: Status = 500;
 const NOT_READY: Status = 600;
+const INVALID_CLUSTER_SIZE: Status = 912;
 const MEMORY_BYTES: usize = 1 << 30;
 const CONTEXT: usize = 0x1000;
 
@@ -77,6 +78,8 @@ struct Function {
     name: String,
     module: usize,
     shared_bytes: u32,
+    /// `NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
+    large_clusters: bool,
 }
 
 /// The unit of allocation: aligned as real drivers align.
@@ -288,6 +291,14 @@ fn attribute(config: &Config, id: c_uint) -> Option<[u32; 16]> {
 
 fn cluster_blocks(config: &Config) -> u32 {
     attribute(config, 4).map_or(1, |size| size[..3].iter().product())
+}
+
+impl Function {
+    /// Whether clusters are of the portable size, or larger ones are allowed and there is room.
+    fn takes(&self, config: &Config) -> bool {
+        let most = number("FAKE_DRIVER_CLUSTER", 16);
+        cluster_blocks(config) <= if self.large_clusters { most as u32 } else { 8 }
+    }
 }
 
 /// Exports functions under their names, with the body in the driver's hands.
@@ -518,15 +529,19 @@ exports! {
             return NOT_FOUND;
         }
         with(|d| {
-            d.functions.push(Function { name, module: module as usize, shared_bytes: 48 << 10 });
+            d.functions.push(Function { name, module: module as usize, shared_bytes: 48 << 10, large_clusters: false });
             *function = d.functions.len() as Handle;
             SUCCESS
         })
     }
     cuFuncSetAttribute(function: Handle, attribute: c_int, value: c_int) {
         with(|d| {
-            // MAX_DYNAMIC_SHARED_SIZE_BYTES
-            if attribute == 8 { d.functions[function as usize - 1].shared_bytes = value as u32; }
+            let function = &mut d.functions[function as usize - 1];
+            match attribute {
+                8 => function.shared_bytes = value as u32, // MAX_DYNAMIC_SHARED_SIZE_BYTES
+                14 => function.large_clusters = value != 0, // NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+                _ => return INVALID_VALUE,
+            }
             SUCCESS
         })
     }
@@ -534,9 +549,13 @@ exports! {
         *blocks = 2;
         SUCCESS
     }
-    cuOccupancyMaxActiveClusters(clusters: *mut c_int, _function: Handle, config: *const Config) {
-        *clusters = 108 / cluster_blocks(&*config) as c_int;
-        SUCCESS
+    cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: Handle, config: *const Config) {
+        with(|d| {
+            let config = &*config;
+            if !d.functions[function as usize - 1].takes(config) { return INVALID_CLUSTER_SIZE; }
+            *clusters = 108 / cluster_blocks(config) as c_int;
+            SUCCESS
+        })
     }
     cuTensorMapEncodeTiled(
         map: *mut [u64; 16], element: c_uint, rank: c_uint, address: Address, extents: *const u64, strides: *const u64,
@@ -580,7 +599,9 @@ exports! {
     cuLaunchKernelEx(config: *const Config, function: Handle, values: *const *const u8, _extra: Handle) {
         let config = &*config;
         with(|d| {
-            let Function { name, module, shared_bytes } = &d.functions[function as usize - 1];
+            let of = &d.functions[function as usize - 1];
+            if !of.takes(config) { return INVALID_CLUSTER_SIZE; }
+            let Function { name, module, shared_bytes, large_clusters: _ } = of;
             if config.shared_bytes > *shared_bytes || (config.attribute_count > 0 && config.attributes.is_null()) {
                 return INVALID_VALUE;
             }

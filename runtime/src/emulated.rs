@@ -57,6 +57,11 @@ impl Emulator {
         };
     }
 
+    /// Whether there is room for a cluster of so many blocks.
+    pub(crate) fn has_room(&self, blocks: u32) -> bool {
+        blocks <= self.machine.options().largest_cluster
+    }
+
     /// Fills a variable of a module.
     pub(crate) fn write_variable(&self, module: &Module, name: &str, bytes: &[u8]) -> Result<()> {
         let address = match self.machine.variable(module, name) {
@@ -83,6 +88,7 @@ impl Emulator {
     pub(crate) fn launch(&self, module: &Module, kernel: &str, launch: &Launch, arguments: &[&[u8]]) -> Result<()> {
         let shape = ptx_vm::Launch::new(launch.grid, launch.block)
             .cluster(launch.cluster)
+            .non_portable_cluster(launch.has_large_clusters())
             .shared_bytes(launch.shared_bytes)
             .overlaps_previous(launch.programmatic_dependent_launch);
         let arguments: Vec<Argument<'_>> = arguments.iter().map(|bytes| Argument::Bytes(bytes)).collect();

@@ -134,7 +134,7 @@ impl Kernel {
 
     /// How many clusters of the launch's shape can be on the whole device at once (without clusters, how many blocks).
     /// Persistent kernels use this for their grid. On an emulated device and a bundle's target, it is one block for
-    /// every multiprocessor of the GPU that it stands for.
+    /// every multiprocessor of the GPU that it stands for. 0 where it can't run one, as a GPU may not with more than 8 blocks.
     ///
     /// # Errors
     /// [`Error::Launch`] for a shape that is not allowed; the driver's errors.
@@ -147,6 +147,7 @@ impl Kernel {
                 Ok((blocks * self.0.device.properties().multiprocessors).max(1))
             }
             Code::Cuda(function) => function.active_clusters(launch),
+            Code::Emulated { emulator, .. } if !emulator.has_room(launch.cluster.iter().product()) => Ok(0),
             Code::Emulated { .. } | Code::None => {
                 let blocks = launch.cluster.iter().product::<u32>();
                 Ok((self.0.device.properties().multiprocessors / blocks).max(1))

@@ -154,10 +154,12 @@
 //! accumulators: 128) lie in one tile, and all phases are computed there, one after another, in the product's own launch:
 //! nothing of M×N but the results is written. The same holds of columns of up to 256 rows.
 //!
-//! On sm_90a rows of up to 2048 columns (two accumulators: 1024) lie in the tiles of a cluster, of up to eight blocks, which
+//! On sm_90a rows of up to 4096 columns (two accumulators: 2048) lie in the tiles of a cluster, of up to 16 blocks, which
 //! tell each other their parts of a row's maximum and of its sum, through their shared memory. That is one launch, too, and
 //! writes nothing but the results. It has a price: the blocks of a cluster wait for each other after each phase, and large
-//! clusters leave some multiprocessors idle. Columns of up to 2048 rows likewise.
+//! clusters leave some multiprocessors idle: of an H100's 132, clusters of 16 use 112 or 128. Not every GPU of this
+//! architecture has room for more than 8 blocks together; where one has not, the plan takes launches for rows of more than 2048
+//! columns. Columns of as many rows likewise.
 //!
 //! Tiles of longer rows are in many blocks, and each phase after the first is a launch after the product's. It reads what the
 //! phase before has left in f32, in memory that the plan keeps (M·N·4 bytes, for most epilogues), so it costs its bytes, as

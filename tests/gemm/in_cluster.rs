@@ -4,7 +4,9 @@
 use epilogue::evt::random::Choices;
 use epilogue::evt::{Tree, WholeLines};
 use epilogue::gemm::sm90::{Cluster, Request, Schedule, Within};
-use epilogue::gemm::{Arithmetic, Builder, Error, Finish, Major, OperandLayout, Problem, SplitK, Tile};
+use epilogue::gemm::{
+    Arithmetic, Builder, Choice, Error, Finish, KernelKey, Major, OperandLayout, Problem, SplitK, Tile,
+};
 use epilogue::prelude::*;
 use epilogue_runtime::ptx_vm::{Completion, Detector, Options};
 use epilogue_runtime::{Arch, testing};
@@ -40,7 +42,7 @@ fn planned(device: &Device, tree: Tree, extents: (usize, usize), request: Reques
     kernel
 }
 
-/// Rows in clusters of 2, 3, 4 and 8 blocks, and of two rows of blocks, by both schedules, with every split of K that there is:
+/// Rows in clusters of 2, 3, 4, 8 and 16 blocks, and of two rows of blocks, by both schedules, with every split of K that there is:
 /// as wide as the tiles together, wider than one by a column, in one; empty; of many tiles of M, also where the last row of
 /// blocks has none.
 #[test]
@@ -57,6 +59,7 @@ fn rows() {
         (64, 32, Cooperative, (2, 2)),
         (128, 64, PingPong, (1, 2)),
         (128, 64, Cooperative, (2, 4)),
+        (128, 16, Cooperative, (1, 16)),
     ];
     for (i, tree) in of_rows().into_iter().enumerate() {
         let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
@@ -78,6 +81,33 @@ fn rows() {
             (130, 0, 9, 1),
         ];
         check(&kernel, tree.name(), i as u32, &shapes);
+    }
+}
+
+/// Clusters of more blocks than every GPU can run together: of 16 with the widest tiles, where the last blocks have no columns,
+/// too; of small ones with every split of K, of two rows of blocks, and of 12.
+#[test]
+fn large_clusters() {
+    if testing::compiler("in_cluster::large_clusters").is_none() {
+        return;
+    }
+    use Schedule::{Cooperative, PingPong};
+    let shapes = [
+        (128, 256, Cooperative, (1, 16), SplitK::None),
+        (128, 64, PingPong, (1, 16), SplitK::None),
+        (128, 16, Cooperative, (1, 16), SplitK::Stream),
+        (64, 32, Cooperative, (2, 8), SplitK::Serial(2)),
+        (192, 128, Cooperative, (1, 12), SplitK::None),
+    ];
+    let trees = [phases::Softmax::tree(), phases::LayerNorm::tree(), phases::LogSoftmax::tree()];
+    for (i, (rows, columns, schedule, cluster, split_k)) in shapes.into_iter().enumerate() {
+        let device = device([Completion::Random, Completion::Lazy][i % 2], i as u64);
+        let (tree, most) = (trees[i % 3].clone(), columns * cluster.1);
+        let request = Request { split_k: Some(split_k), ..request(rows, columns, schedule, cluster) };
+        let kernel = planned(&device, tree.clone(), (64, most), request, ALONG_K);
+        let small = [(rows + 5, most, 72, 1), (9, most - columns - 7, 65, 2), (5, columns + 1, 9, 1), (1, 3, 0, 1)];
+        let shapes = if columns == 256 { &[(129, most, 9, 1), (3, most - 3 * columns - 7, 65, 1)][..] } else { &small };
+        check(&kernel, tree.name(), i as u32, shapes);
     }
 }
 
@@ -125,15 +155,17 @@ fn columns() {
     if testing::compiler("in_cluster::columns").is_none() {
         return;
     }
-    let device = device(Completion::Random, 5);
-    let request = Request { swap_ab: Some(true), ..request(64, 16, Schedule::Cooperative, (4, 1)) };
-    let kernel = planned(&device, ColumnSoftmax::tree(), (64, 64), request, ALONG_K);
-    check(
-        &kernel,
-        "column_softmax",
-        1,
-        &[(64, 150, 200, 1), (57, 33, 65, 2), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)],
-    );
+    for (rows, along) in [(64, 4), (128, 16)] {
+        let (device, most) = (device(Completion::Random, 5), 16 * along);
+        let request = Request { swap_ab: Some(true), ..request(rows, 16, Schedule::Cooperative, (along, 1)) };
+        let kernel = planned(&device, ColumnSoftmax::tree(), (most, 64), request, ALONG_K);
+        check(
+            &kernel,
+            "column_softmax",
+            1,
+            &[(most, 150, 200, 1), (most - 7, 33, 65, 2), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)],
+        );
+    }
 }
 
 /// Random epilogues of several phases.
@@ -204,6 +236,53 @@ fn rows_beyond_the_tiles() {
     );
 }
 
+/// Clusters that not every GPU can run are chosen only for lines that no others hold: of a type whose tiles have fewer columns,
+/// earlier.
+#[test]
+fn large_clusters_are_the_last_resort() {
+    let device = Device::emulated(Arch::SM_90A).expect("a device");
+    let blocks = |element: ElementType, n: usize| {
+        let builder = Builder::<()>::new(&device, phases::Softmax::tree()).elements(element, element);
+        let along_k = OperandLayout::packed(Major::K);
+        let builder = builder.layouts(along_k, along_k).problem(65536, n, 64).finish(Finish::Cluster);
+        let choice = builder.choose().unwrap_or_else(|error| panic!("{element} {n}: {error}"));
+        match choice.kernel().map(|kernel| kernel.key) {
+            Some(KernelKey::Sm90(key)) => key.cluster.blocks(),
+            _ => panic!("{choice}"),
+        }
+    };
+    assert!(blocks(ElementType::BF16, 2048) <= 8);
+    assert!([2049, 3072, 4096].map(|n| blocks(ElementType::BF16, n)).iter().all(|blocks| [12, 16].contains(blocks)));
+    assert!(blocks(ElementType::F8E4M3, 1024) <= 8 && blocks(ElementType::F8E4M3, 2048) == 16);
+}
+
+/// Where a device has no room for 16 blocks together, the plan is one of launches, unless the cluster was asked for.
+#[test]
+fn a_device_without_room_for_large_clusters() {
+    if testing::compiler("in_cluster::a_device_without_room_for_large_clusters").is_none() {
+        return;
+    }
+    let options = Options::default().largest_cluster(8);
+    let device = Device::emulated_with(Arch::SM_90A, options).expect("an emulated device");
+    let builder = || {
+        let builder = Builder::<()>::new(&device, phases::Softmax::tree());
+        builder.elements(ElementType::BF16, ElementType::BF16).problem(65536, 4096, 64)
+    };
+    let chosen = builder().choose().expect("a choice");
+    let within = |choice: &Choice| choice.kernel().and_then(|kernel| kernel.key.within());
+    assert_eq!(within(&chosen), Some(Within::Cluster), "the model knows nothing of it: {chosen}");
+    let plan = builder().plan().expect("a plan");
+    assert_eq!(within(plan.choice()), None);
+    let said = plan.choice().to_string();
+    assert!(said.ends_with("has no room for 16 such blocks together") && !said.contains("1x16"), "{said}");
+    assert!(plan.later_sources().next().is_some());
+    let refused = builder().finish(Finish::Cluster).plan().expect_err("it was asked for").to_string();
+    assert!(
+        refused.contains("can't be computed in the tiles of a cluster: an emulated sm_90a has no room for 16 such blocks together; leave"),
+        "{refused}"
+    );
+}
+
 /// The same bits in any schedule of threads, blocks and copies.
 #[test]
 fn results_are_the_same_at_every_run() -> Result<(), Box<dyn std::error::Error>> {
@@ -248,7 +327,7 @@ fn what_can_t_be_in_a_cluster_s_tiles_is_refused() {
     assert_eq!(
         refused(softmax(8192)),
         "`softmax` can't be computed in the tiles of a cluster: rows of 8192 columns are wider than a tile of 256, and than \
-         8 of these; leave `.finish(…)` out, or ask for `Finish::SecondLaunch`"
+         16 of these; leave `.finish(…)` out, or ask for `Finish::SecondLaunch`"
     );
     let narrow = refused(softmax(8));
     assert!(narrow.contains("rows so short lie in one tile: ask for `Finish::Tile`"), "{narrow}");
@@ -264,6 +343,22 @@ fn what_can_t_be_in_a_cluster_s_tiles_is_refused() {
     );
     let three = refused(softmax(150).sm90(request(64, 64, Schedule::PingPong, (1, 3))));
     assert!(three.contains("the tile does not divide among the cluster"), "{three}");
+    let of_a_knob = |builder: Builder<()>, schedule, cluster| {
+        builder.sm90(request(64, 64, schedule, cluster)).choose().expect_err("it is refused").to_string()
+    };
+    assert_eq!(
+        of_a_knob(softmax(150).finish(Finish::Cluster), Schedule::PingPong, (1, 17)),
+        "the cluster is 1x17 blocks; it must be from 1 to 16 blocks in all"
+    );
+    assert_eq!(
+        of_a_knob(softmax(60).finish(Finish::Tile), Schedule::PingPong, (16, 1)),
+        "the cluster is 16x1 blocks; it must be from 1 to 8 blocks in all; up to 16 are for whole lines in their tiles, with \
+         `Finish::Cluster`"
+    );
+    for n in [500, 1024] {
+        let sixteen = refused(softmax(n).sm90(request(64, 64, Schedule::PingPong, (1, 16))));
+        assert!(sixteen.contains("the tile does not divide among the cluster"), "{n}: {sixteen}");
+    }
     let across = softmax(2048).layouts(OperandLayout::packed(Major::Mn), OperandLayout::packed(Major::K));
     let across = refused(across);
     assert!(across.contains("or give operands that are contiguous along K"), "{across}");
@@ -307,8 +402,10 @@ fn the_choice_says_why() {
     assert!(in_tile.contains(", all phases in the tile"), "{in_tile}");
     assert!(in_tile.contains("; in a cluster's tiles, about "), "{in_tile}");
     let wide = choice(4096);
+    assert!(wide.contains(", clusters of 1x16, ") && wide.contains("; with launches of their own, about "), "{wide}");
+    let wider = choice(8192);
     assert!(
-        wide.ends_with("; not in one tile: rows of 4096 columns are wider than a tile of 256, and than 8 of these"),
-        "{wide}"
+        wider.ends_with("; not in one tile: rows of 8192 columns are wider than a tile of 256, and than 16 of these"),
+        "{wider}"
     );
 }

@@ -5663,6 +5663,7 @@ pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: [u32; 3],
+    pub non_portable_cluster: bool,
     pub shared_bytes: u32,
     pub overlaps_previous: bool,
     pub cooperative: bool,
@@ -5673,6 +5674,8 @@ impl Launch {
     pub fn new(grid: [u32; 3], block: [u32; 3]) -> Self {}
     #[must_use]
     pub fn cluster(self, cluster: [u32; 3]) -> Self {}
+    #[must_use]
+    pub fn non_portable_cluster(self, allowed: bool) -> Self {}
     #[must_use]
     pub fn shared_bytes(self, bytes: u32) -> Self {}
     #[must_use]
@@ -5774,6 +5777,7 @@ pub struct Options {
     pub arch: Arch,
     pub workers: usize,
     pub resident_blocks: usize,
+    pub largest_cluster: u32,
     pub seed: u64,
     pub random_choices: u64,
     pub detector: Detector,

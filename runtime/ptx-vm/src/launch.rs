@@ -15,6 +15,8 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Number of blocks of a cluster in each dimension; `[1, 1, 1]` without clusters.
     pub cluster: [u32; 3],
+    /// A cluster may have more than 8 blocks, up to 16 (the kernel's attribute "non-portable cluster size allowed").
+    pub non_portable_cluster: bool,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
     /// The launch may begin before the previous one has ended (the attribute "programmatic stream serialization"). The
@@ -36,6 +38,7 @@ impl Launch {
             grid,
             block,
             cluster: [1, 1, 1],
+            non_portable_cluster: false,
             shared_bytes: 0,
             overlaps_previous: false,
             cooperative: false,
@@ -47,6 +50,13 @@ impl Launch {
     #[must_use]
     pub fn cluster(mut self, cluster: [u32; 3]) -> Self {
         self.cluster = cluster;
+        self
+    }
+
+    /// Allows a cluster to have more than 8 blocks.
+    #[must_use]
+    pub fn non_portable_cluster(mut self, allowed: bool) -> Self {
+        self.non_portable_cluster = allowed;
         self
     }
 

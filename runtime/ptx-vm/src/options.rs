@@ -62,6 +62,8 @@ pub struct Options {
     /// The most blocks that a worker keeps resident at once. More are admitted only while the resident ones wait for
     /// others.
     pub resident_blocks: usize,
+    /// The most blocks of a cluster that the machine has room for. No machine has room for more than 16.
+    pub largest_cluster: u32,
     /// Seed of all random choices.
     pub seed: u64,
     /// How many random choices a worker makes; later choices are always the same. [`explore`](crate::explore()) looks
@@ -98,6 +100,7 @@ impl Default for Options {
             arch: Arch::Sm80,
             workers: 0,
             resident_blocks: 256,
+            largest_cluster: 16,
             seed: 0,
             random_choices: u64::MAX,
             detector: Detector::Off,
@@ -135,6 +138,8 @@ setters! {
     workers: usize,
     /// Sets the most blocks that a worker keeps resident at once.
     resident_blocks: usize,
+    /// Sets the most blocks of a cluster that the machine has room for.
+    largest_cluster: u32,
     /// Sets the seed of all random choices.
     seed: u64,
     /// Sets how many random choices a worker makes.

@@ -429,6 +429,17 @@ fn malformed_launches_are_refused() {
     let hopper = Module::parse(".version 8.0\n.target sm_90a\n.address_size 64\n.entry k() { ret; }").unwrap();
     assert!(run.machine.launch(&hopper, "k", &threads(1), &[]).is_err());
     assert!(Machine::new(Options::default().arch(Arch::Sm90a)).launch(&hopper, "k", &threads(1), &[]).is_ok());
+    let hopper_launch = |options: Options, blocks: u32, allowed: bool| {
+        let shape = Launch::new([blocks, 1, 1], [1, 1, 1]).cluster([blocks, 1, 1]).non_portable_cluster(allowed);
+        Machine::new(options.arch(Arch::Sm90a)).launch(&hopper, "k", &shape, &[]).map_err(|failure| failure.to_string())
+    };
+    let roomy = Options::default;
+    assert!(hopper_launch(roomy(), 8, false).is_ok() && hopper_launch(roomy(), 16, true).is_ok());
+    assert!(hopper_launch(roomy(), 17, true).unwrap_err().contains("hold at most 16"));
+    assert!(hopper_launch(roomy(), 9, false).unwrap_err().contains("more than 8 must be allowed"));
+    let small = || Options::default().largest_cluster(8);
+    assert!(hopper_launch(small(), 8, true).is_ok());
+    assert!(hopper_launch(small(), 16, true).unwrap_err().contains("this machine has room for 8"));
     let error = run.machine.launch(&hopper, "no", &threads(1), &[]).unwrap_err().error;
     assert!(matches!(error, LaunchError::UnknownKernel { .. }), "{error}");
 }

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use cudarc::driver::sys::{
     CUfunction, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum as LaunchAttribute,
-    CUlaunchConfig, CUmodule, CUstream,
+    CUlaunchConfig, CUmodule, CUresult, CUstream,
 };
 use smallvec::SmallVec;
 
@@ -21,8 +21,8 @@ use crate::launch::Launch;
 /// Dynamic shared memory that a kernel may use without setting an attribute (CUDA C++ Programming Guide, "Shared
 /// memory").
 const UNASKED_SHARED_BYTES: u32 = 48 * 1024;
-/// The largest cluster that every GPU with clusters can run.
-const PORTABLE_CLUSTER: u32 = 8;
+
+const INVALID_CLUSTER_SIZE: u32 = CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE as u32;
 
 /// A kernel in a loaded module.
 pub(crate) struct Function {
@@ -94,7 +94,7 @@ impl Function {
     /// once.
     pub(crate) fn blocks_per_multiprocessor(&self, threads: u32, shared_bytes: u32) -> Result<u32> {
         let _current = self.context.bind()?;
-        self.grant(shared_bytes, 1)?;
+        self.grant(shared_bytes, false)?;
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let mut blocks = 0;
         // SAFETY: a loaded function and a valid place to write to.
@@ -112,16 +112,19 @@ impl Function {
     /// How many clusters of the launch's shape can be on the whole GPU at once.
     pub(crate) fn active_clusters(&self, launch: &Launch) -> Result<u32> {
         let _current = self.context.bind()?;
-        self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
+        self.grant(launch.shared_bytes, launch.has_large_clusters())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, ptr::null_mut());
         let mut clusters = 0;
         // SAFETY: a valid place to write to; the configuration and its attributes live during the call.
-        unsafe { call!(cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config)) }?;
-        Ok(u32::try_from(clusters).unwrap_or(0))
+        match unsafe { call!(cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config)) } {
+            // Such clusters are allowed, but the GPU has no room for one.
+            Err(Error::Driver { code, .. }) if code == INVALID_CLUSTER_SIZE && launch.has_large_clusters() => Ok(0),
+            answer => answer.map(|()| u32::try_from(clusters).unwrap_or(0)),
+        }
     }
 
-    fn grant(&self, shared_bytes: u32, cluster: u32) -> Result<()> {
+    fn grant(&self, shared_bytes: u32, large_clusters: bool) -> Result<()> {
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let set = |attribute, value: u32| {
             let value = c_int::try_from(value).unwrap_or(c_int::MAX);
@@ -132,7 +135,7 @@ impl Function {
             set(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)?;
             granted.shared_bytes = shared_bytes;
         }
-        if cluster > PORTABLE_CLUSTER && !granted.large_clusters {
+        if large_clusters && !granted.large_clusters {
             set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
             granted.large_clusters = true;
         }
@@ -146,7 +149,7 @@ impl Function {
     /// they name lives until the kernel is done.
     pub(crate) unsafe fn launch(&self, launch: &Launch, arguments: &[*const u8], stream: &CudaStream) -> Result<()> {
         let _current = self.context.bind()?;
-        self.grant(launch.shared_bytes, launch.cluster.iter().product())?;
+        self.grant(launch.shared_bytes, launch.has_large_clusters())?;
         let mut attributes = attributes(launch);
         let config = config(launch, &mut attributes, stream.handle());
         // The driver only reads the arguments, although their type is mutable.

@@ -105,15 +105,19 @@ fn the_cuda_code_runs_without_a_gpu() {
         return;
     }
     let driver = FakeDriver::new("devices");
-    for (order, pools, major) in
-        [("lazy", "yes", "9"), ("random", "yes", "8"), ("lazy", "no", "8"), ("random", "no", "9")]
-    {
+    for (order, pools, major, cluster) in [
+        ("lazy", "yes", "9", "16"),
+        ("random", "yes", "8", "16"),
+        ("lazy", "no", "8", "16"),
+        ("random", "no", "9", "8"),
+    ] {
         let mut child = driver.command(&["--test-threads=1", "--skip", NAME]);
         child
             .env(ON_FAKE_DRIVER, "1")
             .env("EPILOGUE_NCCL", driver.library())
             .env("FAKE_DRIVER_DEVICES", "2")
             .env("FAKE_DRIVER_MAJOR", major)
+            .env("FAKE_DRIVER_CLUSTER", cluster)
             .env("FAKE_DRIVER_ORDER", order)
             .env("FAKE_DRIVER_POOLS", pools);
         assert_success(&mut child);

@@ -98,7 +98,7 @@ struct Exchange {
     using L = Lanes<Config>;
     static constexpr int BLOCKS = Config::CLUSTER_COLUMNS;  // of the cluster, that a line may lie in
     static constexpr int WARPS = 4 * Config::CONSUMERS;
-    static_assert(BLOCKS <= 8);
+    static_assert(BLOCKS <= 16);
     static constexpr int SLOTS = Config::EXCHANGE_OFFSET + 16 * WARPS;
     static constexpr int SLOT_BYTES = Config::EXCHANGE_WORDS * EXCHANGED_WORD_BYTES;
     static_assert(Config::SPLIT_K != SplitK::Parallel, "all blocks of a cluster finish their tiles, or none does");

@@ -8,9 +8,9 @@ pub enum Finish {
     /// tile: N is at most its number of columns, 256 or fewer. (For reductions along `Column`, M its rows or fewer.)
     Tile,
     /// In the tiles of a cluster, likewise in one launch: its blocks tell each other, after each phase, their parts of the
-    /// reductions. Whole rows must lie in the tiles of a cluster's 2 to 8 blocks: N is at most 2048. (For reductions along
-    /// `Column`, M.) Kernels for sm_90a alone have clusters. Their K may be split, but not in
-    /// [parallel](crate::gemm::SplitK::Parallel).
+    /// reductions. Whole rows must lie in the tiles of a cluster's 2 to 16 blocks: N is at most 4096. (For reductions along
+    /// `Column`, M.) Kernels for sm_90a alone have clusters, and not every such GPU can run more than 8 blocks together. K may
+    /// be split, but not in [parallel](crate::gemm::SplitK::Parallel).
     Cluster,
     /// After the product, each in a launch of its own, over M×N values that the plan keeps in memory.
     SecondLaunch,

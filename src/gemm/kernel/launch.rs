@@ -14,7 +14,8 @@ use crate::ElementType;
 pub struct LaunchDescription {
     /// The kernel's symbol.
     pub entry: String,
-    /// Grid, block, cluster, dynamic shared memory.
+    /// Grid, block, cluster, dynamic shared memory. Clusters of more than 8 blocks must be allowed to the kernel first, by the
+    /// driver's `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
     pub launch: Launch,
     /// The kernel's one parameter, in the order of its fields. What is between them is 0.
     pub fields: Vec<ParameterField>,

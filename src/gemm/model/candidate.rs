@@ -33,6 +33,16 @@ pub struct Candidate {
     pub bound: Bound,
 }
 
+impl Candidate {
+    /// Whether every GPU of the architecture can run its clusters.
+    pub(crate) const fn is_portable(&self) -> bool {
+        match &self.key {
+            KernelKey::Sm90(key) => key.cluster.is_portable(),
+            KernelKey::Sm80(_) => true,
+        }
+    }
+}
+
 /// What limits a kernel's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {

@@ -106,6 +106,13 @@ impl ChosenKernel {
         std::iter::once(&self.chosen).chain(self.candidates.iter()).find(suits)
     }
 
+    /// The choice among the kernels whose clusters every GPU can run; `None` if the user asked for this one.
+    pub(crate) fn portable(&self) -> Option<Self> {
+        let candidates: Arc<[Candidate]> = self.candidates.iter().filter(|c| c.is_portable()).cloned().collect();
+        let chosen = candidates.first().filter(|_| !self.asked)?.clone();
+        Some(Self { chosen, candidates, tuning: Tuning::None, ..self.clone() })
+    }
+
     /// The best kernel of those that leave later phases to launches of their own. With `same_tile`, as above.
     pub(crate) fn of_launches(&self, same_tile: bool) -> Option<Self> {
         let tile = self.chosen.key.tile();

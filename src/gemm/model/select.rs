@@ -176,7 +176,7 @@ impl<'a> Selection<'a> {
                 Some(format!("{of_lines} so short lie in one tile: ask for `Finish::Tile`"))
             }
             (Within::Cluster, asked) => {
-                let blocks = asked.map_or(sm90::MAX_CLUSTER, |(_, along)| along);
+                let blocks = asked.map_or(sm90::Cluster::MOST_OF_LINES, |(_, along)| along);
                 (extent > most * blocks).then(|| format!("{longer}, and than {blocks} of these"))
             }
         }
@@ -414,6 +414,7 @@ impl<'a> Selection<'a> {
     /// The same with later phases computed in one way.
     fn asked_sm90_way(&self, way: &Part<'a>, instruction: Wgmma, wanted: &sm90::Request) -> Result<Candidate, Error> {
         let none = |reason| Error::NoKernel { kernel: wanted.to_string(), reason };
+        wanted.check_cluster(way.within())?;
         if let Some(reason) = self.beyond_tile(way, wanted) {
             return Err(way.refused(reason));
         }
@@ -424,6 +425,11 @@ impl<'a> Selection<'a> {
         };
         let all = candidates(wanted);
         if all.is_empty() {
+            let mut workloads =
+                self.pickings(wanted.picked).map(|picks| self.sm90_workload(way, instruction, picks).0);
+            if workloads.all(|workload| ranking::is_not_divided(self.machine, &workload, wanted)) {
+                return Err(none(sm90::NOT_DIVIDED));
+            }
             let possible = wanted.relaxed().into_iter().find(|(relaxed, _)| !candidates(relaxed).is_empty());
             return Err(none(possible.map_or(reason, |(_, why)| why)));
         }

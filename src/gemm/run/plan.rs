@@ -84,7 +84,8 @@ impl Plan {
         Self::new(device.clone(), Arc::clone(phases), *problem, *settings, choice, *multiprocessors)
     }
 
-    /// Makes a plan and compiles its kernels.
+    /// Makes a plan and compiles its kernels. Where the device can't run the clusters that the model chose, it chooses among
+    /// those that every device can.
     pub(crate) fn new(
         device: Device,
         phases: Arc<Phases>,
@@ -93,18 +94,26 @@ impl Plan {
         choice: Choice,
         multiprocessors: Option<usize>,
     ) -> Result<Self, Error> {
-        let kernels = match &choice.kind {
-            Chosen::Cpu { .. } => None,
-            Chosen::Gpu(gpu) => {
-                let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
-                let views = ArgumentViews::planned_of_product(&phases, key.in_tile(), &problem)?;
-                let variant = Variant::compile(&device, &phases, (&key, views), split_k, multiprocessors)?;
-                let later = match key.in_tile() {
-                    true => Vec::new(),
-                    false => LaterKernel::compile_all(&device, &phases, &problem, key.fast_math())?,
-                };
-                Some((variant, later))
-            }
+        let compile = |gpu: &ChosenKernel| {
+            let (key, split_k) = (gpu.chosen.key, gpu.chosen.split_k);
+            let views = ArgumentViews::planned_of_product(&phases, key.in_tile(), &problem)?;
+            let variant = Variant::compile(&device, &phases, (&key, views), split_k, multiprocessors)?;
+            let later = match key.in_tile() {
+                true => Vec::new(),
+                false => LaterKernel::compile_all(&device, &phases, &problem, key.fast_math())?,
+            };
+            Ok((variant, later))
+        };
+        let (choice, kernels) = match &choice.kind {
+            Chosen::Cpu { .. } => (choice, None),
+            Chosen::Gpu(gpu) => match (compile(gpu), gpu.portable()) {
+                (Err(Error::NotInCluster { reason, .. }), Some(portable)) => {
+                    let kernels = compile(&portable)?;
+                    let (kind, not_in_tile) = (Chosen::Gpu(Box::new(portable)), Some(reason));
+                    (Choice { kind, not_in_tile, ..choice }, Some(kernels))
+                }
+                (kernels, _) => (choice, Some(kernels?)),
+            },
         };
         let plan = Self::of_kernels(device, phases, problem, settings, choice, multiprocessors, kernels);
         plan.prepare_copies()?;

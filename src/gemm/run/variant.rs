@@ -30,6 +30,9 @@ pub(crate) struct Variant {
 impl Variant {
     /// Emits and compiles a kernel for arguments of which these are no plain matrices. A persistent one fills the device, or the
     /// given number of its multiprocessors.
+    ///
+    /// # Errors
+    /// [`Error::NotInCluster`] if the device can't run a cluster so large; those of emission and compilation.
     pub(crate) fn compile(
         device: &Device,
         phases: &Phases,
@@ -65,6 +68,10 @@ impl Variant {
                     programmatic_dependent_launch: key.dependent_launch,
                 };
                 let clusters = kernel.active_clusters(&shape)?;
+                if clusters == 0 {
+                    let reason = format!("{device} has no room for {cluster} such blocks together");
+                    return Err(Error::NotInCluster { epilogue: tree.name(), reason });
+                }
                 (shape, Some(clusters.min(allowed / cluster).max(1) * cluster))
             }
         };

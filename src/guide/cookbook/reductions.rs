@@ -51,7 +51,7 @@
 //!
 //! The result of a reduction is a value, so a softmax is written as it is defined. What needs a whole row is computed when
 //! that is complete: on a GPU in the product's own tile, where rows of up to 256 columns lie whole; on sm_90a in the tiles of
-//! a cluster, where those of up to 2048 do; and in launches after the product's where they are wider. On the CPU, while the
+//! a cluster, where those of up to 4096 do; and in launches after the product's where they are wider. On the CPU, while the
 //! rows are in a cache.
 //!
 //! ```

@@ -208,7 +208,7 @@ pub(crate) fn covering_in_tile() -> Vec<Subject> {
     set
 }
 
-/// Epilogues of several phases in the tiles of a cluster, of two, four and eight blocks along rows, by both schedules, with every
+/// Epilogues of several phases in the tiles of a cluster, of two, four, eight and sixteen blocks along rows, by both schedules, with every
 /// split of K that there is.
 pub(crate) fn covering_in_cluster() -> Vec<Subject> {
     use sm90::Schedule::{Cooperative, PingPong};
@@ -219,6 +219,7 @@ pub(crate) fn covering_in_cluster() -> Vec<Subject> {
         (128, 256, Cooperative, (2, 2), SplitK::Stream),
         (64, 256, PingPong, (1, 4), SplitK::None),
         (128, 128, PingPong, (1, 8), SplitK::Stream),
+        (128, 256, Cooperative, (1, 16), SplitK::None),
     ] {
         let tile = Some(sm90::Tile { rows, columns, schedule, consumers: 2 });
         let (cluster, split_k) = (Some(Cluster { m, n }), Some(split_k));

@@ -50,6 +50,9 @@ struct Command {
     /// Blocks of a cluster.
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1", value_parser = triple)]
     cluster: Triple,
+    /// A cluster may have more than 8 blocks.
+    #[arg(long)]
+    non_portable_cluster: bool,
     /// Bytes of dynamic shared memory.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u32,
@@ -126,6 +129,7 @@ impl Command {
     fn launch(&self) -> Launch {
         let mut launch = Launch::new(self.grid.0, self.block.0).cooperative(self.cooperative);
         launch.cluster = self.cluster.0;
+        launch.non_portable_cluster = self.non_portable_cluster;
         launch.shared_bytes = self.shared;
         launch
     }

@@ -31,10 +31,22 @@ impl Cluster {
     /// A single block.
     pub const NONE: Self = Self { m: 1, n: 1 };
 
+    /// The most blocks that every GPU of this architecture can run together (CUDA C++ Programming Guide, "Thread Block
+    /// Clusters": 8 is portable).
+    pub(crate) const MOST_PORTABLE: usize = 8;
+    /// The most blocks in whose tiles whole lines lie. Kernels must ask for more than the portable number (CUDA Driver API,
+    /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`), and not every GPU has room for them.
+    pub(crate) const MOST_OF_LINES: usize = 16;
+
     /// The number of blocks.
     #[must_use]
     pub const fn blocks(self) -> usize {
         self.m * self.n
+    }
+
+    /// Whether every GPU of this architecture can run it.
+    pub(crate) const fn is_portable(self) -> bool {
+        self.blocks() <= Self::MOST_PORTABLE
     }
 }
 

@@ -25,7 +25,7 @@ pub use grid::{Turn, Units};
 pub use instruction::Wgmma;
 pub use key::{Cluster, Hint, Hints, Raster, Sm90Key, Staging};
 pub use reach::direct_when_packed;
-pub(crate) use request::MAX_CLUSTER;
+pub(crate) use request::NOT_DIVIDED;
 pub use request::Request;
 pub use shared::{MapOf, SharedMap, Traffic};
 pub use tile::{Schedule, Tile};

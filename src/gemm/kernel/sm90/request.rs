@@ -2,15 +2,16 @@
 
 use std::fmt;
 
+use super::super::finish::Within;
 use super::super::split_k::SplitK;
 use super::key::{Cluster, Hint, Hints, Raster, Staging};
 use super::shared::MAX_STAGES;
 use super::tile::Tile;
 use crate::gemm::problem::Error;
 
-/// The most blocks of a cluster that every GPU of this architecture can run (CUDA C++ Programming Guide, "Thread Block
-/// Clusters": 8 is portable).
-pub(crate) const MAX_CLUSTER: usize = 8;
+/// Why a tile has no kernel for a cluster.
+pub(crate) const NOT_DIVIDED: &str = "the tile does not divide among the cluster, whose blocks load equal shares in atoms of 8 rows or boxes \
+     of 64: ask for a smaller cluster, or a larger tile";
 /// The most clusters of tiles in a group: beyond this the order is the same as without groups.
 const MAX_GROUP: usize = 1024;
 
@@ -40,7 +41,8 @@ pub struct Request {
     pub swap_ab: Option<bool>,
     /// Pipeline stages: from 2 to 16, as far as shared memory has room.
     pub stages: Option<usize>,
-    /// Blocks that load operands for each other: at most 8, which must divide the tile's rows and columns.
+    /// Blocks that load operands for each other: at most 8, or 16 with [`Finish::Cluster`](crate::gemm::Finish::Cluster),
+    /// which must divide the tile's rows and columns.
     pub cluster: Option<Cluster>,
     /// The order of the tiles: groups of 1 to 1024.
     pub raster: Option<Raster>,
@@ -67,11 +69,6 @@ impl Request {
         if let Some(stages) = self.stages.filter(|n| !(2..=MAX_STAGES).contains(n)) {
             return refuse("the number of stages", stages.to_string(), "from 2 to 16");
         }
-        if let Some(Cluster { m, n }) = self.cluster
-            && (m == 0 || n == 0 || m.saturating_mul(n) > MAX_CLUSTER)
-        {
-            return refuse("the cluster", format!("{m}x{n} blocks"), "from 1 to 8 blocks in all");
-        }
         if let Some(raster) = self.raster.filter(|r| !(1..=MAX_GROUP).contains(&r.group)) {
             return refuse("the raster's group", raster.group.to_string(), "from 1 to 1024 clusters of tiles");
         }
@@ -95,6 +92,24 @@ impl Request {
         Ok(())
     }
 
+    /// # Errors
+    /// [`Error::Knob`] for a cluster that no kernel has whose whole lines lie there.
+    pub(crate) fn check_cluster(&self, within: Option<Within>) -> Result<(), Error> {
+        let refuse = |knob, given: String, allowed: &str| Err(Error::Knob { knob, given, allowed: allowed.to_owned() });
+        let Some(Cluster { m, n }) = self.cluster else { return Ok(()) };
+        let (blocks, given) = (m.saturating_mul(n), format!("{m}x{n} blocks"));
+        match within {
+            _ if (1..=Cluster::MOST_PORTABLE).contains(&blocks) => Ok(()),
+            Some(Within::Cluster) if (1..=Cluster::MOST_OF_LINES).contains(&blocks) => Ok(()),
+            Some(Within::Cluster) => refuse("the cluster", given, "from 1 to 16 blocks in all"),
+            Some(Within::Tile) | None => refuse(
+                "the cluster",
+                given,
+                "from 1 to 8 blocks in all; up to 16 are for whole lines in their tiles, with `Finish::Cluster`",
+            ),
+        }
+    }
+
     /// The same request without each one of its knobs, and the reason to give if only that relaxed request has a
     /// kernel.
     pub(crate) fn relaxed(&self) -> [(Self, &'static str); 5] {
@@ -105,8 +120,7 @@ impl Request {
             ),
             (
                 Self { cluster: None, ..*self },
-                "the tile does not divide among the cluster, whose blocks load equal shares in atoms of 8 rows or boxes \
-                 of 64: ask for a smaller one",
+                NOT_DIVIDED,
             ),
             (
                 Self { staging: None, ..*self },
@@ -181,11 +195,22 @@ mod tests {
         let text = |request: Request| request.check().expect_err("no kernel has it").to_string();
         let any = Request::default();
         assert_eq!(text(Request { stages: Some(1), ..any }), "the number of stages is 1; it must be from 2 to 16");
+        let cluster = |m, n, within| {
+            let request = Request { cluster: Some(Cluster { m, n }), ..any };
+            request.check_cluster(within).map_err(|error| error.to_string())
+        };
         assert_eq!(
-            text(Request { cluster: Some(Cluster { m: 3, n: 4 }), ..any }),
-            "the cluster is 3x4 blocks; it must be from 1 to 8 blocks in all"
+            cluster(3, 4, None).expect_err("no kernel has it"),
+            "the cluster is 3x4 blocks; it must be from 1 to 8 blocks in all; up to 16 are for whole lines in their tiles, with \
+             `Finish::Cluster`"
         );
-        assert!(text(Request { cluster: Some(Cluster { m: 0, n: 1 }), ..any }).starts_with("the cluster is 0x1"));
+        assert!(cluster(1, 9, Some(Within::Tile)).is_err() && cluster(2, 4, None).is_ok());
+        assert_eq!(
+            cluster(1, 17, Some(Within::Cluster)).expect_err("no kernel has it"),
+            "the cluster is 1x17 blocks; it must be from 1 to 16 blocks in all"
+        );
+        assert!(cluster(1, 16, Some(Within::Cluster)).is_ok() && cluster(3, 4, Some(Within::Cluster)).is_ok());
+        assert!(cluster(0, 1, Some(Within::Cluster)).is_err() && cluster(1, 0, None).is_err());
         let raster = |group| Request { raster: Some(Raster { group, along_n: true }), ..any };
         assert!(text(raster(0)).ends_with("is 0; it must be from 1 to 1024 clusters of tiles"));
         assert!(raster(1024).check().is_ok());

@@ -48,7 +48,7 @@ pub fn candidates(
             }
             let fit = |cluster| fitted(machine, w, request, (tile, swap_ab, cluster), packed);
             let Some(alone) = fit(Cluster::NONE) else { continue };
-            for cluster in clusters(request, &alone.0, w) {
+            for cluster in clusters(machine, request, &alone.0, w) {
                 // What a cluster's blocks exchange takes memory from their stages.
                 let own = w.in_cluster().map(|_| fit(cluster));
                 let Some((fitted, traffic)) = own.as_ref().map_or(Some(&alone), Option::as_ref) else { continue };
@@ -69,7 +69,22 @@ pub fn candidates(
     all.sort_by(|x, y| x.microseconds.total_cmp(&y.microseconds));
     // A thread without enough registers spills values to memory: such kernels are used only if there are no others.
     let (roomy, crowded): (Vec<_>, Vec<_>) = all.into_iter().partition(has_room);
-    if roomy.is_empty() { crowded } else { roomy }
+    let all = if roomy.is_empty() { crowded } else { roomy };
+    if request.cluster.is_some() {
+        return all;
+    }
+    // Not every GPU can run the largest clusters, so they are used only if there are no others.
+    let (portable, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Candidate::is_portable);
+    if portable.is_empty() { others } else { portable }
+}
+
+/// Whether the tile that was asked for has room for the epilogue, but does not divide among the cluster that was.
+pub(crate) fn is_not_divided(machine: &Machine, w: &Workload<'_>, request: &Request) -> bool {
+    let (Some(tile), Some(cluster)) = (request.tile, request.cluster) else { return false };
+    let packed = direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided());
+    let swaps = [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s));
+    let mut keys = swaps.filter_map(|swap_ab| fitted(machine, w, request, (tile, swap_ab, Cluster::NONE), packed)).peekable();
+    keys.peek().is_some() && keys.all(|(key, _)| !Sm90Key { cluster, ..key }.divides_among_cluster())
 }
 
 /// Whether whole lines lie in the registers of a few lanes: lines of MMA columns do.
@@ -158,7 +173,7 @@ fn wanted_stages(key: &Sm90Key) -> usize {
 /// The clusters that a kernel could have. Whether one is worth its start is for the times to say, in a single wave, too:
 /// there every k-tile passes through the L2 as it does in the first of many. (NVIDIA's nvMatmulHeuristics takes
 /// clusters of two for 1024³ and 2048³, of 128 blocks each; DeepGEMM's rule takes none in a single wave.)
-fn clusters(request: &Request, key: &Sm90Key, w: &Workload<'_>) -> Vec<Cluster> {
+fn clusters(machine: &Machine, request: &Request, key: &Sm90Key, w: &Workload<'_>) -> Vec<Cluster> {
     if let Some(cluster) = request.cluster {
         return vec![cluster];
     }
@@ -170,15 +185,16 @@ fn clusters(request: &Request, key: &Sm90Key, w: &Workload<'_>) -> Vec<Cluster> 
         padded * 8 <= tiles_m as u128 * tiles_n as u128 * 9
     };
     if w.in_cluster().is_some() {
-        // Along lines so many blocks as a line has tiles, or the next more; a tile's rows are rarely shared by 3.
+        // Along lines so many blocks as a line has tiles, or the next more; a tile's rows are rarely shared by 3 or 12.
         let tiles = if key.swap_ab { tiles_m } else { tiles_n };
-        let all = [(1, 2), (1, 3), (1, 4), (1, 8), (2, 2), (2, 3), (2, 4)];
+        let all = [(1, 2), (1, 3), (1, 4), (1, 8), (1, 12), (1, 16), (2, 2), (2, 3), (2, 4)];
         let oriented = |(across, along)| match key.swap_ab {
             true => Cluster { m: along, n: across },
             false => Cluster { m: across, n: along },
         };
         let enough = |(across, along): &(usize, usize)| {
-            tiles <= *along && *along < 2 * tiles && (*across == 1 || worthwhile(&oriented((*across, 1))))
+            let close = tiles <= *along && *along < 2 * tiles && across * along <= machine.multiprocessors;
+            close && (*across == 1 || worthwhile(&oriented((*across, 1))))
         };
         return all.into_iter().filter(enough).map(oriented).collect();
     }
@@ -313,6 +329,15 @@ mod tests {
     fn few_tiles_and_a_long_k_are_split() {
         let (_, candidate) = best(Problem::new(128, 128, 16384));
         assert!(candidate.split_k == SplitK::Stream || candidate.split_k.splits() >= 4, "{candidate}");
+    }
+
+    #[test]
+    fn a_group_of_multiprocessors_runs_one_large_cluster() {
+        let at_once = |m, n| clusters_at_once(&Machine::h100(), Cluster { m, n });
+        let all =
+            [at_once(1, 1), at_once(1, 2), at_once(2, 2), at_once(8, 1), at_once(1, 12), at_once(1, 16), at_once(2, 8)];
+        assert_eq!(all, [132, 66, 30, 15, 7, 7, 7]);
+        assert_eq!(clusters_at_once(&Machine { multiprocessors: 16, ..Machine::h100() }, Cluster { m: 1, n: 16 }), 1);
     }
 
     /// Whatever is ranked fits in shared memory, divides among its cluster and satisfies the request.

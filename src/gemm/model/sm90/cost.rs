@@ -35,11 +35,18 @@ fn registers(w: &Workload<'_>, key: &Sm90Key, traffic: &Traffic) -> usize {
     accumulators + scales + converted + BASE_REGISTERS + values
 }
 
-/// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused.
+/// The most multiprocessors of a group (GPC), in which all blocks of a cluster run (H100 whitepaper, "GH100": 9 TPCs of two).
+const GROUP: usize = 18;
+
+/// Clusters that run at once. Clusters of 4 blocks and more leave some multiprocessors of a group unused, and a group has room
+/// for one of more than 8: of 132 multiprocessors for 7 such clusters, or 8 where all groups have as many as it takes.
 pub(crate) fn clusters_at_once(machine: &Machine, cluster: Cluster) -> usize {
-    let blocks = cluster.blocks();
-    let multiprocessors = if blocks >= 4 { machine.multiprocessors * 10 / 11 } else { machine.multiprocessors };
-    (multiprocessors / blocks).max(1)
+    let at_once = match cluster.blocks() {
+        blocks @ ..4 => machine.multiprocessors / blocks,
+        blocks @ 4..=Cluster::MOST_PORTABLE => machine.multiprocessors * 10 / 11 / blocks,
+        _ => machine.multiprocessors / GROUP,
+    };
+    at_once.max(1)
 }
 
 /// The way stream-K would cut the units.

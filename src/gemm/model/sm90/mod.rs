@@ -4,6 +4,7 @@ pub(crate) mod candidates;
 pub(crate) mod cost;
 pub(crate) mod workload;
 
+pub(crate) use candidates::is_not_divided;
 pub use candidates::{candidates, has_room, rank};
 pub use cost::estimate;
 pub use workload::Workload;

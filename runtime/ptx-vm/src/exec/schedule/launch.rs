@@ -178,6 +178,15 @@ fn check_shape(kernel: &Kernel, launch: &Launch, options: &Options) -> Result<()
     if size == 0 || size > 16 || (0..3).any(|d| grid[d] % cluster[d].max(1) != 0) {
         return Err(format!("a cluster of {cluster:?} blocks must divide the grid {grid:?} and hold at most 16"));
     }
+    if size > 8 && !launch.non_portable_cluster {
+        return Err(format!(
+            "a cluster of {cluster:?} blocks: more than 8 must be allowed, by `Launch::non_portable_cluster`"
+        ));
+    }
+    if size > u64::from(options.largest_cluster) {
+        let most = options.largest_cluster;
+        return Err(format!("a cluster of {cluster:?} blocks: this machine has room for {most}"));
+    }
     if size > 1 && options.arch < Arch::Sm90a {
         return Err(format!("a cluster of {cluster:?} blocks: {:?} has no clusters", options.arch));
     }
