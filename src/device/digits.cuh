@@ -11,11 +11,16 @@ struct DigitAxis {
     u64 extent;            // how many values the lower digit has
     u64 magic, shift;      // i / extent is i * magic >> shift
 
+    // The upper digit of an index; what is left is the lower one.
+    __device__ __forceinline__ u32 high(u32 index) const {
+        return static_cast<u32>(static_cast<u64>(index) * magic >> shift);
+    }
+    __device__ __forceinline__ u32 low(u32 index, u32 high) const { return index - high * static_cast<u32>(extent); }
+
     __device__ __forceinline__ index_t offset(int i) const {
         const u32 index = static_cast<u32>(i);
-        const u32 high = static_cast<u32>(static_cast<u64>(index) * magic >> shift);
-        const u32 low = index - high * static_cast<u32>(extent);
-        return static_cast<index_t>(high) * upper + static_cast<index_t>(low) * lower;
+        const u32 h = high(index);
+        return static_cast<index_t>(h) * upper + static_cast<index_t>(low(index, h)) * lower;
     }
 };
 

@@ -23,6 +23,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("row_index.cuh", include_str!("row_index.cuh")),
     ("scattered.cuh", include_str!("scattered.cuh")),
     ("sm90/bits.cuh", include_str!("sm90/bits.cuh")),
+    ("sm90/digits.cuh", include_str!("sm90/digits.cuh")),
     ("needed.cuh", include_str!("needed.cuh")),
     ("group_rows.cuh", include_str!("group_rows.cuh")),
     ("groups.cuh", include_str!("groups.cuh")),

@@ -67,15 +67,7 @@ impl Plan<'_> {
             let values = random::values(choices, element, shape.iter().product());
             Placed::new(device, element, shape, &values, placement).map_err(text)
         };
-        let whole = Placement {
-            transposed: false,
-            multiple: 1,
-            padding: 0,
-            offset: 0,
-            stretched: false,
-            digits: None,
-            is_vector: false,
-        };
+        let whole = Placement::PLAIN;
         let width = 16 / a.size();
         let beside = Placement { multiple: width, padding: width, offset: width, ..whole };
         let of_x = if self.channels[0].is_multiple_of(width) { beside } else { whole };

@@ -79,7 +79,7 @@ const SHAPES: [(usize, usize, [usize; 2], usize); 7] = [
     (12, 0, [4, 2], 2),
 ];
 
-const K: usize = 40;
+pub(crate) const K: usize = 40;
 
 fn numbers(count: usize, step: usize) -> Vec<f64> {
     (0..count).map(|i| ((i * step) % 23) as f64 / 8.0 - 1.3).collect()
@@ -157,8 +157,13 @@ fn arguments(
     Ok(all)
 }
 
-/// Runs a plan; gives what every written argument holds then.
-fn run(gemm: &Gemm, shape: (usize, usize, usize), placement: Placement) -> Result<Vec<Vec<u8>>, Error> {
+/// Gives a plan's arguments in this placement to a function, with A and B; and those that are written.
+fn with_arguments<T>(
+    gemm: &Gemm,
+    shape: (usize, usize, usize),
+    placement: Placement,
+    of: impl FnOnce([&DeviceTensor; 2], &[Argument<'_>]) -> Result<T, Error>,
+) -> Result<(T, Vec<Placed>), Error> {
     let (device, tree) = (gemm.device(), gemm.tree());
     let [a, b] = operands(device, shape)?;
     let mut held = arguments(device, tree, shape, placement)?;
@@ -167,28 +172,40 @@ fn run(gemm: &Gemm, shape: (usize, usize, usize), placement: Placement) -> Resul
         (Some(placed), true) => Argument::Output(&mut placed.view),
         (Some(placed), false) => Argument::Input(&placed.view),
     });
-    gemm.run_arguments(&device.default_stream(), &a, &b, &list.collect::<Vec<_>>())?;
+    let result = of([&a, &b], &list.collect::<Vec<_>>())?;
+    let written = held.into_iter().filter(|(_, written)| *written);
+    Ok((result, written.filter_map(|(placed, _)| placed).collect()))
+}
+
+/// Runs a plan; gives what every written argument holds then.
+fn run(gemm: &Gemm, shape: (usize, usize, usize), placement: Placement) -> Result<Vec<Vec<u8>>, Error> {
+    let run = |[a, b]: [&DeviceTensor; 2], list: &[Argument<'_>]| {
+        gemm.run_arguments(&gemm.device().default_stream(), a, b, list)
+    };
+    let ((), mut written) = with_arguments(gemm, shape, placement, run)?;
     let mut results = Vec::new();
-    for (placed, _) in held.iter_mut().filter(|(_, written)| *written) {
-        let Some(placed) = placed else { continue };
+    for placed in &mut written {
         results.push(placed.view.to_bytes()?);
         assert!(placed.is_guarded()?, "wrote beside the view");
     }
     Ok(results)
 }
 
+/// The dimensions of the tensor maps of a plan's launch.
+pub(crate) fn ranks_of_maps(
+    gemm: &Gemm,
+    shape: (usize, usize, usize),
+    placement: Placement,
+) -> Result<Vec<usize>, Error> {
+    let describe = |[a, b]: [&DeviceTensor; 2], list: &[Argument<'_>]| gemm.describe_launch(a, b, list);
+    let (launch, _) = with_arguments(gemm, shape, placement, describe)?;
+    Ok(launch.maps.iter().map(|map| map.extents.len()).collect())
+}
+
 /// Whether views give what matrices in order give.
 #[track_caller]
-fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: bool) {
-    let plain = Placement {
-        transposed: false,
-        multiple: 1,
-        padding: 0,
-        offset: 0,
-        stretched: false,
-        digits: None,
-        is_vector: false,
-    };
+pub(crate) fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: bool) {
+    let plain = Placement::PLAIN;
     for (order, &(m, n, lower, batch)) in shapes.iter().enumerate() {
         let shape = (m, n, batch);
         let expected = run(gemm, shape, plain).unwrap_or_else(|error| panic!("{shape:?}: {error}"));

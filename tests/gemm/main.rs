@@ -24,6 +24,7 @@ mod hopper;
 mod in_cluster;
 mod in_tile;
 mod integers;
+mod layout_boxes;
 mod layouts;
 mod masked;
 mod packed;

@@ -62,6 +62,17 @@ impl Digits {
 }
 
 impl Placement {
+    /// In order, without anything between.
+    pub(crate) const PLAIN: Self = Self {
+        transposed: false,
+        multiple: 1,
+        padding: 0,
+        offset: 0,
+        stretched: false,
+        digits: None,
+        is_vector: false,
+    };
+
     /// Any strides.
     pub(crate) fn any(choices: &mut Choices<'_>) -> Self {
         let multiple = choices.pick(&[16, 1, 4, 8, 2]);
@@ -71,15 +82,14 @@ impl Placement {
             padding: choices.pick(&[0, 0, 3, multiple]),
             offset: choices.pick(&[0, 0, multiple, 3 * multiple]),
             stretched: choices.once_in(8),
-            digits: None,
-            is_vector: false,
+            ..Self::PLAIN
         }
     }
 
     /// Rows that begin anywhere.
     pub(crate) fn unaligned(choices: &mut Choices<'_>) -> Self {
         let (transposed, stretched) = (choices.once_in(4), choices.once_in(8));
-        Self { transposed, multiple: 1, padding: 1, offset: 1, stretched, digits: None, is_vector: false }
+        Self { transposed, padding: 1, offset: 1, stretched, ..Self::PLAIN }
     }
 
     /// Rows along the contiguous axis that can be copied `bytes` at a time.
@@ -92,8 +102,7 @@ impl Placement {
             padding: choices.pick(&[0, multiple]),
             offset: choices.pick(&[0, multiple]),
             stretched: single && choices.once_in(4),
-            digits: None,
-            is_vector: false,
+            ..Self::PLAIN
         }
     }
 }

@@ -2376,13 +2376,13 @@ impl LaunchDescription {
         map: impl FnMut(&MapDescription) -> Result<[u8; 128], E>,
     ) -> Result<Vec<u8>, E> {}
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapDescription {
     pub of: Memory,
     pub element: ElementType,
-    pub extents: [u64; 3],
-    pub strides: [u64; 2],
-    pub box_extents: [u32; 3],
+    pub extents: Vec<u64>,
+    pub strides: Vec<u64>,
+    pub box_extents: Vec<u32>,
     pub swizzle: Swizzle,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -367,15 +367,7 @@ impl Multiplied {
         let [a, b] = self.majors;
         let place_of = |element: ElementType, shape: &[usize], values: &[f64], transposed| {
             let multiple = (16 / element.size()).max(1);
-            let placement = Placement {
-                transposed,
-                multiple,
-                padding: 0,
-                offset: 0,
-                stretched: false,
-                digits: None,
-                is_vector: false,
-            };
+            let placement = Placement { transposed, multiple, ..Placement::PLAIN };
             Placed::new(device, element, shape, values, placement).map_err(text)
         };
         let place = |shape: &[usize], values: &[f64], transposed| place_of(self.element, shape, values, transposed);
@@ -398,15 +390,7 @@ impl Multiplied {
             };
             let before = vec![1.0; shape.iter().product()];
             let multiple = 8.max(16 / output.element.size());
-            let placement = Placement {
-                transposed: false,
-                multiple,
-                padding: 3,
-                offset: 0,
-                stretched: false,
-                digits: None,
-                is_vector: false,
-            };
+            let placement = Placement { multiple, padding: 3, ..Placement::PLAIN };
             Placed::new(device, output.element, &shape, &before, placement).map_err(text)
         });
         outputs.collect()

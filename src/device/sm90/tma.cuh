@@ -1,7 +1,7 @@
 // TMA, the tensor memory accelerator: boxes of tensors between global and shared memory.
 //
-// PTX ISA, "cp.async.bulk.tensor". All maps have three dimensions: the contiguous index, the other, the batch. (But that
-// of patches; patches.cuh loads them.) What lies outside a tensor is read as 0 and not written; a load always counts the whole box's bytes.
+// PTX ISA, "cp.async.bulk.tensor". All maps have three dimensions: the contiguous index, the other, the batch. (But those
+// of patches, and of matrices with digits: patches.cuh and digits.cuh copy them.) What lies outside a tensor is read as 0 and not written; a load always counts the whole box's bytes.
 #pragma once
 #include "config.cuh"
 

@@ -213,7 +213,11 @@ pub(crate) fn headers<'h>(tree: &ValidTree, family: &[&'h str], views: ArgumentV
         (views.scattered != 0, "scattered.cuh"),
     ];
     let own = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
-    let wanted = [(tree.has_chance(), "sm90/random.cuh"), (tree.has_bits(), "sm90/bits.cuh")];
+    let wanted = [
+        (tree.has_chance(), "sm90/random.cuh"),
+        (tree.has_bits(), "sm90/bits.cuh"),
+        (views.digits != 0, "sm90/digits.cuh"),
+    ];
     let of_family = wanted.into_iter().filter_map(|(wanted, header)| wanted.then_some(header));
     let of_family = of_family.filter(|_| family.iter().any(|header| header.starts_with("sm90")));
     ["convert.cuh", "math.cuh"].into_iter().chain(own).chain(family.iter().copied()).chain(of_family).collect()

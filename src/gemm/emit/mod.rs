@@ -80,8 +80,8 @@ mod tests {
     use crate::gemm::Builder;
     use crate::gemm::model::choice::Chosen;
 
-    /// Digits of an argument change the type of its field and the headers, and nothing else; and accessing both digits of two
-    /// tensors and an output in the largest tiles keeps nothing in memory.
+    /// Digits of an argument change the type of its field, the headers, and what copies its boxes, and nothing else; and
+    /// accessing both digits of two tensors and an output in the largest tiles keeps nothing in memory.
     #[test]
     fn digits_change_the_type_of_a_field() {
         let mut tree = TreeBuilder::new("heads", "heads.rs");
@@ -94,13 +94,14 @@ mod tests {
         let tree = tree.finish();
         let valid = tree.validate(Types::new(ElementType::BF16, ElementType::BF16)).expect("a valid tree");
         let phases = Phases::of(valid, Prices::GPU);
-        for arch in [Arch::SM_80, Arch::SM_90A] {
+        // By lanes, and by boxes.
+        for (arch, direct) in [(Arch::SM_80, 0), (Arch::SM_90A, 0b111), (Arch::SM_90A, 0)] {
             let device = Device::emulated(arch).expect("a device");
             let builder = Builder::<()>::new(&device, tree.clone()).elements(ElementType::BF16, ElementType::BF16);
             let choice = builder.problem(4096, 4096, 4096).choose().expect("a choice");
             let Chosen::Gpu(gpu) = &choice.kind else { panic!("a GPU has kernels") };
             let key = match gpu.chosen.key {
-                KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct: 0b111, ..key }),
+                KernelKey::Sm90(key) => KernelKey::Sm90(crate::gemm::kernel::sm90::Sm90Key { direct, ..key }),
                 KernelKey::Sm80(key) => KernelKey::Sm80(key),
             };
             let [plain, digits] = [0, 0b111].map(|digits| {
@@ -114,12 +115,15 @@ mod tests {
             };
             let (before, after) = (generated(&plain.code), generated(&digits.code));
             assert_eq!(before.len(), after.len());
+            let copied = after.iter().filter(|line| line.contains("_digit_boxes<Config>(")).count();
+            assert_eq!(copied, if arch == Arch::SM_90A && direct == 0 { 3 } else { 0 });
             let differ = before.iter().zip(&after).filter(|(x, y)| x != y);
             for (x, y) in differ {
                 // Of the struct, and where the generated part begins.
                 let number =
                     ["static_assert(sizeof(", "#line "].iter().any(|word| x.contains(word) && y.contains(word));
-                assert!(number || x.contains("TensorView<") && y.contains("DigitsView<"), "{x} / {y}");
+                let boxes = x.contains("_boxes(") && y.contains("_digit_boxes<Config>(");
+                assert!(number || boxes || x.contains("TensorView<") && y.contains("DigitsView<"), "{x} / {y}");
             }
             let Some(compiler) = testing::compiler("digits_change_the_type_of_a_field") else { return };
             let compiled = compiler.compile(&digits, arch, Output::Cubin).expect("it compiles");

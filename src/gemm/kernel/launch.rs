@@ -84,18 +84,18 @@ pub enum Memory {
 
 /// What a tensor map is made of, innermost dimension first: the arguments of `cuTensorMapEncodeTiled`, which interleaves
 /// nothing, promotes to 256 bytes in the L2, fills with zeros, and has element strides of 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapDescription {
     /// Whose first element's address it has.
     pub of: Memory,
     /// Element type.
     pub element: ElementType,
-    /// Elements along each dimension.
-    pub extents: [u64; 3],
-    /// Bytes from one index to the next along the second and third dimension.
-    pub strides: [u64; 2],
-    /// Elements that one copy moves.
-    pub box_extents: [u32; 3],
+    /// Elements along each dimension, of which there are 3, or 5 for a matrix whose rows and columns have two axes each.
+    pub extents: Vec<u64>,
+    /// Bytes from one index to the next along each dimension but the first.
+    pub strides: Vec<u64>,
+    /// Elements that one copy moves along each dimension.
+    pub box_extents: Vec<u32>,
     /// How the box lies in shared memory.
     pub swizzle: Swizzle,
 }

@@ -619,7 +619,8 @@ impl Plan {
         let repacking = Repacking::of(&machine, &problem_of_plan, reading, layouts, key.accumulators);
         let layouts = repacking.layouts_for((key.a, key.b), layouts);
         let tree = self.phases.in_product(key.in_tile);
-        let key = tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, problem, arguments), problem)?;
+        let key =
+            tensor_maps::variant(tree, key, layouts, tensor_maps::direct(tree, key, problem, arguments), problem)?;
         supports(&key).ok()?;
         let wanted = Wanted { key: KernelKey::Sm90(key), split_k: gpu.chosen.split_k };
         Some((wanted, repacking))

@@ -12,11 +12,11 @@ use crate::gemm::problem::channels::StepsOfB;
 use crate::gemm::problem::digits::has_digits;
 use crate::gemm::problem::patches::Patches;
 use crate::gemm::problem::sliding::MOST_AXES;
-use crate::gemm::problem::{Error, Major, OperandLayout, OperandView, Problem};
+use crate::gemm::problem::{Error, Grouping, Major, OperandLayout, OperandView, Problem};
 use crate::{Argument, ElementType};
 
-/// The arguments of a run that tensor copies can't reach; see [`Sm90Key::direct`].
-pub(crate) fn direct(tree: &ValidTree, problem: &Problem, arguments: &[Argument<'_>]) -> u64 {
+/// The arguments of a run that tensor copies of a kernel can't reach; see [`Sm90Key::direct`].
+pub(crate) fn direct(tree: &ValidTree, key: &Sm90Key, problem: &Problem, arguments: &[Argument<'_>]) -> u64 {
     let mut direct = 0;
     for (i, argument) in arguments.iter().enumerate() {
         let tensor = match argument {
@@ -30,7 +30,8 @@ pub(crate) fn direct(tree: &ValidTree, problem: &Problem, arguments: &[Argument<
         let is_output = outputs.map(|(output, _)| tree.output_argument(output)).any(|argument| argument == i);
         let is_matrix = is_output || tree.parameters().get(i).is_some_and(|p| is_matrix(p.class));
         // Rows that an index places are stored by lanes.
-        if is_matrix && (!reaches(tensor) || (is_output && problem.scattered)) {
+        let reached = || reaches(tensor) && (!has_digits(tensor) || holds_boxes(tensor, key, problem));
+        if is_matrix && (!reached() || (is_output && problem.scattered)) {
             direct |= bit(i);
         }
     }
@@ -38,11 +39,8 @@ pub(crate) fn direct(tree: &ValidTree, problem: &Problem, arguments: &[Argument<
 }
 
 /// Whether tensor copies reach a tensor of M×N elements, with or without a batch axis: its rows must be contiguous and
-/// begin at multiples of 16 bytes. (Those of an axis of two digits could, by maps of a higher rank, which are not made.)
+/// begin at multiples of 16 bytes. Of rows and columns of two digits each, all strides but the last must be such multiples.
 fn reaches(tensor: &DeviceTensor) -> bool {
-    if has_digits(tensor) {
-        return false;
-    }
     let size = tensor.element_type().size();
     let (shape, strides) = (tensor.shape(), tensor.strides());
     let Some(last) = shape.len().checked_sub(1) else { return false };
@@ -56,25 +54,37 @@ fn reaches(tensor: &DeviceTensor) -> bool {
         && (0..last).all(aligned)
 }
 
+/// Whether no box goes beyond a lower digit: where there is an upper one, lower digits have whole boxes. (Groups of rows begin
+/// anywhere.)
+fn holds_boxes(tensor: &DeviceTensor, key: &Sm90Key, problem: &Problem) -> bool {
+    let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, tensor.element_type());
+    let extents = &tensor.shape()[tensor.rank() - 4..];
+    let whole = |upper: usize, lower: usize, of_box: usize| upper <= 1 || lower.is_multiple_of(of_box);
+    problem.grouping == Grouping::None && whole(extents[0], extents[1], rows) && whole(extents[2], extents[3], columns)
+}
+
 /// Whether an argument, which has `rank` axes without the batch axis, differs from batch to batch.
 pub(crate) fn is_batched(tensor: &DeviceTensor, rank: usize) -> bool {
     tensor.rank() > rank && tensor.shape()[0] > 1
 }
 
-/// A matrix as tensor copies see it: innermost extent first, with two strides in bytes. The stride of an axis with one
-/// element may be any allowed value.
+/// Something for each dimension of a tensor map, of which there are three, or five where rows and columns have two digits.
+type Dimensions<T> = SmallVec<[T; 5]>;
+
+/// A matrix as tensor copies see it: innermost extent first, with strides in elements behind the first. The stride of an axis
+/// with one element may be any allowed value.
 struct Matrix<'a> {
     tensor: &'a DeviceTensor,
-    extents: [usize; 3],
-    strides: [isize; 2],
+    extents: Dimensions<usize>,
+    strides: Dimensions<isize>,
 }
 
 /// What a tensor map is made of.
 struct Map<'a> {
     tensor: &'a DeviceTensor,
-    extents: [u64; 3],
-    strides: [u64; 2],
-    box_extents: [u32; 3],
+    extents: Dimensions<u64>,
+    strides: Dimensions<u64>,
+    box_extents: Dimensions<u32>,
     swizzle: Swizzle,
 }
 
@@ -87,15 +97,15 @@ impl Map<'_> {
 }
 
 impl<'a> Matrix<'a> {
-    fn map(&self, box_extents: [usize; 2], swizzle: Swizzle) -> Map<'a> {
-        let size = self.tensor.element_type().size();
-        let extents = self.extents.map(|extent| extent.max(1) as u64);
-        let mut strides = [0; 2];
-        for (i, stride) in strides.iter_mut().enumerate() {
-            let walked = extents[i + 1] > 1;
-            *stride = if walked { self.strides[i].unsigned_abs() as u64 * size as u64 } else { 16 };
-        }
-        let box_extents = [box_extents[0] as u32, box_extents[1] as u32, 1];
+    /// `box_extents` are those of the first dimensions; of the others a box has one element.
+    fn map(&self, box_extents: &[usize], swizzle: Swizzle) -> Map<'a> {
+        let size = self.tensor.element_type().size() as u64;
+        let extents: Dimensions<u64> = self.extents.iter().map(|extent| (*extent).max(1) as u64).collect();
+        let walked = self.strides.iter().zip(&extents[1..]);
+        let strides = walked.map(|(stride, extent)| if *extent > 1 { stride.unsigned_abs() as u64 * size } else { 16 });
+        let strides = strides.collect();
+        let box_extents = box_extents.iter().map(|extent| *extent as u32).chain(std::iter::repeat(1));
+        let box_extents = box_extents.take(extents.len()).collect();
         Map { tensor: self.tensor, extents, strides, box_extents, swizzle }
     }
 }
@@ -144,6 +154,7 @@ impl Tensors<'_> {
                 MapOf::Input(argument) | MapOf::Output(argument) => Memory::Argument(argument),
             };
             let Map { tensor, extents, strides, box_extents, swizzle } = self.map(key, map);
+            let (extents, strides, box_extents) = (extents.to_vec(), strides.to_vec(), box_extents.to_vec());
             MapDescription { of, element: tensor.element_type(), extents, strides, box_extents, swizzle }
         };
         traffic.maps(key).into_iter().map(described).collect()
@@ -187,7 +198,8 @@ impl Tensors<'_> {
             Major::Mn => ([outer, k, batches], [view.k, batch], [64, tile_k]),
         };
         let line = box_extents[0] * tensor.element_type().size();
-        Matrix { tensor, extents, strides }.map(box_extents, Swizzle::of_row(line))
+        Matrix { tensor, extents: extents.into_iter().collect(), strides: strides.into_iter().collect() }
+            .map(&box_extents, Swizzle::of_row(line))
     }
 
     fn argument(&self, key: &Sm90Key, argument: usize) -> Map<'_> {
@@ -196,14 +208,16 @@ impl Tensors<'_> {
             Argument::Output(tensor) => &**tensor,
             Argument::Scalar(_) | Argument::Seed(..) => self.a, // never: `Traffic::of` lists only matrices
         };
-        let (shape, strides) = (tensor.shape(), tensor.strides());
-        let last = shape.len() - 1;
-        let batched = is_batched(tensor, 2);
-        let extents = [shape[last], shape[last - 1], if batched { shape[0] } else { 1 }];
-        let strides = [strides[last - 1], if batched { strides[0] } else { 0 }];
         let element: ElementType = tensor.element_type();
         let (rows, columns) = epilogue_box(key.swap_ab, key.staging.step, element);
-        Matrix { tensor, extents, strides }.map([columns, rows], Swizzle::of_row(columns * element.size()))
+        let (own, of_box): (_, &[usize]) =
+            if has_digits(tensor) { (4, &[columns, 1, rows]) } else { (2, &[columns, rows]) };
+        // Behind the batch, the last axis first.
+        let front = tensor.rank() - own;
+        let (batch, of_batch) = if is_batched(tensor, own) { (tensor.shape()[0], tensor.strides()[0]) } else { (1, 0) };
+        let extents = tensor.shape()[front..].iter().rev().copied().chain([batch]).collect();
+        let strides = tensor.strides()[front..].iter().rev().skip(1).copied().chain([of_batch]).collect();
+        Matrix { tensor, extents, strides }.map(of_box, Swizzle::of_row(columns * element.size()))
     }
 }
 
@@ -256,4 +270,96 @@ pub(crate) fn variant(
     let loads = loads && takes_groups(problem.grouping, key.a, key.b);
     let fits = SharedMap::of(&key, &Traffic::of(tree, direct)).bytes().saturating_add(table) <= MAX_SHARED_BYTES;
     (loads && fits).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use epilogue_runtime::ptx_vm::{Detector, Module, Options};
+    use epilogue_runtime::{Arch, Device, testing};
+
+    use super::*;
+    use crate::evt::TreeBuilder;
+    use crate::expr::Op;
+    use crate::gemm::sm90::{Request, Tile};
+    use crate::gemm::{Builder, Gemm, KernelKey};
+
+    /// Elements along the axes of `[L, H, B, S, D]`: of the sequences and heads, two boxes each.
+    const EXTENTS: [usize; 5] = [2, 2, 2, 128, 128];
+    const K: usize = 64;
+
+    /// The sum of a product of zeros and a view with rows `(b, s)` and columns `(h, d)`.
+    fn result(gemm: &Gemm<()>, values: &[u8]) -> Result<Vec<u8>, Error> {
+        let [batch, h, b, s, d] = EXTENTS;
+        let device = gemm.device();
+        let zeros = |rows: usize, columns: usize| device.zeros_of(ElementType::F16, [batch, rows, columns]);
+        let (left, right) = (zeros(b * s, K)?, zeros(h * d, K)?.transpose()?);
+        let view = |tensor: &DeviceTensor| tensor.as_batched_matrix(&[0], &[2, 3], &[1, 4]);
+        let c = view(&device.tensor_from_bytes(ElementType::F16, values, EXTENTS)?)?;
+        let whole = device.zeros_of(ElementType::F16, EXTENTS)?;
+        let mut view = view(&whole)?;
+        let arguments = [Argument::Input(&c), Argument::Output(&mut view)];
+        gemm.run_arguments(&device.default_stream(), &left, &right, &arguments)?;
+        Ok(whole.to_bytes()?)
+    }
+
+    /// A kernel's text in which the boxes of one direction have another coordinate in the place of this one.
+    fn mistaken(ptx: &str, opcode: &str, coordinate: usize) -> (String, usize) {
+        let mut boxes = 0;
+        let edited = ptx.lines().map(|line| {
+            let Some((before, list, after)) =
+                line.split_once('{').filter(|_| line.contains(opcode)).and_then(|(x, rest)| {
+                    let (list, after) = rest.split_once('}')?;
+                    Some((x, list, after))
+                })
+            else {
+                return line.to_owned();
+            };
+            boxes += 1;
+            let mut list: Vec<&str> = list.split(',').map(str::trim).collect();
+            list[coordinate] = list[(coordinate + 1) % 5];
+            format!("{before}{{{}}}{after}", list.join(", "))
+        });
+        (edited.collect::<Vec<_>>().join("\n"), boxes)
+    }
+
+    /// Boxes of matrices of two digits are copied, in both directions, and each of their five coordinates matters.
+    #[test]
+    fn every_coordinate_of_a_box_matters() {
+        if testing::compiler("tensor_maps::every_coordinate_of_a_box_matters").is_none() {
+            return;
+        }
+        let device = Device::emulated_with(Arch::SM_90A, Options::default().detector(Detector::On)).expect("a device");
+        let mut tree = TreeBuilder::new("heads", "heads.rs");
+        let accum = tree.accum("accum");
+        let c = tree.parameter("c", ParameterClass::Tensor, None);
+        let d = tree.apply(Op::Add, &[accum, c]);
+        tree.output("d", d, BroadcastClass::Tensor, None);
+        let tile = Tile::all().iter().find(|tile| (tile.rows, tile.columns) == (128, 128)).copied();
+        let request = Request { tile, swap_ab: Some(false), ..Request::default() };
+        let builder = Builder::<()>::new(&device, tree.finish()).elements(ElementType::F16, ElementType::F16);
+        let gemm = builder.problem(256, 256, K).batch(2).sm90(request).plan().expect("a plan");
+        let count: usize = EXTENTS.iter().product();
+        // Small integers, which follow one another in no regular way.
+        let values: Vec<u8> =
+            (0..count).flat_map(|i| half::f16::from_f64((i * 7 % 1021) as f64).to_le_bytes()).collect();
+        assert!(result(&gemm, &values).expect("a result") == values);
+        let variant = gemm.inner().variants.find(|variant| variant.views.digits != 0).expect("a variant");
+        let KernelKey::Sm90(key) = &variant.key else { panic!("{}", variant.key) };
+        assert_eq!(key.direct, 0);
+        let (ptx, name) = (variant.kernel.ptx(), variant.kernel.name());
+        for opcode in
+            ["cp.async.bulk.tensor.5d.shared::cluster.global.tile", "cp.async.bulk.tensor.5d.global.shared::cta.tile"]
+        {
+            for coordinate in 0..5 {
+                let (mutant, boxes) = mistaken(ptx, opcode, coordinate);
+                assert!(boxes > 0, "{opcode}");
+                device.substitute(name, Some(Module::parse(&mutant).expect("a module"))).expect("an emulated device");
+                let lives = result(&gemm, &values).is_ok_and(|result| result == values);
+                assert!(!lives, "{opcode}: nobody sees another coordinate {coordinate}");
+                // The mistake was the reason.
+                device.substitute(name, None).expect("an emulated device");
+                assert!(result(&gemm, &values).expect("a result") == values);
+            }
+        }
+    }
 }

@@ -289,8 +289,11 @@
 //!
 //! Neighbouring axes whose strides chain count as one. At most two may be left for the rows, two for the columns and one for
 //! the batch; more are refused with their strides. Where one is left for each, the view is an ordinary matrix; else the kernel
-//! is another one, made by the first run with such a view, which counts these axes by multiplication and on sm_90a accesses
-//! that argument element by element. Vectors are viewed so, too, whether they are read, stored or results of reductions: a bias
+//! is another one, made by the first run with such a view, which counts these axes by multiplication. On sm_90a it copies that
+//! argument by boxes, as any other matrix, where no box goes beyond an axis: the columns' last axis is contiguous and whole
+//! boxes wide (of 64 elements at most, fewer of 4 bytes), the rows' last axis is a multiple of a box's rows (64, or few in
+//! swapped kernels) or the only one, the other strides are multiples of 16 bytes, and rows have no groups. Else it accesses
+//! the argument element by element. Vectors are viewed so, too, whether they are read, stored or results of reductions: a bias
 //! of heads that is a window of a larger tensor is `bias.as_row_vector(&[0, 1])?`, with
 //! [`as_batched_row_vector`](crate::DeviceTensor::as_batched_row_vector) one for each batch. Of `Bits`, columns are bytes: the
 //! mask `[S, T / 8]` of all heads is viewed as one of `bool`. Partial results of tiles have one stride along each axis, as A and

@@ -105,10 +105,10 @@ fn encoded(map: &MapDescription) -> [u8; 128] {
         Swizzle::Bytes64 => 2,
         Swizzle::Bytes128 => 3,
     };
-    let mut words = vec![data_type, 3, address(map.of)];
-    words.extend(map.extents);
-    words.extend(map.strides);
-    words.extend(map.box_extents.map(u64::from));
+    let mut words = vec![data_type, map.extents.len() as u64, address(map.of)];
+    words.extend(&map.extents);
+    words.extend(&map.strides);
+    words.extend(map.box_extents.iter().copied().map(u64::from));
     words.extend([swizzle, 3]);
     let mut bytes = [0; 128];
     for (to, word) in bytes.chunks_exact_mut(8).zip(words) {

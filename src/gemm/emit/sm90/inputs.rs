@@ -4,6 +4,7 @@ use super::super::arguments::EpilogueArguments;
 use super::super::element::visitor_type;
 use crate::ElementType;
 use crate::evt::{ParameterClass, Position, Sweep, ValidTree, ValueId, ValueType};
+use crate::gemm::kernel::parameters::FieldType;
 use crate::gemm::kernel::sm90::{Sm90Key, Traffic};
 
 fn is_integer(tree: &ValidTree, id: ValueId) -> bool {
@@ -19,6 +20,8 @@ pub(super) struct Copied {
     pub(super) field: String,
     /// Its elements.
     pub(super) element: ElementType,
+    /// Whether its rows or columns are counted by two digits.
+    pub(super) has_digits: bool,
 }
 
 /// An argument that is read.
@@ -80,6 +83,10 @@ impl Accesses {
         let along_columns = if key.swap_ab { ParameterClass::ColumnVector } else { ParameterClass::RowVector };
         // The maps of A, unless its rows are picked, and of all B come first.
         let operands = usize::from(!key.picked) + 1 + traffic.further_accumulators;
+        let copied = |map: usize, field: String, element: ElementType| {
+            let ty = arguments.layout.field(&field).map(|field| field.ty);
+            Copied { map, field, element, has_digits: matches!(ty, Some(FieldType::Digits(_))) }
+        };
         let (mut reads, mut staged_vectors) = (Vec::new(), 0);
         for (i, parameter) in tree.parameters().iter().enumerate() {
             let is_read = !matches!(parameter.class, ParameterClass::Scalar | ParameterClass::Seed);
@@ -90,7 +97,7 @@ impl Accesses {
             let way = match parameter.class {
                 ParameterClass::Tensor | ParameterClass::TensorMut => {
                     match traffic.inputs.iter().position(|(argument, _)| *argument == i) {
-                        Some(at) => Way::Copied(Copied { map: operands + at, field: field.clone(), element }),
+                        Some(at) => Way::Copied(copied(operands + at, field.clone(), element)),
                         None => Way::Direct,
                     }
                 }
@@ -115,7 +122,7 @@ impl Accesses {
                 let argument = tree.output_argument(i);
                 let at = traffic.outputs.iter().position(|(copied, _)| *copied == argument)?;
                 let field = arguments.fields.get(argument)?.output.clone()?;
-                Some((i, Copied { map: operands + traffic.inputs.len() + at, field, element: output.element }))
+                Some((i, copied(operands + traffic.inputs.len() + at, field, output.element)))
             })
             .collect();
         Self { reads, copied_outputs, staged_vectors }

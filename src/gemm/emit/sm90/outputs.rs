@@ -84,15 +84,17 @@ impl VisitorText<'_> {
         if self.grouped {
             writeln!(self.code, "if (!sm90::whole_step<Config>(inside, row, column)) return;  // lanes have stored it");
         }
-        for (i, Copied { map, field, element }) in &self.accesses.copied_outputs {
+        for (i, Copied { map, field, element, has_digits }) in &self.accesses.copied_outputs {
             if !sweep.targets.contains(&Target::Output(*i)) {
                 continue;
             }
-            let staged = format!("sm90::Staged<Config, {}>", element_name(*element));
+            let (store, of) = match has_digits {
+                true => ("sm90::store_digit_boxes<Config>".to_owned(), ""),
+                false => (format!("sm90::Staged<Config, {}>::store_boxes", element_name(*element)), ".batch"),
+            };
             writeln!(
                 self.code,
-                "{staged}::store_boxes(stage + output_at{i}, parameters.maps[{map}], work, row, column, \
-                 arguments.{field}.batch);"
+                "{store}(stage + output_at{i}, parameters.maps[{map}], work, row, column, arguments.{field}{of});"
             );
         }
         writeln!(self.code, "}}\n");

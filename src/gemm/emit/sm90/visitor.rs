@@ -255,11 +255,15 @@ impl<'a> VisitorText<'a> {
                 static __device__ __forceinline__ void load_inputs(const Parameters& parameters, u32 needed,
                                                                    const sm90::Work& work, int row, int column, int stage,
                                                                    u32 full) {{" }
-            for (i, staged, Copied { field, map, .. }) in &inputs {
+            for (i, staged, Copied { field, map, has_digits, .. }) in &inputs {
+                let (load, of) = match has_digits {
+                    true => ("sm90::load_digit_boxes<Config>".to_owned(), ""),
+                    false => (format!("{staged}::load_boxes"), ".batch"),
+                };
                 let place = format!("stage + input_at{field}, parameters.maps[{map}]");
                 writeln! { self.code, "
                     if (needed >> {i} & 1)
-                        {staged}::load_boxes({place}, full, work, row, column, parameters.arguments.{field}.batch);" }
+                        {load}({place}, full, work, row, column, parameters.arguments.{field}{of});" }
             }
             writeln!(self.code, "}}\n");
         }

@@ -227,19 +227,22 @@ impl<'a> Header<'a> {
     fn map(&self, name: &str, map: &MapDescription) -> String {
         let MapDescription { of, element, extents, strides, box_extents, swizzle } = map;
         let list = |numbers: &[u64]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let boxes = box_extents.map(u64::from);
+        let boxes: Vec<u64> = box_extents.iter().copied().map(u64::from).collect();
+        let rank = extents.len();
         format!(
-            "    {{\n        const cuuint64_t extents[3] = {{{}}}, strides[2] = {{{}}};\n        \
-             const cuuint32_t box[3] = {{{}}}, steps[3] = {{1, 1, 1}};\n        \
+            "    {{\n        const cuuint64_t extents[{rank}] = {{{}}}, strides[{}] = {{{}}};\n        \
+             const cuuint32_t box[{rank}] = {{{}}}, steps[{rank}] = {{{}}};\n        \
              CUtensorMap map;\n        \
-             const CUresult result = cuTensorMapEncodeTiled(&map, (CUtensorMapDataType){}, 3, (void *)(uintptr_t){},\n            \
+             const CUresult result = cuTensorMapEncodeTiled(&map, (CUtensorMapDataType){}, {rank}, (void *)(uintptr_t){},\n            \
              extents, strides, box, steps, (CUtensorMapInterleave)0, (CUtensorMapSwizzle){},\n            \
              (CUtensorMapL2promotion)3, (CUtensorMapFloatOOBfill)0);\n        \
              if (result != CUDA_SUCCESS) return result;\n        \
              memcpy(&p->{name}, &map, sizeof p->{name});\n    }}\n",
             list(extents),
+            strides.len(),
             list(strides),
             list(&boxes),
+            list(&vec![1; rank]),
             data_type(*element),
             self.address(*of),
             swizzle_number(*swizzle),
