@@ -40,11 +40,9 @@ pub(super) fn emit_rows(program: &RowProgram, width: Width) -> Option<Vec<u8>> {
     made.assembler.enter(FRAME as i32, &SAVED);
     let mask = made.mask(program.lanes % width.lanes(), width);
     let start = made.assembler.here();
-    let (asking, ahead) = asking(program);
     let mut first_argument = 0;
-    for (number, stage) in program.stages.iter().enumerate() {
-        let ahead = if Some(number) == asking { &ahead[..] } else { &[] };
-        made = made.stage(stage, width, program.lanes, (first_argument, ahead), mask)?;
+    for (stage, ahead) in program.stages.iter().zip(asking(program)) {
+        made = made.stage(stage, width, program.lanes, (first_argument, &ahead), mask)?;
         first_argument += stage.body.arguments.len();
     }
     let arguments = program.stages.iter().flat_map(|stage| &stage.body.arguments);
@@ -58,18 +56,24 @@ pub(super) fn emit_rows(program: &RowProgram, width: Width) -> Option<Vec<u8>> {
     (made.most * width.bytes() <= FRAME).then(|| made.assembler.finish(&made.constants))
 }
 
-/// The stage that asks memory for the next row, if there is one, and what it asks for: numbers of arguments, and bytes of
-/// lanes. It is the one that computes most for each element, so that memory is busy while the CPU is.
-fn asking(program: &RowProgram) -> (Option<usize>, Vec<(usize, usize)>) {
-    let each = || program.stages.iter().enumerate().filter(|(_, stage)| !stage.once);
-    let Some((first, stage)) = each().next() else { return (None, Vec::new()) };
-    let before: usize = program.stages[..first].iter().map(|stage| stage.body.arguments.len()).sum();
-    let read = stage.body.arguments.iter().enumerate().filter_map(|(number, argument)| match argument {
-        Argument::Stream { lane, read: true, .. } => Some((before + number, lane.bytes())),
-        _ => None,
-    });
-    let most = each().skip(1).max_by_key(|(_, stage)| stage.body.nodes.len());
-    (most.map(|(number, _)| number), read.collect())
+/// What each stage asks memory for, of the next rows: numbers of arguments, and bytes of lanes. Of each of the rows whose stages
+/// alternate, it is the stage that computes most for each element that asks, so that memory is busy while the CPU is.
+fn asking(program: &RowProgram) -> Vec<Vec<(usize, usize)>> {
+    let mut asking = vec![Vec::new(); program.stages.len()];
+    for row in 0..program.rows {
+        let each =
+            || program.stages.iter().enumerate().skip(row).step_by(program.rows).filter(|(_, stage)| !stage.once);
+        let Some((first, stage)) = each().next() else { continue };
+        let before: usize = program.arguments_of_stages().take(first).sum();
+        let read = stage.body.arguments.iter().enumerate().filter_map(|(number, argument)| match argument {
+            Argument::Stream { lane, read: true, .. } => Some((before + number, lane.bytes())),
+            _ => None,
+        });
+        if let Some((most, _)) = each().skip(1).max_by_key(|(_, stage)| stage.body.nodes.len()) {
+            asking[most] = read.collect();
+        }
+    }
+    asking
 }
 
 /// The code so far.

@@ -14,6 +14,8 @@ pub(crate) struct RowProgram {
     pub(super) stages: Vec<Stage>,
     /// The number of places.
     pub(super) places: usize,
+    /// The number of rows whose stages alternate.
+    pub(super) rows: usize,
 }
 
 /// A stage.
@@ -31,12 +33,34 @@ pub(crate) struct Place(usize);
 impl RowProgram {
     /// A program of no stages, for rows of this many lanes.
     pub(crate) const fn new(lanes: usize) -> Self {
-        Self { lanes, stages: Vec::new(), places: 0 }
+        Self { lanes, stages: Vec::new(), places: 0, rows: 1 }
     }
 
     /// The same stages for rows of this many lanes.
     pub(crate) fn with_lanes(&self, lanes: usize) -> Self {
         Self { lanes, ..self.clone() }
+    }
+
+    /// A program whose rows are two of this one: each stage is computed of the first and then of the second, so that what a stage
+    /// waits for is combined meanwhile. Its arguments are those of the first stage twice, of the second, and so on.
+    pub(crate) fn side_by_side(&self) -> Self {
+        let moved = |stage: &Stage| {
+            let mut moved = stage.clone();
+            moved.body.move_places(self.places);
+            moved
+        };
+        let stages = self.stages.iter().flat_map(|stage| [stage.clone(), moved(stage)]).collect();
+        Self { stages, places: 2 * self.places, rows: 2 * self.rows, ..*self }
+    }
+
+    /// Whether a stage combines lanes, for which later ones wait.
+    pub(crate) fn has_totals(&self) -> bool {
+        self.stages.iter().any(|stage| !stage.body.states.is_empty())
+    }
+
+    /// The numbers of arguments of each stage.
+    pub(crate) fn arguments_of_stages(&self) -> impl Iterator<Item = usize> {
+        self.stages.iter().map(|stage| stage.body.arguments.len())
     }
 
     pub(crate) const fn place(&mut self) -> Place {
@@ -57,11 +81,21 @@ impl RowProgram {
 
     /// The number of arguments of all stages. (Those without an address are counted.)
     pub(super) fn arguments(&self) -> usize {
-        self.stages.iter().map(|stage| stage.body.arguments.len()).sum()
+        self.arguments_of_stages().sum()
     }
 }
 
 impl Body {
+    /// Moves all places by this many.
+    fn move_places(&mut self, by: usize) {
+        for argument in &mut self.arguments {
+            if let Argument::Held(number) | Argument::Place(number) = argument {
+                *number += by;
+            }
+        }
+        self.states.iter_mut().for_each(|state| state.place += by);
+    }
+
     /// What an earlier stage has left in a place, in all lanes.
     pub(crate) fn held(&mut self, Place(number): Place) -> Value {
         let number = self.argument(Argument::Held(number));

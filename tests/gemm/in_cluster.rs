@@ -73,8 +73,8 @@ fn rows() {
         let b = if columns == 64 && cluster.0 == 1 { Major::Mn } else { Major::K };
         let kernel = planned(&device, tree.clone(), (64, most), request, (a, b));
         let shapes = [
-            (2 * rows + 22, most, 200, 1),
             (33, most - 7, 65, 2),
+            (2 * rows + 22, most, 200, 1),
             (65, of_tile + 1, 64, 1),
             (1, 3, 0, 3),
             (65, of_tile, 9, 1),
@@ -105,9 +105,10 @@ fn large_clusters() {
         let (tree, most) = (trees[i % 3].clone(), columns * cluster.1);
         let request = Request { split_k: Some(split_k), ..request(rows, columns, schedule, cluster) };
         let kernel = planned(&device, tree.clone(), (64, most), request, ALONG_K);
-        let small = [(rows + 5, most, 72, 1), (9, most - columns - 7, 65, 2), (5, columns + 1, 9, 1), (1, 3, 0, 1)];
-        let shapes = if columns == 256 { &[(129, most, 9, 1), (3, most - 3 * columns - 7, 65, 1)][..] } else { &small };
-        check(&kernel, tree.name(), i as u32, shapes);
+        // Two tiles of M only where tiles are small: emulated, each takes seconds.
+        let m = if columns <= 32 { rows + 5 } else { 5 };
+        let shapes = [(9, most, 72, 1), (m, most - columns - 7, 65, 1), (5, columns + 1, 9, 2), (1, 3, 0, 1)];
+        check(&kernel, tree.name(), i as u32, &shapes);
     }
 }
 
@@ -163,7 +164,7 @@ fn columns() {
             &kernel,
             "column_softmax",
             1,
-            &[(most, 150, 200, 1), (most - 7, 33, 65, 2), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)],
+            &[(most - 7, 33, 65, 2), (most, 150, 72, 1), (17, 9, 64, 1), (3, 1, 0, 3), (0, 65, 9, 1)],
         );
     }
 }

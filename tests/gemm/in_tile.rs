@@ -93,14 +93,12 @@ pub(crate) fn of_rows() -> Vec<Tree> {
 
 #[track_caller]
 pub(crate) fn check(kernel: &Kernel, name: &str, seed: u32, shapes: &[(usize, usize, usize, usize)]) {
-    for (i, &(m, n, k, batch)) in shapes.iter().enumerate() {
+    // The first once more: nothing is left behind by earlier launches.
+    for (i, &(m, n, k, batch)) in shapes.iter().enumerate().chain(shapes.iter().enumerate().take(1)) {
         let problem = Problem::new(m, n, k);
         let problem = if batch == 1 { problem } else { problem.batched(batch) };
-        // Twice: nothing is left behind by the first launch.
-        for _ in 0..2 {
-            let result = kernel.product(problem, &mut Choices::new(&[seed, i as u32, 7, 77, 5, 13]));
-            result.unwrap_or_else(|error| panic!("{name}: {problem:?}: {error}"));
-        }
+        let result = kernel.product(problem, &mut Choices::new(&[seed, i as u32, 7, 77, 5, 13]));
+        result.unwrap_or_else(|error| panic!("{name}: {problem:?}: {error}"));
     }
 }
 
@@ -353,8 +351,8 @@ fn the_choice_says_why() {
                 && narrow.contains("; with launches of their own, about "),
             "{narrow}"
         );
-        let wide = choice(arch, 4096);
-        let on_sm_80 = "; not in one tile: rows of 4096 columns are wider than a tile of 256";
+        let wide = choice(arch, 8192);
+        let on_sm_80 = "; not in one tile: rows of 8192 columns are wider than a tile of 256";
         assert!(wide.contains(on_sm_80), "{wide}");
     }
 }

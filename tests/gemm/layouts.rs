@@ -204,24 +204,31 @@ pub(crate) fn ranks_of_maps(
 
 /// Whether views give what matrices in order give.
 #[track_caller]
-pub(crate) fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: bool) {
-    let plain = Placement::PLAIN;
-    for (order, &(m, n, lower, batch)) in shapes.iter().enumerate() {
-        let shape = (m, n, batch);
-        let expected = run(gemm, shape, plain).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
-        // Rows that begin at whole vectors, and rows that begin anywhere.
-        let (multiple, padding) = if aligned { (16, 16) } else { (1, 3) };
-        let digits = Some(Digits { lower, order });
-        let given = run(gemm, shape, Placement { multiple, padding, offset: 0, digits, ..plain });
-        let given = given.unwrap_or_else(|error| panic!("{shape:?} {lower:?}: {error}"));
-        assert_eq!(expected.len(), given.len());
-        for (i, (expected, given)) in expected.iter().zip(&given).enumerate() {
-            let first = expected.iter().zip(given).position(|(x, y)| x != y);
-            assert!(
-                first.is_none() && expected.len() == given.len(),
-                "{shape:?} {lower:?}: output {i}, byte {first:?}"
-            );
-        }
+fn check(gemm: &Gemm, shapes: &[(usize, usize, [usize; 2], usize)], aligned: bool) {
+    for (order, shape) in shapes.iter().enumerate() {
+        check_order(gemm, *shape, order, aligned);
+    }
+}
+
+/// The same of one shape, whose axes are in this order in memory.
+#[track_caller]
+pub(crate) fn check_order(
+    gemm: &Gemm,
+    (m, n, lower, batch): (usize, usize, [usize; 2], usize),
+    order: usize,
+    aligned: bool,
+) {
+    let (plain, shape) = (Placement::PLAIN, (m, n, batch));
+    let expected = run(gemm, shape, plain).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+    // Rows that begin at whole vectors, and rows that begin anywhere.
+    let (multiple, padding) = if aligned { (16, 16) } else { (1, 3) };
+    let digits = Some(Digits { lower, order });
+    let given = run(gemm, shape, Placement { multiple, padding, offset: 0, digits, ..plain });
+    let given = given.unwrap_or_else(|error| panic!("{shape:?} {lower:?}: {error}"));
+    assert_eq!(expected.len(), given.len());
+    for (i, (expected, given)) in expected.iter().zip(&given).enumerate() {
+        let first = expected.iter().zip(given).position(|(x, y)| x != y);
+        assert!(first.is_none() && expected.len() == given.len(), "{shape:?} {lower:?}: output {i}, byte {first:?}");
     }
 }
 

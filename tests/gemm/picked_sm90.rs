@@ -113,7 +113,7 @@ fn the_bits_are_those_of_rows_in_order() -> Result<(), Error> {
     let extents = [[50, 24, 40], [3, 72, 456], [90, 17, 37], [1, 136, 264]];
     for (i, request) in requests().into_iter().enumerate() {
         let device = device([Completion::Lazy, Completion::Random, Completion::Eager][i % 3], i as u64);
-        for (j, extents) in extents.into_iter().enumerate() {
+        for (j, extents) in extents.into_iter().enumerate().skip(i % 2).step_by(2) {
             let count = [33, 200, 5, 129][(i + j) % 4];
             bits_are_those_of_rows_in_order(&device, extents, &indices(count, extents[0])[(i / 2 + j) % 4], request)?;
         }

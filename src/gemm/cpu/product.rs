@@ -7,10 +7,8 @@
 
 use std::ops::Range;
 
-use ::gemm::{Parallelism, gemm};
-
 use super::element::{Arithmetic, View};
-use super::kernel::{self, Lanes, Matrix, dots, row, transpose};
+use super::kernel::{self, General, Matrix, Written, dots, general, row, transpose};
 use super::patches::gather;
 use super::tile::{Extents, Tile};
 use crate::ElementType;
@@ -87,7 +85,7 @@ impl Accumulation {
 }
 
 /// A type that the `gemm` crate multiplies.
-pub(super) trait Multiplied: Arithmetic + Lanes {
+pub(super) trait Multiplied: Arithmetic + General {
     const ELEMENT: ElementType;
 }
 
@@ -364,31 +362,9 @@ impl Product<'_> {
                 )
             };
             let continues = first > depth.start;
-            // SAFETY: `a` has m×k elements, `b` k×n, `to` m×n, which the slices' lengths and the caller's promise say;
-            // C is the element type that the pointers point to.
-            unsafe {
-                gemm(
-                    m,
-                    n,
-                    k,
-                    to.as_mut_ptr(),
-                    column,
-                    row,
-                    continues,
-                    a.pointer,
-                    a.column,
-                    a.row,
-                    b.pointer,
-                    b.column,
-                    b.row,
-                    C::ONE,
-                    C::ONE,
-                    false,
-                    false,
-                    false,
-                    Parallelism::None,
-                );
-            }
+            let to = Written { pointer: to.as_mut_ptr(), row, column, continues };
+            // SAFETY: `a` has m×k elements, `b` k×n, `to` m×n, which the slices' lengths and the caller's promise say.
+            unsafe { general(kernel::Extents { rows: m, columns: n, depth: k }, a, b, to) };
             first += k;
             if first >= depth.end {
                 return;

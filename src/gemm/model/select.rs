@@ -425,8 +425,7 @@ impl<'a> Selection<'a> {
         };
         let all = candidates(wanted);
         if all.is_empty() {
-            let mut workloads =
-                self.pickings(wanted.picked).map(|picks| self.sm90_workload(way, instruction, picks).0);
+            let mut workloads = self.pickings(wanted.picked).map(|picks| self.sm90_workload(way, instruction, picks).0);
             if workloads.all(|workload| ranking::is_not_divided(self.machine, &workload, wanted)) {
                 return Err(none(sm90::NOT_DIVIDED));
             }

@@ -208,25 +208,25 @@ pub(crate) fn covering_in_tile() -> Vec<Subject> {
     set
 }
 
-/// Epilogues of several phases in the tiles of a cluster, of two, four, eight and sixteen blocks along rows, by both schedules, with every
-/// split of K that there is.
+/// Epilogues of several phases in the tiles of a cluster, of two, four, eight and sixteen blocks along rows, by both schedules,
+/// with every split of K that there is.
 pub(crate) fn covering_in_cluster() -> Vec<Subject> {
     use sm90::Schedule::{Cooperative, PingPong};
     let mut set = Vec::new();
-    for (rows, columns, schedule, (m, n), split_k) in [
+    let trees = [softmax(), rms_norm(), quantised_rows()].into_iter().cycle();
+    let shapes = [
         (128, 256, Cooperative, (1, 4), SplitK::None),
         (128, 256, Cooperative, (1, 8), SplitK::Serial(2)),
         (128, 256, Cooperative, (2, 2), SplitK::Stream),
         (64, 256, PingPong, (1, 4), SplitK::None),
         (128, 128, PingPong, (1, 8), SplitK::Stream),
         (128, 256, Cooperative, (1, 16), SplitK::None),
-    ] {
+    ];
+    for ((rows, columns, schedule, (m, n), split_k), tree) in shapes.into_iter().zip(trees) {
         let tile = Some(sm90::Tile { rows, columns, schedule, consumers: 2 });
         let (cluster, split_k) = (Some(Cluster { m, n }), Some(split_k));
         let request = sm90::Request { tile, cluster, split_k, ..sm90::Request::default() };
-        for tree in [softmax(), rms_norm(), quantised_rows()] {
-            set.extend(sm90(&tree, Wgmma::Bf16, (Major::K, Major::K), columns * n, request));
-        }
+        set.extend(sm90(&tree, Wgmma::Bf16, (Major::K, Major::K), columns * n, request));
     }
     set
 }

@@ -1,5 +1,5 @@
-//! Products of few rows. The `gemm` crate is slow at them, because it packs B first, which takes longer than the
-//! product.
+//! Products of any shape, by the `gemm` crate's parts ([`general`]), and of few rows, at which that is slow, because it packs B
+//! first, which takes longer than the product.
 //!
 //! - [`dots`]: dot products, if both operands are contiguous along K.
 //! - [`row`]: for a single row, if B is contiguous along N; it reads B's rows in order, without a copy.
@@ -10,6 +10,7 @@
 //! depends only on the extents.
 
 mod dots;
+mod general;
 mod lanes;
 mod row;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod transpose;
 pub(super) mod words;
 
 pub(super) use self::dots::dots;
+pub(super) use self::general::{General, Written, general};
 pub(super) use self::lanes::Lanes;
 pub(super) use self::row::row;
 pub(super) use self::transpose::transpose;
@@ -36,6 +38,11 @@ impl<C> Matrix<C> {
     pub(super) fn at(self, i: usize, j: usize) -> Self {
         let offset = (i as isize).wrapping_mul(self.row).wrapping_add((j as isize).wrapping_mul(self.column));
         Self { pointer: self.pointer.wrapping_offset(offset), ..self }
+    }
+
+    /// The same elements, rows for columns.
+    pub(super) fn transposed(self) -> Self {
+        Self { row: self.column, column: self.row, ..self }
     }
 }
 

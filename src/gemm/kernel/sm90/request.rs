@@ -118,10 +118,7 @@ impl Request {
                 Self { stages: None, ..*self },
                 "shared memory has no room for so many stages beside the tile and the epilogue: ask for fewer",
             ),
-            (
-                Self { cluster: None, ..*self },
-                NOT_DIVIDED,
-            ),
+            (Self { cluster: None, ..*self }, NOT_DIVIDED),
             (
                 Self { staging: None, ..*self },
                 "the staging's step divides no such tile's columns, or shared memory has no room for its stages: ask for a \

@@ -83,7 +83,8 @@ pub(crate) fn is_not_divided(machine: &Machine, w: &Workload<'_>, request: &Requ
     let (Some(tile), Some(cluster)) = (request.tile, request.cluster) else { return false };
     let packed = direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided());
     let swaps = [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s));
-    let mut keys = swaps.filter_map(|swap_ab| fitted(machine, w, request, (tile, swap_ab, Cluster::NONE), packed)).peekable();
+    let mut keys =
+        swaps.filter_map(|swap_ab| fitted(machine, w, request, (tile, swap_ab, Cluster::NONE), packed)).peekable();
     keys.peek().is_some() && keys.all(|(key, _)| !Sm90Key { cluster, ..key }.divides_among_cluster())
 }
 

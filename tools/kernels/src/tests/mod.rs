@@ -204,7 +204,7 @@ fn phases_in_a_tile_are_as_meant() {
     let is_wide = |subject: &&Subject| subject.arch == Arch::SM_90A && subject.key.tile().1 == 256;
     assert_eq!((set.len(), set.iter().filter(is_wide).count()), (12, 6));
     let in_cluster = set::covering_in_cluster();
-    assert_eq!((in_cluster.len(), in_cluster.iter().filter(is_wide).count()), (18, 15));
+    assert_eq!((in_cluster.len(), in_cluster.iter().filter(is_wide).count()), (6, 5));
     set.extend(in_cluster);
     let gate = Gate::new(compiler, testing::nvdisasm(NAME));
     let reports: Vec<_> = set.par_iter().filter_map(|subject| checked(&gate, subject)).collect();

@@ -23,14 +23,27 @@ use crate::te::auto::cpu::registers::Lane as _;
 /// Reductions that follow each other, compiled.
 #[derive(Debug)]
 pub(in crate::te::auto::cpu) struct WholeRows {
-    kernel: RowKernel,
-    /// For each argument of the code, where it is in the first row, and its distance between rows in bytes.
-    arguments: Vec<Source>,
-    apart: Vec<isize>,
+    one: Rows,
+    /// For two rows at a time: while a total of one is folded, which takes one instruction after the other, those of the other
+    /// row are computed.
+    two: Option<Rows>,
     /// Whether rows are numbered by one loop at most, in all reductions.
     in_one_loop: bool,
     /// The number of elements of a row that are kept from a reduction to the outputs of points, beside the tensors.
     kept: usize,
+}
+
+/// The most elements of a row of two at a time. What two rows read and write stays in the nearest cache.
+const MOST_OF_TWO: usize = 1024;
+
+/// Code for some rows at a time.
+#[derive(Debug)]
+struct Rows {
+    kernel: RowKernel,
+    /// For each argument of the code, where it is in the first rows and in which of them, and its distance to the next rows in
+    /// bytes.
+    arguments: Vec<(Source, usize)>,
+    apart: Vec<isize>,
 }
 
 /// Where an argument is.
@@ -78,23 +91,28 @@ impl WholeRows {
             making.job(number, job)?;
         }
         let Making { program, arguments, kept, .. } = making;
-        if arguments.len() > ROW_ARGUMENTS {
-            return None;
-        }
-        let kernel = RowKernel::compile(&program)?;
+        let in_one_loop = jobs.iter().all(|job| job.outer.len() <= 1);
+        let one = Rows::of(jobs, &program, arguments.iter().map(|source| (*source, 0)).collect())?;
+        let two = (in_one_loop && lanes <= MOST_OF_TWO && program.has_totals()).then(|| {
+            let (mut both, mut rest) = (Vec::with_capacity(2 * arguments.len()), &arguments[..]);
+            for count in program.arguments_of_stages() {
+                let (stage, others) = rest.split_at(count);
+                (0..2).for_each(|row| both.extend(stage.iter().map(|source| (*source, row))));
+                rest = others;
+            }
+            Rows::of(jobs, &program.side_by_side(), both)
+        });
         #[cfg(test)]
         {
             super::COMPILED.set(super::COMPILED.get() + 1);
             super::IN_ROWS.set(super::IN_ROWS.get() + 1);
         }
-        let apart = arguments.iter().map(|source| source.bytes_apart(jobs)).collect();
-        let in_one_loop = jobs.iter().all(|job| job.outer.len() <= 1);
-        Some(Self { kernel, arguments, apart, in_one_loop, kept })
+        Some(Self { one, two: two.flatten(), in_one_loop, kept })
     }
 
     /// Memory that a thread needs.
     pub(in crate::te::auto::cpu) fn memory(&self) -> Vec<f32> {
-        vec![0.0; self.kept]
+        vec![0.0; self.kept * if self.two.is_some() { 2 } else { 1 }]
     }
 
     /// Computes some rows.
@@ -103,37 +121,60 @@ impl WholeRows {
     /// The jobs must be those it was made of, moved to where the tensors are now. Nobody else may write what is read, or access
     /// what is written of these rows, during the call. The memory must be what [`memory`](Self::memory) gave.
     pub(in crate::te::auto::cpu) unsafe fn run(&self, jobs: &[Job], memory: &mut [f32], rows: Range<i64>) {
-        let together = if self.in_one_loop { rows.end - rows.start } else { 1 };
         let mut row = rows.start;
         while row < rows.end {
-            let mut numbers: SmallVec<[i32; ROW_ARGUMENTS]> = SmallVec::from_elem(0, self.arguments.len());
-            let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(self.arguments.len());
-            for (source, number) in self.arguments.iter().zip(&mut numbers) {
-                addresses.push(match *source {
-                    Source::Nothing => std::ptr::null_mut(),
-                    Source::Read(job, elements, part) => {
-                        let job = &jobs[job];
-                        job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
-                    }
-                    Source::Written(job, place) => {
-                        let job = &jobs[job];
-                        let index = decode(&job.outer, row);
-                        let offset = job.outer.iter().zip(&index).map(|(level, i)| level.outputs[place] * i).sum();
-                        job.outputs[place].target(offset, 1).address as *mut u8
-                    }
-                    Source::Kept => memory.as_mut_ptr().cast(),
-                    Source::Number(value) => {
-                        *number = value;
-                        std::ptr::from_mut(number).cast()
-                    }
-                });
-            }
-            // SAFETY: the caller's promise; reads and outputs have neighbouring elements along a row, or one, as the builder
-            // has checked, and those of points within the loops are inside their tensors, as the space has checked; the
-            // memory has a row's elements. An output that keeps values is read where it is written.
-            unsafe { self.kernel.run(&mut addresses, &self.apart, together as usize) };
-            row += together;
+            let left = (rows.end - row) as usize;
+            let (code, each) = self.two.as_ref().filter(|_| left > 1).map_or((&self.one, 1), |two| (two, 2));
+            let times = if self.in_one_loop { left / each } else { 1 };
+            // SAFETY: the caller's promise; of each row of some that are computed at a time, the memory has a part.
+            unsafe { code.run(jobs, (memory, self.kept), row, times) };
+            row += (times * each) as i64;
         }
+    }
+}
+
+impl Rows {
+    fn of(jobs: &[Job], program: &RowProgram, arguments: Vec<(Source, usize)>) -> Option<Self> {
+        if arguments.len() > ROW_ARGUMENTS {
+            return None;
+        }
+        let rows = arguments.iter().map(|(_, row)| *row as isize + 1).max().unwrap_or(1);
+        let apart = arguments.iter().map(|(source, _)| source.bytes_apart(jobs) * rows).collect();
+        Some(Self { kernel: RowKernel::compile(program)?, arguments, apart })
+    }
+
+    /// Computes rows from this one on: so many times those of the code.
+    ///
+    /// # Safety
+    /// The conditions of [`WholeRows::run`]; the memory must have so many elements for each of the rows of one time.
+    unsafe fn run(&self, jobs: &[Job], (memory, kept): (&mut [f32], usize), first: i64, times: usize) {
+        let mut numbers: SmallVec<[i32; ROW_ARGUMENTS]> = SmallVec::from_elem(0, self.arguments.len());
+        let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(self.arguments.len());
+        for ((source, of_time), number) in self.arguments.iter().zip(&mut numbers) {
+            let row = first + *of_time as i64;
+            addresses.push(match *source {
+                Source::Nothing => std::ptr::null_mut(),
+                Source::Read(job, elements, part) => {
+                    let job = &jobs[job];
+                    job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
+                }
+                Source::Written(job, place) => {
+                    let job = &jobs[job];
+                    let index = decode(&job.outer, row);
+                    let offset = job.outer.iter().zip(&index).map(|(level, i)| level.outputs[place] * i).sum();
+                    job.outputs[place].target(offset, 1).address as *mut u8
+                }
+                Source::Kept => memory[of_time * kept..].as_mut_ptr().cast(),
+                Source::Number(value) => {
+                    *number = value;
+                    std::ptr::from_mut(number).cast()
+                }
+            });
+        }
+        // SAFETY: the caller's promise; reads and outputs have neighbouring elements along a row, or one, as the builder has
+        // checked, and those of points within the loops are inside their tensors, as the space has checked; the memory has a
+        // row's elements. An output that keeps values is read where it is written, and no other is read.
+        unsafe { self.kernel.run(&mut addresses, &self.apart, times) };
     }
 }
 
