@@ -32,7 +32,7 @@ use crate::survivors::{SURVIVORS, Survivor};
 use crate::trial::{Bench, Kill, Subject};
 
 /// Mutants of each kernel in the sample.
-const SAMPLE: usize = 8;
+const SAMPLE: usize = 6;
 
 /// Lines of PTX that are printed before and after a mutated one.
 const AROUND: usize = 12;

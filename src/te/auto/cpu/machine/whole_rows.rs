@@ -1,6 +1,7 @@
 //! Reductions along rows, and what is computed from their totals and every element, as machine code that takes one row after
 //! the other through all of it: a softmax, a layer norm, or any chain of that shape. A row is read from memory once, stays in
-//! the nearest cache from pass to pass, and nothing is done between two rows but moving addresses.
+//! the nearest cache from pass to pass, and nothing is done between two rows but moving addresses. Short rows are taken two at a
+//! time, pass by pass, as a pass waits for the total of the one before.
 //!
 //! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of lanes. Only
 //! what gives the same bits in any order, such as a maximum, is combined in another.
