@@ -19,6 +19,10 @@ impl Emulator {
         match *self {}
     }
 
+    pub(crate) fn has_room(&self, _: u32) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn write_variable(&self, _: &Module, _: &str, _: &[u8]) -> Result<()> {
         match *self {}
     }

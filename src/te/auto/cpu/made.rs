@@ -28,7 +28,7 @@ enum Work {
     Map(Box<Map>),
     Scan(Box<Scan>),
     /// Reductions, and where the tensors of each come from.
-    Chain(Chain, Vec<Vec<TensorOrigin>>),
+    Chain(Box<Chain>, Vec<Vec<TensorOrigin>>),
 }
 
 impl Made {
@@ -44,7 +44,7 @@ impl Made {
     pub(in crate::te::auto) fn reduction(task: &Task<'_>, order: Order) -> Result<Self, TeError> {
         let origins = (0..task.bound.tensors.len()).map(TensorOrigin::Argument).collect();
         let chain = Chain::new(std::slice::from_ref(task), order)?;
-        Ok(Self { work: Work::Chain(chain, vec![origins]), _intermediates: Vec::new() })
+        Ok(Self { work: Work::Chain(Box::new(chain), vec![origins]), _intermediates: Vec::new() })
     }
 
     /// Several reductions, where the tensors of each come from, and the memory between them.
@@ -53,7 +53,7 @@ impl Made {
         origins: Vec<Vec<TensorOrigin>>,
         intermediates: Vec<DeviceTensor>,
     ) -> Self {
-        Self { work: Work::Chain(chain, origins), _intermediates: intermediates }
+        Self { work: Work::Chain(Box::new(chain), origins), _intermediates: intermediates }
     }
 
     /// The choices in words.
