@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::options::{On, Options};
 use crate::record::Results;
 use crate::step::Step;
-use crate::{Outcome, conformance, copy, correctness, gemm, peers, ranks, sanitizer, te};
+use crate::{Outcome, conformance, copy, correctness, fused, gemm, peers, ranks, sanitizer, te};
 
 /// Every step of every tier, in their order.
 pub(crate) fn all(on: On) -> Vec<Step> {
@@ -18,6 +18,7 @@ pub(crate) fn all(on: On) -> Vec<Step> {
     steps.extend(sanitizer::steps());
     steps.extend(copy::steps());
     steps.extend(gemm::steps(on));
+    steps.extend(fused::steps(on));
     steps.extend(peers::steps());
     steps.sort_by_key(|step| (step.tier, step.timed));
     steps

@@ -21,6 +21,7 @@ mod correctness;
 mod divided;
 mod estimate;
 mod fit;
+mod fused;
 mod gemm;
 #[path = "../../kernels/src/headline.rs"]
 mod headline;

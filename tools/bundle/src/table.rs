@@ -25,7 +25,7 @@ pub(crate) fn of(records: &[Value]) -> String {
     for record in kind("skipped") {
         let _ = writeln!(text, "skipped {}: {}", plain(&record["step"]), plain(&record["why"]));
     }
-    for record in kind("speed") {
+    for record in kind("speed").chain(kind("fused")) {
         speed(&mut text, record);
     }
     for kind in ["picks", "knobs", "autotune"] {
