@@ -1,5 +1,6 @@
 //! `cargo xtask table`: the committed results as Markdown, with losses as visible as wins.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -17,6 +18,7 @@ fn of(gpu: &Gpu) -> String {
     let mut text = heading(gpu);
     text.push_str(&targets::table(gpu));
     text.push_str(&gemms(gpu));
+    text.push_str(&fused(gpu));
     text.push_str(&expressions(gpu));
     text.push_str(&knobs(gpu));
     text.push_str(&model(gpu));
@@ -85,6 +87,33 @@ fn gemms(gpu: &Gpu) -> String {
         );
     }
     text + "\n"
+}
+
+/// What is fused nowhere else: our time, and those of other ways to compute it, of later records rather than earlier ones.
+fn fused(gpu: &Gpu) -> String {
+    let mut rows: BTreeMap<[String; 3], String> = BTreeMap::new();
+    for record in gpu.of_kind("fused") {
+        let contenders = record["contenders"].as_array().map_or(&[][..], Vec::as_slice);
+        let Some((own, others)) = contenders.split_first() else { continue };
+        let Some(ms) = own["ms"].as_f64() else { continue };
+        let others: Vec<String> = others
+            .iter()
+            .filter_map(|other| {
+                Some(format!("{} {}", other["name"].as_str()?, ratio(Some(other["ms"].as_f64()? / ms))))
+            })
+            .collect();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let extents = record["shape"].as_array().map_or(&[][..], Vec::as_slice);
+        let shape: Vec<String> = extents.iter().map(Value::to_string).collect();
+        let row = format!("{:.1} | {}", ms * 1e3, others.join(", "));
+        rows.insert([text(&record["epilogue"]), text(&record["element"]), shape.join("×")], row);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head =
+        "### Fused nowhere else\n\n| what | type | M×N×K | µs | other ways |\n|---|---|---|--:|---|\n".to_owned();
+    rows.iter().fold(head, |text, (subject, row)| text + &format!("| {} | {row} |\n", subject.join(" | "))) + "\n"
 }
 
 fn expressions(gpu: &Gpu) -> String {
@@ -195,6 +224,9 @@ mod tests {
                 json!({"kind": "copy", "copy_tb_per_s": 4.0}),
                 made_up::gemm([4096, 4096, 4096], "bf16", "bias_gelu_residual", &fused),
                 made_up::te(&[8192, 8192], "softmax", &[("epilogue", 1.25), ("torch.compile", 1.0)]),
+                json!({"kind": "fused", "shape": [8192, 4096, 512], "element": "bf16", "epilogue": "softmax", "contenders": [
+                    {"name": "epilogue", "ms": 0.5}, {"name": "in launches of their own", "ms": 0.45}, {"name": "ran", "ms": null}
+                ]}),
                 json!({"kind": "knobs", "rows": [row("none", 10.0), row("pending", 9.0)]}),
                 json!({"kind": "candidates", "rows": [row("", 11.0), row("", 10.0)]}),
             ],
@@ -203,6 +235,7 @@ mod tests {
         for line in [
             "## A GPU\n\nCommit abc, today; driver 1.",
             "| bf16 | 4096×4096×4096 | bias_gelu_residual | 1000.0 | 137 | **0.90** | – | 1.20 | – | – |",
+            "| softmax | bf16 | 8192×4096×512 | 500.0 | in launches of their own **0.90** |",
             "| softmax | f32 | 8192×8192 | 1250.0 | 3.20 | 80 % | – | – | **0.80** | – |",
             "| pending | 0 | 1 | **0.90** | 0.90 | 0.90 |",
             "takes 1.100 × the time of the fastest of its first candidates",
