@@ -31,7 +31,7 @@ use crate::place::Places;
 use crate::survivors::{SURVIVORS, Survivor};
 use crate::trial::{Bench, Kill, Subject};
 
-/// Mutants of each kernel in the sample.
+/// Mutants of each kernel in the sample, which has every other kernel.
 const SAMPLE: usize = 6;
 
 /// Lines of PTX that are printed before and after a mutated one.
@@ -124,6 +124,13 @@ fn subjects() -> Vec<Box<dyn Subject>> {
 fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
     let mut subjects = subjects();
     subjects.retain(|s| s.name().contains(wanted));
+    if !all && wanted.is_empty() {
+        let mut number = 0;
+        subjects.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
+    }
     if subjects.is_empty() {
         let names: Vec<String> = self::subjects().iter().map(|s| s.name()).collect();
         return vec![Err(format!("no kernel's name contains `{wanted}`; there are: {}", names.join("; ")))];

@@ -23,7 +23,7 @@ pub(crate) struct Options {
     seed: Seed,
     /// Properties are tried on this many times the number of random cases that they name. The default keeps the time of all
     /// tests on two cores below a quarter of an hour.
-    #[arg(long, value_name = "SCALE", default_value_t = Scale(0.6))]
+    #[arg(long, value_name = "SCALE", default_value_t = Scale(0.4))]
     cases: Scale,
 }
 
