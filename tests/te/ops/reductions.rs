@@ -2,7 +2,7 @@
 
 use epilogue::te::auto::Order;
 use epilogue::te::{self, Expr, ExpressionError, LoweringError, TeError, Tensor, ops, var};
-use epilogue::{Argument, Device, ElementType};
+use epilogue::{Argument, Device, DeviceTensor, ElementType};
 
 use super::{FLOATS, close, devices, matrix, normal, rounded, run, upload};
 
@@ -110,6 +110,41 @@ fn normalisations_in_one_launch() -> Result<(), TeError> {
 }
 
 /// Infinities and NaN, in rows and in columns: the results of the definition, as PyTorch computes it.
+/// Many rows are computed by machine code, two at a time where they are short: whichever is beside it, a row has the same bits,
+/// also of an odd number, and where what is kept between two passes lies beside the tensors, as of outputs of 16 bits.
+#[test]
+fn rows_have_the_same_bits_beside_any_other() -> Result<(), TeError> {
+    let device = Device::cpu();
+    for (n, m) in [(1801, 37), (171, 384), (67, 1000), (65, 1024), (65, 1040)] {
+        for element in FLOATS {
+            let a = matrix(element);
+            let mut values = rounded(element, &normal(n * m, (n + m) as u64));
+            let input = upload(&device, element, &values, &[n, m])?;
+            values.rotate_left(m);
+            let turned = upload(&device, element, &values, &[n, m])?;
+            for (name, tensor) in [
+                ("softmax", ops::softmax(&a, 1)?),
+                ("log_softmax", ops::log_softmax(&a, 1)?),
+                ("layer_norm", ops::layer_norm(&a, [1], None, None, 1e-5)?),
+                ("logsumexp", ops::logsumexp(&a, [1])?),
+            ] {
+                let kernel = te::auto::reduce(&tensor)?.build(&device)?;
+                let of = |input: &DeviceTensor| -> Result<Vec<u8>, TeError> {
+                    let shape = if name == "logsumexp" { vec![n] } else { vec![n, m] };
+                    let mut output = device.zeros_of(element, shape)?;
+                    kernel.run(&[Argument::from(input), (&mut output).into()])?;
+                    Ok(output.to_bytes()?)
+                };
+                let mut rows = of(&input)?;
+                let bytes_of_row = rows.len() / n;
+                rows.rotate_left(bytes_of_row);
+                assert!(rows == of(&turned)?, "{name} of {element}, {n}x{m}");
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn softmax_of_infinities_and_nan() -> Result<(), TeError> {
     if epilogue_runtime::testing::compiler("softmax_of_infinities_and_nan").is_none() {
