@@ -10,7 +10,7 @@ use crate::te::lang::tensor::{Compute, Operation, OperationKind, Tensor};
 
 impl Schedule {
     /// Copies a tensor to nearer memory, from which the given readers then read. Gives the copy. Call it before you
-    /// schedule the readers' loops.
+    /// schedule the readers' loops. (Their prefetches of the tensor are removed: they read the copy.)
     ///
     /// # Errors
     /// [`ScheduleError::Scope`]; [`ScheduleError::Cache`] when a reader doesn't read the tensor or is already
@@ -46,7 +46,7 @@ impl Schedule {
             rewritten.push((index, Operation::new(stage.name(), kind)));
         }
         for (index, operation) in rewritten {
-            self.stages[index].operation = operation;
+            self.stages[index].replace_operation(operation);
         }
         let mut stage = Stage::new(cache.operation().clone());
         stage.scope = Some(scope);

@@ -215,4 +215,10 @@ impl Stage {
         self.pragmas.retain(|(axis, _)| !gone.contains(axis));
         self.prefetches.retain(|prefetch| !gone.contains(&prefetch.axis));
     }
+
+    /// Replaces what is computed by the same of other tensors. Prefetches of those that it doesn't read any more are removed.
+    pub(super) fn replace_operation(&mut self, operation: Arc<Operation>) {
+        self.prefetches.retain(|prefetch| operation.inputs().contains(&prefetch.tensor));
+        self.operation = operation;
+    }
 }

@@ -283,6 +283,15 @@ fn what_was_said_of_loops_that_are_fused() -> Result<(), TeError> {
         assert_eq!(plain(&s)?, expected);
         stays(&s, &[&a, &b])?;
     }
+    // Nor does a reader of a copy prefetch the tensor.
+    let mut s = te::create_schedule(&[&b]);
+    s.cache_read(&a, "local", &[&b])?;
+    let expected = plain(&s)?;
+    let mut s = te::create_schedule(&[&b]);
+    s.stage(&b)?.prefetch(&a, i, 1)?;
+    s.cache_read(&a, "local", &[&b])?;
+    assert_eq!(plain(&s)?, expected);
+    stays(&s, &[&a, &b])?;
     // A prefetch runs ahead of a loop in order, whichever was given first.
     let mut s = te::create_schedule(&[&b]);
     s.stage(&b)?.prefetch(&a, i, 1)?;
