@@ -126,12 +126,12 @@ fn on_a_usual_stack(target: Target, count: u32) {
 
 #[test]
 fn ptx() {
-    on_a_usual_stack(Target::Ptx, 800);
+    on_a_usual_stack(Target::Ptx, 2000);
 }
 
 #[test]
 fn schedules() {
-    on_a_usual_stack(Target::Schedule, 600);
+    on_a_usual_stack(Target::Schedule, 1500);
 }
 
 #[test]
