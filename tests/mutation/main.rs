@@ -125,11 +125,7 @@ fn run(wanted: &str, all: bool) -> Vec<Result<Vec<Fate>, String>> {
     let mut subjects = subjects();
     subjects.retain(|s| s.name().contains(wanted));
     if !all && wanted.is_empty() {
-        let mut number = 0;
-        subjects.retain(|_| {
-            number += 1;
-            number % 2 == 1
-        });
+        subjects = subjects.into_iter().step_by(2).collect();
     }
     if subjects.is_empty() {
         let names: Vec<String> = self::subjects().iter().map(|s| s.name()).collect();

@@ -1,4 +1,4 @@
-//! The product of one tile: with the [`gemm`] crate or, for few rows and by words, with [`kernel`](super::kernel).
+//! The product of one tile: with the `gemm` crate's parts or, for few rows and by words, with code of our own: [`kernel`](super::kernel).
 //!
 //! f64 operands are multiplied in place. f32s, bf16s and 8-bit integers are multiplied by [words](super::words) on CPUs
 //! that can, f32s only where that is faster, and else in place. Others are widened, panel by panel, to the type that the product is

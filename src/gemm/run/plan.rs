@@ -106,13 +106,14 @@ impl Plan {
         };
         let (choice, kernels) = match &choice.kind {
             Chosen::Cpu { .. } => (choice, None),
-            Chosen::Gpu(gpu) => match (compile(gpu), gpu.portable()) {
-                (Err(Error::NotInCluster { reason, .. }), Some(portable)) => {
+            Chosen::Gpu(gpu) => match compile(gpu) {
+                Err(Error::NotInCluster { epilogue, reason }) => {
+                    let Some(portable) = gpu.portable() else { return Err(Error::NotInCluster { epilogue, reason }) };
                     let kernels = compile(&portable)?;
                     let (kind, not_in_tile) = (Chosen::Gpu(Box::new(portable)), Some(reason));
                     (Choice { kind, not_in_tile, ..choice }, Some(kernels))
                 }
-                (kernels, _) => (choice, Some(kernels?)),
+                kernels => (choice, Some(kernels?)),
             },
         };
         let plan = Self::of_kernels(device, phases, problem, settings, choice, multiprocessors, kernels);

@@ -61,11 +61,14 @@ pub struct Request {
     pub picked: Option<bool>,
 }
 
+fn refuse(knob: &'static str, given: String, allowed: &str) -> Result<(), Error> {
+    Err(Error::Knob { knob, given, allowed: allowed.to_owned() })
+}
+
 impl Request {
     /// # Errors
     /// [`Error::Knob`] for a value that no kernel has, whatever its other knobs.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let refuse = |knob, given: String, allowed: &str| Err(Error::Knob { knob, given, allowed: allowed.to_owned() });
         if let Some(stages) = self.stages.filter(|n| !(2..=MAX_STAGES).contains(n)) {
             return refuse("the number of stages", stages.to_string(), "from 2 to 16");
         }
@@ -95,7 +98,6 @@ impl Request {
     /// # Errors
     /// [`Error::Knob`] for a cluster that no kernel has whose whole lines lie there.
     pub(crate) fn check_cluster(&self, within: Option<Within>) -> Result<(), Error> {
-        let refuse = |knob, given: String, allowed: &str| Err(Error::Knob { knob, given, allowed: allowed.to_owned() });
         let Some(Cluster { m, n }) = self.cluster else { return Ok(()) };
         let (blocks, given) = (m.saturating_mul(n), format!("{m}x{n} blocks"));
         match within {

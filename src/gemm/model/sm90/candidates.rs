@@ -32,10 +32,10 @@ pub fn candidates(
         return Vec::new();
     }
     let mut all = Vec::new();
-    let packed = direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided());
+    let packed = direct_of(w);
     let accumulators = w.tree.cost().products();
     for tile in Tile::of(accumulators).filter(|tile| request.tile.is_none_or(|asked| asked == *tile)) {
-        for swap_ab in [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s)) {
+        for swap_ab in swaps(request) {
             let few_rows = w.problem.m < 64 && w.problem.n >= 64 && w.problem.patches.is_none();
             // What is converted must be the tile's rows.
             let few_rows = few_rows || w.instruction.converts_b();
@@ -78,11 +78,21 @@ pub fn candidates(
     if portable.is_empty() { others } else { portable }
 }
 
+/// The arguments that tensor copies do not reach even where all tensors are packed, and those that are written in place.
+fn direct_of(w: &Workload<'_>) -> u64 {
+    direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided())
+}
+
+/// Whether the tile's rows are N: as asked, or each.
+fn swaps(request: &Request) -> impl Iterator<Item = bool> {
+    let asked = request.swap_ab;
+    [false, true].into_iter().filter(move |swap_ab| asked.is_none_or(|asked| asked == *swap_ab))
+}
+
 /// Whether the tile that was asked for has room for the epilogue, but does not divide among the cluster that was.
 pub(crate) fn is_not_divided(machine: &Machine, w: &Workload<'_>, request: &Request) -> bool {
     let (Some(tile), Some(cluster)) = (request.tile, request.cluster) else { return false };
-    let packed = direct_when_packed(w.tree, &w.problem, w.a.major) | in_place(w.tree, w.problem.grouping.divided());
-    let swaps = [false, true].into_iter().filter(|s| request.swap_ab.is_none_or(|asked| asked == *s));
+    let (packed, swaps) = (direct_of(w), swaps(request));
     let mut keys =
         swaps.filter_map(|swap_ab| fitted(machine, w, request, (tile, swap_ab, Cluster::NONE), packed)).peekable();
     keys.peek().is_some() && keys.all(|(key, _)| !Sm90Key { cluster, ..key }.divides_among_cluster())

@@ -4,10 +4,11 @@
 mod products;
 mod rows;
 
-use epilogue::{Device, ElementType};
+use epilogue::prelude::*;
 use serde_json::{Value, json};
 
 use crate::Outcome;
+use crate::gemm::normal;
 use crate::machine::Machine;
 use crate::options::On;
 use crate::step::Step;
@@ -130,12 +131,23 @@ fn speed(
     })])
 }
 
-/// A random tensor.
-fn normal(device: &Device, element: ElementType, shape: &[usize], seed: u32) -> Outcome<epilogue::DeviceTensor> {
-    crate::gemm::normal(device, element, shape, seed)
+#[epilogue]
+fn plain(accum: Accum) -> Tensor {
+    let d = accum;
+    d
+}
+
+/// The plain product.
+fn product(name: &str, device: &Device, (a, b): (&DeviceTensor, &DeviceTensor), d: &DeviceTensor) -> Outcome<Way> {
+    Ok(way!(name, Gemm::plan::<Plain>(device, a, b)?, (&a, &b), [a, b], Plain { ;; d }))
+}
+
+/// A and B of bf16.
+fn operands(device: &Device, [m, n, k]: [usize; 3]) -> Outcome<(DeviceTensor, DeviceTensor)> {
+    Ok((normal(device, ElementType::BF16, &[m, k], 1)?, weights(device, ElementType::BF16, [n, k], 2)?))
 }
 
 /// Weights, `[N, K]` in memory.
-fn weights(device: &Device, element: ElementType, [n, k]: [usize; 2], seed: u32) -> Outcome<epilogue::DeviceTensor> {
+fn weights(device: &Device, element: ElementType, [n, k]: [usize; 2], seed: u32) -> Outcome<DeviceTensor> {
     Ok(normal(device, element, &[n, k], seed)?.transpose()?)
 }

@@ -4,14 +4,9 @@
 use epilogue::gemm::{Window, filter, patches, rows, scaled};
 use epilogue::prelude::*;
 
-use super::{Subject, Way, normal, way, weights};
+use super::{Plain, Subject, Way, operands, product, way, weights};
 use crate::Outcome;
-
-#[epilogue]
-fn plain(accum: Accum) -> Tensor {
-    let d = accum;
-    d
-}
+use crate::gemm::normal;
 
 #[epilogue]
 fn swiglu(gate: Accum, up: Accum) -> Tensor {
@@ -65,14 +60,10 @@ pub(super) fn subjects() -> Vec<Subject> {
     ]
 }
 
-fn operands(device: &Device, [m, n, k]: [usize; 3]) -> Outcome<(DeviceTensor, DeviceTensor)> {
-    Ok((normal(device, BF16, &[m, k], 1)?, weights(device, BF16, [n, k], 2)?))
-}
-
 /// The plain product of these extents.
 fn dense(name: &str, device: &Device, [m, n, k]: [usize; 3]) -> Outcome<Way> {
     let ((a, b), d) = (operands(device, [m, n, k])?, device.zeros_of(BF16, [m, n])?);
-    Ok(way!(name, Gemm::plan::<Plain>(device, &a, &b)?, (&a, &b), [a, b], Plain { ;; d }))
+    product(name, device, (&a, &b), &d)
 }
 
 fn ways_of_swiglu(device: &Device, [m, n, k]: [usize; 3]) -> Outcome<Vec<Way>> {

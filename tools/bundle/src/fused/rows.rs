@@ -6,14 +6,9 @@ use epilogue::prelude::*;
 use epilogue::te::{self, auto, ops};
 use epilogue::{Argument, DeviceTensor};
 
-use super::{Subject, Way, normal, way, weights};
+use super::{Subject, Way, operands, product, way};
 use crate::Outcome;
-
-#[epilogue]
-fn plain(accum: Accum) -> Tensor {
-    let d = accum;
-    d
-}
+use crate::gemm::normal;
 
 #[epilogue]
 fn softmax(accum: Accum) -> Tensor {
@@ -92,14 +87,9 @@ fn plans<E: Epilogue>(device: &Device, a: &DeviceTensor, b: &DeviceTensor) -> Ou
     Ok(plans)
 }
 
-/// A and B.
-fn operands(device: &Device, [m, n, k]: [usize; 3]) -> Outcome<(DeviceTensor, DeviceTensor)> {
-    Ok((normal(device, ElementType::BF16, &[m, k], 1)?, weights(device, ElementType::BF16, [n, k], 2)?))
-}
-
-/// The product alone.
-fn product(device: &Device, a: &DeviceTensor, b: &DeviceTensor, d: &DeviceTensor) -> Outcome<Way> {
-    Ok(way!("the product alone", Gemm::plan::<Plain>(device, a, b)?, (&a, &b), [a, b], Plain { ;; d }))
+/// The product alone, with the same operands.
+fn alone(device: &Device, a: &DeviceTensor, b: &DeviceTensor, d: &DeviceTensor) -> Outcome<Way> {
+    product("the product alone", device, (a, b), d)
 }
 
 /// The product, and then a kernel of the tensor expression over its rows.
@@ -110,7 +100,7 @@ fn then(
 ) -> Outcome<Way> {
     let shape = [a.shape()[0], b.shape()[1]];
     let (x, mut d) = (device.zeros_of(ElementType::BF16, shape)?, device.zeros_of(ElementType::BF16, shape)?);
-    let mut product = product(device, a, b, &x)?;
+    let mut product = alone(device, a, b, &x)?;
     let given = te::placeholder_of(ElementType::BF16, [te::var("n"), te::var("m")], "X");
     let result = of(&given)?;
     let kernel = auto::build(&[&result])?.build(device)?;
@@ -130,7 +120,7 @@ fn ways_of_softmax(device: &Device, shape: [usize; 3]) -> Outcome<Vec<Way>> {
         ways.push(way!(name, plan, (&a, &b), [a, b], Softmax { ;; d }));
     }
     ways.push(then(device, (&a, &b), |x| ops::softmax(x, 1))?);
-    ways.push(product(device, &a, &b, &d)?);
+    ways.push(alone(device, &a, &b, &d)?);
     Ok(ways)
 }
 
@@ -142,7 +132,7 @@ fn ways_of_layer_norm(device: &Device, shape: [usize; 3]) -> Outcome<Vec<Way>> {
         ways.push(way!(name, plan, (&a, &b), [a, b], LayerNorm { ;; d }));
     }
     ways.push(then(device, (&a, &b), |x| ops::layer_norm(x, [1], None, None, 1e-5))?);
-    ways.push(product(device, &a, &b, &d)?);
+    ways.push(alone(device, &a, &b, &d)?);
     Ok(ways)
 }
 
@@ -155,7 +145,7 @@ fn ways_of_rms_norm(device: &Device, shape: [usize; 3]) -> Outcome<Vec<Way>> {
     for (name, plan) in plans::<RmsNorm>(device, &a, &b)? {
         ways.push(way!(name, plan, (&a, &b), [a, b], RmsNorm { residual, weight;; y, d }));
     }
-    ways.push(product(device, &a, &b, &d)?);
+    ways.push(alone(device, &a, &b, &d)?);
     Ok(ways)
 }
 
@@ -166,7 +156,7 @@ fn ways_of_quantised(device: &Device, shape: [usize; 3]) -> Outcome<Vec<Way>> {
     for (name, plan) in plans::<Quantised>(device, &a, &b)? {
         ways.push(way!(name, plan, (&a, &b), [a, b], Quantised { ;; q, scale }));
     }
-    ways.push(product(device, &a, &b, &device.zeros_of(ElementType::BF16, [m, n])?)?);
+    ways.push(alone(device, &a, &b, &device.zeros_of(ElementType::BF16, [m, n])?)?);
     Ok(ways)
 }
 
@@ -177,5 +167,5 @@ fn ways_of_cross_entropy(device: &Device, shape: [usize; 3]) -> Outcome<Vec<Way>
     let (loss, log_sum_exp) = (device.zeros_of(ElementType::F32, [m])?, device.zeros_of(ElementType::F32, [m])?);
     let plan = Gemm::plan::<CrossEntropy>(device, &a, &b)?;
     let own = way!("epilogue", plan, (&a, &b), [a, b], CrossEntropy { labels;; loss, log_sum_exp });
-    Ok(vec![own, product(device, &a, &b, &device.zeros_of(ElementType::BF16, [m, n])?)?])
+    Ok(vec![own, alone(device, &a, &b, &device.zeros_of(ElementType::BF16, [m, n])?)?])
 }
