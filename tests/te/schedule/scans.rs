@@ -10,6 +10,7 @@ use crate::values::integers;
 
 struct Recurrence {
     x: Tensor,
+    init: Tensor,
     state: Tensor,
     between: Tensor,
     update: Tensor,
@@ -29,7 +30,7 @@ fn recurrence(m: i32, n: i32, mirrored: bool) -> Result<Recurrence, TeError> {
     let update = te::compute([m, n], "update", |[t, i]| between.at([t, i]) + x.at([t, i]))?;
     let scan = te::scan(&init, &update, &state, std::slice::from_ref(&x))?;
     let doubled = te::compute([m, n], "D", |[t, i]| scan.at([t, i]) * 2.0 + 1.0)?;
-    Ok(Recurrence { x, state, between, update, scan, doubled })
+    Ok(Recurrence { x, init, state, between, update, scan, doubled })
 }
 
 fn expected(x: &[f64], m: usize, n: usize, mirrored: bool) -> Vec<f64> {
@@ -123,6 +124,34 @@ fn a_cache_of_the_state() -> Result<(), TeError> {
             s.compute_at(&r.between, &r.update, r.update.axis(1)?)?;
         }
         assert_right(&s, &r, [5, 9], false, "")?;
+    }
+    Ok(())
+}
+
+/// The threads around a scan share memory for what it starts from, and need different parts of it.
+#[test]
+fn a_cache_of_what_a_scan_starts_from() -> Result<(), TeError> {
+    if lacks_nvrtc("scans::a_cache_of_what_a_scan_starts_from") {
+        return Ok(());
+    }
+    for scope in ["local", "warp", "shared", "global"] {
+        for thread in ["threadIdx.y", "vthread", "blockIdx.x"] {
+            let r = recurrence(5, 8, false)?;
+            let mut s = te::create_schedule(&[&r.doubled]);
+            let near = s.cache_read(&r.x, scope, &[&r.init])?;
+            let stage = s.stage(&r.doubled)?;
+            let (outer, inner) = stage.split(r.doubled.axis(1)?, 4)?;
+            stage.reorder(&[outer, r.doubled.axis(0)?, inner])?;
+            stage.bind(outer, te::thread_axis(thread))?;
+            s.compute_at(&r.scan, &r.doubled, outer)?;
+            s.compute_at(&near, &r.init, r.init.axis(1)?)?;
+            match assert_right(&s, &r, [5, 8], false, &format!("{scope}, {thread}")) {
+                Err(TeError::Lowering(te::LoweringError::AcrossBlocks { .. })) => {
+                    assert_eq!((scope, thread), ("global", "blockIdx.x"));
+                }
+                done => done?,
+            }
+        }
     }
     Ok(())
 }

@@ -4,20 +4,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use epilogue_runtime::{DeviceTensor, Site};
 use smallvec::SmallVec;
 
-use super::memory::{Block, Run, decode, read, runs};
-use super::program::{Class, Program, Register, Step};
+use super::computed::{Computed, Target};
+use super::memory::{Block, Run, decode, origin, read, runs};
+use super::program::{Class, Program, Register};
 use super::registers::Registers;
-use super::vm::by_class;
 use crate::ElementType;
-use crate::te::auto::bind::arguments::{Bound, Sizes};
+use crate::te::auto::bind::arguments::Bound;
 use crate::te::auto::bind::iteration_space::{LoopLevel, Space};
 use crate::te::auto::pattern::reads::Read;
 use crate::te::error::{LoweringError, TeError};
 use crate::te::lang::axis::Axis;
 use crate::te::lang::tensor::Tensor;
+use crate::te::lang::var::Var;
 
 /// Nested loops.
 pub(in crate::te::auto) type Loops = Arc<[LoopLevel]>;
@@ -43,18 +43,6 @@ struct Part {
     computed: Option<Computed>,
 }
 
-/// A read at computed indices.
-struct Computed {
-    /// The steps that compute the guard and the indices.
-    steps: Vec<Step>,
-    guard: Option<Register>,
-    indices: Vec<Register>,
-    /// The tensor's extents and strides, by dimension.
-    dimensions: Vec<(usize, isize)>,
-    /// Its name, for messages.
-    name: String,
-}
-
 /// A read at affine indices.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::te::auto) struct Affine {
@@ -76,6 +64,12 @@ pub(in crate::te::auto) enum Along<'a> {
     Outer(&'a [Run], &'a [i64]),
     /// Points of the only inner loop at a constant distance from each other, of the outer point with these indices.
     Every(&'a [i64], &'a [Run], i64),
+}
+
+impl Part {
+    const fn target(&self) -> Target {
+        Target { to: self.to, element: self.element, address: self.address }
+    }
 }
 
 impl Affine {
@@ -114,7 +108,16 @@ impl Elements {
             let element = tensor.element_type();
             let (address, computed) = match &space.reads[place] {
                 Some(steps) => (steps.address, None),
-                None => (tensor.device_address(), Some(Computed::new(program, &reads[place], &bound.sizes, tensor)?)),
+                None => {
+                    let last = elements.inner.last().and_then(|level| level.axis).map(|axis| axes[axis].var());
+                    let stands = |part: &Part, var| reads[part.place].var == var && !elements.part_moves(part);
+                    let is_same = |var: Var| {
+                        let (mut axes, mut parts) = (axes.iter(), elements.parts.iter());
+                        !var.is_counter() || axes.any(|axis| axis.var() == var) || parts.any(|part| stands(part, var))
+                    };
+                    let computed = Computed::new(program, &reads[place], &bound.sizes, tensor, last, is_same)?;
+                    (tensor.device_address(), Some(computed))
+                }
             };
             let to = program.variable(reads[place].var);
             elements.parts.push(Part { to, place, element, argument, address, computed });
@@ -146,11 +149,13 @@ impl Elements {
             match &part.computed {
                 // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors.
                 None => unsafe { self.fill_affine(registers, part, along) },
-                Some(computed) => {
-                    registers.run(&computed.steps, count)?;
-                    // SAFETY: every index is compared with the tensor's extents.
-                    unsafe { fill_computed(registers, part, computed, count) }?;
-                }
+                // SAFETY: the caller's promise.
+                Some(computed) => unsafe {
+                    match along {
+                        Along::Inner(_, runs) => computed.fill_runs(registers, part.target(), runs, count),
+                        _ => computed.fill(registers, part.target(), count),
+                    }?;
+                },
             }
         }
         Ok(())
@@ -167,6 +172,68 @@ impl Elements {
     pub(in crate::te::auto) fn affine_part(&self, register: Register) -> Option<(usize, Affine)> {
         let number = self.parts.iter().position(|part| part.to == register)?;
         Some((number, self.affine(register)?))
+    }
+
+    /// The number of the read that alone fills a register, its type, and the distance between the elements of neighbouring
+    /// points along the inner loops, if that is known.
+    pub(in crate::te::auto) fn row(&self, register: Register) -> Option<(usize, ElementType, i64)> {
+        let number = self.parts.iter().position(|part| part.to == register)?;
+        let part = &self.parts[number];
+        let step = match &part.computed {
+            Some(computed) => computed.step()?,
+            None => self.inner.last().map_or(0, |level| level.reads[part.place]),
+        };
+        Some((number, part.element, step))
+    }
+
+    /// Whether an index chooses the elements of a read, by its number.
+    pub(in crate::te::auto) fn is_chosen(&self, part: usize) -> bool {
+        self.parts[part].computed.is_some()
+    }
+
+    /// Whether the distance between the elements of neighbouring points along the inner loops is known for all reads.
+    pub(in crate::te::auto) fn are_rows(&self) -> bool {
+        self.parts.iter().all(|part| part.computed.as_ref().is_none_or(|computed| computed.step().is_some()))
+    }
+
+    /// The addresses of the first elements of the reads whose rows indices choose, with the numbers of the reads: for `count`
+    /// elements of the output with these indices, along the only inner loop.
+    ///
+    /// # Safety
+    /// The conditions of [`Elements::fill`].
+    pub(in crate::te::auto) unsafe fn chosen(
+        &self,
+        registers: &mut Registers,
+        outer: &[i64],
+        count: usize,
+    ) -> Result<SmallVec<[(usize, u64); 4]>, TeError> {
+        let (first, mut addresses) = ([Run { lane: 0, count: 1, index: origin(&self.inner) }], SmallVec::new());
+        let along = Along::Inner(outer, &first);
+        for (register, axis, least) in &self.axes {
+            self.fill_axis(registers, *register, *axis, *least, along);
+        }
+        for (number, part) in self.parts.iter().enumerate() {
+            // SAFETY: the space has checked that affine reads of points within the loops are inside their tensors; the caller's
+            // promise.
+            unsafe {
+                match &part.computed {
+                    None => self.fill_affine(registers, part, along),
+                    Some(computed) => {
+                        let address = computed.choose(registers, part.target(), count)?;
+                        addresses.extend(address.map(|address| (number, address)));
+                    }
+                }
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// Whether a read is of more than one element for neighbouring points along the inner loops.
+    fn part_moves(&self, part: &Part) -> bool {
+        match &part.computed {
+            Some(computed) => computed.step() != Some(0),
+            None => self.inner.last().is_some_and(|level| level.reads[part.place] != 0),
+        }
     }
 
     /// The address of a point's element, by the number of the read.
@@ -379,94 +446,4 @@ impl Elements {
             }
         }
     }
-}
-
-impl Computed {
-    /// Compiles the steps before a read at computed indices.
-    fn new(program: &mut Program, read: &Read, sizes: &Sizes, tensor: &DeviceTensor) -> Result<Self, TeError> {
-        let guard = read.guard.as_ref().map(|guard| program.value(guard, sizes)).transpose()?;
-        let indices = read.indices.iter().map(|index| program.value(index, sizes)).collect::<Result<Vec<_>, _>>()?;
-        let dimensions = tensor.shape().iter().copied().zip(tensor.strides().iter().copied()).collect();
-        Ok(Self { steps: program.take_steps(), guard, indices, dimensions, name: read.tensor.name() })
-    }
-
-    /// Where the lanes' elements are in the tensor, if all are inside.
-    fn offsets(&self, registers: &Registers, count: usize) -> Option<Vec<i64>> {
-        let mut offsets = vec![0i64; count];
-        for (index, (extent, stride)) in self.indices.iter().zip(&self.dimensions) {
-            let mut are_inside = true;
-            let mut add = |offset: &mut i64, value: i64| {
-                are_inside &= usize::try_from(value).is_ok_and(|value| value < *extent);
-                *offset = offset.wrapping_add(value.wrapping_mul(*stride as i64));
-            };
-            let offsets = offsets.iter_mut();
-            match index.class {
-                Class::I64 => offsets.zip(registers.get::<i64>(*index)).for_each(|(to, x)| add(to, *x)),
-                _ => offsets.zip(registers.get::<i32>(*index)).for_each(|(to, x)| add(to, i64::from(*x))),
-            }
-            if !are_inside {
-                return None;
-            }
-        }
-        Some(offsets)
-    }
-}
-
-/// # Safety
-/// Nobody else may write the tensor during the call.
-unsafe fn fill_computed(
-    registers: &mut Registers,
-    part: &Part,
-    computed: &Computed,
-    count: usize,
-) -> Result<(), TeError> {
-    let is_guarded = computed.guard.is_some_and(|guard| registers.get::<i32>(guard)[..count].contains(&0));
-    let Some(offsets) = computed.offsets(registers, count).filter(|_| !is_guarded) else {
-        // SAFETY: the caller's promise.
-        return unsafe { fill_lane_by_lane(registers, part, computed, count) };
-    };
-    // Rows that an index chooses have neighbouring elements.
-    let mut lane = 0;
-    for run in offsets.chunk_by(|one, next| next - one == 1) {
-        let address = part.address.wrapping_add_signed(run[0] * part.element.size() as i64);
-        // SAFETY: the elements are within the tensor's shape.
-        unsafe { read(registers, part.to, lane, &Block::row(part.element, address, run.len(), 1)) };
-        lane += run.len();
-    }
-    Ok(())
-}
-
-/// The same, one lane after another: where a lane is guarded, or an index is wrong.
-///
-/// # Safety
-/// Nobody else may write the tensor during the call.
-unsafe fn fill_lane_by_lane(
-    registers: &mut Registers,
-    part: &Part,
-    computed: &Computed,
-    count: usize,
-) -> Result<(), TeError> {
-    for lane in 0..count {
-        if computed.guard.is_some_and(|guard| registers.get::<i32>(guard)[lane] == 0) {
-            by_class!(part.to.class, T => registers.get_mut::<T>(part.to)[lane] = T::default());
-            continue;
-        }
-        let mut offset = 0i64;
-        for (d, (index, (extent, stride))) in computed.indices.iter().zip(&computed.dimensions).enumerate() {
-            let value = match index.class {
-                Class::I64 => registers.get::<i64>(*index)[lane],
-                _ => i64::from(registers.get::<i32>(*index)[lane]),
-            };
-            if usize::try_from(value).is_ok_and(|value| value < *extent) {
-                offset += value * *stride as i64;
-            } else {
-                let site = Site::Index { tensor: computed.name.clone(), dimension: d };
-                return Err(site.failure(value, i64::try_from(*extent).unwrap_or(i64::MAX)).into());
-            }
-        }
-        let address = part.address.wrapping_add_signed(offset * part.element.size() as i64);
-        // SAFETY: the element is within the tensor's shape.
-        unsafe { read(registers, part.to, lane, &Block::row(part.element, address, 1, 1)) };
-    }
-    Ok(())
 }

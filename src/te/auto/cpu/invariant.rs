@@ -23,9 +23,17 @@ impl InvariantSteps {
         totals: &[Register],
         elements: &Elements,
     ) -> Option<Self> {
-        if !elements.are_affine() {
-            return None;
-        }
+        elements.are_affine().then(|| Self::of_rows(steps, results, program, totals, elements))
+    }
+
+    /// The same where indices may choose the rows that are read.
+    pub(in crate::te::auto) fn of_rows(
+        steps: &[Step],
+        results: &[Register],
+        program: &Program,
+        totals: &[Register],
+        elements: &Elements,
+    ) -> Self {
         let is_constant = |register: Register| program.constants.iter().any(|(constant, _)| *constant == register);
         let mut invariant: Vec<Register> = totals.to_vec();
         let (mut once, mut each) = (Vec::new(), Vec::new());
@@ -46,6 +54,6 @@ impl InvariantSteps {
                 spread.push(register);
             }
         }
-        Some(Self { once, each, spread })
+        Self { once, each, spread }
     }
 }

@@ -10,6 +10,7 @@ mod apply;
 mod columns;
 mod compared;
 mod compile;
+mod computed;
 mod direct;
 mod elements;
 mod extreme;

@@ -2,7 +2,6 @@
 //! or a layer norm. Some outputs go through all reductions, while their elements stay in a near cache, before the next
 //! outputs do. Where all of them can be, they are one loop over rows in machine code.
 
-use std::convert::Infallible;
 use std::ops::Range;
 
 use super::job::{ALONE, Job, TASK, Task, Worker};
@@ -80,8 +79,7 @@ impl Chain {
         }
         if let Some(rows) = &self.rows {
             // SAFETY: the caller's promise.
-            unsafe { run_rows(rows, &self.jobs) };
-            return Ok(());
+            return unsafe { run_rows(rows, &self.jobs) };
         }
         let strips = match self.blocks {
             Some(Blocks::Strips(strips)) => Some(strips),
@@ -149,25 +147,21 @@ impl Blocks {
 ///
 /// # Safety
 /// Nobody else may access the tensors during the call. The code must be of these jobs.
-unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) {
+unsafe fn run_rows(rows: &WholeRows, jobs: &[Job]) -> Result<(), TeError> {
     let (outputs, count) = jobs.first().map_or((0, 0), |job| (job.count_outputs(), job.count()));
     if outputs.saturating_mul(count) <= ALONE {
         // SAFETY: the caller's promise.
-        return unsafe { rows.run(jobs, &mut rows.memory(), 0..outputs) };
+        return unsafe { rows.run(jobs, &mut rows.memory(jobs), 0..outputs) };
     }
     let pieces = parallel::pieces(outputs as usize, (TASK / count.max(1)).max(1) as usize);
-    let all = parallel::try_for_each(
+    parallel::try_for_each(
         pieces,
-        || (rows.memory(), Fence),
+        || (rows.memory(jobs), Fence),
         |(memory, _), piece| {
             // SAFETY: the caller's promise; no two pieces share a row.
-            unsafe { rows.run(jobs, memory, piece.start as i64..piece.end as i64) };
-            Ok::<(), Infallible>(())
+            unsafe { rows.run(jobs, memory, piece.start as i64..piece.end as i64) }
         },
-    );
-    match all {
-        Ok(()) => {}
-    }
+    )
 }
 
 /// # Safety

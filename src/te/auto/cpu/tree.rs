@@ -45,7 +45,7 @@ pub(in crate::te::auto) struct Tree {
 impl Tree {
     /// The tree for a shape. It depends only on shapes, strides and the reduction: on whether rows of memory are
     /// combined `directly`, whether the elements of an output are then contiguous (`follow`), and whether outputs may
-    /// `share` a strip.
+    /// `share` a strip or be the rows of one loop.
     pub(in crate::te::auto) fn new(
         reduction: &Reduction,
         plan: &Plan,

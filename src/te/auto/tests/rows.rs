@@ -255,3 +255,95 @@ fn extremes_of_rows_pass_nan_on_and_order_zeros() {
         }
     }
 }
+
+/// An element, by its row and column.
+type At<'a> = &'a dyn Fn(Expr, Expr) -> Expr;
+
+/// Of tables with 100 rows and columns to spare, as random integers are from -50 to 49.
+#[test]
+fn rows_that_indices_choose_have_the_same_bits() {
+    const WORDS: usize = 100;
+    for (rows, columns) in [(1, 64), (7, 100), (8, 384), (9, 1100), (40, 20)] {
+        let of = |element, shape: &[usize], name| {
+            let extents: Vec<Expr> = shape.iter().map(|n| extent(*n)).collect();
+            (placeholder_of(element, extents.as_slice(), name), shape.to_vec())
+        };
+        let given = [
+            of(ElementType::F32, &[WORDS, 2 * columns + WORDS], "words"),
+            of(ElementType::BF16, &[WORDS], "factors"),
+            of(ElementType::F32, &[columns], "places"),
+            of(ElementType::I32, &[rows], "ids"),
+            of(ElementType::I32, &[columns], "others"),
+        ];
+        let [words, factors, places, ids, others] = given.clone().map(|(tensor, _)| tensor);
+        let shape = [rows, columns];
+        let chosen = |i: &Expr| ids.at([i.clone()]) + 50;
+        let factor = |i: &Expr| factors.at([chosen(i)]).cast(DType::F32);
+        let all: [(&str, bool, At<'_>); 5] = [
+            ("words", true, &|i, j| words.at([chosen(&i), j.clone()]) + places.at([j])),
+            ("words beside others", true, &|i, j| words.at([chosen(&i), &j + chosen(&i)]) - words.at([i, j])),
+            ("rows and their words", false, &|i, j| words.at([chosen(&i), j * 2]) * factor(&i)),
+            ("words from the end", false, &|i, j| words.at([chosen(&i), Expr::int(columns as i64) - j])),
+            ("columns of any order", false, &|i, j| words.at([chosen(&i), others.at([j]) + 50])),
+        ];
+        for (what, is_row, of) in all {
+            let x = compute_over(shape.map(extent).as_slice(), "x", |axes: &[Axis]| {
+                vec![of(axes[0].into(), axes[1].into())]
+            });
+            let output =
+                ops::layer_norm(&x.expect("it is well formed")[0], [1], None, None, 1e-5).expect("it is well formed");
+            let given: Vec<(&Tensor, Vec<usize>)> =
+                given.iter().map(|(tensor, shape)| (tensor, shape.clone())).collect();
+            let (before, what) = (IN_ROWS.get(), format!("{what}, {rows} x {columns}"));
+            check(&what, &[&output], &given, &[shape.to_vec()], 11);
+            assert!(!has_vectors() || !is_row || columns < 64 || IN_ROWS.get() > before, "{what} is a loop over rows");
+        }
+    }
+}
+
+/// The first point whose index is wrong is named, as by steps.
+#[test]
+fn rows_outside_of_a_table_are_refused() {
+    const SHAPE: [usize; 2] = [20, 100];
+    let device = Device::cpu();
+    let words = placeholder_of(ElementType::F32, [30, 120].map(extent).as_slice(), "words");
+    let (ids, shifts) = ["ids", "shifts"].map(|name| placeholder_of(ElementType::I32, [extent(20)], name)).into();
+    let x = compute_over(SHAPE.map(extent).as_slice(), "x", |axes: &[Axis]| {
+        vec![words.at([ids.at([axes[0]]), axes[1] + shifts.at([axes[0]])])]
+    });
+    let output = ops::softmax(&x.expect("it is well formed")[0], 1).expect("it is well formed");
+    let given = device.tensor(&vec![1.0f32; 30 * 120], [30, 120]).expect("there is memory");
+    let outside = |dimension: usize, value: i64| {
+        let extent = [30, 120][dimension];
+        Some(format!("an index of dimension {dimension} is {value}, outside of words's extent there, {extent}"))
+    };
+    for (id, shift, message) in [
+        (29, 20, None),
+        (30, 20, outside(0, 30)),
+        (-1, 0, outside(0, -1)),
+        (0, 21, outside(1, 120)),
+        (0, 120, outside(1, 120)),
+        (0, -1, outside(1, -1)),
+        (30, 21, outside(0, 30)),
+    ] {
+        for forced in [false, true] {
+            FORCED.set(Some(forced));
+            let kernel = auto::build(&[&output]).expect("it has a schedule").build(&device).expect("it builds");
+            let wrong = |value: i32| {
+                let all: Vec<i32> = (0..20).map(|row| if row == 17 { value } else { 0 }).collect();
+                device.tensor(&all, [20]).expect("there is memory")
+            };
+            let (of_ids, of_shifts) = (wrong(id), wrong(shift));
+            let mut made = device.zeros::<f32>(SHAPE).expect("there is memory");
+            let arguments = [
+                (&words, (&given).into()),
+                (&ids, (&of_ids).into()),
+                (&shifts, (&of_shifts).into()),
+                (&output, (&mut made).into()),
+            ];
+            let done = kernel.run_bound(&arguments).map_err(|error| error.to_string());
+            FORCED.set(None);
+            assert_eq!(done.err(), message, "{id}, {shift}");
+        }
+    }
+}

@@ -83,18 +83,26 @@ pub(crate) fn inside(
             }
             if relax { relaxed.push(entry) } else { fixed.push(entry) }
         }
-        level = match &stage.attach {
-            Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
-            Attach::ScanUpdate(scan) => {
-                outside |= at.is_none();
-                Some((schedule.index_of(scan)?, None))
-            }
-            Attach::Root if stage.group.is_some() => {
-                outside |= at.is_none();
-                let scan = stage.group.as_ref()?;
-                Some((schedule.index_of(scan)?, None))
-            }
-            Attach::Root | Attach::Inline | Attach::ScanInit(_) => None,
+        let mut around = stage;
+        level = loop {
+            break match &around.attach {
+                Attach::At(operation, axis) => Some((schedule.index_of(operation)?, Some(*axis))),
+                Attach::ScanUpdate(scan) => {
+                    outside |= at.is_none();
+                    Some((schedule.index_of(scan)?, None))
+                }
+                Attach::Root if around.group.is_some() => {
+                    outside |= at.is_none();
+                    let scan = around.group.as_ref()?;
+                    Some((schedule.index_of(scan)?, None))
+                }
+                // It runs before its scan's loop, inside the loops around that.
+                Attach::ScanInit(scan) if outside => {
+                    around = &schedule.stages[schedule.index_of(scan)?];
+                    continue;
+                }
+                Attach::Root | Attach::Inline | Attach::ScanInit(_) => None,
+            };
         };
     }
     if !outside {

@@ -6,6 +6,10 @@
 //! may only read what nobody writes while the kernel runs (PTX ISA 9.7.9.9). So if a kernel reads, under a condition,
 //! memory that it also writes, the pointers that it only reads are plain. That they don't alias the written ones still
 //! follows from the `__restrict__` of those.
+//!
+//! A barrier is no write to memory that only one pointer reaches: the compiler may read such memory once for all, although
+//! other threads write it between two barriers. So if a kernel has barriers, the pointers to what it writes and reads are
+//! plain, too.
 
 use std::collections::HashSet;
 
@@ -20,6 +24,8 @@ pub(super) struct Restricted {
     written: HashSet<Buffer>,
     /// The memory that it reads under a condition, and the memory whose pointers the user's functions get.
     chosen: HashSet<Buffer>,
+    read: HashSet<Buffer>,
+    has_barriers: bool,
 }
 
 impl Restricted {
@@ -44,14 +50,16 @@ impl Restricted {
                     }
                 }
             }
+            Stmt::Barrier | Stmt::AllReduce(_) => self.has_barriers = true,
             _ => {}
         }
         for x in statement.expressions() {
             x.visit_guarded(false, &mut |x, guarded| {
-                if let Kind::Load(buffer, _) = x.kind()
-                    && guarded
-                {
-                    self.chosen.insert(buffer.clone());
+                if let Kind::Load(buffer, _) = x.kind() {
+                    self.read.insert(buffer.clone());
+                    if guarded {
+                        self.chosen.insert(buffer.clone());
+                    }
                 }
             });
         }
@@ -59,6 +67,10 @@ impl Restricted {
 
     /// Whether a pointer to this memory is `__restrict__`.
     pub(super) fn has(&self, buffer: &Buffer) -> bool {
-        self.written.contains(buffer) || self.written.is_disjoint(&self.chosen)
+        if !self.written.contains(buffer) {
+            return self.written.is_disjoint(&self.chosen);
+        }
+        let is_read = self.read.contains(buffer) || self.chosen.contains(buffer);
+        !(self.has_barriers && is_read)
     }
 }

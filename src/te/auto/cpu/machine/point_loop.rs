@@ -87,18 +87,25 @@ pub(in crate::te::auto::cpu) struct Builder<'a> {
     bindings: Vec<Binding>,
     /// The reads that the caller gathers; `None` if it gathers none.
     gathered: Option<Vec<usize>>,
+    /// Whether the caller finds the rows that indices choose.
+    chooses: bool,
     is_short: bool,
 }
 
 impl<'a> Builder<'a> {
     pub(in crate::te::auto::cpu) fn new(program: &'a Program, elements: &'a Elements, moving: Moving) -> Self {
         let (lowering, bindings) = (Lowering::default(), Vec::new());
-        Self { program, elements, moving, lowering, bindings, gathered: None, is_short: false }
+        Self { program, elements, moving, lowering, bindings, gathered: None, chooses: false, is_short: false }
     }
 
     /// The same, for a caller that puts elements that are no neighbours into registers' lanes.
     pub(in crate::te::auto::cpu) fn gathering(self) -> Self {
         Self { gathered: Some(Vec::new()), ..self }
+    }
+
+    /// The same, for a caller that finds the rows that indices choose.
+    pub(super) fn choosing(self) -> Self {
+        Self { chooses: true, ..self }
     }
 
     fn levels(&self) -> (&'a [LoopLevel], &'a [LoopLevel]) {
@@ -211,9 +218,13 @@ impl<'a> Builder<'a> {
             let value = if is_last { body.counter() } else { body.uniform() };
             return Some(Typed::I32(value)).filter(|_| register.class == Class::I32);
         }
-        let (number, affine) = self.elements.affine_part(register)?;
-        let step = moving.last().map_or(0, |level| level.reads[affine.place]);
-        let lane = lane_of(affine.element).filter(|(_, class)| *class == register.class).map(|(lane, _)| lane);
+        let (number, element, step) = if self.chooses {
+            self.elements.row(register)?
+        } else {
+            let (number, affine) = self.elements.affine_part(register)?;
+            (number, affine.element, moving.last().map_or(0, |level| level.reads[affine.place]))
+        };
+        let lane = lane_of(element).filter(|(_, class)| *class == register.class).map(|(lane, _)| lane);
         let body = &mut self.lowering.body;
         let value = match (step, lane) {
             (1, Some(lane)) => body.load(lane),

@@ -1,7 +1,8 @@
 //! Reductions along rows, and what is computed from their totals and every element, as machine code that takes one row after
 //! the other through all of it: a softmax, a layer norm, or any chain of that shape. A row is read from memory once, stays in
 //! the nearest cache from pass to pass, and nothing is done between two rows but moving addresses. Short rows are taken two at a
-//! time, pass by pass, as a pass waits for the total of the one before.
+//! time, pass by pass, as a pass waits for the total of the one before. Rows that indices choose, such as the words of a table,
+//! are found one by one.
 //!
 //! The values are those of steps: the same operations, and the same [`Tree`](crate::te::auto::cpu::tree::Tree) of lanes. Only
 //! what gives the same bits in any order, such as a maximum, is combined in another.
@@ -15,11 +16,14 @@ use super::point_loop::{Binding, Builder, Moving};
 use crate::ElementType;
 use crate::jit::{Binary, Body, Extreme, Place, ROW_ARGUMENTS, RowKernel, RowProgram};
 use crate::te::auto::bind::iteration_space::LoopLevel;
+use crate::te::auto::cpu::elements::Elements;
 use crate::te::auto::cpu::fold::Combine;
+use crate::te::auto::cpu::invariant::InvariantSteps;
 use crate::te::auto::cpu::job::Job;
 use crate::te::auto::cpu::memory::decode;
 use crate::te::auto::cpu::program::{Class, Register, Step};
-use crate::te::auto::cpu::registers::Lane as _;
+use crate::te::auto::cpu::registers::{Lane as _, Registers};
+use crate::te::error::TeError;
 
 /// Reductions that follow each other, compiled.
 #[derive(Debug)]
@@ -45,6 +49,23 @@ struct Rows {
     /// bytes.
     arguments: Vec<(Source, usize)>,
     apart: Vec<isize>,
+    /// The elements of which indices choose rows.
+    chosen: Vec<Elsewhere>,
+}
+
+/// Elements of which indices choose rows: the number of the job, which of its elements, and in which of the first rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Elsewhere {
+    job: usize,
+    elements: usize,
+    row: usize,
+}
+
+/// What a thread needs to compute rows.
+pub(in crate::te::auto::cpu) struct Memory {
+    kept: Vec<f32>,
+    /// The registers of each reduction, where indices choose rows.
+    registers: Vec<Registers>,
 }
 
 /// Where an argument is.
@@ -53,6 +74,8 @@ enum Source {
     Nothing,
     /// What a reduction reads: its number, which of its elements, and the number of the read.
     Read(usize, usize, usize),
+    /// The same, where an index chooses the row.
+    Chosen(usize, usize, usize),
     /// An output of a reduction, by their numbers.
     Written(usize, usize),
     Kept,
@@ -112,25 +135,35 @@ impl WholeRows {
     }
 
     /// Memory that a thread needs.
-    pub(in crate::te::auto::cpu) fn memory(&self) -> Vec<f32> {
-        vec![0.0; self.kept * if self.two.is_some() { 2 } else { 1 }]
+    pub(in crate::te::auto::cpu) fn memory(&self, jobs: &[Job]) -> Memory {
+        let registers = if self.one.chosen.is_empty() { &[] } else { jobs };
+        Memory {
+            kept: vec![0.0; self.kept * if self.two.is_some() { 2 } else { 1 }],
+            registers: registers.iter().map(|job| Registers::new(&job.program)).collect(),
+        }
     }
 
-    /// Computes some rows.
+    /// Computes some rows. It fails where an index is outside of a tensor.
     ///
     /// # Safety
     /// The jobs must be those it was made of, moved to where the tensors are now. Nobody else may write what is read, or access
     /// what is written of these rows, during the call. The memory must be what [`memory`](Self::memory) gave.
-    pub(in crate::te::auto::cpu) unsafe fn run(&self, jobs: &[Job], memory: &mut [f32], rows: Range<i64>) {
+    pub(in crate::te::auto::cpu) unsafe fn run(
+        &self,
+        jobs: &[Job],
+        memory: &mut Memory,
+        rows: Range<i64>,
+    ) -> Result<(), TeError> {
         let mut row = rows.start;
         while row < rows.end {
             let left = (rows.end - row) as usize;
             let (code, each) = self.two.as_ref().filter(|_| left > 1).map_or((&self.one, 1), |two| (two, 2));
-            let times = if self.in_one_loop { left / each } else { 1 };
+            let times = if self.in_one_loop && code.chosen.is_empty() { left / each } else { 1 };
             // SAFETY: the caller's promise; of each row of some that are computed at a time, the memory has a part.
-            unsafe { code.run(jobs, (memory, self.kept), row, times) };
+            unsafe { code.run(jobs, (memory, self.kept), row, times) }?;
             row += (times * each) as i64;
         }
+        Ok(())
     }
 }
 
@@ -141,14 +174,37 @@ impl Rows {
         }
         let rows = arguments.iter().map(|(_, row)| *row as isize + 1).max().unwrap_or(1);
         let apart = arguments.iter().map(|(source, _)| source.bytes_apart(jobs) * rows).collect();
-        Some(Self { kernel: RowKernel::compile(program)?, arguments, apart })
+        let mut chosen: Vec<Elsewhere> = Vec::new();
+        for (source, row) in &arguments {
+            if let Source::Chosen(job, elements, _) = *source {
+                let place = Elsewhere { job, elements, row: *row };
+                if !chosen.contains(&place) {
+                    chosen.push(place);
+                }
+            }
+        }
+        Some(Self { kernel: RowKernel::compile(program)?, arguments, apart, chosen })
     }
 
     /// Computes rows from this one on: so many times those of the code.
     ///
     /// # Safety
     /// The conditions of [`WholeRows::run`]; the memory must have so many elements for each of the rows of one time.
-    unsafe fn run(&self, jobs: &[Job], (memory, kept): (&mut [f32], usize), first: i64, times: usize) {
+    unsafe fn run(
+        &self,
+        jobs: &[Job],
+        (memory, kept): (&mut Memory, usize),
+        first: i64,
+        times: usize,
+    ) -> Result<(), TeError> {
+        let mut chosen: SmallVec<[(Elsewhere, usize, u64); 8]> = SmallVec::new();
+        for place in &self.chosen {
+            let (job, registers) = (&jobs[place.job], &mut memory.registers[place.job]);
+            let outer = decode(&job.outer, first + place.row as i64);
+            // SAFETY: the caller's promise.
+            let of_row = unsafe { job.elements[place.elements].chosen(registers, &outer, job.count() as usize) }?;
+            chosen.extend(of_row.into_iter().map(|(part, address)| (*place, part, address)));
+        }
         let mut numbers: SmallVec<[i32; ROW_ARGUMENTS]> = SmallVec::from_elem(0, self.arguments.len());
         let mut addresses: SmallVec<[*mut u8; ROW_ARGUMENTS]> = SmallVec::with_capacity(self.arguments.len());
         for ((source, of_time), number) in self.arguments.iter().zip(&mut numbers) {
@@ -159,13 +215,18 @@ impl Rows {
                     let job = &jobs[job];
                     job.elements[elements].address(part, &decode(&job.outer, row), &[0]) as *mut u8
                 }
+                Source::Chosen(job, elements, part) => {
+                    let own = Elsewhere { job, elements, row: *of_time };
+                    let is_it = |(place, of, _): &&(Elsewhere, usize, u64)| *place == own && *of == part;
+                    chosen.iter().find(is_it).map_or(0, |(.., address)| *address) as *mut u8
+                }
                 Source::Written(job, place) => {
                     let job = &jobs[job];
                     let index = decode(&job.outer, row);
                     let offset = job.outer.iter().zip(&index).map(|(level, i)| level.outputs[place] * i).sum();
                     job.outputs[place].target(offset, 1).address as *mut u8
                 }
-                Source::Kept => memory[of_time * kept..].as_mut_ptr().cast(),
+                Source::Kept => memory.kept[of_time * kept..].as_mut_ptr().cast(),
                 Source::Number(value) => {
                     *number = value;
                     std::ptr::from_mut(number).cast()
@@ -176,6 +237,7 @@ impl Rows {
         // checked, and those of points within the loops are inside their tensors, as the space has checked; the memory has a
         // row's elements. An output that keeps values is read where it is written, and no other is read.
         unsafe { self.kernel.run(&mut addresses, &self.apart, times) };
+        Ok(())
     }
 }
 
@@ -189,7 +251,7 @@ impl Source {
                 let apart = job.outer.last().map_or(0, |level: &LoopLevel| level.outputs[place]);
                 apart as isize * job.outputs[place].element.size() as isize
             }
-            Self::Nothing | Self::Kept | Self::Number(_) => 0,
+            Self::Nothing | Self::Chosen(..) | Self::Kept | Self::Number(_) => 0,
         }
     }
 }
@@ -210,11 +272,14 @@ const OF_POINTS: usize = 2;
 
 impl Making {
     fn job(&mut self, number: usize, job: &Job) -> Option<()> {
-        let (tree, code, source) = (&job.tree, &job.code, job.source.as_ref()?);
+        let (tree, code) = (&job.tree, &job.code);
         let along = !tree.across && !tree.ordered && tree.parts == 1 && job.inner.len() == 1 && job.count() > 0;
         if !along || job.extreme.is_some() || code.condition.is_some() {
             return None;
         }
+        job.elements.iter().all(Elements::are_rows).then_some(())?;
+        let (steps, results) = &code.source;
+        let source = InvariantSteps::of_rows(steps, results, &job.program, &[], &job.elements[OF_REDUCTION]);
         let past = |place: usize| job.outputs[place].is_streamed(place, &*job.outer);
         self.kept_in = job.reuse.and_then(|_| kept_in(job)).filter(|place| !past(*place));
         let held = self.once(number, job, OF_REDUCTION, &[], &source.once, &source.spread)?;
@@ -256,7 +321,9 @@ impl Making {
         self.program.once(body);
 
         let Some(results) = &code.apply else { return Some(()) };
-        let invariant = job.invariant.as_ref()?;
+        let of_points: Vec<Register> = results.results.iter().map(|(_, register)| *register).collect();
+        let (steps, elements) = (&results.steps, &job.elements[OF_POINTS]);
+        let invariant = InvariantSteps::of_rows(steps, &of_points, &job.program, &code.left, elements);
         let held = self.once(number, job, OF_POINTS, &left, &invariant.once, &invariant.spread)?;
         let mut builder = self.builder(job, OF_POINTS);
         held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
@@ -274,7 +341,7 @@ impl Making {
     }
 
     fn builder<'a>(&self, job: &'a Job, elements: usize) -> Builder<'a> {
-        Builder::new(&job.program, &job.elements[elements], Moving::Inner)
+        Builder::new(&job.program, &job.elements[elements], Moving::Inner).choosing()
     }
 
     /// Adds a stage that computes what is the same for all elements of a row. Gives the places of what these need of it.
@@ -320,6 +387,7 @@ impl Making {
         for binding in bindings {
             self.arguments.push(match *binding {
                 Binding::Nothing => Source::Nothing,
+                Binding::Read(part) if job.elements[elements].is_chosen(part) => Source::Chosen(number, elements, part),
                 Binding::Read(part) => Source::Read(number, elements, part),
                 Binding::Written(place) => Source::Written(number, place),
                 Binding::Kept => match self.kept_in {
