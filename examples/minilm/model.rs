@@ -164,9 +164,14 @@ impl Model {
 
     /// The sentences' vectors, `[sentences, 384]`, each with length 1.
     pub(crate) fn embed(&self, batch: &Batch) -> Result<DeviceTensor> {
-        let (mut x, mut memory) = (self.tokens(batch)?, self.memory(batch)?);
+        self.embed_in(batch, &mut self.memory(batch)?)
+    }
+
+    /// The same, in memory for such a batch, which may be used again for the next one of that shape.
+    pub(crate) fn embed_in(&self, batch: &Batch, memory: &mut Memory) -> Result<DeviceTensor> {
+        let mut x = self.tokens(batch)?;
         for layer in 0..LAYERS {
-            self.layer(layer, &mut x, batch, &mut memory)?;
+            self.layer(layer, &mut x, batch, memory)?;
         }
         let (kernels, inputs) = (&self.kernels, &self.kernels.inputs);
         let means = self.device.zeros::<f32>([batch.lengths.len(), HIDDEN])?;

@@ -31,6 +31,8 @@ const MANY: usize = 96;
 /// is as fast.
 const NEAR: usize = 1 << 20;
 const HIGHER: usize = 256;
+/// Elements of a B that is contiguous along N and packed for few rows, too.
+const FEW_ELEMENTS: usize = 4096;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;
 /// Elements along K of f32s that are multiplied at a time as dot products: those of so many rows, and of as many columns, stay
@@ -73,6 +75,11 @@ impl Product<'_> {
         if b.along == 4 && self.is_turned(tile) {
             // SAFETY: the CPU multiplies words of f32s; the caller's promise.
             return unsafe { self.turned::<F32>(tile, depth, memory, to) };
+        }
+        // A B of so few elements is packed in less time than the `gemm` crate takes to begin.
+        if b.across == 4 && m > FEW_DOTS && self.patches.is_none() && n * depth.len() <= FEW_ELEMENTS {
+            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+            return unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) };
         }
         // Else packing B takes more time than multiplying it with few rows saves.
         let is_alone = tile.is_alone && m < HIGH;

@@ -118,8 +118,8 @@ impl Job {
         let share = may_share(&code, &of_reduction);
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
-        let in_rows = share || may_be_rows(&code, &of_reduction);
-        let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, in_rows));
+        let in_rows = may_be_rows(&code, &of_reduction);
+        let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, share, in_rows));
         // Lanes with runs of neighbouring elements can't share a strip as rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
         let extreme = extreme.filter(|_| !tree.across);
@@ -199,7 +199,7 @@ fn may_share(code: &Code, elements: &Elements) -> bool {
     code.condition.is_none() && code.never_fails && elements.are_affine()
 }
 
-/// Whether machine code may take rows that indices choose one after the other.
+/// Whether machine code may take rows one after the other.
 fn may_be_rows(code: &Code, elements: &Elements) -> bool {
     let is_narrow = |register: &Register| matches!(register.class, Class::F32 | Class::I32);
     code.condition.is_none() && code.never_fails && elements.are_rows() && code.source.1.iter().all(is_narrow)

@@ -17,6 +17,8 @@ const TOGETHER: i64 = 64;
 /// where not.
 const SHORT: i64 = 16;
 const SHORT_APART: i64 = 64;
+/// The least number of elements of an output along which lanes lie.
+const VECTOR: i64 = 16;
 /// From this many neighbouring elements of an output on, the most lanes pay.
 const LONG: i64 = 256;
 /// The least number of elements of a part, if lanes are outputs.
@@ -44,14 +46,14 @@ pub(in crate::te::auto) struct Tree {
 
 impl Tree {
     /// The tree for a shape. It depends only on shapes, strides and the reduction: on whether rows of memory are
-    /// combined `directly`, whether the elements of an output are then contiguous (`follow`), and whether outputs may
-    /// `share` a strip or be the rows of one loop.
+    /// combined `directly`, whether the elements of an output are then contiguous (`follow`), whether outputs may `share` a
+    /// strip, and whether they may be the rows of one loop (`in_rows`).
     pub(in crate::te::auto) fn new(
         reduction: &Reduction,
         plan: &Plan,
         order: Order,
         (outputs, count): (i64, i64),
-        (directly, follow, share): (bool, bool, bool),
+        (directly, follow, share, in_rows): (bool, bool, bool, bool),
     ) -> Self {
         let exact = order == Order::Exact;
         let ordered = exact || !reduction.is_commutative();
@@ -61,7 +63,9 @@ impl Tree {
         }
         let neighbours = matches!(plan.key.mapping, ThreadMapping::Columns { .. });
         let short = if follow && !ordered { SHORT } else { SHORT_APART };
-        let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || count < short)));
+        // Rows that become one loop of machine code need no neighbours.
+        let is_short = count < short && !(in_rows && !directly && !follow && !ordered && count >= VECTOR);
+        let across = outputs > 1 && (exact || (outputs >= 64 && (neighbours || is_short)));
         let parts = if exact || outputs >= MANY {
             1
         } else if across {
@@ -70,7 +74,7 @@ impl Tree {
             (count / PART).min(PARTS / outputs.max(1))
         };
         let most = LANES as i64;
-        let together = directly || (share && parts <= 1 && outputs >= most / TOGETHER);
+        let together = directly || ((share || in_rows) && parts <= 1 && outputs >= most / TOGETHER);
         let lanes = if across || exact {
             1
         } else if follow && !ordered {

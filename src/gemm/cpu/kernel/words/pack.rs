@@ -207,7 +207,7 @@ impl<W: Words> Work for Pack<'_, W> {
                         let (word, vector) = if by_rows { (i * LANES, j) } else { (j * LANES, i) };
                         let column = first + vector * LANES;
                         let to = to.add((word * vectors + vector) * LANES);
-                        // Loops over a whole cell have constant ends, so it stays in registers.
+                        // Loops over a cell have constant ends, so it stays in registers.
                         let is_whole = (word + LANES) * W::ELEMENTS <= self.depth && column + LANES <= self.columns;
                         seen = if is_whole {
                             self.cell::<true>(word, column, (to, vectors), flip, seen)
@@ -249,9 +249,12 @@ impl<W: Words> Pack<'_, W> {
             } else {
                 self.of_elements(k, column, deep, wide)
             };
-            for (i, x) in cell.into_iter().enumerate().take(deep.div_ceil(W::ELEMENTS)) {
-                seen = seen.with::<W>(x);
-                _mm512_storeu_si512(to.add(i * apart * LANES).cast(), _mm512_xor_si512(x, flip));
+            let count = deep.div_ceil(W::ELEMENTS);
+            for (i, x) in cell.into_iter().enumerate() {
+                if WHOLE || i < count {
+                    seen = seen.with::<W>(x);
+                    _mm512_storeu_si512(to.add(i * apart * LANES).cast(), _mm512_xor_si512(x, flip));
+                }
             }
             seen
         }
@@ -264,10 +267,11 @@ impl<W: Words> Pack<'_, W> {
         // SAFETY: only elements that there are are read.
         unsafe {
             let mut columns = [_mm512_setzero_si512(); LANES];
-            for (j, to) in columns.iter_mut().enumerate().take(wide) {
-                let at = self.from.at(k, column + j);
+            for (j, to) in columns.iter_mut().enumerate() {
+                // A column that there isn't is the last one, of which nothing is read.
+                let at = self.from.at(k, column + j.min(wide - 1));
                 _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
-                *to = _mm512_maskz_loadu_epi8(mask, at.cast());
+                *to = _mm512_maskz_loadu_epi8(if j < wide { mask } else { 0 }, at.cast());
             }
             transpose(columns)
         }
