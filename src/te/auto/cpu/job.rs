@@ -118,7 +118,7 @@ impl Job {
         let share = may_share(&code, &of_reduction);
         let follow = extreme.is_some() || direct.as_ref().is_some_and(|direct| direct.follows(&inner));
         let size = (points(&outer), points(&inner));
-        let in_rows = may_be_rows(&code, &of_reduction);
+        let in_rows = inner.len() <= 1 && may_be_rows(&code, &of_reduction);
         let tree = Tree::new(reduction, &plan, order, size, (direct.is_some(), follow, share, in_rows));
         // Lanes with runs of neighbouring elements can't share a strip as rows.
         let direct = direct.filter(|_| tree.across || !ordered_lanes);
