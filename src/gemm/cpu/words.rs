@@ -31,7 +31,8 @@ const MANY: usize = 96;
 /// is as fast.
 const NEAR: usize = 1 << 20;
 const HIGHER: usize = 256;
-/// Elements of a B that is contiguous along N and packed for few rows, too.
+/// Elements of a B that is contiguous along N and packed for few rows, too: a product of 20×32×20 takes 2.2 µs in place of 2.8,
+/// one of 13×128×32 3.6 in place of 5.0 (Zen 4).
 const FEW_ELEMENTS: usize = 4096;
 /// The most rows, or columns, for which dot products are faster than panels.
 const FEW_DOTS: usize = 12;

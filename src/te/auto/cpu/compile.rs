@@ -14,6 +14,13 @@ pub(in crate::te::auto) struct Results {
     pub(in crate::te::auto) results: Vec<(usize, Register)>,
 }
 
+impl Results {
+    /// The registers of the outputs.
+    pub(in crate::te::auto) fn registers(&self) -> Vec<Register> {
+        self.results.iter().map(|(_, register)| *register).collect()
+    }
+}
+
 /// Steps, and the registers of their results.
 pub(in crate::te::auto) type Part = (Vec<Step>, Vec<Register>);
 

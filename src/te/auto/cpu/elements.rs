@@ -197,7 +197,7 @@ impl Elements {
     }
 
     /// The addresses of the first elements of the reads whose rows indices choose, with the numbers of the reads: for `count`
-    /// elements of the output with these indices, along the only inner loop.
+    /// elements of the output with these indices, along the only inner loop. One lane of the registers is enough.
     ///
     /// # Safety
     /// The conditions of [`Elements::fill`].

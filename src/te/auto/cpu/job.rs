@@ -134,10 +134,10 @@ impl Job {
             reuse = Some(ReuseRegisters { from: code.source.1[reused.source], to: program.variable(reused.var) });
         }
         let source = InvariantSteps::of(&code.source.0, &code.source.1, &program, &[], &of_reduction);
-        let invariant = code.apply.as_ref().and_then(|apply| {
-            let results: Vec<Register> = apply.results.iter().map(|(_, register)| *register).collect();
-            InvariantSteps::of(&apply.steps, &results, &program, &code.left, &of_points)
-        });
+        let invariant = code
+            .apply
+            .as_ref()
+            .and_then(|apply| InvariantSteps::of(&apply.steps, &apply.registers(), &program, &code.left, &of_points));
         Ok(Self {
             tree,
             program,

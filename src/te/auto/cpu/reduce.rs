@@ -49,7 +49,7 @@ impl Job {
     }
 
     fn registers(&self) -> Registers {
-        Registers::with_lanes(&self.program, self.tree.lanes as usize)
+        Registers::with_lanes(&self.program, LANES.max(self.tree.lanes as usize))
     }
 
     /// The number of outputs that are computed together.

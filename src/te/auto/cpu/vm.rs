@@ -45,9 +45,9 @@ impl Registers {
         Self::with_lanes(program, LANES)
     }
 
-    /// Registers of at least this many lanes, with the program's constants filled in.
+    /// Registers of this many lanes, with the program's constants filled in.
     pub(in crate::te::auto) fn with_lanes(program: &Program, lanes: usize) -> Self {
-        let mut registers = Self::of(program.counts, lanes.max(LANES));
+        let mut registers = Self::of(program.counts, lanes);
         for (register, constant) in &program.constants {
             by_class!(register.class, T => registers.get_mut::<T>(*register).fill(T::of(*constant)));
         }

@@ -24,6 +24,7 @@ pub(super) struct Restricted {
     written: HashSet<Buffer>,
     /// The memory that it reads under a condition, and the memory whose pointers the user's functions get.
     chosen: HashSet<Buffer>,
+    /// The memory that it may read, in any way.
     read: HashSet<Buffer>,
     has_barriers: bool,
 }
@@ -46,6 +47,7 @@ impl Restricted {
             Stmt::Note { note: Note::Call(call), .. } => {
                 for argument in &call.arguments {
                     if let CallArgument::Pointer(buffer, _) = argument {
+                        self.read.insert(buffer.clone());
                         self.chosen.insert(buffer.clone());
                     }
                 }
@@ -70,7 +72,6 @@ impl Restricted {
         if !self.written.contains(buffer) {
             return self.written.is_disjoint(&self.chosen);
         }
-        let is_read = self.read.contains(buffer) || self.chosen.contains(buffer);
-        !(self.has_barriers && is_read)
+        !(self.has_barriers && self.read.contains(buffer))
     }
 }

@@ -64,7 +64,7 @@ struct Elsewhere {
 /// What a thread needs to compute rows.
 pub(in crate::te::auto::cpu) struct Memory {
     kept: Vec<f32>,
-    /// The registers of each reduction, where indices choose rows.
+    /// The registers of each reduction, in one lane, where indices choose rows.
     registers: Vec<Registers>,
 }
 
@@ -139,7 +139,7 @@ impl WholeRows {
         let registers = if self.one.chosen.is_empty() { &[] } else { jobs };
         Memory {
             kept: vec![0.0; self.kept * if self.two.is_some() { 2 } else { 1 }],
-            registers: registers.iter().map(|job| Registers::new(&job.program)).collect(),
+            registers: registers.iter().map(|job| Registers::with_lanes(&job.program, 1)).collect(),
         }
     }
 
@@ -321,9 +321,8 @@ impl Making {
         self.program.once(body);
 
         let Some(results) = &code.apply else { return Some(()) };
-        let of_points: Vec<Register> = results.results.iter().map(|(_, register)| *register).collect();
         let (steps, elements) = (&results.steps, &job.elements[OF_POINTS]);
-        let invariant = InvariantSteps::of_rows(steps, &of_points, &job.program, &code.left, elements);
+        let invariant = InvariantSteps::of_rows(steps, &results.registers(), &job.program, &code.left, elements);
         let held = self.once(number, job, OF_POINTS, &left, &invariant.once, &invariant.spread)?;
         let mut builder = self.builder(job, OF_POINTS);
         held.iter().try_for_each(|(register, place)| builder.held(*register, *place))?;
