@@ -7,6 +7,7 @@ use std::arch::x86_64::{
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use super::amx;
 use super::pack::{Magnitude, VECTORS, magnitude};
 use super::{LANES, Words, Work};
 
@@ -123,7 +124,12 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     }
     let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
-    unsafe { W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData }) }
+    unsafe {
+        match W::AMX.filter(|dot| b.deep > 0 && dot.is_there()) {
+            Some(dot) => W::compiled_for(amx::Block::<W> { dot, columns, a, b, to, stride, adds }),
+            None => W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData }),
+        }
+    }
 }
 
 struct Block<'a, W: Words> {

@@ -17,6 +17,7 @@
 //! operands are multiplied by their caller in another way. (Intel 64 and IA-32 Architectures Software Developer's
 //! Manual, volume 2, `VDPBF16PS`.)
 
+mod amx;
 mod block;
 mod dots;
 mod few;
@@ -90,6 +91,9 @@ pub(in crate::gemm::cpu) trait Words: Copy {
     /// The bits of a word that are a bf16, or the upper half of an f32, without their signs; none if it is of other elements.
     const UPPER_HALVES: i32;
 
+    /// The instruction that multiplies tiles of such words.
+    const AMX: Option<amx::Dot>;
+
     /// Does work that is compiled for a CPU that multiplies such words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
     /// No terms.
@@ -125,13 +129,14 @@ pub(in crate::gemm::cpu) struct SignedByUnsigned;
 pub(in crate::gemm::cpu) struct UnsignedBySigned;
 
 macro_rules! floats {
-    ($($words:ty, $elements:literal, $drops:literal, $upper_halves:literal, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+    ($($words:ty, $elements:literal, $drops:literal, $upper_halves:literal, $amx:expr, $features:literal: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
         $(impl Words for $words {
             type Sum = f32;
             type Sums = __m512;
             const ELEMENTS: usize = $elements;
             const DROPS_SUBNORMALS: bool = $drops;
             const UPPER_HALVES: i32 = $upper_halves;
+            const AMX: Option<amx::Dot> = $amx;
 
             #[target_feature(enable = $features)]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -173,11 +178,11 @@ macro_rules! floats {
 }
 
 floats! {
-    F32, 1, false, 0x7fff_0000, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
-    Bf16, 2, true, 0x7fff_7fff, "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
+    F32, 1, false, 0x7fff_0000, None, "avx512f,avx512bw,avx512vl": |sums, a, b| _mm512_fmadd_ps(Self::of_bits(a), Self::of_bits(b), sums);
+    Bf16, 2, true, 0x7fff_7fff, Some(amx::Dot::Bf16), "avx512f,avx512bw,avx512vl,avx512bf16": |sums, a, b| {
         _mm512_dpbf16_ps(sums, transmute::<__m512i, __m512bh>(a), transmute::<__m512i, __m512bh>(b))
     };
-    F16, 2, false, 0, "avx512f,avx512bw,avx512vl": |sums, a, b| {
+    F16, 2, false, 0, None, "avx512f,avx512bw,avx512vl": |sums, a, b| {
         let low = |x| _mm512_cvtph_ps(_mm512_castsi512_si256(x));
         let high = |x| _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(x));
         _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sums))
@@ -185,13 +190,14 @@ floats! {
 }
 
 macro_rules! integers {
-    ($($words:ty: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
+    ($($words:ident: |$sums:ident, $a:ident, $b:ident| $dot:expr;)*) => {
         $(impl Words for $words {
             type Sum = i32;
             type Sums = __m512i;
             const ELEMENTS: usize = 4;
             const DROPS_SUBNORMALS: bool = false;
             const UPPER_HALVES: i32 = 0;
+            const AMX: Option<amx::Dot> = Some(amx::Dot::$words);
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {

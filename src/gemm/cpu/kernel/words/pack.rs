@@ -332,7 +332,7 @@ impl<W: Words> Pack<'_, W> {
 
 /// Lane `j` of vector `i` is lane `i` of vector `j`.
 #[inline(always)]
-unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
+pub(super) unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
     // SAFETY: the caller's promise: the CPU has the instructions.
     unsafe {
         let zero = _mm512_setzero_si512();
