@@ -28,6 +28,7 @@
 pub(crate) mod convert;
 mod exp;
 mod float;
+pub(crate) mod lines;
 mod log;
 pub(crate) mod philox;
 mod rows;

@@ -16,7 +16,6 @@ mod gathered;
 mod indexed;
 mod integer;
 mod kernel;
-mod lines;
 mod lower;
 mod machine;
 mod needed;

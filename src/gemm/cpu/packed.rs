@@ -13,6 +13,7 @@ use super::view;
 use super::words::DEEP;
 use crate::ElementType;
 use crate::gemm::problem::{Error, WholePanels};
+use crate::simd::lines::Lines;
 
 /// The panels of a B, `[K, N]` or `[L, K, N]`, that an A of such elements is multiplied by; `None` if this CPU multiplies
 /// these types in another way.
@@ -49,10 +50,9 @@ unsafe fn all<W: Words>(b: &DeviceTensor, flipped: bool) -> Result<WholePanels, 
     let size = view.element.size() as isize;
     let of_part = |first: usize| DEEP.min(k - first);
     let words_of_all = (0..k).step_by(DEEP).map(|first| panel_words(n, of_part(first).div_ceil(W::ELEMENTS))).sum();
-    let (mut words, mut contents) = (Vec::<i32>::new(), Vec::new());
     let count = matrices.saturating_mul(words_of_all);
-    words.try_reserve_exact(count).map_err(|_| no_memory(b, count))?;
-    words.resize(count, 0);
+    let mut words = Lines::<i32>::try_zeroed(count).ok_or_else(|| no_memory(b, count))?;
+    let mut contents = Vec::new();
     let mut to = &mut words[..];
     for matrix in 0..matrices {
         for first in (0..k).step_by(DEEP) {

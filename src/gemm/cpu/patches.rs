@@ -19,6 +19,8 @@ use super::spread::spread_stretches;
 #[cfg(target_arch = "x86_64")]
 use super::taps::Taps;
 use crate::gemm::problem::patches::Patches;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::lines::Lines;
 
 /// Rows that are gathered at a time.
 #[cfg(target_arch = "x86_64")]
@@ -157,7 +159,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     view: &View,
     (rows, depth): (Range<usize>, Range<usize>),
     (of_b, contents): (&[i32], Contents),
-    memory: &mut Vec<i32>,
+    memory: &mut Lines<i32>,
     (to, columns, adds): (&mut [W::Sum], usize, bool),
 ) -> bool {
     /// Words between two rows: so they are not whole powers of two apart.
@@ -167,12 +169,9 @@ pub(super) unsafe fn by_patches<W: Words>(
     let multiply = |a: &[Rows<'_>], to: &mut [W::Sum]| {
         // SAFETY: `a` has its words, by the caller's promise or in the memory; the CPU multiplies such words.
         unsafe {
-            if W::DROPS_SUBNORMALS && !a.iter().all(|a| a.magnitude::<W>().has_normal_products(contents.least)) {
-                return false;
-            }
-            block::<W>(columns, a, b, (to, columns, adds));
+            let least = block::<W>(columns, a, b, (to, columns, adds));
+            !W::DROPS_SUBNORMALS || least.has_normal_products(contents.least)
         }
-        true
     };
     // Zeros are left out there.
     if let Some(taps) = taps.filter(|_| contents.are_finite) {
@@ -181,7 +180,7 @@ pub(super) unsafe fn by_patches<W: Words>(
     }
     let pitch = words + GAP;
     let high = HIGH.min(rows.len());
-    memory.resize(memory.len().max(high * pitch), 0);
+    memory.grow(high * pitch);
     for first in (0..rows.len()).step_by(HIGH) {
         let high = HIGH.min(rows.len() - first);
         let mut place = Place::of(patches, rows.start + first);

@@ -14,6 +14,7 @@ use super::tile::{Extents, Tile};
 use crate::ElementType;
 use crate::gemm::problem::WholePanels;
 use crate::gemm::problem::patches::Patches;
+use crate::simd::lines::Lines;
 
 /// Depth of a widened panel. (The `gemm` crate splits K into parts of about this size itself.)
 pub(super) const PANEL: usize = 1024;
@@ -154,8 +155,8 @@ impl Panels {
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "others don't"))]
 #[derive(Debug, Default)]
 pub(super) struct WordPanels {
-    pub(super) a: Vec<i32>,
-    pub(super) b: Vec<i32>,
+    pub(super) a: Lines<i32>,
+    pub(super) b: Lines<i32>,
     /// What has been packed to `b`, and what is known of it, by the number of the piece.
     #[cfg(target_arch = "x86_64")]
     pub(super) packed: Vec<Option<(Packed, kernel::words::Contents)>>,
@@ -166,7 +167,7 @@ pub(super) struct WordPanels {
     /// A tile's sums of integers.
     pub(super) sums: Vec<i32>,
     /// The sums of a tile's transpose, of whatever type.
-    pub(super) turned: Vec<i32>,
+    pub(super) turned: Lines<i32>,
 }
 
 /// What a panel of B's was packed of.

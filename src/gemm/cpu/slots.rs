@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use super::element::View;
-use super::lines::Lines;
 use super::tile::Extents;
 use crate::evt::{Binding, BroadcastClass, Phases, Slot};
 use crate::parallel;
+use crate::simd::lines::Lines;
 use crate::sync::lock;
 
 /// The most bytes of one that a plan keeps.

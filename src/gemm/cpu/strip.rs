@@ -4,7 +4,6 @@ use std::mem::take;
 use std::ops::Range;
 
 use super::element::{Arithmetic, View};
-use super::lines::Lines;
 use super::machine::Machine;
 use super::program::{Program, Section};
 use super::reduce;
@@ -12,6 +11,7 @@ use super::step::{IntegerStep, Place, Step};
 use super::tile::{Extents, STRIP, Tile, TileShape};
 use crate::evt::{BroadcastClass, ParameterClass, ValidTree};
 use crate::simd;
+use crate::simd::lines::Lines;
 
 /// A tree's compiled epilogue, with the memory of its arguments.
 pub(super) struct Bound<'a, T> {

@@ -6,6 +6,7 @@ use epilogue_runtime::DeviceTensor;
 
 use super::arithmetic::Arithmetic;
 use crate::ElementType;
+use crate::simd::lines::Lines;
 
 /// A B that [`Gemm::pack`](crate::Gemm::pack) has packed: weights, which many products read and nothing writes.
 ///
@@ -83,7 +84,7 @@ impl fmt::Display for Purpose {
 #[derive(Debug)]
 pub(crate) struct WholePanels {
     /// Matrix by matrix; of each, part of K by part of K.
-    pub(crate) words: Vec<i32>,
+    pub(crate) words: Lines<i32>,
     /// Of each panel: the bits of the least magnitude in it, if its elements are bf16s, and whether all of them are finite.
     pub(crate) contents: Vec<(u16, bool)>,
     /// Elements of a word.

@@ -12,15 +12,15 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid_count, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_setzero_si512,
-    _mm512_storeu_si512,
+    __cpuid_count, _MM_HINT_T1, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32,
+    _mm512_setzero_si512, _mm512_storeu_si512,
 };
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::block::{Of, Panels, Rows};
-use super::pack::{VECTORS, transpose};
+use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
 use super::{LANES, Words, Work};
 
 /// Lines of a tile: rows of A, words of K of B.
@@ -46,9 +46,27 @@ impl Dot {
     pub(super) fn is_there(self) -> bool {
         const BF16: u32 = 1 << 22;
         const INTEGERS: u32 = 1 << 25;
+        #[cfg(test)]
+        if IS_OFF.get() {
+            return false;
+        }
         static HAVE: LazyLock<u32> = LazyLock::new(|| if is_permitted() { __cpuid_count(7, 0).edx } else { 0 });
         *HAVE & if self == Self::Bf16 { BF16 } else { INTEGERS } != 0
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static IS_OFF: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Does work as a CPU without these instructions does it, on this thread.
+#[cfg(test)]
+pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
+    IS_OFF.set(true);
+    let result = work();
+    IS_OFF.set(false);
+    result
 }
 
 /// Asks Linux for the registers, which are so large that a process has them only on request; once granted, for all its threads.
@@ -72,30 +90,34 @@ pub(super) struct Block<'a, W: Words> {
     pub(super) columns: usize,
     pub(super) a: &'a [Rows<'a>],
     pub(super) b: Panels<'a>,
+    /// Those of B's that A has any of.
+    pub(super) words: Range<usize>,
     pub(super) to: *mut W::Sum,
     pub(super) stride: usize,
     pub(super) adds: bool,
 }
 
 impl<W: Words> Work for Block<'_, W> {
-    type Output = ();
+    type Output = Magnitude;
 
     #[inline(always)]
-    unsafe fn run(self) {
+    unsafe fn run(self) -> Magnitude {
         let mut memory = MaybeUninit::<Memory>::uninit();
         let memory = memory.as_mut_ptr();
         // SAFETY: the CPU has the registers, by the caller's promise; nothing else uses them meanwhile.
         unsafe {
             configure();
-            for first in (0..self.b.deep).step_by(DEEP * LINES) {
-                let words = first..self.b.deep.min(first + DEEP * LINES);
-                let adds = self.adds || first > 0;
+            let mut least = Least::new();
+            for first in self.words.clone().step_by(DEEP * LINES) {
+                let words = first..self.words.end.min(first + DEEP * LINES);
+                let adds = self.adds || first > self.words.start;
                 let mut rows = AllRows { of: self.a, row: 0 };
                 while let Some(these) = rows.next() {
-                    self.rows(&these, words.clone(), adds, memory);
+                    least = self.rows(&these, words.clone(), adds, memory, least);
                 }
             }
             release();
+            least.magnitude()
         }
     }
 }
@@ -106,9 +128,9 @@ struct Memory {
     /// The tiles of rows of A: of the first step all, then of the next.
     a: [u8; HIGH * DEEP * TILE],
     /// The last words of B, where they are fewer than a tile's.
-    last: [u8; VECTORS * TILE],
+    last: [u8; WIDE * TILE],
     /// The result, where it isn't whole tiles.
-    to: [u8; HIGH * VECTORS * TILE],
+    to: [u8; HIGH * WIDE * TILE],
     /// The words of one row.
     row: [u8; DEEP * LINE],
 }
@@ -155,60 +177,55 @@ struct Tiles {
 impl<W: Words> Block<'_, W> {
     /// These rows' products along these words of K with all columns.
     #[inline(always)]
-    unsafe fn rows(&self, rows: &Lines<'_>, words: Range<usize>, adds: bool, memory: *mut Memory) {
+    unsafe fn rows(
+        &self,
+        rows: &Lines<'_>,
+        words: Range<usize>,
+        adds: bool,
+        memory: *mut Memory,
+        mut least: Least,
+    ) -> Least {
         let high = rows.count.div_ceil(LINES);
-        let whole = words.len() / LINES;
-        let rest = words.len() % LINES;
+        let (whole, rest) = (words.len() / LINES, words.len() % LINES);
         // SAFETY: the caller's promise: `a` has the rows and words, `b` whole panels, `to` the rows and columns.
         unsafe {
-            let copied = (&raw mut (*memory).a).cast::<u8>();
-            let in_place = if self.columns <= VECTORS * LANES { rows.in_place(&words) } else { None };
-            let copies = if in_place.is_some() { whole * LINES..words.len() } else { 0..words.len() };
-            if !copies.is_empty() {
-                let from = words.start + copies.start..words.start + copies.end;
-                rows.copy(from, copied, (&raw mut (*memory).row).cast());
+            let (copied, row) = ((&raw mut (*memory).a).cast::<u8>(), (&raw mut (*memory).row).cast());
+            let in_place = if self.columns <= WIDE * LANES { rows.in_place(&words) } else { None };
+            let read = words.start..if in_place.is_some() { words.start + whole * LINES } else { words.start };
+            if let Some(tiles) = &in_place {
+                least = rows.seen::<W>(&read, tiles, least);
             }
+            least = rows.copy::<W>(read.end..words.end, copied, row, least);
             let step = (high * TILE).cast_signed();
-            let tiles = Tiles { pointer: copied, line: LINE as isize, tile: TILE as isize, step };
-            let last = if in_place.is_some() { tiles } else { tiles.after(whole) };
-            for column in (0..self.columns).step_by(VECTORS * LANES) {
-                let wide = (self.columns - column).div_ceil(LANES).min(VECTORS);
+            let copies = Tiles { pointer: copied, line: LINE as isize, tile: TILE as isize, step };
+            let last = if in_place.is_some() { copies } else { copies.after(whole) };
+            let a = in_place.unwrap_or(copies);
+            for column in (0..self.columns).step_by(WIDE * LANES) {
+                let wide = (self.columns - column).div_ceil(LANES).min(WIDE);
                 let panel = self.b.words.as_ptr().add(column * self.b.deep + words.start * wide * LANES).cast::<u8>();
-                let pitch = (wide * LINE).cast_signed();
-                let rest_of_b = (&raw mut (*memory).last).cast::<u8>();
-                if rest > 0 {
-                    let from = panel.add(whole * LINES * wide * LINE);
-                    std::ptr::copy_nonoverlapping(from, rest_of_b, rest * wide * LINE);
-                    rest_of_b.add(rest * wide * LINE).write_bytes(0, (LINES - rest) * wide * LINE);
-                }
-                let b = |pointer: *const u8| Tiles { pointer, line: pitch, tile: LINE as isize, step: 16 * pitch };
-                let of_to = To { rows, column, wide, adds };
+                let line = (wide * LINE).cast_signed();
+                let b = |pointer| Tiles { pointer, line, tile: LINE as isize, step: LINES as isize * line };
+                let part = To { rows, column, wide, adds };
                 let kept = (&raw mut (*memory).to).cast();
-                let (to, line) = of_to.begin(self, kept);
-                let mut first = 0;
-                while first < wide {
-                    let count = if high == 1 { (wide - first).min(4) } else { (wide - first).min(2) };
-                    let count = if count == 3 { 2 } else { count };
-                    let at = |tiles: Tiles| Tiles { pointer: tiles.pointer.add(first * LINE), ..tiles };
-                    let to = to.add(first * LINE);
-                    if whole > 0 {
-                        let a = in_place.unwrap_or(tiles);
-                        multiply::<W>(self.dot, [high, count], whole, (a, at(b(panel))), (to, line, adds));
-                    }
-                    if rest > 0 {
-                        let adds = adds || whole > 0;
-                        multiply::<W>(self.dot, [high, count], 1, (last, at(b(rest_of_b))), (to, line, adds));
-                    }
-                    first += count;
+                let (to, line) = part.begin(self, kept);
+                if whole > 0 {
+                    multiply(self.dot, [high, wide], whole, (a, b(panel)), (to, line, adds));
                 }
-                of_to.end(self, kept, to);
+                if rest > 0 {
+                    let last_of_b = (&raw mut (*memory).last).cast::<u8>();
+                    panel.add(whole * TILE * wide).copy_to_nonoverlapping(last_of_b, rest * wide * LINE);
+                    last_of_b.add(rest * wide * LINE).write_bytes(0, (LINES - rest) * wide * LINE);
+                    multiply(self.dot, [high, wide], 1, (last, b(last_of_b)), (to, line, adds || whole > 0));
+                }
+                part.end(self, kept, to);
             }
+            least
         }
     }
 }
 
 impl Tiles {
-    unsafe fn after(self, steps: usize) -> Self {
+    fn after(self, steps: usize) -> Self {
         Self { pointer: self.pointer.wrapping_offset(self.step * steps.cast_signed()), ..self }
     }
 }
@@ -229,9 +246,29 @@ impl Lines<'_> {
         is_whole.then_some(Tiles { pointer, line, tile: line * LINES as isize, step: LINE as isize })
     }
 
+    /// Takes these words of lines that lie in tiles into account, and fetches those that follow.
+    #[inline(always)]
+    unsafe fn seen<W: Words>(&self, words: &Range<usize>, tiles: &Tiles, mut least: Least) -> Least {
+        let next = tiles.tile * self.count.div_ceil(LINES).cast_signed();
+        for i in 0..self.count {
+            let from = tiles.pointer.wrapping_offset(i.cast_signed() * tiles.line);
+            for step in 0..words.len() / LINES {
+                let at = from.wrapping_add(step * LINE);
+                // SAFETY: the caller's promise: there are these words; what is fetched may be at any address.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T1>(at.wrapping_offset(next).cast());
+                    if W::DROPS_SUBNORMALS {
+                        least = least.with(_mm512_loadu_si512(at.cast()));
+                    }
+                }
+            }
+        }
+        least
+    }
+
     /// Writes these words of all rows to tiles, and zeros for those that are missing.
     #[inline(always)]
-    unsafe fn copy(&self, words: Range<usize>, to: *mut u8, row: *mut i32) {
+    unsafe fn copy<W: Words>(&self, words: Range<usize>, to: *mut u8, row: *mut i32, mut least: Least) -> Least {
         let high = self.count.div_ceil(LINES);
         let steps = words.len().div_ceil(LINES);
         // SAFETY: the caller's promise: there are these words, and memory for them.
@@ -254,15 +291,24 @@ impl Lines<'_> {
                     continue;
                 }
                 for (i, line) in lines.enumerate() {
-                    let from = self.along(line, &words, row);
-                    for step in 0..steps {
-                        let count = (words.len() - step * LINES).min(LINES);
-                        let x = _mm512_maskz_loadu_epi32(mask(count), from.add(step * LINE).cast());
-                        _mm512_storeu_si512(to.add(step * high * TILE + i * LINE).cast(), x);
+                    let (from, to) = (self.along(line, &words, row), to.add(i * LINE));
+                    let mut take = |step: usize, x| {
+                        if W::DROPS_SUBNORMALS {
+                            least = least.with(x);
+                        }
+                        _mm512_storeu_si512(to.add(step * high * TILE).cast(), x);
+                    };
+                    for step in 0..words.len() / LINES {
+                        take(step, _mm512_loadu_si512(from.add(step * LINE).cast()));
+                    }
+                    if !words.len().is_multiple_of(LINES) {
+                        let rest = mask(words.len() % LINES);
+                        take(steps - 1, _mm512_maskz_loadu_epi32(rest, from.add((steps - 1) * LINE).cast()));
                     }
                 }
             }
         }
+        least
     }
 
     /// Where the first of these words of the first of these lines is, if all lines follow each other in memory, word by word.
@@ -418,13 +464,7 @@ unsafe fn release() {
 /// The products of some tiles of rows by some of columns, along steps of 16 words, as tiles of `to`, whose lines are that many
 /// bytes apart; where `adds`, added to what is there.
 #[inline(always)]
-unsafe fn multiply<W: Words>(
-    dot: Dot,
-    shape: [usize; 2],
-    steps: usize,
-    (a, b): (Tiles, Tiles),
-    to: (*mut u8, isize, bool),
-) {
+unsafe fn multiply(dot: Dot, shape: [usize; 2], steps: usize, (a, b): (Tiles, Tiles), to: (*mut u8, isize, bool)) {
     // SAFETY: the caller's promise: tiles may be read and written there.
     unsafe {
         match dot {
@@ -503,9 +543,9 @@ macro_rules! multiplies {
                 match (high, wide) {
                     (2, 2) => tiles!((a, b, steps, to, line, adds), ["0" "0", "1" "64"], ["2" "0", "3" "64"], {
                         "tileloadd tmm4, [{a} + {a_line}]",
-                        "tileloadd tmm6, [{b} + {b_line}]",
+                        "tileloaddt1 tmm6, [{b} + {b_line}]",
                         concat!($dot, " tmm0, tmm4, tmm6"),
-                        "tileloadd tmm7, [{b} + {b_line} + 64]",
+                        "tileloaddt1 tmm7, [{b} + {b_line} + 64]",
                         concat!($dot, " tmm1, tmm4, tmm7"),
                         "tileloadd tmm5, [{below} + {a_line}]",
                         concat!($dot, " tmm2, tmm5, tmm6"),
@@ -513,32 +553,21 @@ macro_rules! multiplies {
                     }),
                     (2, _) => tiles!((a, b, steps, to, line, adds), ["0" "0"], ["2" "0"], {
                         "tileloadd tmm4, [{a} + {a_line}]",
-                        "tileloadd tmm6, [{b} + {b_line}]",
+                        "tileloaddt1 tmm6, [{b} + {b_line}]",
                         concat!($dot, " tmm0, tmm4, tmm6"),
                         "tileloadd tmm5, [{below} + {a_line}]",
                         concat!($dot, " tmm2, tmm5, tmm6"),
                     }),
-                    (_, 4) => tiles!((a, b, steps, to, line, adds), ["0" "0", "1" "64", "2" "128", "3" "192"], [], {
-                        "tileloadd tmm4, [{a} + {a_line}]",
-                        "tileloadd tmm6, [{b} + {b_line}]",
-                        concat!($dot, " tmm0, tmm4, tmm6"),
-                        "tileloadd tmm7, [{b} + {b_line} + 64]",
-                        concat!($dot, " tmm1, tmm4, tmm7"),
-                        "tileloadd tmm5, [{b} + {b_line} + 128]",
-                        concat!($dot, " tmm2, tmm4, tmm5"),
-                        "tileloadd tmm6, [{b} + {b_line} + 192]",
-                        concat!($dot, " tmm3, tmm4, tmm6"),
-                    }),
                     (_, 2) => tiles!((a, b, steps, to, line, adds), ["0" "0", "1" "64"], [], {
                         "tileloadd tmm4, [{a} + {a_line}]",
-                        "tileloadd tmm6, [{b} + {b_line}]",
+                        "tileloaddt1 tmm6, [{b} + {b_line}]",
                         concat!($dot, " tmm0, tmm4, tmm6"),
-                        "tileloadd tmm7, [{b} + {b_line} + 64]",
+                        "tileloaddt1 tmm7, [{b} + {b_line} + 64]",
                         concat!($dot, " tmm1, tmm4, tmm7"),
                     }),
                     _ => tiles!((a, b, steps, to, line, adds), ["0" "0"], [], {
                         "tileloadd tmm4, [{a} + {a_line}]",
-                        "tileloadd tmm6, [{b} + {b_line}]",
+                        "tileloaddt1 tmm6, [{b} + {b_line}]",
                         concat!($dot, " tmm0, tmm4, tmm6"),
                     }),
                 }

@@ -49,7 +49,8 @@ impl Run {
     }
 }
 
-/// Rows of A, which begin anywhere and have the same runs of words. What is between the runs counts as 0.
+/// Rows of A, which begin anywhere and have the same runs of words. What is between the runs counts as 0, where B must be finite,
+/// and so does what only other rows of the same block have.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::gemm::cpu) struct Rows<'a> {
     /// Where each of them begins.
@@ -71,10 +72,10 @@ impl<'a> Rows<'a> {
     }
 
     /// The least magnitude of their elements, if these are bf16s and words follow each other in memory.
-    ///
-    /// # Safety
-    /// As for [`block`].
-    pub(in crate::gemm::cpu) unsafe fn magnitude<W: Words>(&self) -> Magnitude {
+    unsafe fn magnitude<W: Words>(&self) -> Magnitude {
+        if !W::DROPS_SUBNORMALS || self.word != 4 {
+            return Magnitude::NONE;
+        }
         let of_run = |run: &Run| {
             let starts = match run.of {
                 Of::All => self.starts,
@@ -84,7 +85,7 @@ impl<'a> Rows<'a> {
             // SAFETY: the caller's promise.
             unsafe { magnitude(starts, run.offset, run.length * W::ELEMENTS) }
         };
-        self.runs.iter().map(of_run).min().unwrap_or(Magnitude::of_bits(u16::MAX))
+        self.runs.iter().map(of_run).min().unwrap_or(Magnitude::NONE)
     }
 }
 
@@ -96,7 +97,8 @@ pub(in crate::gemm::cpu) struct Panels<'a> {
 }
 
 /// `to = a · b` for this many columns of some rows of `to`; where `adds`, `to += a · b`. The rows of `to` are `stride` apart. Sums
-/// that are stored are never -0, so it is the same whether products with 0 are among them or not.
+/// that are stored are never -0, so it is the same whether products with 0 are among them or not. Gives the least magnitude of
+/// A's elements, if these are bf16s and words follow each other in memory.
 ///
 /// # Safety
 /// `a` must have the words that it says, which nobody writes meanwhile; the CPU must multiply such words.
@@ -108,9 +110,9 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     a: &[Rows<'_>],
     b: Panels<'_>,
     (to, stride, adds): (&mut [W::Sum], usize, bool),
-) {
+) -> Magnitude {
     if columns == 0 {
-        return;
+        return Magnitude::NONE;
     }
     assert!(b.words.len() >= super::panel_words(columns, b.deep), "all words of B");
     for a in a {
@@ -125,10 +127,14 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
     unsafe {
-        match W::AMX.filter(|dot| b.deep > 0 && dot.is_there()) {
-            Some(dot) => W::compiled_for(amx::Block::<W> { dot, columns, a, b, to, stride, adds }),
-            None => W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData }),
+        let runs = || a.iter().flat_map(|a| a.runs);
+        let words =
+            runs().map(|run| run.first).min().unwrap_or(0)..runs().map(|run| run.first + run.length).max().unwrap_or(0);
+        if let Some(dot) = W::tiles().filter(|_| !words.is_empty()) {
+            return W::compiled_for(amx::Block::<W> { dot, columns, a, b, words, to, stride, adds });
         }
+        W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData });
+        a.iter().map(|a| a.magnitude::<W>()).min().unwrap_or(Magnitude::NONE)
     }
 }
 

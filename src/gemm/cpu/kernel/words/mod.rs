@@ -36,7 +36,9 @@ use std::sync::LazyLock;
 pub(in crate::gemm::cpu) use self::block::{Of, Panels, ROWS, Rows, Run, block};
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
-pub(in crate::gemm::cpu) use self::pack::{Contents, Magnitude, PANEL, Source, magnitude, pack, panel_words};
+pub(in crate::gemm::cpu) use self::pack::{
+    Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
+};
 
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
@@ -93,6 +95,11 @@ pub(in crate::gemm::cpu) trait Words: Copy {
 
     /// The instruction that multiplies tiles of such words.
     const AMX: Option<amx::Dot>;
+
+    /// The same, if this CPU has it.
+    fn tiles() -> Option<amx::Dot> {
+        Self::AMX.filter(|dot| dot.is_there())
+    }
 
     /// Does work that is compiled for a CPU that multiplies such words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;

@@ -7,7 +7,7 @@
 //! …
 //! ```
 //!
-//! Panel 1 follows panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
+//! (Of words that are multiplied by [tiles](super::amx), panels have two vectors.) Panel 1 follows panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
@@ -19,11 +19,17 @@ use std::arch::x86_64::{
 
 use super::{LANES, Words, Work};
 
-/// Vectors of a panel that is not the last.
+/// Vectors of a panel that is not the last, and of one for tiles.
 pub(super) const VECTORS: usize = 4;
+pub(super) const VECTORS_OF_TILES: usize = 2;
 
-/// Columns of a panel that is not the last.
+/// Columns of which panels are whole, except the last.
 pub(in crate::gemm::cpu) const PANEL: usize = VECTORS * LANES;
+
+/// Columns (of A: rows) of a panel that is not the last.
+pub(in crate::gemm::cpu) fn panel_columns<W: Words>() -> usize {
+    LANES * if W::tiles().is_some() { VECTORS_OF_TILES } else { VECTORS }
+}
 
 /// Bytes that columns which are contiguous along K are fetched ahead: they are more than the CPU follows by itself.
 const AHEAD: usize = 8 * 64;
@@ -50,6 +56,9 @@ impl Source {
 pub(in crate::gemm::cpu) struct Magnitude(u16);
 
 impl Magnitude {
+    /// Of no numbers but 0.
+    pub(in crate::gemm::cpu) const NONE: Self = Self(u16::MAX);
+
     /// As [`pack`] gave it.
     pub(in crate::gemm::cpu) const fn of_bits(bits: u16) -> Self {
         Self(bits)
@@ -198,6 +207,7 @@ impl<W: Words> Work for Pack<'_, W> {
             let mut seen = Seen::new();
             // Elements are read as they lie: along K, or row by row of a panel.
             let by_rows = self.from.along != Self::BYTES as isize;
+            let most = panel_columns::<W>() / LANES;
             for first in (0..self.columns).step_by(VECTORS * LANES) {
                 let vectors = (self.columns - first).div_ceil(LANES).min(VECTORS);
                 let cells = words.div_ceil(LANES);
@@ -206,13 +216,15 @@ impl<W: Words> Work for Pack<'_, W> {
                     for j in 0..inner {
                         let (word, vector) = if by_rows { (i * LANES, j) } else { (j * LANES, i) };
                         let column = first + vector * LANES;
-                        let to = to.add((word * vectors + vector) * LANES);
+                        let before = vector / most * most;
+                        let of_panel = most.min(vectors - before);
+                        let to = to.add((before * words + word * of_panel + vector - before) * LANES);
                         // Loops over a cell have constant ends, so it stays in registers.
                         let is_whole = (word + LANES) * W::ELEMENTS <= self.depth && column + LANES <= self.columns;
                         seen = if is_whole {
-                            self.cell::<true>(word, column, (to, vectors), flip, seen)
+                            self.cell::<true>(word, column, (to, of_panel), flip, seen)
                         } else {
-                            self.cell::<false>(word, column, (to, vectors), flip, seen)
+                            self.cell::<false>(word, column, (to, of_panel), flip, seen)
                         };
                     }
                 }

@@ -62,7 +62,17 @@ fn order() -> impl Strategy<Value = Order> {
 }
 
 /// The product by panels, in two parts of K, and by dot products where both operands are contiguous along it.
-fn check<W: Words>(a: &Operand, b: &Operand, [rows, columns]: [usize; 2], flipped: bool, off: i64)
+fn check<W: Words>(a: &Operand, b: &Operand, extents: [usize; 2], flipped: bool, off: i64)
+where
+    W::Sum: From<i8>,
+{
+    check_one_way::<W>(a, b, extents, flipped, off);
+    if W::tiles().is_some() {
+        amx::without(|| check_one_way::<W>(a, b, extents, flipped, off));
+    }
+}
+
+fn check_one_way<W: Words>(a: &Operand, b: &Operand, [rows, columns]: [usize; 2], flipped: bool, off: i64)
 where
     W::Sum: From<i8>,
 {
@@ -84,8 +94,8 @@ where
     unsafe {
         pack::<W>(a.source(), depth, rows, false, &mut of_a);
         pack::<W>(b.source(), depth, columns, flipped, &mut of_b);
-        for first in (0..rows).step_by(64) {
-            let high = 64.min(rows - first);
+        for first in (0..rows).step_by(panel_columns::<W>()) {
+            let high = panel_columns::<W>().min(rows - first);
             let word = panel_words(high, 1) * 4;
             let panel = &of_a[panel_words(first, words)..];
             let at = |row: usize, place: usize| panel.as_ptr().wrapping_add(place * word / 4 + row).cast();
@@ -169,7 +179,7 @@ proptest! {
     /// Sums of products of small integers are exact.
     #[test]
     fn bf16s_are_multiplied(
-        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        rows in 1usize..70, columns in 1usize..150, depth in 0usize..80,
         of_a in order(), of_b in order(), seed in 0usize..100,
     ) {
         if multiplies_bf16() {
@@ -214,7 +224,7 @@ proptest! {
 
     #[test]
     fn f32s_are_multiplied(
-        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        rows in 1usize..70, columns in 1usize..150, depth in 0usize..80,
         of_a in order(), of_b in order(), seed in 0usize..100,
     ) {
         if multiplies_f32() {
@@ -227,7 +237,7 @@ proptest! {
 
     #[test]
     fn integers_are_multiplied(
-        rows in 1usize..20, columns in 1usize..150, depth in 0usize..80,
+        rows in 1usize..70, columns in 1usize..150, depth in 0usize..80,
         of_a in order(), of_b in order(), seed in 0usize..100, (a_signed, b_signed) in any::<(bool, bool)>(),
     ) {
         if multiplies_integers() {
@@ -241,6 +251,24 @@ proptest! {
                 (false, true) => check::<UnsignedBySigned>(&a, &b, [rows, columns], false, 0),
                 (false, false) => check::<UnsignedBySigned>(&a, &b, [rows, columns], true, -128),
             }
+        }
+    }
+
+    /// More words than tiles are copied of at a time.
+    #[test]
+    fn long_rows_are_multiplied(
+        rows in 1usize..40, columns in 1usize..40, depth in 500usize..3000, of_a in order(), seed in 0usize..100,
+    ) {
+        if multiplies_bf16() {
+            let write = |x: i64| bf16::from_f32(x as f32).to_le_bytes().to_vec();
+            let a = Operand::new([depth, rows], of_a, seed, 2, -9..10, write);
+            let b = Operand::new([depth, columns], Order::AlongK, seed + 1, 2, -7..8, write);
+            check::<Bf16>(&a, &b, [rows, columns], false, 0);
+        }
+        if multiplies_integers() {
+            let a = Operand::new([depth, rows], of_a, seed, 1, -128..128, |x| vec![x as u8]);
+            let b = Operand::new([depth, columns], Order::AlongK, seed + 1, 1, 0..256, |x| vec![x as u8]);
+            check::<SignedByUnsigned>(&a, &b, [rows, columns], false, 0);
         }
     }
 
@@ -277,6 +305,15 @@ proptest! {
                 // SAFETY: as above.
                 let halves = unsafe { [magnitude(&starts, 0, half), magnitude(&starts, 2 * half as isize, deep - half)] };
                 prop_assert_eq!(halves.into_iter().min(), Some(found.least));
+                // So does the product.
+                let (words, runs) = (deep / 2, [Run::of(deep / 2)]);
+                let (zeros, mut sums) = (vec![0; panel_words(1, words)], vec![0.0; wide]);
+                let rows = [Rows::all(&starts, &runs, 4)];
+                let panels = Panels { words: &zeros, deep: words };
+                // SAFETY: as above.
+                let least = unsafe { block::<Bf16>(1, &rows, panels, (&mut sums, 1, false)) };
+                // SAFETY: as above.
+                prop_assert_eq!(least, unsafe { magnitude(&starts, 0, 2 * words) });
             }
             // Infinity and NaNs are found, too.
             operand.memory[place..place + 2].copy_from_slice(&(0x7f80 | bits & 0x7f | u16::from(negative) << 15).to_le_bytes());

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::simd::stream::LINE;
+use super::stream::LINE;
 
 /// A cache line.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -14,20 +14,41 @@ struct Line([u8; LINE]);
 
 /// Elements, the first at the beginning of a cache line. Those nobody has written are 0.
 #[derive(Debug)]
-pub(super) struct Lines<T> {
+pub(crate) struct Lines<T> {
     memory: Vec<Line>,
     length: usize,
     element: PhantomData<T>,
 }
 
+impl<T> Default for Lines<T> {
+    fn default() -> Self {
+        Self { memory: Vec::new(), length: 0, element: PhantomData }
+    }
+}
+
 impl<T: Pod> Lines<T> {
-    pub(super) const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self { memory: Vec::new(), length: 0, element: PhantomData }
     }
 
-    pub(super) fn zeroed(length: usize) -> Self {
+    pub(crate) fn zeroed(length: usize) -> Self {
         let lines = (length * size_of::<T>()).div_ceil(LINE);
         Self { memory: bytemuck::allocation::zeroed_vec(lines), length, element: PhantomData }
+    }
+
+    /// The same, or `None` if there is not enough memory.
+    pub(crate) fn try_zeroed(length: usize) -> Option<Self> {
+        let lines = length.checked_mul(size_of::<T>())?.div_ceil(LINE);
+        let memory = bytemuck::allocation::try_zeroed_vec(lines).ok()?;
+        Some(Self { memory, length, element: PhantomData })
+    }
+
+    /// Has this many elements at least.
+    pub(crate) fn grow(&mut self, length: usize) {
+        if length > self.length {
+            self.memory.resize((length * size_of::<T>()).div_ceil(LINE), Line::zeroed());
+            self.length = length;
+        }
     }
 }
 
