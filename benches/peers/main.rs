@@ -59,7 +59,8 @@ fn heading(threads: usize, workers: &[Worker]) -> String {
     let of = |key: &str| cpus.lines().find_map(|line| Some(line.strip_prefix(key)?.split_once(": ")?.1.to_owned()));
     let flags = of("flags").unwrap_or_default();
     let has = |flag: &str| flags.split(' ').any(|word| word == flag);
-    let vectors = ["avx2", "avx512f", "avx512_bf16", "avx512_vnni"].into_iter().filter(|flag| has(flag));
+    let vectors =
+        ["avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"].into_iter().filter(|flag| has(flag));
     let commit = first_line(Command::new("git").args(["describe", "--always", "--dirty"])).unwrap_or_default();
     let versions: Vec<String> = workers.iter().map(Worker::described).collect();
     format!(

@@ -22,7 +22,7 @@ use crate::gemm::problem::WholePanels;
 pub(super) const DEEP: usize = 512;
 /// Words of an operand that a thread keeps for its next tiles.
 const KEPT: usize = KEPT_BYTES / size_of::<i32>();
-/// Rows of a panel of A's.
+/// With fewer rows, the only ones of their batch, f32s are not packed. Of so many, the places need no memory of their own.
 const HIGH: usize = 64;
 /// From this many rows on, panels of f32s are faster than the `gemm` crate, by measurement (Zen 5): a product of 640×384×1536
 /// with a B that is contiguous along K takes one thread 3.1 ms in place of 4.5, one of 512×512×512 1.11 in place of 1.23. With

@@ -276,12 +276,12 @@ impl Lines<'_> {
             for tile in 0..high {
                 let lines = tile * LINES..self.count.min((tile + 1) * LINES);
                 let to = to.add(tile * TILE);
-                if let Some(from) = self.across(&lines, &words) {
+                if let Some((from, word)) = self.across(&lines, &words) {
                     for step in 0..steps {
                         let wide = (words.len() - step * LINES).min(LINES);
                         let mut cell = [_mm512_setzero_si512(); LINES];
                         for (i, to) in cell.iter_mut().enumerate().take(wide) {
-                            let at = from.wrapping_offset((step * LINES + i).cast_signed() * self.rows[0].0.word);
+                            let at = from.wrapping_offset((step * LINES + i).cast_signed() * word);
                             *to = _mm512_maskz_loadu_epi32(mask(lines.len()), at.cast());
                         }
                         for (i, x) in transpose(cell).into_iter().enumerate() {
@@ -311,15 +311,16 @@ impl Lines<'_> {
         least
     }
 
-    /// Where the first of these words of the first of these lines is, if all lines follow each other in memory, word by word.
-    fn across(&self, lines: &Range<usize>, words: &Range<usize>) -> Option<*const u8> {
+    /// If these lines follow each other in memory, word by word: where the first of these words of the first one is, and how many
+    /// bytes the next word is from it.
+    fn across(&self, lines: &Range<usize>, words: &Range<usize>) -> Option<(*const u8, isize)> {
         let (of, row) = self.rows[lines.start];
         let ([run], true) = (of.runs, of.word != 4) else { return None };
         let starts = of.starts.get(row..row + lines.len())?;
         let follow = starts.windows(2).all(|two| two[0].wrapping_add(4) == two[1]);
         let have_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;
         let before = (words.start.wrapping_sub(run.first)).cast_signed();
-        (follow && have_all).then(|| starts[0].wrapping_offset(run.offset + before * of.word))
+        (follow && have_all).then(|| (starts[0].wrapping_offset(run.offset + before * of.word), of.word))
     }
 
     /// These words of a line: where they lie, if they do so one after another; else gathered in `row`.

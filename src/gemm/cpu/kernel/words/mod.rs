@@ -3,15 +3,16 @@
 //! two f16s, which are widened in registers.
 //!
 //! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
+//! - [`amx`]: the same where a CPU has registers for matrices, with panels that suit them.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //!
 //! # What is summed, and how
 //! Integers are summed exactly, in 32 bits. f32s, and f16s as f32s, are multiplied and summed by fused multiply-add, in the
 //! order of K. bf16s are multiplied exactly and summed in f32, rounded to nearest at least once for each word, in the order
-//! of K. ([`dots`]: in sixteen parts, which are then added.)
+//! of K. ([`dots`]: in sixteen parts, which are then added; [`amx`]: in parts of sixteen words, even and odd places apart.)
 //!
-//! `vdpbf16ps` takes subnormal numbers for 0, and makes 0 of subnormal results. So it multiplies only what has none:
+//! `vdpbf16ps` and `tdpbf16ps` take subnormal numbers for 0, and make 0 of subnormal results. So they multiply only what has none:
 //! every product of two bf16s, and so every sum of such products, is a multiple of 2^(e - 14), if `e` is the sum of the
 //! operands' least exponents. Where that is at least 2^-126 no result is subnormal; [`Magnitude`] tells, and other
 //! operands are multiplied by their caller in another way. (Intel 64 and IA-32 Architectures Software Developer's
