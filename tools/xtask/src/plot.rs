@@ -23,13 +23,15 @@ struct Point {
 }
 
 const SIZE: (u32, u32) = (900, 540);
-const COLORS: [RGBColor; 6] = [
+const COLORS: [RGBColor; 8] = [
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
     RGBColor(44, 160, 44),
     RGBColor(255, 127, 14),
     RGBColor(148, 103, 189),
     RGBColor(140, 86, 75),
+    RGBColor(23, 190, 207),
+    RGBColor(127, 127, 127),
 ];
 
 /// Draws what is in `benches/results`, a folder for each GPU and one for CPUs; gives the files.

@@ -24,7 +24,7 @@ pub(super) fn all() -> Result<Option<PathBuf>, Failure> {
     Ok(Some(file))
 }
 
-/// The tables under the headings of a Markdown text whose last column is a ratio.
+/// The tables under the headings of a Markdown text that name threads, whose last column is a ratio.
 fn tables(text: &str) -> Vec<Table> {
     let mut tables = vec![Table::default()];
     for line in text.lines() {
@@ -39,12 +39,14 @@ fn tables(text: &str) -> Vec<Table> {
             table.rows.push(((*name).to_owned(), ratio));
         }
     }
-    tables.retain(|table| !table.rows.is_empty());
+    tables.retain(|table| !table.rows.is_empty() && table.heading.contains("thread"));
     tables
 }
 
 const ROW: i32 = 18;
-const TOP: i32 = 64;
+const TOP: i32 = 82;
+/// Of what names the tables: how many stand beside each other, and how far apart.
+const NAMES: (i32, i32) = (4, 190);
 const LEFT: i32 = 400;
 const WIDTH: i32 = 460;
 /// The ratios at the left and the right end.
@@ -71,9 +73,10 @@ fn draw(file: &Path, tables: &[Table]) -> Result<(), Failure> {
     };
     text((LEFT, 16), "our time / the fastest peer's time: left of 1 we are faster", HPos::Left)?;
     for (number, (table, color)) in tables.iter().zip(COLORS).enumerate() {
-        let at = LEFT - 300 + 140 * number as i32;
-        area.draw(&Circle::new((at + 6, 38), 4, color.filled()))?;
-        text((at + 16, 38), &table.heading, HPos::Left)?;
+        let (line, place) = (number as i32 / NAMES.0, number as i32 % NAMES.0);
+        let (x, y) = (100 + NAMES.1 * place, 38 + ROW * line);
+        area.draw(&Circle::new((x + 6, y), 4, color.filled()))?;
+        text((x + 16, y), &table.heading, HPos::Left)?;
     }
     for ratio in [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0] {
         let style = if ratio == 1.0 { BLACK.stroke_width(1) } else { BLACK.mix(0.15).stroke_width(1) };
