@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::block::{Of, Panels, Rows};
+use super::operands::{Of, Panels, Rows};
 use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
 use super::{LANES, Words, Work};
 

@@ -8,97 +8,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::amx;
-use super::pack::{Magnitude, VECTORS, magnitude};
+use super::operands::{Of, Panels, ROWS, Rows, Run};
+use super::pack::{Magnitude, VECTORS};
 use super::{LANES, Words, Work};
-
-/// Rows at a time: their sums, a word of a panel's columns and one of a row fill 29 of the 32 registers.
-pub(in crate::gemm::cpu) const ROWS: usize = 6;
 
 /// Words along K between two tests of a loop: counting them takes multiplications' places. (One core of a Xeon, 1024×1024×1024
 /// f32s: 14.6 ms in place of 16.3.)
 const UNROLLED: usize = 4;
-
-/// Words of A, one after another, of each of some rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gemm::cpu) struct Run {
-    /// Bytes from where the row begins.
-    pub(in crate::gemm::cpu) offset: isize,
-    /// The word of B's that its first one is multiplied by.
-    pub(in crate::gemm::cpu) first: usize,
-    /// How many they are.
-    pub(in crate::gemm::cpu) length: usize,
-    pub(in crate::gemm::cpu) of: Of,
-}
-
-/// Which rows have a run; only those of at most [`ROWS`] rows may differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::gemm::cpu) enum Of {
-    All,
-    /// As many rows, the first ones.
-    First(usize),
-    /// The rows from this one on.
-    From(usize),
-}
-
-impl Run {
-    /// This many words, from the first on.
-    pub(in crate::gemm::cpu) const fn of(length: usize) -> Self {
-        Self { offset: 0, first: 0, length, of: Of::All }
-    }
-
-    /// Whether the other one is its continuation, if words follow each other in memory.
-    pub(in crate::gemm::cpu) fn is_before(&self, other: &Self) -> bool {
-        let after = self.offset + 4 * self.length.cast_signed();
-        (after, self.first + self.length, self.of) == (other.offset, other.first, other.of)
-    }
-}
-
-/// Rows of A, which begin anywhere and have the same runs of words. What is between the runs counts as 0, where B must be finite,
-/// and so does what only other rows of the same block have.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct Rows<'a> {
-    /// Where each of them begins.
-    pub(in crate::gemm::cpu) starts: &'a [*const u8],
-    /// In the order of K.
-    pub(in crate::gemm::cpu) runs: &'a [Run],
-    /// Bytes from one word to the next.
-    pub(in crate::gemm::cpu) word: isize,
-    /// Which rows of the result they are; without it, all of them.
-    pub(in crate::gemm::cpu) places: Option<&'a [usize]>,
-    /// Whether they are in memory rather than in a cache, so that the next ones are fetched meanwhile.
-    pub(in crate::gemm::cpu) are_far: bool,
-}
-
-impl<'a> Rows<'a> {
-    /// All rows of the result, from a cache.
-    pub(in crate::gemm::cpu) const fn all(starts: &'a [*const u8], runs: &'a [Run], word: isize) -> Self {
-        Self { starts, runs, word, places: None, are_far: false }
-    }
-
-    /// The least magnitude of their elements, if these are bf16s and words follow each other in memory.
-    unsafe fn magnitude<W: Words>(&self) -> Magnitude {
-        if !W::DROPS_SUBNORMALS || self.word != 4 {
-            return Magnitude::NONE;
-        }
-        let of_run = |run: &Run| {
-            let starts = match run.of {
-                Of::All => self.starts,
-                Of::First(count) => &self.starts[..count],
-                Of::From(first) => &self.starts[first..],
-            };
-            // SAFETY: the caller's promise.
-            unsafe { magnitude(starts, run.offset, run.length * W::ELEMENTS) }
-        };
-        self.runs.iter().map(of_run).min().unwrap_or(Magnitude::NONE)
-    }
-}
-
-/// Panels of B, of this many words each.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::gemm::cpu) struct Panels<'a> {
-    pub(in crate::gemm::cpu) words: &'a [i32],
-    pub(in crate::gemm::cpu) deep: usize,
-}
 
 /// `to = a · b` for this many columns of some rows of `to`; where `adds`, `to += a · b`. The rows of `to` are `stride` apart. Sums
 /// that are stored are never -0, so it is the same whether products with 0 are among them or not. Gives the least magnitude of

@@ -22,6 +22,7 @@ mod amx;
 mod block;
 mod dots;
 mod few;
+mod operands;
 mod pack;
 #[cfg(test)]
 mod tests;
@@ -34,9 +35,10 @@ use std::arch::x86_64::{
 use std::mem::transmute;
 use std::sync::LazyLock;
 
-pub(in crate::gemm::cpu) use self::block::{Of, Panels, ROWS, Rows, Run, block};
+pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
+pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
 pub(in crate::gemm::cpu) use self::pack::{
     Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
 };
