@@ -27,10 +27,6 @@ impl<T> Default for Lines<T> {
 }
 
 impl<T: Pod> Lines<T> {
-    pub(crate) const fn none() -> Self {
-        Self { memory: Vec::new(), length: 0, element: PhantomData }
-    }
-
     pub(crate) fn zeroed(length: usize) -> Self {
         let lines = (length * size_of::<T>()).div_ceil(LINE);
         Self { memory: bytemuck::allocation::zeroed_vec(lines), length, element: PhantomData }

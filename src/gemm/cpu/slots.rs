@@ -62,7 +62,7 @@ impl SlotMemory {
 
 impl Slots {
     fn make_room(&mut self, slots: &[Slot], homes: &[usize], extents: Extents) {
-        self.0.resize_with(slots.len(), Lines::none);
+        self.0.resize_with(slots.len(), Lines::default);
         for (number, (memory, slot)) in self.0.iter_mut().zip(slots).enumerate() {
             let (batch, rows, columns) = slot.extents(extents.batch, extents.m, extents.n);
             let bytes = batch * rows * columns * slot.element.size();

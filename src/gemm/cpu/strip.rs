@@ -91,7 +91,7 @@ impl<T: Arithmetic> Frame<T> {
         numbers.singles[..program.constants.len()].copy_from_slice(&program.constants);
         let integers = if program.has_integers { Bank::new(program, shape, 0) } else { Bank::none() };
         let mut accums = Vec::new();
-        accums.resize_with(program.accumulators.last().map_or(0, |last| last + 1), Lines::none);
+        accums.resize_with(program.accumulators.last().map_or(0, |last| last + 1), Lines::default);
         program.accumulators.iter().for_each(|i| accums[*i] = Lines::zeroed(shape.m * shape.n + STRIP));
         Self { accums, numbers, integers, narrow: Vec::new() }
     }

@@ -228,12 +228,7 @@ mod tests {
             assert_eq!(word, 4);
             for (number, (start, &place)) in starts.iter().zip(places.unwrap()).enumerate() {
                 seen[place] += 1;
-                let has = |run: &&Run| match run.of {
-                    Of::All => true,
-                    Of::First(count) => number < count,
-                    Of::From(first) => number >= first,
-                };
-                for &Run { offset, first, length, .. } in runs.iter().filter(has) {
+                for &Run { offset, first, length, .. } in runs.iter().filter(|run| run.of.has(number)) {
                     in_runs += length;
                     for i in 0..length {
                         // SAFETY: as above; every run has as many elements.

@@ -72,7 +72,7 @@ fn draw(file: &Path, tables: &[Table]) -> Result<(), Failure> {
         area.draw(&Text::new(words.to_owned(), at, style))
     };
     text((LEFT, 16), "our time / the fastest peer's time: left of 1 we are faster", HPos::Left)?;
-    for (number, (table, color)) in tables.iter().zip(COLORS).enumerate() {
+    for (number, (table, color)) in tables.iter().zip(COLORS.iter().cycle()).enumerate() {
         let (line, place) = (number as i32 / NAMES.0, number as i32 % NAMES.0);
         let (x, y) = (100 + NAMES.1 * place, 38 + ROW * line);
         area.draw(&Circle::new((x + 6, y), 4, color.filled()))?;
@@ -86,7 +86,7 @@ fn draw(file: &Path, tables: &[Table]) -> Result<(), Failure> {
     for (number, name) in names.iter().enumerate() {
         let y = TOP + ROW * number as i32;
         text((LEFT - 12, y), name, HPos::Right)?;
-        for (table, color) in tables.iter().zip(COLORS) {
+        for (table, color) in tables.iter().zip(COLORS.iter().cycle()) {
             for (_, ratio) in table.rows.iter().filter(|(of, _)| of == name) {
                 area.draw(&Circle::new((x(*ratio), y), 4, color.filled()))?;
             }

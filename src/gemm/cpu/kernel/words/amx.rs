@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::operands::{Of, Panels, Rows};
+use super::operands::{Panels, Rows};
 use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
 use super::{LANES, Words, Work};
 
@@ -63,10 +63,16 @@ thread_local! {
 /// Does work as a CPU without these instructions does it, on this thread.
 #[cfg(test)]
 pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
+    /// Also after a panic, so that smaller cases are tried in both ways.
+    struct On;
+    impl Drop for On {
+        fn drop(&mut self) {
+            IS_OFF.set(false);
+        }
+    }
     IS_OFF.set(true);
-    let result = work();
-    IS_OFF.set(false);
-    result
+    let _on = On;
+    work()
 }
 
 /// Asks Linux for the registers, which are so large that a process has them only on request; once granted, for all its threads.
@@ -235,15 +241,17 @@ impl Lines<'_> {
     #[inline(always)]
     fn in_place(&self, words: &Range<usize>) -> Option<Tiles> {
         let (of, row) = self.rows[0];
-        let ([run], 4) = (of.runs, of.word) else { return None };
+        let (offset, 4) = (of.offset(words)?, of.word) else { return None };
         let starts = of.starts.get(row..row + self.count)?;
         let line = starts.get(1)?.addr().wrapping_sub(starts[0].addr()).cast_signed();
         let are_even = starts.windows(2).all(|two| two[0].wrapping_offset(line) == two[1]);
-        let have_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;
-        let is_whole = self.count.is_multiple_of(LINES) && are_even && have_all;
-        let offset = run.offset + 4 * (words.start.wrapping_sub(run.first)).cast_signed();
         let pointer = starts[0].wrapping_offset(offset);
-        is_whole.then_some(Tiles { pointer, line, tile: line * LINES as isize, step: LINE as isize })
+        (self.count.is_multiple_of(LINES) && are_even).then_some(Tiles {
+            pointer,
+            line,
+            tile: line * LINES as isize,
+            step: LINE as isize,
+        })
     }
 
     /// Takes these words of lines that lie in tiles into account, and fetches those that follow.
@@ -315,12 +323,10 @@ impl Lines<'_> {
     /// bytes the next word is from it.
     fn across(&self, lines: &Range<usize>, words: &Range<usize>) -> Option<(*const u8, isize)> {
         let (of, row) = self.rows[lines.start];
-        let ([run], true) = (of.runs, of.word != 4) else { return None };
+        let offset = of.offset(words).filter(|_| of.word != 4)?;
         let starts = of.starts.get(row..row + lines.len())?;
         let follow = starts.windows(2).all(|two| two[0].wrapping_add(4) == two[1]);
-        let have_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;
-        let before = (words.start.wrapping_sub(run.first)).cast_signed();
-        (follow && have_all).then(|| (starts[0].wrapping_offset(run.offset + before * of.word), of.word))
+        follow.then(|| (starts[0].wrapping_offset(offset), of.word))
     }
 
     /// These words of a line: where they lie, if they do so one after another; else gathered in `row`.
@@ -328,24 +334,15 @@ impl Lines<'_> {
     unsafe fn along(&self, line: usize, words: &Range<usize>, row: *mut i32) -> *const u8 {
         let (of, number) = self.rows[line];
         let start = of.starts[number];
-        if let ([run], 4) = (of.runs, of.word)
-            && run.of == Of::All
-            && run.first <= words.start
-            && words.end <= run.first + run.length
-        {
-            return start.wrapping_offset(run.offset + 4 * (words.start - run.first).cast_signed());
+        if let (Some(offset), 4) = (of.offset(words), of.word) {
+            return start.wrapping_offset(offset);
         }
         // SAFETY: the caller's promise: the line has its runs' words, and `row` has room for all of `words`.
         unsafe {
             row.write_bytes(0, words.len());
             for run in of.runs {
-                let has = match run.of {
-                    Of::All => true,
-                    Of::First(count) => number < count,
-                    Of::From(first) => number >= first,
-                };
                 let common = run.first.max(words.start)..(run.first + run.length).min(words.end);
-                if !has || common.is_empty() {
+                if !run.of.has(number) || common.is_empty() {
                     continue;
                 }
                 let from = start.wrapping_offset(run.offset + (common.start - run.first).cast_signed() * of.word);
@@ -443,14 +440,13 @@ unsafe fn configure() {
         bytes: [u16; 16],
         lines: [u8; 16],
     }
-    const ALL: Configuration = Configuration {
+    static WHOLE: Configuration = Configuration {
         palette: 1,
         start: 0,
         reserved: [0; 14],
         bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
         lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
     };
-    static WHOLE: Configuration = ALL;
     // SAFETY: the CPU has the instruction, which reads these 64 bytes.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly, preserves_flags)) };
 }

@@ -47,11 +47,13 @@ pub(in crate::gemm::cpu) unsafe fn block<W: Words>(
     let to = to.as_mut_ptr();
     // SAFETY: the caller's promise, and what was tested.
     unsafe {
-        let runs = || a.iter().flat_map(|a| a.runs);
-        let words =
-            runs().map(|run| run.first).min().unwrap_or(0)..runs().map(|run| run.first + run.length).max().unwrap_or(0);
-        if let Some(dot) = W::tiles().filter(|_| !words.is_empty()) {
-            return W::compiled_for(amx::Block::<W> { dot, columns, a, b, words, to, stride, adds });
+        if let Some(dot) = W::tiles() {
+            let runs = || a.iter().flat_map(|a| a.runs);
+            let first = runs().map(|run| run.first).min().unwrap_or(0);
+            let words = first..runs().map(|run| run.first + run.length).max().unwrap_or(0);
+            if !words.is_empty() {
+                return W::compiled_for(amx::Block::<W> { dot, columns, a, b, words, to, stride, adds });
+            }
         }
         W::compiled_for(Block::<W> { columns, a, b, to, stride, adds, of: PhantomData });
         a.iter().map(|a| a.magnitude::<W>()).min().unwrap_or(Magnitude::NONE)

@@ -1,5 +1,7 @@
 //! What a block of the product is made of: rows of A, panels of B.
 
+use std::ops::Range;
+
 use super::Words;
 use super::pack::{Magnitude, magnitude};
 
@@ -26,6 +28,17 @@ pub(in crate::gemm::cpu) enum Of {
     First(usize),
     /// The rows from this one on.
     From(usize),
+}
+
+impl Of {
+    /// Whether it is of a row with this number.
+    pub(in crate::gemm::cpu) const fn has(self, row: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::First(count) => row < count,
+            Self::From(first) => row >= first,
+        }
+    }
 }
 
 impl Run {
@@ -61,6 +74,13 @@ impl<'a> Rows<'a> {
     /// All rows of the result, from a cache.
     pub(in crate::gemm::cpu) const fn all(starts: &'a [*const u8], runs: &'a [Run], word: isize) -> Self {
         Self { starts, runs, word, places: None, are_far: false }
+    }
+
+    /// How many bytes the first of these words of B's is from where each row begins, if one run of all rows has them.
+    pub(super) fn offset(&self, words: &Range<usize>) -> Option<isize> {
+        let [run] = self.runs else { return None };
+        let has_all = run.of == Of::All && run.first <= words.start && words.end <= run.first + run.length;
+        has_all.then(|| run.offset + (words.start - run.first).cast_signed() * self.word)
     }
 
     /// The least magnitude of their elements, if these are bf16s and words follow each other in memory.
