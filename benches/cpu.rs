@@ -156,8 +156,12 @@ fn print_ratios(name: &str, bench: &mut Bench, has_bare: bool) -> Outcome<()> {
 /// SwiGLU over two halves of a weight, against the product with all of it, which stores twice as much.
 fn print_gated([m, n, k]: [usize; 3]) -> Outcome<()> {
     let device = Device::cpu();
-    let values = |count: usize| (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.01).collect::<Vec<_>>();
-    let (a, b) = (device.tensor(&values(m * k), [m, k])?, device.tensor(&values(2 * n * k), [2 * n, k])?.transpose()?);
+    let values = |count: usize, scale: f32| -> Vec<f32> {
+        (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.02 * scale).collect()
+    };
+    // Weights are so large that the results are as large as what they are made of: that is what activations see.
+    let weights = values(2 * n * k, 1.0 / (k as f32).sqrt());
+    let (a, b) = (device.tensor(&values(m * k, 1.0), [m, k])?, device.tensor(&weights, [2 * n, k])?.transpose()?);
     let (gate, up) = (b.slice(1, 0..n)?, b.slice(1, n..2 * n)?);
     let (mut d, mut wide) = (device.zeros::<f32>([m, n])?, device.zeros::<f32>([m, 2 * n])?);
     let plain = Gemm::plan::<Plain>(&device, &a, &b)?;

@@ -127,27 +127,33 @@ pub(super) struct Product<'a> {
 /// A thread's panels.
 #[derive(Debug, Default)]
 pub(super) struct Panels {
-    words: WordPanels,
     pub(super) narrow: PanelPair<f32>,
     wide: PanelPair<f64>,
     /// The products of a tile that are not accumulated in the arithmetic type.
     pub(super) narrow_tile: Vec<f32>,
     /// The sums of a block of a tile, if blocks have scales.
     pub(super) block: Vec<f32>,
-    /// One for each accumulator.
-    wide_tiles: Vec<Vec<f64>>,
+    accumulators: Vec<OfAccumulator>,
+}
+
+/// What a thread keeps for each accumulator.
+#[derive(Debug, Default)]
+struct OfAccumulator {
+    /// Of its own B: that of each is packed for the next tiles, too.
+    words: WordPanels,
+    wide_tile: Vec<f64>,
 }
 
 impl Panels {
     /// The tile's exact sums of an accumulator, if integers were multiplied; unspecified otherwise.
     pub(super) fn sums(&self, accumulator: usize) -> &[f64] {
-        self.wide_tiles.get(accumulator).map_or(&[], Vec::as_slice)
+        self.accumulators.get(accumulator).map_or(&[], |of| &of.wide_tile)
     }
 
     /// Forgets what has been packed: B may have changed since.
     pub(super) fn forget(&mut self) {
         #[cfg(target_arch = "x86_64")]
-        self.words.packed.clear();
+        self.accumulators.iter_mut().for_each(|of| of.words.packed.clear());
     }
 }
 
@@ -210,9 +216,9 @@ impl Product<'_> {
             // SAFETY: the caller's promise.
             return unsafe { self.by_blocks(scales, tile, panels, &mut to[..tile.rows.len() * tile.columns.len()]) };
         }
-        let Panels { words, narrow, wide, narrow_tile, wide_tiles, .. } = panels;
-        wide_tiles.resize_with(wide_tiles.len().max(accumulator + 1), Vec::new);
-        let wide_tile = &mut wide_tiles[accumulator];
+        let Panels { narrow, wide, narrow_tile, accumulators, .. } = panels;
+        accumulators.resize_with(accumulators.len().max(accumulator + 1), OfAccumulator::default);
+        let OfAccumulator { words, wide_tile } = &mut accumulators[accumulator];
         let length = tile.rows.len() * tile.columns.len();
         let to = &mut to[..length];
         match self.accumulation {
