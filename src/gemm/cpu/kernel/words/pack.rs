@@ -12,9 +12,11 @@
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
     _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_loadu_si512, _mm512_maskz_loadu_epi8, _mm512_maskz_loadu_epi32,
-    _mm512_max_epu16, _mm512_min_epu16, _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32,
-    _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_max_epu16, _mm512_min_epu16, _mm512_or_si512, _mm512_permutex2var_epi64, _mm512_set1_epi8,
+    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+    _mm512_slli_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_unpackhi_epi8, _mm512_unpackhi_epi16,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi8, _mm512_unpacklo_epi16, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use super::{LANES, Words, Work};
@@ -200,35 +202,51 @@ impl<W: Words> Work for Pack<'_, W> {
     #[inline(always)]
     unsafe fn run(self) -> Contents {
         let words = self.depth.div_ceil(W::ELEMENTS);
-        let mut to = self.to.as_mut_ptr();
+        let to = self.to.as_mut_ptr();
+        let most = panel_columns::<W>() / LANES;
+        // Where a vector of a word begins, of the `vectors` from column `first` on; and the vectors of its panel.
+        let place = |first: usize, vectors: usize, word: usize, vector: usize| {
+            let before = vector / most * most;
+            let of_panel = most.min(vectors - before);
+            (to.wrapping_add(first * words + (before * words + word * of_panel + vector - before) * LANES), of_panel)
+        };
+        let flip = if self.flipped { i8::MIN } else { 0 };
+        // Elements are read as they lie: along K, or row by row.
+        let by_rows = self.from.along != Self::BYTES as isize;
+        let are_rows = by_rows && self.from.across == Self::BYTES as isize;
+        let (whole_words, whole_columns) =
+            if are_rows { (self.depth / W::ELEMENTS, self.columns / PANEL * PANEL) } else { (0, 0) };
         // SAFETY: `to` has room for all panels; the caller's promise for what is read.
         unsafe {
-            let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
+            let flip = _mm512_set1_epi8(flip);
             let mut seen = Seen::new();
-            // Elements are read as they lie: along K, or row by row of a panel.
-            let by_rows = self.from.along != Self::BYTES as isize;
-            let most = panel_columns::<W>() / LANES;
-            for first in (0..self.columns).step_by(VECTORS * LANES) {
+            for word in 0..whole_words {
+                for first in (0..whole_columns).step_by(PANEL) {
+                    for (vector, x) in self.word_of_rows(word * W::ELEMENTS, first).into_iter().enumerate() {
+                        seen = seen.with::<W>(x);
+                        _mm512_storeu_si512(place(first, VECTORS, word, vector).0.cast(), _mm512_xor_si512(x, flip));
+                    }
+                }
+            }
+            for first in (0..self.columns).step_by(PANEL) {
+                let done = if first < whole_columns { whole_words } else { 0 };
+                let cells = if done < words { done / LANES..words.div_ceil(LANES) } else { 0..0 };
                 let vectors = (self.columns - first).div_ceil(LANES).min(VECTORS);
-                let cells = words.div_ceil(LANES);
-                let (outer, inner) = if by_rows { (cells, vectors) } else { (vectors, cells) };
-                for i in 0..outer {
-                    for j in 0..inner {
+                let (outer, inner) = if by_rows { (cells, 0..vectors) } else { (0..vectors, cells) };
+                for i in outer {
+                    for j in inner.clone() {
                         let (word, vector) = if by_rows { (i * LANES, j) } else { (j * LANES, i) };
                         let column = first + vector * LANES;
-                        let before = vector / most * most;
-                        let of_panel = most.min(vectors - before);
-                        let to = to.add((before * words + word * of_panel + vector - before) * LANES);
+                        let to = place(first, vectors, word, vector);
                         // Loops over a cell have constant ends, so it stays in registers.
                         let is_whole = (word + LANES) * W::ELEMENTS <= self.depth && column + LANES <= self.columns;
                         seen = if is_whole {
-                            self.cell::<true>(word, column, (to, of_panel), flip, seen)
+                            self.cell::<true>(word, column, to, flip, seen)
                         } else {
-                            self.cell::<false>(word, column, (to, of_panel), flip, seen)
+                            self.cell::<false>(word, column, to, flip, seen)
                         };
                     }
                 }
-                to = to.add(vectors * words * LANES);
             }
             seen.contents()
         }
@@ -289,6 +307,25 @@ impl<W: Words> Pack<'_, W> {
         }
     }
 
+    /// A word of [`PANEL`] columns, of rows that are contiguous along N.
+    #[inline(always)]
+    unsafe fn word_of_rows(&self, k: usize, column: usize) -> [__m512i; VECTORS] {
+        // SAFETY: the caller's promise: there are these elements.
+        unsafe {
+            let mut rows = [_mm512_setzero_si512(); VECTORS];
+            for (i, row) in rows.iter_mut().enumerate() {
+                // As many vectors of a row as its elements have bytes.
+                let (part, vector) = (i / Self::BYTES, i % Self::BYTES);
+                *row = _mm512_loadu_si512(self.from.at(k + part, column).wrapping_add(vector * 4 * LANES).cast());
+            }
+            match W::ELEMENTS {
+                1 => rows,
+                2 => pairs_of(rows),
+                _ => fours_of(rows),
+            }
+        }
+    }
+
     /// Of rows that are contiguous along N.
     #[inline(always)]
     unsafe fn of_rows(&self, k: usize, column: usize, deep: usize, wide: usize) -> [__m512i; LANES] {
@@ -342,6 +379,58 @@ impl<W: Words> Pack<'_, W> {
     }
 }
 
+/// Words of 64 columns, of two rows of 64 elements of 16 bits: two vectors each.
+#[inline(always)]
+unsafe fn pairs_of([even, even_2, odd, odd_2]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
+    // SAFETY: the caller's promise: the CPU has the instructions.
+    unsafe {
+        // Of every eight columns the first four, and the last.
+        let (low, high) = (_mm512_unpacklo_epi16(even, odd), _mm512_unpackhi_epi16(even, odd));
+        let (low_2, high_2) = (_mm512_unpacklo_epi16(even_2, odd_2), _mm512_unpackhi_epi16(even_2, odd_2));
+        let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+        let last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+        [
+            _mm512_permutex2var_epi64(low, first, high),
+            _mm512_permutex2var_epi64(low, last, high),
+            _mm512_permutex2var_epi64(low_2, first, high_2),
+            _mm512_permutex2var_epi64(low_2, last, high_2),
+        ]
+    }
+}
+
+/// Words of 64 columns, of four rows of 64 elements of 8 bits.
+#[inline(always)]
+unsafe fn fours_of([a, b, c, d]: [__m512i; VECTORS]) -> [__m512i; VECTORS] {
+    // SAFETY: the caller's promise: the CPU has the instructions.
+    unsafe {
+        let (low, high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
+        let (low_2, high_2) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
+        // Of every 16 columns the first four, and so on.
+        quarters([
+            _mm512_unpacklo_epi16(low, low_2),
+            _mm512_unpackhi_epi16(low, low_2),
+            _mm512_unpacklo_epi16(high, high_2),
+            _mm512_unpackhi_epi16(high, high_2),
+        ])
+    }
+}
+
+/// Quarter `j` of vector `i` is quarter `i` of vector `j`.
+#[inline(always)]
+unsafe fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    // SAFETY: the caller's promise: the CPU has the instruction.
+    unsafe {
+        let (low, high) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0xee>(a, b));
+        let (low_2, high_2) = (_mm512_shuffle_i32x4::<0x44>(c, d), _mm512_shuffle_i32x4::<0xee>(c, d));
+        [
+            _mm512_shuffle_i32x4::<0x88>(low, low_2),
+            _mm512_shuffle_i32x4::<0xdd>(low, low_2),
+            _mm512_shuffle_i32x4::<0x88>(high, high_2),
+            _mm512_shuffle_i32x4::<0xdd>(high, high_2),
+        ]
+    }
+}
+
 /// Lane `j` of vector `i` is lane `i` of vector `j`.
 #[inline(always)]
 pub(super) unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
@@ -362,16 +451,7 @@ pub(super) unsafe fn transpose(x: [__m512i; LANES]) -> [__m512i; LANES] {
         }
         // Quarters of lanes change places.
         for i in 0..4 {
-            let low = _mm512_shuffle_i32x4::<0x44>(fours[i], fours[4 + i]);
-            let high = _mm512_shuffle_i32x4::<0xee>(fours[i], fours[4 + i]);
-            let (low_2, high_2) = (
-                _mm512_shuffle_i32x4::<0x44>(fours[8 + i], fours[12 + i]),
-                _mm512_shuffle_i32x4::<0xee>(fours[8 + i], fours[12 + i]),
-            );
-            to[i] = _mm512_shuffle_i32x4::<0x88>(low, low_2);
-            to[4 + i] = _mm512_shuffle_i32x4::<0xdd>(low, low_2);
-            to[8 + i] = _mm512_shuffle_i32x4::<0x88>(high, high_2);
-            to[12 + i] = _mm512_shuffle_i32x4::<0xdd>(high, high_2);
+            [to[i], to[4 + i], to[8 + i], to[12 + i]] = quarters([fours[i], fours[4 + i], fours[8 + i], fours[12 + i]]);
         }
         to
     }
