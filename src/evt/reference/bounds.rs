@@ -152,6 +152,23 @@ impl Bounds {
         Self { low, high, nan: self.nan || other.nan || clash }
     }
 
+    /// `self · y + z`, whose ends are rounded once: that of a product alone may be all that a sum leaves.
+    fn product_and_sum(self, y: Self, z: Self) -> Self {
+        let rounded_twice = self.product(y).sum(z);
+        let ends = [self.low, self.high, y.low, y.high, rounded_twice.low, rounded_twice.high];
+        if ends.iter().any(|end| !end.is_finite()) || rounded_twice.never_number() {
+            return rounded_twice;
+        }
+        let corners = [(self.low, y.low), (self.low, y.high), (self.high, y.low), (self.high, y.high)];
+        let least = |least: f64, (x, y): (f64, f64)| least.min(libm::fma(x, y, z.low));
+        let greatest = |greatest: f64, (x, y): (f64, f64)| greatest.max(libm::fma(x, y, z.high));
+        Self {
+            low: corners.into_iter().fold(f64::INFINITY, least),
+            high: corners.into_iter().fold(f64::NEG_INFINITY, greatest),
+            ..rounded_twice
+        }
+    }
+
     fn reciprocal(self) -> Self {
         if self.never_number() {
             return Self::NAN;
@@ -333,8 +350,7 @@ impl Bounds {
             (Op::Mul, [x, y]) => x.product(*y).unless_fused(*x, *y),
             (Op::Div, [x, y]) => x.quotient(*y),
             (Op::Pow, [x, y]) => x.power(*y),
-            // The product of two endpoints is exact enough: its error is far below the widening.
-            (Op::Fma, [x, y, z]) => x.product(*y).sum(*z),
+            (Op::Fma, [x, y, z]) => x.product_and_sum(*y, *z),
             _ => return Self::ANYTHING,
         };
         let (relative, absolute) = slack.of(op);
@@ -374,5 +390,30 @@ impl Slack {
             Op::Pow => (8.0 * unit + own, normal),
             _ => (4.0 * unit + own, normal),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a product loses in rounding is all of the sum here.
+    #[test]
+    fn a_fused_product_and_sum_is_rounded_once() {
+        let slack = Slack { real: Real::F64, significand: 53 };
+        let (x, y) = (1.0 + 2f64.powi(-40), 1.0 - 2f64.powi(-40));
+        let bounds = Bounds::apply(Op::Fma, &[Bounds::exact(x), Bounds::exact(y), Bounds::exact(-1.0)], slack);
+        assert!(bounds.admit(-2f64.powi(-80)), "{bounds:?}");
+        assert!(!bounds.admit(x * y - 1.0), "{bounds:?}");
+        let of_ranges = [
+            Bounds { low: -x, high: y, nan: false },
+            Bounds { low: -2.0, high: y, nan: true },
+            Bounds { low: -1.0, high: 3.0, nan: false },
+        ];
+        let bounds = Bounds::apply(Op::Fma, &of_ranges, slack);
+        assert!(bounds.nan && bounds.admit(-1.0 - 2.0 * y) && bounds.admit(3.0 + 2.0 * x), "{bounds:?}");
+        assert!(!bounds.admit(-3.1) && !bounds.admit(5.1), "{bounds:?}");
+        let infinite = [Bounds::exact(f64::INFINITY), Bounds::exact(1.0), Bounds::exact(1.0)];
+        assert!(Bounds::apply(Op::Fma, &infinite, slack).admit(f64::INFINITY));
     }
 }

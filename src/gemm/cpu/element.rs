@@ -97,6 +97,19 @@ trait Stored<T>: Copy {
     }
 }
 
+/// The nearest integer between two limits, ties to even; 0 for NaN. It is compiled to vectors, as `as`, which does the same, is
+/// not.
+#[inline(always)]
+fn nearest(x: f64, least: i32, most: i32) -> i32 {
+    let (low, high) = (f64::from(least), f64::from(most));
+    let rounded = x.round_ties_even();
+    let held = if rounded > low { rounded } else { low };
+    let held = if held < high { held } else { high };
+    // SAFETY: NaN has become the least; it is an integer between two of that type.
+    let held = unsafe { held.to_int_unchecked::<i32>() };
+    if x.is_nan() { 0 } else { held }
+}
+
 macro_rules! floats {
     ($($stored:ty, $real:ty: $widen:expr, $narrow:expr;)*) => {
         $(impl Stored<$real> for $stored {
@@ -122,12 +135,12 @@ floats! {
     E5M2, f64: |x: E5M2| f64::from(E5M2_VALUES[usize::from(x.0)]), |x| E5M2(fp8(x, -14, 2, 0x7b, 0x7f));
     i64, f32: |x| x as f32, |x: f32| x.round_ties_even() as i64;
     i64, f64: |x| x as f64, |x: f64| x.round_ties_even() as i64;
-    i32, f32: |x| x as f32, |x: f32| x.round_ties_even() as i32;
-    i32, f64: f64::from, |x: f64| x.round_ties_even() as i32;
-    i8, f32: f32::from, |x: f32| x.round_ties_even() as i8;
-    i8, f64: f64::from, |x: f64| x.round_ties_even() as i8;
-    u8, f32: f32::from, |x: f32| x.round_ties_even() as u8;
-    u8, f64: f64::from, |x: f64| x.round_ties_even() as u8;
+    i32, f32: |x| x as f32, |x: f32| nearest(x.into(), i32::MIN.into(), i32::MAX.into()) as i32;
+    i32, f64: f64::from, |x: f64| nearest(x, i32::MIN.into(), i32::MAX.into()) as i32;
+    i8, f32: f32::from, |x: f32| nearest(x.into(), i8::MIN.into(), i8::MAX.into()) as i8;
+    i8, f64: f64::from, |x: f64| nearest(x, i8::MIN.into(), i8::MAX.into()) as i8;
+    u8, f32: f32::from, |x: f32| nearest(x.into(), u8::MIN.into(), u8::MAX.into()) as u8;
+    u8, f64: f64::from, |x: f64| nearest(x, u8::MIN.into(), u8::MAX.into()) as u8;
     Truth, f32: |x: Truth| f32::from(u8::from(x.0 != 0)), |x: f32| Truth(u8::from(x != 0.0));
     Truth, f64: |x: Truth| f64::from(u8::from(x.0 != 0)), |x: f64| Truth(u8::from(x != 0.0));
 }

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::kernel::transpose;
 use super::kernel::words::{
     Bf16, Contents, F16, F32, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source, UnsignedBySigned,
-    Words, block, dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack, panel_columns,
-    panel_words,
+    Words, Work, block, dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack,
+    panel_columns, panel_words,
 };
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
@@ -212,7 +212,7 @@ impl Product<'_> {
             }
             for (i, (to, sums)) in to.chunks_exact_mut(n.max(1)).zip(sums.chunks_exact(n.max(1))).enumerate() {
                 let off = if flipped { correction * self.sum_of_row(tile, i, depth.clone()) } else { 0 };
-                to.iter_mut().zip(sums).for_each(|(to, &sum)| *to += (i64::from(sum) + off) as f64);
+                W::compiled_for(Exact { sums, off, to });
             }
         }
         memory.sums = sums;
@@ -227,13 +227,16 @@ impl Product<'_> {
         let [_, down, along] = self.a.strides;
         let from = self.a_from(tile, depth.start).wrapping_offset(row as isize * down);
         let signed = self.a.element == ElementType::I8;
-        let byte = |k: usize| {
-            // SAFETY: the caller's promise.
-            let byte = unsafe { from.wrapping_offset(k as isize * along).read() };
-            if signed { i32::from(byte as i8) } else { i32::from(byte) }
-        };
+        let number = |byte: u8| if signed { i32::from(byte as i8) } else { i32::from(byte) };
         // At most 2^15 of them.
-        i64::from((0..depth.len()).map(byte).sum::<i32>())
+        i64::from(if along == 1 {
+            // SAFETY: the caller's promise.
+            let row = unsafe { std::slice::from_raw_parts(from, depth.len()) };
+            row.iter().map(|byte| number(*byte)).sum::<i32>()
+        } else {
+            // SAFETY: the caller's promise.
+            (0..depth.len()).map(|k| number(unsafe { from.wrapping_offset(k as isize * along).read() })).sum()
+        })
     }
 
     /// Whether all columns of a tile were packed before the run.
@@ -372,6 +375,24 @@ impl Product<'_> {
             source(self.a_from(tile, k), a_along, a_down, self.a.element),
             source(self.b_from(tile, k, 0), b_along, b_across, self.b.element),
         )
+    }
+}
+
+/// Adds integers, each and a number of the whole row, to exact sums.
+struct Exact<'a> {
+    sums: &'a [i32],
+    off: i64,
+    to: &'a mut [f64],
+}
+
+impl Work for Exact<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run(self) {
+        // All are integers below 2^53.
+        let off = self.off as f64;
+        self.to.iter_mut().zip(self.sums).for_each(|(to, &sum)| *to += f64::from(sum) + off);
     }
 }
 
