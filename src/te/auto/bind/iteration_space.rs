@@ -138,20 +138,30 @@ impl Space {
         self.outputs.push(Steps { address: 0, size: 1, strides: vec![0; self.extents.len()] });
     }
 
+    /// How many elements something with these strides has.
+    fn touched(&self, steps: &Steps) -> u128 {
+        let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+        moved.map(|(_, extent)| u128::from(extent.unsigned_abs())).product()
+    }
+
     /// The read that accesses the most elements; the first of several.
     pub(in crate::te::auto) fn main_read(&self) -> Option<usize> {
-        let touched = |steps: &Steps| -> u128 {
-            let moved = steps.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
-            moved.map(|(_, extent)| u128::from(extent.unsigned_abs())).product()
-        };
-        let affine = self.reads.iter().enumerate().filter_map(|(place, steps)| Some((place, touched(steps.as_ref()?))));
+        let affine = self.reads.iter().enumerate();
+        let affine = affine.filter_map(|(place, steps)| Some((place, self.touched(steps.as_ref()?))));
         affine.rev().max_by_key(|(_, count)| *count).map(|(place, _)| place)
     }
 
-    /// Orders axes by decreasing stride of the main read; axes along which it stays at one element come first. The
-    /// innermost axis is then the one along which points are neighbours in memory.
+    /// Orders axes by decreasing stride of the main read, or of an output that has more elements (of rows that an index chooses,
+    /// or of an outer product); axes along which it stays at one element come first. The innermost axis is then the one along
+    /// which points are neighbours in memory.
     pub(in crate::te::auto) fn order(&self, mut axes: Vec<usize>) -> Vec<usize> {
-        if let Some(main) = self.main_read().and_then(|read| self.reads[read].as_ref()).or(self.outputs.first()) {
+        let read = self.main_read().and_then(|read| self.reads[read].as_ref());
+        let output = self.outputs.iter().rev().max_by_key(|output| self.touched(output));
+        let main = match (read, output) {
+            (Some(read), Some(output)) if self.touched(output) > self.touched(read) => Some(output),
+            (read, output) => read.or(output),
+        };
+        if let Some(main) = main {
             axes.sort_by_key(|a| std::cmp::Reverse(if main.strides[*a] == 0 { i64::MAX } else { main.strides[*a] }));
         }
         axes
