@@ -135,8 +135,8 @@ floats! {
     E5M2, f64: |x: E5M2| f64::from(E5M2_VALUES[usize::from(x.0)]), |x| E5M2(fp8(x, -14, 2, 0x7b, 0x7f));
     i64, f32: |x| x as f32, |x: f32| x.round_ties_even() as i64;
     i64, f64: |x| x as f64, |x: f64| x.round_ties_even() as i64;
-    i32, f32: |x| x as f32, |x: f32| nearest(x.into(), i32::MIN.into(), i32::MAX.into()) as i32;
-    i32, f64: f64::from, |x: f64| nearest(x, i32::MIN.into(), i32::MAX.into()) as i32;
+    i32, f32: |x| x as f32, |x: f32| nearest(x.into(), i32::MIN, i32::MAX);
+    i32, f64: f64::from, |x: f64| nearest(x, i32::MIN, i32::MAX);
     i8, f32: f32::from, |x: f32| nearest(x.into(), i8::MIN.into(), i8::MAX.into()) as i8;
     i8, f64: f64::from, |x: f64| nearest(x, i8::MIN.into(), i8::MAX.into()) as i8;
     u8, f32: f32::from, |x: f32| nearest(x.into(), u8::MIN.into(), u8::MAX.into()) as u8;

@@ -214,20 +214,53 @@ impl<T: Arithmetic> Builder<T> {
     }
 
     /// `h + h · tanh(u)`, which is how GELU's approximation ends, as `h · (2 / (1 + exp(-2u)))`: half as many instructions,
-    /// and no sum that cancels. `None` for another sum.
+    /// and no sum that cancels. `None` for another sum, and where an infinite `h` could give another result.
     fn half_of_sigmoid(&mut self, half: Id, rest: Id) -> Option<Id> {
         let Kind::Binary(Op::Mul, x, y) = self.values[rest].kind else { return None };
         let of_tanh = |factor: Id, tanh: Id| match self.values[tanh].kind {
             Kind::Unary(Op::Tanh, u) if factor == half => Some(u),
             _ => None,
         };
-        let u = of_tanh(x, y).or_else(|| of_tanh(y, x))?;
+        let u = of_tanh(x, y).or_else(|| of_tanh(y, x)).filter(|u| self.is_same_at_infinity(half, *u))?;
         let [one, two, minus_two] = [1.0, 2.0, -2.0].map(|x| self.constant(T::from_f64(x)));
         let exponent = self.operation(Kind::Binary(Op::Mul, u, minus_two));
         let exponential = self.operation(Kind::Unary(Op::Exp, exponent));
         let below = self.operation(Kind::Binary(Op::Add, one, exponential));
         let factor = self.operation(Kind::Binary(Op::Div, two, below));
         Some(self.operation(Kind::Binary(Op::Mul, half, factor)))
+    }
+
+    /// Whether a half is infinite only together with what it is a part of, and both ways to compute the sum agree there.
+    fn is_same_at_infinity(&self, half: Id, u: Id) -> bool {
+        let is_small = |id: Id| self.value_of(id).is_some_and(|part| part.to_f64().abs() <= 1.0);
+        let whole = match self.values[half].kind {
+            Kind::Binary(Op::Mul, part, x) | Kind::Binary(Op::Mul, x, part) if is_small(part) => x,
+            _ => half,
+        };
+        [f64::INFINITY, f64::NEG_INFINITY].into_iter().all(|limit| {
+            let at = self.values_at(whole, T::from_f64(limit), half.max(u));
+            let (Some(half), Some(u)) = (at[half], at[u]) else { return false };
+            let (half, u) = (half.to_f64(), u.to_f64());
+            let (sum, product) = (half + half * u.tanh(), half * (2.0 / (1.0 + (-2.0 * u).exp())));
+            sum == product || sum.is_nan() && product.is_nan()
+        })
+    }
+
+    /// Every value up to a last one, if `whole` is this number: those that depend on nothing else.
+    fn values_at(&self, whole: Id, number: T, last: Id) -> Vec<Option<T>> {
+        let mut at: Vec<Option<T>> = Vec::with_capacity(last + 1);
+        for id in 0..=last {
+            let kind = self.values[id].kind;
+            let operands: Option<Vec<T>> = kind.operands().iter().map(|&operand| at[operand]).collect();
+            at.push(match (kind, operands) {
+                _ if id == whole => Some(number),
+                (Kind::Unary(..) | Kind::Binary(..) | Kind::Ternary(..) | Kind::Round(..), Some(operands)) => {
+                    Some(evaluate(kind, &operands))
+                }
+                _ => self.value_of(id),
+            });
+        }
+        at
     }
 
     /// Truth values are 0 and 1.
@@ -356,8 +389,10 @@ impl<T: Copy> Lowered<T> {
 
 #[cfg(test)]
 mod tests {
+    use epilogue_macros::elementwise;
+
     use super::*;
-    use crate::ops;
+    use crate::ops::{self, tanh};
 
     #[test]
     fn gelu_by_tanh_is_computed_by_an_exponential() {
@@ -365,5 +400,16 @@ mod tests {
         let lowered = lower_functions::<f32>(gelu, 1);
         let has = |op| lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(of, _) if of == op));
         assert!(has(Op::Exp) && !has(Op::Tanh), "{lowered:?}");
+    }
+
+    /// With an infinite `x`, the sum is NaN where the tangent is negative.
+    #[test]
+    fn a_tangent_of_something_else_stays_one() {
+        #[elementwise]
+        fn scaled(x: f32, y: f32) -> f32 {
+            x + x * tanh(y)
+        }
+        let lowered = lower_functions::<f32>(std::slice::from_ref(scaled::function()), 2);
+        assert!(lowered.values.iter().any(|value| matches!(value.kind, Kind::Unary(Op::Tanh, _))), "{lowered:?}");
     }
 }
