@@ -6,10 +6,10 @@ use super::body::{Binary, Body, Node, Unary, Value};
 
 const ROUND: f32 = 12_582_912.0;
 const SIGN: u32 = 1 << 31;
-/// The power of two below all of those that exponentials hold theirs at. Scaled by so small a one, Intel's CPUs give 0 at once;
-/// by those from -511 to -127, a vector takes them 15 ns in place of 0.1 (a Xeon with AMX), as it would for all that is masked.
+/// The least power of two that exponentials are scaled by. By so small a one, Intel's CPUs give 0 at once; by those from -511 to
+/// -127, a vector takes them 15 ns in place of 0.1 (a Xeon with AMX), as everything that is masked would.
 const FAR_BELOW: i32 = -520;
-/// A power of two by which every `p` of an exponential is rounded to 0.
+/// A power of two so small that what is scaled by it is rounded to 0.
 const TO_ZERO: i32 = -152;
 
 /// Arithmetic.
