@@ -141,15 +141,15 @@ impl Bounds {
         }
         // 0 times an unbounded range: every finite member gives 0.
         let times = |x: f64, y: f64| if x == 0.0 || y == 0.0 { 0.0 } else { x * y };
-        let corners = [
-            times(self.low, other.low),
-            times(self.low, other.high),
-            times(self.high, other.low),
-            times(self.high, other.high),
-        ];
+        let corners = self.corners(other).map(|(x, y)| times(x, y));
         let low = corners.iter().copied().fold(f64::INFINITY, f64::min);
         let high = corners.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Self { low, high, nan: self.nan || other.nan || clash }
+    }
+
+    /// The pairs of ends, between whose products all products lie.
+    const fn corners(self, other: Self) -> [(f64, f64); 4] {
+        [(self.low, other.low), (self.low, other.high), (self.high, other.low), (self.high, other.high)]
     }
 
     /// `self · y + z`, whose ends are rounded once: that of a product alone may be all that a sum leaves.
@@ -159,7 +159,7 @@ impl Bounds {
         if ends.iter().any(|end| !end.is_finite()) || rounded_twice.never_number() {
             return rounded_twice;
         }
-        let corners = [(self.low, y.low), (self.low, y.high), (self.high, y.low), (self.high, y.high)];
+        let corners = self.corners(y);
         let least = |least: f64, (x, y): (f64, f64)| least.min(libm::fma(x, y, z.low));
         let greatest = |greatest: f64, (x, y): (f64, f64)| greatest.max(libm::fma(x, y, z.high));
         Self {

@@ -210,7 +210,6 @@ impl<W: Words> Work for Pack<'_, W> {
             let of_panel = most.min(vectors - before);
             (to.wrapping_add(first * words + (before * words + word * of_panel + vector - before) * LANES), of_panel)
         };
-        let flip = if self.flipped { i8::MIN } else { 0 };
         // Elements are read as they lie: along K, or row by row.
         let by_rows = self.from.along != Self::BYTES as isize;
         let are_rows = by_rows && self.from.across == Self::BYTES as isize;
@@ -218,7 +217,7 @@ impl<W: Words> Work for Pack<'_, W> {
             if are_rows { (self.depth / W::ELEMENTS, self.columns / PANEL * PANEL) } else { (0, 0) };
         // SAFETY: `to` has room for all panels; the caller's promise for what is read.
         unsafe {
-            let flip = _mm512_set1_epi8(flip);
+            let flip = _mm512_set1_epi8(if self.flipped { i8::MIN } else { 0 });
             let mut seen = Seen::new();
             for word in 0..whole_words {
                 for first in (0..whole_columns).step_by(PANEL) {
