@@ -466,7 +466,7 @@ impl<E> Builder<E> {
         self.check_request(types)?;
         let choice = match machine {
             Some(machine) => self.choose_kernel(&machine, &phases, problem)?,
-            None => Choice { kind: self.choose_cpu(problem, &phases)?, later: None, not_in_tile: None },
+            None => Choice { kind: self.choose_cpu(types, problem, &phases)?, later: None, not_in_tile: None },
         };
         Ok((phases, problem, choice))
     }
@@ -485,11 +485,12 @@ impl<E> Builder<E> {
         }
     }
 
-    fn choose_cpu(&self, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
+    fn choose_cpu(&self, types: Types, problem: Problem, phases: &Phases) -> Result<Chosen, Error> {
         let Some(Tile { m, n, .. }) = self.request.sm80 else {
             let Problem { m, n, k, batch, .. } = problem.shared_alike();
             let accumulators = phases.first().cost().products();
-            let cpu::TileShape { m, n } = cpu::choose_tile(m, n, k, batch, accumulators, phases.kept_bytes());
+            let cpu::TileShape { m, n } =
+                cpu::choose_tile((types.a, types.b), [m, n, k], batch, accumulators, phases.kept_bytes());
             return Ok(Chosen::Cpu { tile: (m, n) });
         };
         for (what, given) in [("the tile's number of rows", m), ("the tile's number of columns", n)] {

@@ -51,6 +51,8 @@ use smallvec::{SmallVec, smallvec};
 
 use self::element::{Arithmetic, Digits, View};
 pub(crate) use self::gathered::{gathered, scattered};
+#[cfg(target_arch = "x86_64")]
+use self::kernel::words::multiplies_matrices;
 use self::machine::{Machine, Neighbours};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::packed::panels;
@@ -126,10 +128,21 @@ pub(crate) fn panels(_: &DeviceTensor, _: ElementType) -> Result<Option<WholePan
 /// The arguments of most runs: lists of this length need no allocation.
 const FEW: usize = 8;
 
-/// The tile that the CPU device chooses for this many products of one A, of whose elements phases keep this many bytes; partial
-/// reductions have its extents.
-pub(crate) fn choose_tile(m: usize, n: usize, k: usize, batch: usize, accumulators: usize, kept: usize) -> TileShape {
-    TileShape::choose(Extents { batch, m, n, k }, accumulators, kept)
+/// The tile that the CPU device chooses for this many products of one A and matrices of these types, of whose elements phases keep
+/// this many bytes; partial reductions have its extents.
+pub(crate) fn choose_tile(
+    (a, b): (ElementType, ElementType),
+    [m, n, k]: [usize; 3],
+    batch: usize,
+    accumulators: usize,
+    kept: usize,
+) -> TileShape {
+    TileShape::choose(Extents { batch, m, n, k }, multiplies_matrices(a, b), accumulators, kept)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+const fn multiplies_matrices(_: ElementType, _: ElementType) -> bool {
+    false
 }
 
 /// Multiplies A (`[M, K]` or `[L, M, K]`, or patches) by every B (`[K, N]` or `[L, K, N]`; one for each accumulator) and runs the

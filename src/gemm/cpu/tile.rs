@@ -94,16 +94,23 @@ const PANEL_BYTES: usize = 1 << 20;
 
 /// Enough tiles to keep many threads busy.
 const PLENTY: usize = 32;
+/// Enough, if smaller ones would take no longer than threads take to wake: with this many multiplications at most, by a CPU's
+/// registers for matrices. (One core of a Xeon with AMX, 512×512×512 of bf16s: 0.26 ms with 16 tiles in place of 0.34 with 32.)
+const SOME: usize = 4;
+const SHORT: usize = 1 << 23;
 
 impl TileShape {
     /// The tile for this many products of one A, of whose elements phases keep this many bytes for each other. It depends
-    /// only on the extents, never on the number of threads, and so do the results.
-    pub(crate) fn choose(extents: Extents, accumulators: usize, kept: usize) -> Self {
+    /// only on the extents and on whether a CPU multiplies `by_matrices`, never on the number of threads, and so do the results.
+    pub(crate) fn choose(extents: Extents, by_matrices: bool, accumulators: usize, kept: usize) -> Self {
         // A single row is limited by reading B, and long pieces of its rows are read faster.
         if extents.m == 1 && extents.n >= 4 * STRIP {
             return Self { m: 1, n: STRIP };
         }
-        let plenty = |shape: &&Self| Tiles::new(extents, **shape).count() >= PLENTY;
+        let plenty = |shape: &&Self| {
+            let is_short = by_matrices && (shape.m * shape.n).saturating_mul(extents.k) <= SHORT;
+            Tiles::new(extents, **shape).count() >= if is_short { SOME } else { PLENTY }
+        };
         // The values of all accumulators of a tile should fit in a core's second-level cache.
         let fits = |shape: &&Self| shape.m * shape.n * accumulators <= SHAPES[0].m * SHAPES[0].n;
         if kept > 0 && extents.n >= STRIP && fits(&&LONG_ROWS) && plenty(&&LONG_ROWS) {
@@ -302,7 +309,7 @@ mod tests {
     fn tiles_cover_the_output_once() {
         for (batch, m, n) in [(1, 1, 1), (2, 300, 70), (3, 64, 513), (1, 1023, 1031)] {
             let extents = Extents { batch, m, n, k: 1 };
-            let tiles = Tiles::new(extents, TileShape::choose(extents, 1, 0));
+            let tiles = Tiles::new(extents, TileShape::choose(extents, false, 1, 0));
             let mut seen = vec![0u8; batch * m * n];
             for tile in (0..tiles.count()).map(|i| tiles.tile(i)) {
                 for i in tile.rows {
@@ -369,14 +376,20 @@ mod tests {
 
     #[test]
     fn sizes_that_matter() {
-        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, 1, 0);
+        let choose = |m, n, k| TileShape::choose(Extents { batch: 1, m, n, k }, false, 1, 0);
         assert_eq!(choose(4096, 4096, 64), TileShape { m: 256, n: 256 });
         assert_eq!(choose(1024, 1024, 1024), TileShape { m: 128, n: 256 });
         assert_eq!(choose(196, 512, 4608), TileShape { m: 66, n: 64 }, "not 64, 64, 64 and 4 rows");
-        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, 2, 0);
+        let of_two = TileShape::choose(Extents { batch: 1, m: 1024, n: 1024, k: 1024 }, false, 2, 0);
         assert_eq!(of_two, TileShape { m: 128, n: 256 }, "both accumulators stay where one would");
-        let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, 1, 8);
+        let kept = |n| TileShape::choose(Extents { batch: 1, m: 4096, n, k: 64 }, false, 1, 8);
         assert_eq!([300, 500].map(kept), [TileShape { m: 256, n: 256 }; 2], "a panel stays");
         assert_eq!(kept(4096), TileShape { m: 64, n: 512 }, "long rows");
+        let cubes = |by_matrices| {
+            [256, 512, 1024].map(|n| TileShape::choose(Extents { batch: 1, m: n, n, k: n }, by_matrices, 1, 0))
+        };
+        let shape = |m, n| TileShape { m, n };
+        assert_eq!(cubes(false), [shape(64, 64), shape(64, 128), shape(128, 256)]);
+        assert_eq!(cubes(true), [shape(64, 256), shape(64, 256), shape(128, 256)], "short work is not cut");
     }
 }

@@ -27,7 +27,7 @@ fn products_and_writes_of_one_tensor_end_in_one_pool() {
         let ones = vec![1.0_f32; EXTENT * EXTENT];
         let shared = Device::cpu().tensor(&ones, [EXTENT, EXTENT]).expect("memory");
         let multiply = || {
-            let tile = choose_tile(EXTENT, EXTENT, EXTENT, 1, 1, 0);
+            let tile = choose_tile((ElementType::F32, ElementType::F32), [EXTENT; 3], 1, 1, 0);
             let mut d = Device::cpu().zeros::<f32>([EXTENT, EXTENT]).expect("memory");
             execute(
                 &Programs::default(),

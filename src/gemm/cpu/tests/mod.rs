@@ -86,7 +86,7 @@ fn run_linear<T: Element>(
         Operands::of(&at, &[&bt]),
         None,
         &arguments,
-        tile.unwrap_or_else(|| choose_tile(m, n, k, 1, 1, 0)),
+        tile.unwrap_or_else(|| choose_tile((T::TYPE, T::TYPE), [m, n, k], 1, 1, 0)),
     )?;
     let mut want = product(&a, &b, [m, n, k]);
     for (e, x) in want.iter_mut().enumerate() {
@@ -155,7 +155,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let reduction = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Complete };
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let tile = Some(choose_tile(m, n, k, 1, 1, 0));
+        let tile = Some(choose_tile((ElementType::F32, ElementType::F32), shape, 1, 1, 0));
         pool.install(|| run_linear(shape, reduction, &[], tile, 1.0, roughen)).unwrap().0
     };
     let (one, three) = (run(1), run(3));
@@ -182,7 +182,7 @@ fn sums_of_integer_products_are_exact() {
         Operands::of(&at, &[&bt]),
         None,
         &[Argument::Output(&mut d)],
-        choose_tile(m, n, k, 1, 1, 0),
+        choose_tile((ElementType::I8, ElementType::I8), [m, n, k], 1, 1, 0),
     )
     .unwrap();
     let sum = |i: usize, j: usize| (0..k).map(|p| i32::from(a[i * k + p]) * i32::from(b[p * n + j])).sum::<i32>();
@@ -205,7 +205,7 @@ fn operands_without_a_product_are_refused() {
         Operands::of(&a, &[&b]),
         None,
         &[Argument::Output(&mut d)],
-        choose_tile(2, 2, 2, 1, 1, 0),
+        choose_tile((ElementType::I32, ElementType::I32), [2; 3], 1, 1, 0),
     );
     assert!(matches!(refused, Err(Error::OperandTypes { a: ElementType::I32, b: ElementType::I32, .. })));
     assert_eq!(d.to_vec::<f32>().unwrap(), [7.0; 4]);

@@ -357,7 +357,7 @@ impl Setup {
         let tile = if case.own_tile {
             TileShape { m: 6, n: 10 }
         } else {
-            choose_tile(m, n, k, extent.l, case.accumulators, 0)
+            choose_tile((a_type, b_type), [m, n, k], extent.l, case.accumulators, 0)
         };
         let shape = Shape { extent, batched, tile };
         let mut random = Rng::with_seed(case.seed);

@@ -23,7 +23,7 @@ fn multiply<A: Element, B: Element>(a: &[A], b: &[B], [m, n, k]: [usize; 3], alo
         Operands::of(&a, &[&b]),
         None,
         &[Argument::Output(&mut d)],
-        choose_tile(m, n, k, 1, 1, 0),
+        choose_tile((A::TYPE, B::TYPE), [m, n, k], 1, 1, 0),
     )
     .unwrap();
     d.to_vec::<f32>().unwrap()

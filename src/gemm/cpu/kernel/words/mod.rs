@@ -35,6 +35,8 @@ use std::arch::x86_64::{
 use std::mem::transmute;
 use std::sync::LazyLock;
 
+use crate::ElementType;
+
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
@@ -62,6 +64,16 @@ pub(in crate::gemm::cpu) fn multiplies_bf16() -> bool {
 pub(in crate::gemm::cpu) fn multiplies_integers() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(|| has_avx512() && is_x86_feature_detected!("avx512vnni"));
     *HAS
+}
+
+/// Whether this CPU multiplies elements of these types in registers for matrices.
+pub(in crate::gemm::cpu) fn multiplies_matrices(a: ElementType, b: ElementType) -> bool {
+    use ElementType::{BF16, I8, U8};
+    match (a, b) {
+        (BF16, BF16) => multiplies_bf16() && Bf16::tiles().is_some(),
+        (I8 | U8, I8 | U8) => multiplies_integers() && SignedByUnsigned::tiles().is_some(),
+        _ => false,
+    }
 }
 
 fn has_avx512() -> bool {
