@@ -5,8 +5,8 @@ use std::ops::Range;
 use epilogue_runtime::{DeviceTensor, HostAccess};
 
 use super::kernel::words::{
-    Bf16, Contents, F32, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words, multiplies_bf16,
-    multiplies_f32, multiplies_integers, pack, panel_words,
+    Bf16, Contents, F32, F32ByAvx2, Magnitude, PANEL, SignedByUnsigned, Source, UnsignedBySigned, Words,
+    multiplies_bf16, multiplies_f32, multiplies_f32_by_avx2, multiplies_integers, pack, panel_words,
 };
 use super::tile::Tile;
 use super::view;
@@ -30,6 +30,7 @@ pub(crate) fn panels(b: &DeviceTensor, a: ElementType) -> Result<Option<WholePan
     let panels = unsafe {
         match (a, b.element_type()) {
             (FLOAT, FLOAT) if multiplies_f32() => all::<F32>(b, false),
+            (FLOAT, FLOAT) if multiplies_f32_by_avx2() => all::<F32ByAvx2>(b, false),
             (BF16, BF16) if multiplies_bf16() => all::<Bf16>(b, false),
             (I8, of_b @ (I8 | U8)) if multiplies_integers() => all::<SignedByUnsigned>(b, of_b == I8),
             (U8, of_b @ (I8 | U8)) if multiplies_integers() => all::<UnsignedBySigned>(b, of_b == U8),

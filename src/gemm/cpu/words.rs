@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::kernel::transpose;
 use super::kernel::words::{
-    Bf16, Contents, F16, F32, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source, UnsignedBySigned,
-    Words, Work, block, dots, few, magnitude, multiplies_bf16, multiplies_f32, multiplies_integers, pack,
-    panel_columns, panel_words,
+    Avx512, Bf16, Contents, F16, F32, F32ByAvx2, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
+    UnsignedBySigned, Words, Work, block, dots, few, magnitude, multiplies_bf16, multiplies_f32,
+    multiplies_f32_by_avx2, multiplies_integers, pack, panel_columns, panel_words,
 };
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
@@ -59,17 +59,18 @@ impl Product<'_> {
         memory: &mut WordPanels,
         to: &mut [f32],
     ) -> bool {
-        if (self.a.element, self.b.element) != (ElementType::F32, ElementType::F32) || !multiplies_f32() {
+        if (self.a.element, self.b.element) != (ElementType::F32, ElementType::F32) {
             return false;
+        }
+        if !multiplies_f32() {
+            // SAFETY: the CPU multiplies words of f32s so; the caller's promise.
+            return multiplies_f32_by_avx2() && unsafe { self.f32_by::<F32ByAvx2>(tile, depth, memory, to) };
         }
         let (a, b) = self.sources(tile, depth.start);
         let (m, n) = (tile.rows.len(), tile.columns.len());
-        if self.is_packed::<F32>(tile, &depth, false) {
-            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-            return unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) };
-        }
         // (One row only waits for memory, in either way.)
-        if a.along == 4 && b.along == 4 && 1 < m && m <= FEW_DOTS {
+        let are_few = 1 < m && m <= FEW_DOTS;
+        if a.along == 4 && b.along == 4 && are_few && !self.is_packed::<F32>(tile, &depth, false) {
             to.fill(0.0);
             for part in parts(depth, DEEP_DOTS) {
                 // SAFETY: the CPU multiplies words of f32s; the caller's promise.
@@ -77,14 +78,32 @@ impl Product<'_> {
             }
             return true;
         }
-        if b.along == 4 && self.is_turned::<F32>(tile) {
-            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-            return unsafe { self.turned::<F32>(tile, depth, memory, to) };
+        // SAFETY: the CPU multiplies words of f32s; the caller's promise.
+        unsafe { self.f32_by::<F32>(tile, depth, memory, to) }
+    }
+
+    /// The same, by words of this kind, which this CPU multiplies.
+    unsafe fn f32_by<W: Words<Sum = f32>>(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [f32],
+    ) -> bool {
+        let (_, b) = self.sources(tile, depth.start);
+        let (m, n) = (tile.rows.len(), tile.columns.len());
+        if self.is_packed::<W>(tile, &depth, false) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.all_panels::<W>(tile, depth, false, memory, to) };
+        }
+        if b.along == 4 && self.is_turned::<W>(tile) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.turned::<W>(tile, depth, memory, to) };
         }
         // A B of so few elements is packed in less time than the `gemm` crate takes to begin.
         if b.across == 4 && m > FEW_DOTS && self.patches.is_none() && n * depth.len() <= FEW_ELEMENTS {
-            // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-            return unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) };
+            // SAFETY: the caller's promise.
+            return unsafe { self.all_panels::<W>(tile, depth, false, memory, to) };
         }
         // Else packing B takes more time than multiplying it with few rows saves.
         let is_alone = tile.is_alone && m < HIGH;
@@ -96,8 +115,8 @@ impl Product<'_> {
         if !along_k && self.extents.m < HIGHER && self.extents.n.saturating_mul(self.extents.k) > NEAR {
             return false;
         }
-        // SAFETY: the CPU multiplies words of f32s; the caller's promise.
-        unsafe { self.all_panels::<F32>(tile, depth, false, memory, to) }
+        // SAFETY: the caller's promise.
+        unsafe { self.all_panels::<W>(tile, depth, false, memory, to) }
     }
 
     /// Multiplies bf16s over a range of K. `false` if this CPU has no instructions for it, or if a subnormal number may
@@ -188,7 +207,7 @@ impl Product<'_> {
 
     /// Adds products of integers that 32 bits hold. Where B's are `flipped`, each of them is off by 128: A's sums times
     /// `correction` are added.
-    unsafe fn exact_by_words<W: Words<Sum = i32>>(
+    unsafe fn exact_by_words<W: Avx512<Sum = i32>>(
         &self,
         tile: &Tile,
         depth: Range<usize>,

@@ -32,7 +32,7 @@ fn blocks<C: Pod>(from: &[C], rows: usize, columns: usize, to: &mut [C]) -> (usi
 }
 
 #[cfg(target_arch = "x86_64")]
-mod avx {
+pub(super) mod avx {
     use std::arch::x86_64::{
         _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps,
         _mm256_unpacklo_ps,
@@ -61,11 +61,13 @@ mod avx {
         }
     }
 
+    /// Transposes 8×8 elements, of columns that are contiguous, to rows `stride` apart.
+    ///
     /// # Safety
     /// There must be 8×8 elements at both places.
     #[target_feature(enable = "avx")]
     #[inline]
-    unsafe fn block(from: Matrix<f32>, to: *mut f32, stride: usize) {
+    pub(in super::super) unsafe fn block(from: Matrix<f32>, to: *mut f32, stride: usize) {
         // SAFETY: the caller's promise.
         let columns: [_; 8] = std::array::from_fn(|j| unsafe { _mm256_loadu_ps(from.at(0, j).pointer) });
         // First pairs of columns, then groups of four, in each half of the vectors; then the halves.

@@ -149,7 +149,7 @@ fn column_and_whole_reductions_and_partials() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let shape @ [m, n, k] = [517, 300, 77];
+    let shape = [517, 300, 77];
     // Values whose sums round, so that another order would give other bits.
     let roughen = |x: f32| x * 0.123_456_7 + 1e-3;
     let reduction = Reduction { axis: Axis::All, batch: false, op: ReduceOp::Add, form: Form::Complete };

@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 use super::operands::{Panels, Rows};
 use super::pack::{Least, Magnitude, VECTORS_OF_TILES as WIDE, transpose};
-use super::{LANES, Words, Work};
+use super::{LANES, Words, Work, mask};
 
 /// Lines of a tile: rows of A, words of K of B.
 const LINES: usize = 16;
@@ -418,15 +418,10 @@ impl To<'_> {
                 // SAFETY: the caller's promise.
                 let (result, memory) =
                     unsafe { (block.to.add(place * block.stride + first), memory.add((i * wide + j) * LINE)) };
-                each(result, memory, mask((block.columns - first).min(LANES)));
+                each(result, memory, mask(block.columns - first));
             }
         }
     }
-}
-
-/// The first lanes, of which there is one at least.
-const fn mask(count: usize) -> u16 {
-    u16::MAX >> (LANES - count)
 }
 
 /// All registers are whole tiles.

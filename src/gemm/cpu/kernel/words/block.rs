@@ -1,9 +1,6 @@
 //! A block of the product, of panels of B's words.
 
-use std::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32,
-    _mm512_set1_epi32, _mm512_setzero_si512,
-};
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -81,9 +78,9 @@ impl<W: Words> Work for Block<'_, W> {
 
     #[inline(always)]
     unsafe fn run(self) {
-        for column in (0..self.columns).step_by(VECTORS * LANES) {
+        for column in (0..self.columns).step_by(W::VECTORS * LANES) {
             for a in self.a {
-                let vectors = (self.columns - column).div_ceil(LANES).min(VECTORS);
+                let vectors = (self.columns - column).div_ceil(LANES).min(W::VECTORS);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if vectors == VECTORS && is_tall(a) {
@@ -187,7 +184,7 @@ impl<W: Words> Block<'_, W> {
                     if self.adds {
                         add::<W>(to, sum, self.columns - first);
                     } else {
-                        store::<W>(to, W::add(sum, W::zero()), self.columns - first);
+                        W::store_sums(to, W::add(sum, W::zero()), self.columns - first);
                     }
                 }
             }
@@ -219,20 +216,6 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
             // (They stay in registers so.)
             let mut sums = self.of;
             let (mut at, first) = (run.offset, b);
-            let mut step = || {
-                let mut columns = [_mm512_setzero_si512(); WIDE];
-                for (j, to) in columns.iter_mut().enumerate() {
-                    *to = _mm512_loadu_si512(b.add(j * LANES).cast());
-                }
-                for (start, sums) in self.starts[FROM..TO].iter().zip(&mut sums[FROM..TO]) {
-                    let a = _mm512_set1_epi32(start.wrapping_offset(at).cast::<i32>().read_unaligned());
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = W::dot(*sum, a, column);
-                    }
-                }
-                at = at.wrapping_add(word);
-                b = b.add(OF * LANES);
-            };
             let fetch = |number: usize| {
                 if number.is_multiple_of(LANES) {
                     let at = run.offset.wrapping_add(number.cast_signed().wrapping_mul(word));
@@ -241,7 +224,7 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                     }
                 }
             };
-            let whole = if TO - FROM == HIGH { run.length / UNROLLED * UNROLLED } else { 0 };
+            let whole = if TO - FROM + 1 >= HIGH { run.length / UNROLLED * UNROLLED } else { 0 };
             for number in (0..whole).step_by(UNROLLED) {
                 fetch(number);
                 if fetched.is_b {
@@ -253,34 +236,46 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                     }
                 }
                 for _ in 0..UNROLLED {
-                    step();
+                    self.step::<FROM, TO>(&mut sums, at, b);
+                    (at, b) = (at.wrapping_add(word), b.add(OF * LANES));
                 }
             }
             for number in whole..run.length {
                 fetch(number);
-                step();
+                self.step::<FROM, TO>(&mut sums, at, b);
+                (at, b) = (at.wrapping_add(word), b.add(OF * LANES));
             }
             self.of = sums;
         }
     }
-}
 
-/// Stores at most `count` sums.
-#[inline(always)]
-unsafe fn store<W: Words>(to: *mut W::Sum, sums: W::Sums, count: usize) {
-    let mask = u16::MAX >> (LANES - count.min(LANES));
-    // SAFETY: the caller's promise: there is room for as many.
-    unsafe { _mm512_mask_storeu_epi32(to.cast(), mask, W::bits(sums)) };
+    /// Adds the products of a word. (As a closure it isn't always inlined, and then nothing in it is.)
+    #[inline(always)]
+    unsafe fn step<const FROM: usize, const TO: usize>(
+        &self,
+        sums: &mut [[W::Sums; WIDE]; HIGH],
+        at: isize,
+        b: *const i32,
+    ) {
+        // SAFETY: the caller's promise: the rows have a word there, and B has its columns.
+        unsafe {
+            let mut columns = [W::splat(0); WIDE];
+            for (j, to) in columns.iter_mut().enumerate() {
+                *to = W::load(b.add(j * LANES));
+            }
+            for (start, sums) in self.starts[FROM..TO].iter().zip(&mut sums[FROM..TO]) {
+                let a = W::splat(start.wrapping_offset(at).cast::<i32>().read_unaligned());
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = W::dot(*sum, a, column);
+                }
+            }
+        }
+    }
 }
 
 /// Adds sums to at most `count` numbers.
 #[inline(always)]
 pub(super) unsafe fn add<W: Words>(to: *mut W::Sum, sums: W::Sums, count: usize) {
-    let mask = u16::MAX >> (LANES - count.min(LANES));
     // SAFETY: the caller's promise: there are as many numbers.
-    unsafe {
-        let before: __m512i = _mm512_maskz_loadu_epi32(mask, to.cast());
-        let after = W::bits(W::add(W::of_bits(before), sums));
-        _mm512_mask_storeu_epi32(to.cast(), mask, after);
-    }
+    unsafe { W::store_sums(to, W::add(W::load_sums(to, count), sums), count) };
 }

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use super::block::add;
 use super::pack::{Least, Magnitude, Source};
-use super::{LANES, Words, Work};
+use super::{Avx512, LANES, Work};
 
 /// Rows and columns at a time: their sums, a word of each column and one of a row fill 29 of the 32 registers.
 const ROWS: usize = 6;
@@ -31,7 +31,7 @@ const SIX_COLUMNS: usize = 6;
 ///
 /// # Panics
 /// If `to` is too short.
-pub(in crate::gemm::cpu) unsafe fn dots<W: Words>(
+pub(in crate::gemm::cpu) unsafe fn dots<W: Avx512>(
     [rows, columns, depth]: [usize; 3],
     (a, b): (Source, Source),
     flipped: bool,
@@ -44,7 +44,7 @@ pub(in crate::gemm::cpu) unsafe fn dots<W: Words>(
     unsafe { W::compiled_for(Dots::<W> { rows, columns, depth, a, b, flipped, to: to.as_mut_ptr(), stride, of }) }
 }
 
-struct Dots<W: Words> {
+struct Dots<W: Avx512> {
     rows: usize,
     columns: usize,
     depth: usize,
@@ -56,7 +56,7 @@ struct Dots<W: Words> {
     of: PhantomData<W>,
 }
 
-impl<W: Words> Work for Dots<W> {
+impl<W: Avx512> Work for Dots<W> {
     type Output = Magnitude;
 
     #[inline(always)]
@@ -103,7 +103,7 @@ impl<W: Words> Work for Dots<W> {
     }
 }
 
-impl<W: Words> Dots<W> {
+impl<W: Avx512> Dots<W> {
     #[inline(always)]
     unsafe fn of_rows<const WIDE: usize, const FIRST: bool>(&self, row: usize, column: usize, least: Least) -> Least {
         // SAFETY: the caller's promise.
@@ -168,7 +168,7 @@ impl<W: Words> Dots<W> {
 
 /// The sums of all lanes of four vectors, in the first four lanes.
 #[inline(always)]
-unsafe fn totals<W: Words>(x: [W::Sums; 4]) -> W::Sums {
+unsafe fn totals<W: Avx512>(x: [W::Sums; 4]) -> W::Sums {
     // SAFETY: the caller's promise: the CPU has the instructions.
     unsafe {
         let [a, b, c, d] = x.map(W::bits);

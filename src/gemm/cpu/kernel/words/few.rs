@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 use super::block::add;
 use super::pack::{Least, Magnitude, Source};
-use super::{Bf16, LANES, Words as _, Work};
+use super::{Avx512 as _, Bf16, LANES, Words as _, Work};
 
 /// The most rows.
 pub(in crate::gemm::cpu) const FEW: usize = 6;

@@ -1,9 +1,10 @@
 //! Products of words: 32 bits that hold an f32, or two bf16s or four 8-bit integers, neighbours along K, which a CPU with
 //! AVX-512's dot products (`vdpbf16ps`, `vpdpbusd`) multiplies and adds in one instruction, without widening them first; or
-//! two f16s, which are widened in registers.
+//! two f16s, which are widened in registers. A CPU with AVX2 multiplies words of f32s only.
 //!
 //! - [`block`]: a tile, of B's words in [panels](pack): vectors of sixteen columns, one word of K after another.
 //! - [`amx`]: the same where a CPU has registers for matrices, with panels that suit them.
+//! - [`avx2`]: words, and panels of them, where a CPU has no AVX-512.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
 //!
@@ -19,6 +20,7 @@
 //! Manual, volume 2, `VDPBF16PS`.)
 
 mod amx;
+mod avx2;
 mod block;
 mod dots;
 mod few;
@@ -29,14 +31,15 @@ mod tests;
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castsi512_si256, _mm512_cvtph_ps,
-    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512,
+    _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_fmadd_ps, _mm512_loadu_si512,
+    _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32, _mm512_setzero_ps, _mm512_setzero_si512,
 };
 use std::mem::transmute;
 use std::sync::LazyLock;
 
 use crate::ElementType;
 
+pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
@@ -48,9 +51,15 @@ pub(in crate::gemm::cpu) use self::pack::{
 /// Lanes of a vector: columns, or words along K.
 pub(super) const LANES: usize = 16;
 
-/// Whether this CPU multiplies words of f32s.
+/// Whether this CPU multiplies words of f32s by AVX-512.
 pub(in crate::gemm::cpu) fn multiplies_f32() -> bool {
     static HAS: LazyLock<bool> = LazyLock::new(has_avx512);
+    *HAS
+}
+
+/// Whether this CPU multiplies words of f32s by AVX2.
+pub(in crate::gemm::cpu) fn multiplies_f32_by_avx2() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"));
     *HAS
 }
 
@@ -92,22 +101,23 @@ pub(in crate::gemm::cpu) trait Work {
     unsafe fn run(self) -> Self::Output;
 }
 
-/// How words are multiplied.
+/// How words are multiplied, sixteen at a time.
 ///
 /// # Safety
 /// The functions need a CPU that multiplies such words; all but the first are inlined into its work.
 pub(in crate::gemm::cpu) trait Words: Copy {
     /// A sum.
     type Sum: bytemuck::Pod + std::ops::AddAssign + std::fmt::Debug;
+    /// A vector of words.
+    type Vector: Copy;
     /// A vector of sums.
     type Sums: Copy;
     /// Elements of a word.
     const ELEMENTS: usize;
     /// Whether subnormal numbers count as 0, so that the least [`Magnitude`] must be known.
     const DROPS_SUBNORMALS: bool;
-    /// The bits of a word that are a bf16, or the upper half of an f32, without their signs; none if it is of other elements.
-    const UPPER_HALVES: i32;
-
+    /// Vectors of a panel that is not the last, if tiles don't multiply it: with [`ROWS`] rows, their sums nearly fill the registers.
+    const VECTORS: usize;
     /// The instruction that multiplies tiles of such words.
     const AMX: Option<amx::Dot>;
 
@@ -118,15 +128,79 @@ pub(in crate::gemm::cpu) trait Words: Copy {
 
     /// Does work that is compiled for a CPU that multiplies such words.
     unsafe fn compiled_for<W: Work>(work: W) -> W::Output;
+    /// See [`pack()`].
+    unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents;
+    /// The same word in all lanes.
+    unsafe fn splat(word: i32) -> Self::Vector;
+    unsafe fn load(at: *const i32) -> Self::Vector;
     /// No terms.
     unsafe fn zero() -> Self::Sums;
     /// `sums`, and in each lane the products of the elements of `a`'s word and of `b`'s.
-    unsafe fn dot(sums: Self::Sums, a: __m512i, b: __m512i) -> Self::Sums;
+    unsafe fn dot(sums: Self::Sums, a: Self::Vector, b: Self::Vector) -> Self::Sums;
     unsafe fn add(x: Self::Sums, y: Self::Sums) -> Self::Sums;
+    /// The first sums, at most `count`; 0 for the others.
+    unsafe fn load_sums(at: *const Self::Sum, count: usize) -> Self::Sums;
+    /// Stores the first sums, at most `count`.
+    unsafe fn store_sums(to: *mut Self::Sum, sums: Self::Sums, count: usize);
+}
+
+/// Words that AVX-512 multiplies.
+///
+/// # Safety
+/// As for [`Words`].
+pub(in crate::gemm::cpu) trait Avx512: Words<Vector = __m512i> {
+    /// The bits of a word that are a bf16, or the upper half of an f32, without their signs; none if it is of other elements.
+    const UPPER_HALVES: i32;
+
     /// The same bits.
     fn bits(x: Self::Sums) -> __m512i;
     /// The same bits.
     fn of_bits(x: __m512i) -> Self::Sums;
+}
+
+/// What words of AVX-512 have in common.
+macro_rules! avx512 {
+    ($elements:literal) => {
+        type Vector = __m512i;
+        const ELEMENTS: usize = $elements;
+        const VECTORS: usize = pack::VECTORS;
+
+        #[inline(always)]
+        unsafe fn pack(from: Source, extents: [usize; 2], flipped: bool, to: &mut [i32]) -> Contents {
+            // SAFETY: the caller's promise.
+            unsafe { pack::avx512::<Self>(from, extents, flipped, to) }
+        }
+
+        #[inline(always)]
+        unsafe fn splat(word: i32) -> __m512i {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_set1_epi32(word) }
+        }
+
+        #[inline(always)]
+        unsafe fn load(at: *const i32) -> __m512i {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_loadu_si512(at.cast()) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_sums(at: *const Self::Sum, count: usize) -> Self::Sums {
+            // SAFETY: the caller's promise: there are as many.
+            Self::of_bits(unsafe { _mm512_maskz_loadu_epi32(mask(count), at.cast()) })
+        }
+
+        #[inline(always)]
+        unsafe fn store_sums(to: *mut Self::Sum, sums: Self::Sums, count: usize) {
+            // SAFETY: the caller's promise: there is room for as many.
+            unsafe { _mm512_mask_storeu_epi32(to.cast(), mask(count), Self::bits(sums)) };
+        }
+    };
+}
+
+/// The first lanes, at most `count`, of which there is one at least.
+#[inline(always)]
+fn mask(count: usize) -> u16 {
+    u16::MAX >> (LANES - count.min(LANES))
 }
 
 /// An f32.
@@ -155,10 +229,10 @@ macro_rules! floats {
         $(impl Words for $words {
             type Sum = f32;
             type Sums = __m512;
-            const ELEMENTS: usize = $elements;
             const DROPS_SUBNORMALS: bool = $drops;
-            const UPPER_HALVES: i32 = $upper_halves;
             const AMX: Option<amx::Dot> = $amx;
+
+            avx512!($elements);
 
             #[target_feature(enable = $features)]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -183,6 +257,10 @@ macro_rules! floats {
                 // SAFETY: the caller's promise.
                 unsafe { _mm512_add_ps(x, y) }
             }
+        }
+
+        impl Avx512 for $words {
+            const UPPER_HALVES: i32 = $upper_halves;
 
             #[inline(always)]
             fn bits(x: __m512) -> __m512i {
@@ -216,10 +294,10 @@ macro_rules! integers {
         $(impl Words for $words {
             type Sum = i32;
             type Sums = __m512i;
-            const ELEMENTS: usize = 4;
             const DROPS_SUBNORMALS: bool = false;
-            const UPPER_HALVES: i32 = 0;
             const AMX: Option<amx::Dot> = Some(amx::Dot::$words);
+
+            avx512!(4);
 
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
             unsafe fn compiled_for<W: Work>(work: W) -> W::Output {
@@ -244,6 +322,10 @@ macro_rules! integers {
                 // SAFETY: the caller's promise.
                 unsafe { _mm512_add_epi32(x, y) }
             }
+        }
+
+        impl Avx512 for $words {
+            const UPPER_HALVES: i32 = 0;
 
             #[inline(always)]
             fn bits(x: __m512i) -> __m512i {

@@ -7,7 +7,8 @@
 //! …
 //! ```
 //!
-//! (Of words that are multiplied by [tiles](super::amx), panels have two vectors.) Panel 1 follows panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
+//! (Of words that are multiplied by [tiles](super::amx), panels have two vectors, and by [AVX2](super::avx2) one.) Panel 1 follows
+//! panel 0 as a whole. What is missing, in the last word of K and the last vector of columns, is 0.
 
 use std::arch::x86_64::{
     __m512i, _MM_HINT_T0, _mm_maskz_loadu_epi8, _mm_prefetch, _mm256_maskz_loadu_epi16, _mm512_and_si512,
@@ -19,9 +20,9 @@ use std::arch::x86_64::{
     _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{LANES, Words, Work};
+use super::{Avx512, LANES, Words, Work};
 
-/// Vectors of a panel that is not the last, and of one for tiles.
+/// Vectors of a panel that is not the last, by AVX-512, and of one for tiles.
 pub(super) const VECTORS: usize = 4;
 pub(super) const VECTORS_OF_TILES: usize = 2;
 
@@ -30,7 +31,7 @@ pub(in crate::gemm::cpu) const PANEL: usize = VECTORS * LANES;
 
 /// Columns (of A: rows) of a panel that is not the last.
 pub(in crate::gemm::cpu) fn panel_columns<W: Words>() -> usize {
-    LANES * if W::tiles().is_some() { VECTORS_OF_TILES } else { VECTORS }
+    LANES * if W::tiles().is_some() { VECTORS_OF_TILES } else { W::VECTORS }
 }
 
 /// Bytes that columns which are contiguous along K are fetched ahead: they are more than the CPU follows by itself.
@@ -142,7 +143,7 @@ impl Seen {
     }
 
     #[inline(always)]
-    unsafe fn with<W: Words>(self, x: __m512i) -> Self {
+    unsafe fn with<W: Avx512>(self, x: __m512i) -> Self {
         // SAFETY: as above.
         unsafe {
             let least = if W::DROPS_SUBNORMALS { self.least.with(x) } else { self.least };
@@ -184,6 +185,17 @@ pub(in crate::gemm::cpu) unsafe fn pack<W: Words>(
     let words = depth.div_ceil(W::ELEMENTS);
     let to = &mut to[..panel_words(columns, words)];
     // SAFETY: the caller's promise.
+    unsafe { W::pack(from, [depth, columns], flipped, to) }
+}
+
+/// The same, by AVX-512's instructions, to exactly as many words.
+pub(super) unsafe fn avx512<W: Avx512>(
+    from: Source,
+    [depth, columns]: [usize; 2],
+    flipped: bool,
+    to: &mut [i32],
+) -> Contents {
+    // SAFETY: the caller's promise.
     unsafe { W::compiled_for(Pack::<W> { from, depth, columns, flipped, to, of: std::marker::PhantomData }) }
 }
 
@@ -196,7 +208,7 @@ struct Pack<'a, W> {
     of: std::marker::PhantomData<W>,
 }
 
-impl<W: Words> Work for Pack<'_, W> {
+impl<W: Avx512> Work for Pack<'_, W> {
     type Output = Contents;
 
     #[inline(always)]
@@ -252,7 +264,7 @@ impl<W: Words> Work for Pack<'_, W> {
     }
 }
 
-impl<W: Words> Pack<'_, W> {
+impl<W: Avx512> Pack<'_, W> {
     const BYTES: usize = 4 / W::ELEMENTS;
 
     /// Writes sixteen words of sixteen columns, a vector for each word, at this many vectors' distance; 0 for what there isn't.

@@ -62,13 +62,17 @@ fn order() -> impl Strategy<Value = Order> {
 }
 
 /// The product by panels, in two parts of K, and by dot products where both operands are contiguous along it.
-fn check<W: Words>(a: &Operand, b: &Operand, extents: [usize; 2], flipped: bool, off: i64)
+fn check<W: Avx512>(a: &Operand, b: &Operand, extents: [usize; 2], flipped: bool, off: i64)
 where
     W::Sum: From<i8>,
 {
     check_one_way::<W>(a, b, extents, flipped, off);
     if W::tiles().is_some() {
         amx::without(|| check_one_way::<W>(a, b, extents, flipped, off));
+    }
+    let element = (4 / W::ELEMENTS) as isize;
+    if a.source().along == element && b.source().along == element {
+        check_dots::<W>(a, b, extents, flipped, off);
     }
 }
 
@@ -78,15 +82,6 @@ where
 {
     let depth = a.deep;
     let stride = columns + 2;
-    let as_wide = |x: W::Sum| Wide::of(x);
-    let wanted = |i: usize, j: usize| -> i64 { 1 + (0..depth).map(|k| a.at(k, i) * (b.at(k, j) + off)).sum::<i64>() };
-    let compare = |to: &[W::Sum], what: &str| {
-        for (at, &x) in to.iter().enumerate() {
-            let (i, j) = (at / stride, at % stride);
-            let wanted = if j < columns { wanted(i, j) } else { 1 };
-            assert_eq!(as_wide(x), wanted.into(), "{what}: row {i}, column {j}");
-        }
-    };
     let words = depth.div_ceil(W::ELEMENTS);
     let mut to = vec![W::Sum::from(1); rows * stride];
     let (mut of_a, mut of_b) = (vec![-1; panel_words(rows, words)], vec![-1; panel_words(columns, words)]);
@@ -129,7 +124,7 @@ where
                 for (at, &x) in to.iter().enumerate() {
                     let (i, j) = (at / stride, at % stride);
                     let wanted = if i < rows && j < columns { sum(i, j, depth(i)) } else { 1 };
-                    assert_eq!(as_wide(x), wanted.into(), "stored: row {i}, column {j}");
+                    assert_eq!(Wide::of(x), wanted.into(), "stored: row {i}, column {j}");
                 }
             };
             check(&alone, high, &|_| split..a.deep);
@@ -144,13 +139,29 @@ where
                 check(&alone, ROWS, &|row| if row < count { 0..split } else { split..a.deep });
             }
         }
-        compare(&to, "panels");
-        let element = (4 / W::ELEMENTS) as isize;
-        if a.source().along == element && b.source().along == element {
-            to.fill(W::Sum::from(1));
-            dots::<W>([rows, columns, depth], (a.source(), b.source()), flipped, &mut to, stride);
-            compare(&to, "dot products");
-        }
+        compare(&to, (a, b), columns, off, "panels");
+    }
+}
+
+fn check_dots<W: Avx512>(a: &Operand, b: &Operand, [rows, columns]: [usize; 2], flipped: bool, off: i64)
+where
+    W::Sum: From<i8>,
+{
+    let stride = columns + 2;
+    let mut to = vec![W::Sum::from(1); rows * stride];
+    // SAFETY: the operands have these extents, and the caller has asked the CPU.
+    unsafe { dots::<W>([rows, columns, a.deep], (a.source(), b.source()), flipped, &mut to, stride) };
+    compare(&to, (a, b), columns, off, "dot products");
+}
+
+/// Whether `to`, which was 1, has the products of all rows and so many columns, in rows that are two longer.
+fn compare<S: bytemuck::Pod>(to: &[S], (a, b): (&Operand, &Operand), columns: usize, off: i64, what: &str) {
+    let stride = columns + 2;
+    for (at, &x) in to.iter().enumerate() {
+        let (i, j) = (at / stride, at % stride);
+        let of_row = || (0..a.deep).map(|k| a.at(k, i) * (b.at(k, j) + off)).sum::<i64>();
+        let wanted = if j < columns { 1 + of_row() } else { 1 };
+        assert_eq!(Wide::of(x), wanted.into(), "{what}: row {i}, column {j}");
     }
 }
 
@@ -227,11 +238,14 @@ proptest! {
         rows in 1usize..70, columns in 1usize..150, depth in 0usize..80,
         of_a in order(), of_b in order(), seed in 0usize..100,
     ) {
+        let write = |x: i64| (x as f32).to_le_bytes().to_vec();
+        let a = Operand::new([depth, rows], of_a, seed, 4, -900..1000, write);
+        let b = Operand::new([depth, columns], of_b, seed + 1, 4, -70..80, write);
         if multiplies_f32() {
-            let write = |x: i64| (x as f32).to_le_bytes().to_vec();
-            let a = Operand::new([depth, rows], of_a, seed, 4, -900..1000, write);
-            let b = Operand::new([depth, columns], of_b, seed + 1, 4, -70..80, write);
             check::<F32>(&a, &b, [rows, columns], false, 0);
+        }
+        if multiplies_f32_by_avx2() {
+            check_one_way::<F32ByAvx2>(&a, &b, [rows, columns], false, 0);
         }
     }
 
