@@ -3,14 +3,16 @@
 
 use std::ops::Range;
 
+use half::{bf16, f16};
 use smallvec::SmallVec;
 
-use super::kernel::transpose;
+use super::element::Arithmetic as _;
 use super::kernel::words::{
-    Avx512, Bf16, Contents, F16, F32, F32ByAvx2, FEW, Magnitude, PANEL, Panels, Rows, Run, SignedByUnsigned, Source,
-    UnsignedBySigned, Words, Work, block, dots, few, magnitude, multiplies_bf16, multiplies_f32,
-    multiplies_f32_by_avx2, multiplies_integers, pack, panel_columns, panel_words,
+    Avx512, Bf16, Contents, F16, F32, F32ByAvx2, FEW, HALVES_ROWS, Magnitude, PANEL, Panels, Rows, Run,
+    SignedByUnsigned, Source, UnsignedBySigned, Words, Work, block, dots, few, halves, magnitude, multiplies_bf16,
+    multiplies_f32, multiplies_f32_by_avx2, multiplies_halves, multiplies_integers, pack, panel_columns, panel_words,
 };
+use super::kernel::{Matrix, transpose};
 use super::patches::{by_patches, sum_of_patch};
 use super::product::{KEPT_BYTES, Packed, Product, WordPanels};
 use super::taps::Taps;
@@ -173,6 +175,44 @@ impl Product<'_> {
         to.fill(0.0);
         // SAFETY: the CPU multiplies words of f32s, which it makes of these; the caller's promise.
         unsafe { dots::<F16>([m, n, depth.len()], (a, b), false, to, n) };
+        true
+    }
+
+    /// Multiplies few rows by bf16s or f16s that are contiguous along K, over a range of it. `false` otherwise, and if this CPU has
+    /// no instructions for it; then `to` is unspecified.
+    ///
+    /// # Safety
+    /// The conditions of [`Product::tile`].
+    pub(super) unsafe fn halves_in_registers(
+        &self,
+        tile: &Tile,
+        depth: Range<usize>,
+        memory: &mut WordPanels,
+        to: &mut [f32],
+    ) -> bool {
+        let extents @ [m, _, k] = [tile.rows.len(), tile.columns.len(), depth.len()];
+        let (_, b) = self.sources(tile, depth.start);
+        if self.patches.is_some() || b.along != 2 || m > HALVES_ROWS || !multiplies_halves() {
+            return false;
+        }
+        let [_, down, along] = self.a.strides;
+        memory.a.grow(m * k);
+        let widened: &mut [f32] = bytemuck::cast_slice_mut(&mut memory.a[..m * k]);
+        for (i, to) in widened.chunks_exact_mut(k.max(1)).enumerate() {
+            let row =
+                self.a_from(tile, depth.start).wrapping_offset(i as isize * down * self.a.element.size() as isize);
+            // SAFETY: the caller's promise: there are these elements.
+            unsafe { f32::load(self.a.element, row, along, to) };
+        }
+        let a = Matrix { pointer: widened.as_ptr(), row: k as isize, column: 1 };
+        // SAFETY: the CPU has the instructions; the caller's promise.
+        unsafe {
+            match self.b.element {
+                ElementType::BF16 => halves::<bf16>(extents, a, b, to),
+                ElementType::F16 => halves::<f16>(extents, a, b, to),
+                _ => return false,
+            }
+        }
         true
     }
 

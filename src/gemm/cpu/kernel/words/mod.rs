@@ -7,6 +7,7 @@
 //! - [`avx2`]: words, and panels of them, where a CPU has no AVX-512.
 //! - [`few`]: few rows of A, of a B that is contiguous along N; B's rows are read where they lie.
 //! - [`dots`]: few rows of A, of a B that is contiguous along K, as dot products.
+//! - [`halves`]: the same of bf16s and f16s that are widened in registers, by AVX2.
 //!
 //! # What is summed, and how
 //! Integers are summed exactly, in 32 bits. f32s, and f16s as f32s, are multiplied and summed by fused multiply-add, in the
@@ -24,6 +25,7 @@ mod avx2;
 mod block;
 mod dots;
 mod few;
+mod halves;
 mod operands;
 mod pack;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub(in crate::gemm::cpu) use self::avx2::F32ByAvx2;
 pub(in crate::gemm::cpu) use self::block::block;
 pub(in crate::gemm::cpu) use self::dots::dots;
 pub(in crate::gemm::cpu) use self::few::{FEW, few};
+pub(in crate::gemm::cpu) use self::halves::{HALVES_ROWS, halves};
 pub(in crate::gemm::cpu) use self::operands::{Of, Panels, ROWS, Rows, Run};
 pub(in crate::gemm::cpu) use self::pack::{
     Contents, Magnitude, PANEL, Source, magnitude, pack, panel_columns, panel_words,
@@ -83,6 +86,12 @@ pub(in crate::gemm::cpu) fn multiplies_matrices(a: ElementType, b: ElementType) 
         (I8 | U8, I8 | U8) => multiplies_integers() && SignedByUnsigned::tiles().is_some(),
         _ => false,
     }
+}
+
+/// Whether this CPU widens and multiplies f16s by AVX2.
+pub(in crate::gemm::cpu) fn multiplies_halves() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| multiplies_f32_by_avx2() && is_x86_feature_detected!("f16c"));
+    *HAS
 }
 
 fn has_avx512() -> bool {

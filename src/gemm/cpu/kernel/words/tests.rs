@@ -1,6 +1,7 @@
 use half::{bf16, f16};
 use proptest::prelude::*;
 
+use super::super::Matrix;
 use super::*;
 
 /// How a matrix lies in memory.
@@ -229,6 +230,32 @@ proptest! {
             for (at, x) in to.into_iter().enumerate() {
                 let wanted: i64 = (0..depth).map(|k| a.at(k, at / columns) * b.at(k, at % columns)).sum();
                 prop_assert_eq!(f64::from(x), wanted as f64 * least);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_are_widened_in_registers(
+        rows in 0..=HALVES_ROWS, columns in 1usize..20, depth in 0usize..80, seed in 0usize..100,
+    ) {
+        if multiplies_halves() {
+            let least = f64::from(f16::from_bits(1));
+            let of_a: Vec<f32> = (0..rows * depth).map(|at| (at * 7 + seed) as f32 % 19.0 - 9.0).collect();
+            let a = Matrix { pointer: of_a.as_ptr(), row: depth as isize, column: 1 };
+            let write_f16 = |x: i64| f16::from_f64(x as f64 * least).to_le_bytes().to_vec();
+            let write_bf16 = |x: i64| bf16::from_f32(x as f32).to_le_bytes().to_vec();
+            let subnormal = Operand::new([depth, columns], Order::AlongK, seed, 2, -7..8, write_f16);
+            let b = Operand::new([depth, columns], Order::AlongK, seed, 2, -7..8, write_bf16);
+            let (mut f16s, mut bf16s) = (vec![f32::NAN; rows * columns], vec![f32::NAN; rows * columns]);
+            // SAFETY: the operands have these extents, and the CPU has been asked.
+            unsafe {
+                halves::<f16>([rows, columns, depth], a, subnormal.source(), &mut f16s);
+                halves::<bf16>([rows, columns, depth], a, b.source(), &mut bf16s);
+            }
+            for (at, (x, y)) in f16s.into_iter().zip(bf16s).enumerate() {
+                let row = &of_a[at / columns * depth..];
+                let wanted: f64 = (0..depth).map(|k| f64::from(row[k]) * b.at(k, at % columns) as f64).sum();
+                prop_assert_eq!([f64::from(x), f64::from(y)], [wanted * least, wanted]);
             }
         }
     }
