@@ -216,6 +216,11 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
             // (They stay in registers so.)
             let mut sums = self.of;
             let (mut at, first) = (run.offset, b);
+            if TO - FROM + 1 >= HIGH && word == 4 && !fetched.is_b && fetched.next.is_empty() {
+                self.along::<FROM, TO>(&mut sums, at, b, run.length);
+                self.of = sums;
+                return;
+            }
             let fetch = |number: usize| {
                 if number.is_multiple_of(LANES) {
                     let at = run.offset.wrapping_add(number.cast_signed().wrapping_mul(word));
@@ -246,6 +251,31 @@ impl<W: Words, const HIGH: usize, const WIDE: usize, const OF: usize> Sums<W, HI
                 (at, b) = (at.wrapping_add(word), b.add(OF * LANES));
             }
             self.of = sums;
+        }
+    }
+
+    /// Adds the products of so many words that follow each other. (Nothing else is in this loop, so that all addresses stay in
+    /// registers.)
+    #[inline(always)]
+    unsafe fn along<const FROM: usize, const TO: usize>(
+        &self,
+        sums: &mut [[W::Sums; WIDE]; HIGH],
+        mut at: isize,
+        mut b: *const i32,
+        count: usize,
+    ) {
+        // SAFETY: the caller's promise: the rows have as many words, and B has their columns.
+        unsafe {
+            for _ in 0..count / UNROLLED {
+                for _ in 0..UNROLLED {
+                    self.step::<FROM, TO>(sums, at, b);
+                    (at, b) = (at.wrapping_add(4), b.add(OF * LANES));
+                }
+            }
+            for _ in 0..count % UNROLLED {
+                self.step::<FROM, TO>(sums, at, b);
+                (at, b) = (at.wrapping_add(4), b.add(OF * LANES));
+            }
         }
     }
 
