@@ -53,20 +53,36 @@ fn first_line(command: &mut Command) -> Option<String> {
     String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }
 
+/// The instructions for vectors and matrices that the CPU says it has (some of its own may be hidden: `avx2.c`).
+fn instructions() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::__cpuid_count;
+        let features = __cpuid_count(7, 0).edx;
+        let has = [
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512_bf16", is_x86_feature_detected!("avx512bf16")),
+            ("avx512_vnni", is_x86_feature_detected!("avx512vnni")),
+            ("amx_bf16", features & 1 << 22 != 0),
+            ("amx_int8", features & 1 << 25 != 0),
+        ];
+        has.into_iter().filter_map(|(name, has)| has.then_some(name)).collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    vec![std::env::consts::ARCH]
+}
+
 /// The CPU, the number of threads and the versions.
 fn heading(threads: usize, workers: &[Worker]) -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let of = |key: &str| cpus.lines().find_map(|line| Some(line.strip_prefix(key)?.split_once(": ")?.1.to_owned()));
-    let flags = of("flags").unwrap_or_default();
-    let has = |flag: &str| flags.split(' ').any(|word| word == flag);
-    let vectors =
-        ["avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_int8"].into_iter().filter(|flag| has(flag));
     let commit = first_line(Command::new("git").args(["describe", "--always", "--dirty"])).unwrap_or_default();
     let versions: Vec<String> = workers.iter().map(Worker::described).collect();
     format!(
         "{} ({}), threads: {threads}, commit {commit}; {}",
         of("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-        vectors.collect::<Vec<_>>().join(", "),
+        instructions().join(", "),
         versions.join(", "),
     )
 }
